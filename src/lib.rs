@@ -4,6 +4,7 @@
 pub mod domain;
 
 pub mod rules;
+pub mod wire;
 
 pub mod mail;
 

@@ -32,6 +32,7 @@ use crate::domain::id::{AccountId, MessageId};
 use crate::domain::instant;
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
+use crate::wire;
 
 /// The type of a stream of events (HTML, "Server-sent events").
 pub(super) const STREAM: &str = "text/event-stream";
@@ -184,7 +185,7 @@ impl Call {
 
     /// A UUID in the path, in its one spelling of 36 characters.
     pub(super) fn uuid(&self, name: &str) -> Result<Uuid, Problem> {
-        uuid(self.path(name)).ok_or_else(|| {
+        wire::uuid(self.path(name)).ok_or_else(|| {
             Problem::invalid(format!("{name} in the path must be a UUID, as answers show it"))
         })
     }
@@ -308,9 +309,4 @@ pub struct Visit {
     pub(super) reader: Reader,
     pub(super) query: Query,
     pub(super) conditions: Conditions,
-}
-
-/// A UUID in the form with hyphens.
-pub(super) fn uuid(text: &str) -> Option<Uuid> {
-    Uuid::try_parse(text).ok().filter(|_| text.len() == 36)
 }

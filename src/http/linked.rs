@@ -12,7 +12,7 @@ use axum::body::{Body, HttpBody as _};
 use axum::extract::RawPathParams;
 use axum::http::request::Parts;
 
-use super::call::{Visit, uuid};
+use super::call::Visit;
 use super::downloads::Reader;
 use super::error::{Code, Problem};
 use super::observe::Trace;
@@ -24,6 +24,7 @@ use crate::app::access::need::Effect;
 use crate::app::mailbox::links::{Linked, Opening};
 use crate::domain::id::MessageId;
 use crate::domain::network::Network;
+use crate::wire::uuid;
 
 /// The query of a signed link.
 pub(super) const SIGNED: [&str; 2] = [EXPIRES, SIGNATURE];

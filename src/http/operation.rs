@@ -9,7 +9,7 @@ use axum::response::Response;
 
 use super::body::BodyRule;
 use super::call::{Call, Visit};
-use super::error::Problem;
+use super::error::{Code, Problem};
 use super::state::Http;
 use super::tag::Tag;
 use super::target::Aim;
@@ -50,6 +50,8 @@ pub struct Operation {
     pub tag: Tag,
     /// The rights that it needs, and the kind of target.
     pub need: Need,
+    /// Errors that only its handler can answer.
+    pub fails: &'static [Code],
     /// The names under which a request says what it acts on.
     pub aim: Aim,
     pub asks: Asks,
@@ -90,6 +92,17 @@ impl Operation {
     pub(super) fn segments(&self, path: Option<RawPathParams>) -> Option<Vec<(String, String)>> {
         let own = |((_, value), name): ((&str, &str), &str)| (name.to_owned(), value.to_owned());
         path.map(|path| path.iter().zip(names(self.path)).map(own).collect())
+    }
+
+    /// The same, where a request may also say by other names what it acts on.
+    #[expect(dead_code, reason = "accounts have it next")]
+    pub(super) const fn aim(self, aim: Aim) -> Self {
+        Self { aim, ..self }
+    }
+
+    /// The same with these errors of its handler.
+    pub(super) const fn fails(self, fails: &'static [Code]) -> Self {
+        Self { fails, ..self }
     }
 
     /// The same, also for whoever has no key and a link that was signed for it.

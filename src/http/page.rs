@@ -10,9 +10,10 @@ use url::form_urlencoded;
 use super::call::Call;
 use super::error::Problem;
 use super::operation::BASE;
-use super::typed::{Limit, Place, Texts};
+use super::typed::{Headed, Limit, Place};
 use crate::rules::AccessRules;
 use crate::store::{Cursor, Direction, Page, StoreError};
+use crate::wire::Texts;
 
 /// The `limit` of a request: a whole number from 1 to the largest page.
 pub(super) fn limit(call: &Call, rules: &AccessRules) -> Result<u32, Problem> {
@@ -161,8 +162,14 @@ impl Rows {
         }
     }
 
+    /// This answer with that header.
+    pub(super) fn linked<S>(&self, call: &Call, path: &str, limit: u32, answer: S) -> Headed<S> {
+        let link = self.link_value(call, path, limit);
+        Headed { answer, headers: link.map(|link| (LINK, link)).into_iter().collect() }
+    }
+
     /// The value of that header.
-    pub(super) fn link_value(&self, call: &Call, path: &str, limit: u32) -> Option<HeaderValue> {
+    fn link_value(&self, call: &Call, path: &str, limit: u32) -> Option<HeaderValue> {
         let links = self.links(call, path, limit);
         HeaderValue::try_from(links.join(", ")).ok().filter(|_| !links.is_empty())
     }

@@ -13,6 +13,7 @@ use super::limits::Limits;
 use super::readiness::Readiness;
 use super::remote::Proxies;
 use super::turns::Turns;
+use super::typed::Bounds;
 use crate::app::access::Access;
 use crate::app::agents::Agents;
 use crate::app::apps::Apps;
@@ -86,6 +87,8 @@ pub struct Http {
     pub(crate) guard: Guard,
     pub(crate) mint: Mint,
     pub(crate) rules: Arc<AccessRules>,
+    /// Those of them that requests are checked by.
+    pub(crate) bounds: Bounds,
     pub(crate) readiness: Readiness,
     /// Places for answers that are held in memory whole.
     pub(crate) downloads: Downloads,
@@ -128,11 +131,13 @@ impl Http {
         let logs = Turns::new(rules.logs.max_at_once, patience, LOGS);
         let limits = Limits::new(rules.rates);
         let (proxies, shutdown) = (Proxies::default(), Shutdown::default());
+        let bounds = Bounds::of(&rules);
         Self {
             use_cases,
             guard,
             mint,
             rules,
+            bounds,
             readiness,
             downloads,
             uploads,

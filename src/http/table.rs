@@ -5,6 +5,7 @@
 use std::sync::LazyLock;
 
 use super::body::BodyRule::{None as NoBody, Optional, Required, WithMessage};
+use super::error::Code::{Conflict, NotFound};
 use super::linked;
 use super::operation::{Asks, Operation};
 use super::routes::{
@@ -49,6 +50,7 @@ macro_rules! operation {
             path: $path,
             tag: Tag::$tag,
             need: $need,
+            fails: &[],
             aim: $aim,
             asks: $asks,
             handler: $handler,
@@ -109,8 +111,8 @@ const ASSIGN: Need = WRITE_OWN.administrators().at_least(Level::ResellerAdmin).u
 pub static OPERATIONS: &[Operation] = &[
     operation!(Accounts: getAccount = Get "/account", Need::read(TargetType::Identity).narrows(), [], NoBody, account::show),
     operation!(Accounts: listTokens = Get "/tokens", READ_KEYS, tokens::list),
-    operation!(Accounts: createToken = Post "/tokens", WRITE_KEYS.once(), tokens::create),
-    operation!(Accounts: revokeToken = Delete "/tokens", WRITE_KEYS, tokens::revoke),
+    operation!(Accounts: createToken = Post "/tokens", WRITE_KEYS.once(), tokens::create).fails(&[Conflict]),
+    operation!(Accounts: revokeToken = Delete "/tokens", WRITE_KEYS, tokens::revoke).fails(&[NotFound, Conflict]),
     operation!(Accounts: listMembers = Get "/members", READ_MEMBERS, [], NoBody, members::list),
     operation!(Accounts: getMember = Get "/member", READ_MEMBERS, ["targetMemberId"], NoBody, members::show),
     operation!(Accounts: inviteMember = Post "/member", WRITE_MEMBERS.once(), [], Required(&["email", "redirectUrl", "role",
@@ -198,8 +200,8 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Accounts: listAuditEntries = Get "/audit", READ.administrators(),
         ["action", "actor", "since", "until", "limit", "before", "after"], NoBody, audit::list),
     operation!(Webhooks: listWebhooks = Get "/webhooks", READ_OWN, webhooks::list),
-    operation!(Webhooks: createWebhook = Post "/webhooks", WRITE_OWN.once(), webhooks::keep),
-    operation!(Webhooks: removeWebhooks = Delete "/webhooks", WRITE_OWN, webhooks::remove),
+    operation!(Webhooks: createWebhook = Post "/webhooks", WRITE_OWN.once(), webhooks::keep).fails(&[Conflict, NotFound]),
+    operation!(Webhooks: removeWebhooks = Delete "/webhooks", WRITE_OWN, webhooks::remove).fails(&[NotFound]),
     operation!(Webhooks: rotateWebhookSecret = Post "/webhooks/{id}/rotate", WRITE_OWN.once(), webhook_acts::rotate),
     operation!(Webhooks: testWebhook = Post "/webhooks/{id}/test", WRITE_OWN.once(), webhook_acts::test),
     operation!(Webhooks: replayWebhook = Post "/webhooks/{id}/replay", WRITE_OWN.once(), webhook_acts::replay),
@@ -208,8 +210,8 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Webhooks: replayDelivery = Post "/deliveries/{id}/replay", WRITE_OWN.once(), deliveries::replay),
     // Relays.
     operation!(Webhooks: listRelayTypes = Get "/webhookRelay/types", READ_OWN, webhook_relay::types),
-    operation!(Webhooks: listRelays = Get "/webhookRelay", READ_OWN, webhook_relay::list),
-    operation!(Webhooks: getRelay = Get "/webhookRelay/{type}", READ_OWN, webhook_relay::show),
+    operation!(Webhooks: listRelays = Get "/webhookRelay", READ_OWN, webhook_relay::list).fails(&[Conflict]),
+    operation!(Webhooks: getRelay = Get "/webhookRelay/{type}", READ_OWN, webhook_relay::show).fails(&[Conflict]),
     operation!(Webhooks: setRelay = Post "/webhookRelay/{type}", WRITE_OWN.once().with(Feature::Relays), webhook_relay::set),
     operation!(Webhooks: removeRelay = Delete "/webhookRelay/{type}", WRITE_OWN, webhook_relay::remove),
     operation!(Webhooks: listEvents = Get "/events", READ, events::LIST, NoBody, events::list),

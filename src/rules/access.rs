@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::templates::TemplateRules;
 use super::{RulesError, within};
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccessRules {
     pub limits: Limits,
@@ -27,7 +27,7 @@ pub struct AccessRules {
     pub templates: TemplateRules,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
     pub max_body_bytes: usize,
@@ -65,7 +65,7 @@ impl Limits {
 
 /// Bounds of one search, and the pace at which mail comes into its index, and that of deleted mail
 /// leaves it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SearchLimits {
     pub max_rows: u32,
@@ -121,7 +121,7 @@ impl SearchLimits {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Domains {
     pub max_domains: u64,
@@ -135,7 +135,7 @@ impl Domains {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Connections {
     pub max_connections: usize,
@@ -167,7 +167,7 @@ impl Connections {
 }
 
 /// What may be asked for in a minute; 0 is any number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rates {
     pub reads_per_minute: u32,
@@ -199,7 +199,7 @@ impl Rates {
 }
 
 /// How parts of messages are served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Media {
     link_minutes: u64,
@@ -225,7 +225,7 @@ impl Media {
 }
 
 /// How the log of events is read by those who wait for more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Events {
     pub max_waiting: usize,
@@ -276,7 +276,7 @@ impl Events {
 }
 
 /// Threads of the API, apart from those of mail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Threads {
     pub requests: usize,
@@ -295,7 +295,7 @@ impl Threads {
 }
 
 /// How much of the conversation log one request reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Logs {
     pub max_at_once: usize,
@@ -332,7 +332,7 @@ impl Logs {
 }
 
 /// What is kept of requests that carry an `Idempotency-Key`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Idempotency {
     keep_hours: u64,
@@ -345,7 +345,7 @@ impl Idempotency {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyRules {
     pub max_per_owner: u64,
@@ -365,7 +365,7 @@ impl KeyRules {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemberRules {
     pub max_per_account: usize,
@@ -373,7 +373,7 @@ pub struct MemberRules {
 }
 
 /// Of one message that a platform hands in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Received {
     pub max_text_bytes: usize,
@@ -383,7 +383,7 @@ pub struct Received {
 }
 
 /// What one Agent's configurations and their versions may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentRules {
     pub max_config_bytes: usize,

@@ -38,7 +38,7 @@ fn room_of(name: &str) -> &str {
 /// The rooms that each room may import from.
 fn arrows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let rooms = |names: &[&'static str]| names.iter().copied().collect::<BTreeSet<_>>();
-    let left = ["domain", "rules", "mail", "verify", "store", "egress"];
+    let left = ["domain", "wire", "rules", "mail", "verify", "store", "egress"];
     let up_to = |more: &[&'static str]| rooms(&[left.as_slice(), more].concat());
     BTreeMap::from([
         ("lib", rooms(&[])),
@@ -47,6 +47,7 @@ fn arrows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("shutdown", rooms(&[])),
         ("telemetry", rooms(&[])),
         ("config", rooms(&["domain"])),
+        ("wire", rooms(&["domain"])),
         ("rules", rooms(&["domain"])),
         ("mail", rooms(&["domain", "rules"])),
         ("verify", rooms(&["domain", "rules", "mail"])),

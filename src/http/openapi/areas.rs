@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::description::Description;
 use super::super::operation::{Asks, Operation};
 use super::super::table::OPERATIONS;
-use super::super::typed::Form;
+use super::super::typed::{Bounds, Form};
 use super::{
     accounts, agents, apps, computers, conversation_logs, events, inbound_email, messaging, people,
     problems, templates, webhooks,
@@ -26,7 +26,8 @@ pub(in crate::http) fn operations(rules: &AccessRules) -> Vec<Description> {
         apps::operations(),
         computers::operations(rules),
     ];
-    let typed = forms().map(|form| form.description(rules));
+    let bounds = Bounds::of(rules);
+    let typed = forms().map(|form| form.description(&bounds));
     areas.into_iter().flatten().chain(typed).collect()
 }
 
@@ -46,7 +47,8 @@ fn forms() -> impl Iterator<Item = &'static Form> {
 }
 
 /// Shapes that have a name (`#/components/schemas/…`).
-pub(in crate::http) fn shapes() -> Vec<(String, Value)> {
+pub(in crate::http) fn shapes(rules: &AccessRules) -> Vec<(String, Value)> {
+    let bounds = Bounds::of(rules);
     let named = [
         accounts::shapes(),
         people::shapes(),
@@ -61,5 +63,5 @@ pub(in crate::http) fn shapes() -> Vec<(String, Value)> {
     ];
     let named = named.into_iter().flatten().map(|(name, schema)| (name.to_owned(), schema));
     let named = named.chain(problems::shapes()).chain(events::shapes());
-    named.chain(forms().flat_map(Form::shapes)).collect()
+    named.chain(forms().flat_map(|form| form.shapes(&bounds))).collect()
 }

@@ -26,7 +26,7 @@ const ABOUT: &str = "Inbound mail for Agents: who may write to them, what came, 
 
 /// The description of the API with the bounds of these rules.
 pub(in crate::http) fn document(rules: &AccessRules) -> Value {
-    let named: Map<String, Value> = shapes().into_iter().chain(target_shapes()).collect();
+    let named: Map<String, Value> = shapes(rules).into_iter().chain(target_shapes()).collect();
     let descriptions = operations(rules);
     // Two operations may call a segment of one path differently; a path is described once.
     let mut paths: BTreeMap<String, (&str, Map<String, Value>)> = BTreeMap::new();

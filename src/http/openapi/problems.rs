@@ -38,7 +38,7 @@ pub(in crate::http) fn codes(operation: &Operation, description: &Description) -
     add(operation.need.once, Code::Conflict);
     add(operation.need.feature.is_some(), Code::FeatureRequired);
     add(operation.linked.is_some(), Code::LinkExpired);
-    for code in &description.codes {
+    for code in description.codes.iter().chain(operation.fails) {
         add(true, *code);
     }
     codes

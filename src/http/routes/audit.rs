@@ -7,7 +7,7 @@ use axum::response::Response;
 use serde_json::{Map, Value, json};
 
 use super::super::answer;
-use super::super::call::{self, Call};
+use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
 use super::super::state::Http;
@@ -15,6 +15,7 @@ use crate::app::access::Caller;
 use crate::domain::audit::{Change, Deed, Doer, Entry, Who};
 use crate::domain::id::{AccountId, KeyId};
 use crate::store::{AuditFilter, Cursor, Page};
+use crate::wire;
 
 /// A page of entries, the newest first; `before` and `after` as for messages. One that passes over
 /// many entries ends early, before it is full: `Link` leads on behind them.
@@ -50,7 +51,7 @@ fn filter(call: &Call) -> Result<AuditFilter, Problem> {
 
 /// A key by its UUID, an account or a member by its id, or one of two words.
 fn doer(text: &str) -> Result<Doer, Problem> {
-    let key = call::uuid(text).map(|id| Doer::Key(KeyId(id)));
+    let key = wire::uuid(text).map(|id| Doer::Key(KeyId(id)));
     match text {
         "operator" => Ok(Doer::Operator),
         "gateway" => Ok(Doer::Gateway),

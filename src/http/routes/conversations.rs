@@ -9,7 +9,7 @@ use axum::response::Response;
 use serde_json::{Map, Value, json};
 
 use super::super::answer::{json as answered, success};
-use super::super::call::{Call, uuid};
+use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
 use super::super::query::quoted;
@@ -20,6 +20,7 @@ use crate::domain::id::MessageId;
 use crate::domain::message::Message;
 use crate::domain::room::Room;
 use crate::store::{Cursor, Direction, Page};
+use crate::wire::uuid;
 
 /// Items of one batch: v2's number.
 const MOST: usize = 200;

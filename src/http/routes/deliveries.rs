@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::http::header::HeaderValue;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,20 +10,19 @@ use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
 use super::super::state::Http;
-use super::super::typed::{
-    Date, Id, Limit, Moment, Place, Request, Success, Texts, Word, successes,
-};
+use super::super::typed::{Headed, Limit, Place, successes};
 use super::webhooks;
 use crate::app::delivery::explanation;
 use crate::domain::delivery::{self, State};
 use crate::domain::event::EventName;
 use crate::domain::id::DeliveryId;
 use crate::store::{Cursor, DeliveryFilter, DeliveryRecord, Page};
+use crate::wire::{Date, Id, Moment, Texts, Word};
 
 /// An event for a webhook.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in super::super) struct Delivery {
+pub struct Delivery {
     /// The id of the delivery.
     id: Id,
     /// The webhook.
@@ -68,7 +65,7 @@ struct Attempt {
 ///
 /// Also of one that was removed.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(in super::super) struct List {
+pub struct List {
     /// The webhook.
     id: Id,
     /// Only those that stand so.
@@ -84,31 +81,13 @@ pub(in super::super) struct List {
     after: Option<Place>,
 }
 
-impl Request for List {}
-
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in super::super) struct Listed {
+pub struct Listed {
     /// The newest first.
     deliveries: Texts<Delivery>,
-    #[serde(skip)]
-    link: Option<HeaderValue>,
 }
 
-impl Success for Listed {
-    const STATUS: StatusCode = StatusCode::OK;
-    const MESSAGE: &'static str = "deliveries found";
-    const PAGES: bool = true;
-
-    fn link(&self) -> Option<HeaderValue> {
-        self.link.clone()
-    }
-}
-
-pub(in super::super) async fn list(
-    http: Arc<Http>,
-    call: Call,
-    asked: List,
-) -> Result<Listed, Problem> {
+pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
     let webhook = webhooks::ever_used(&http, &call, asked.id).await?;
     let limit = page::at_most(asked.limit, &http.rules);
     let page = Page { limit, from: page::between(asked.before, asked.after)?, until: None };
@@ -121,57 +100,46 @@ pub(in super::super) async fn list(
     let part = |part: Page| async move { destinations.deliveries(webhook.id, filter, &part).await };
     let show = |one: &DeliveryRecord| (Cursor { at: one.created_at, id: one.id.0 }, shape(one));
     let rows = page::read(&http.rules, page, part, |one| page::text(show(one))).await?;
-    let link = rows.link_value(&call, &format!("/webhooks/{}/deliveries", webhook.id), limit);
-    Ok(Listed { deliveries: rows.list()?, link })
+    let path = format!("/webhooks/{}/deliveries", webhook.id);
+    Ok(rows.linked(&call, &path, limit, Listed { deliveries: rows.list()? }))
 }
 
 /// Shows a delivery with its attempts
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(in super::super) struct Show {
+pub struct Show {
     /// The delivery.
     id: Id,
 }
 
-impl Request for Show {}
-
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in super::super) struct Found {
+pub struct Found {
     delivery: Delivery,
 }
 
-pub(in super::super) async fn show(
-    http: Arc<Http>,
-    call: Call,
-    asked: Show,
-) -> Result<Found, Problem> {
+pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Problem> {
     Ok(Found { delivery: shape(&known(&http, &call, asked.id).await?) })
 }
 
 /// Sends a delivery again that has ended
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(in super::super) struct Replay {
+pub struct Replay {
     /// The delivery.
     id: Id,
 }
 
-impl Request for Replay {}
-
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in super::super) struct Pending {
+pub struct Pending {
     delivery: Delivery,
 }
 
 successes! {
+    Listed = OK "deliveries found", pages;
     Found = OK "delivery found";
     Pending = OK "delivery pending again";
 }
 
 /// Under the same event id.
-pub(in super::super) async fn replay(
-    http: Arc<Http>,
-    call: Call,
-    asked: Replay,
-) -> Result<Pending, Problem> {
+pub async fn replay(http: Arc<Http>, call: Call, asked: Replay) -> Result<Pending, Problem> {
     let id = known(&http, &call, asked.id).await?.id;
     call.destinations(&http).redeliver(call.account().id, id).await?;
     Ok(Pending { delivery: shape(&known(&http, &call, asked.id).await?) })

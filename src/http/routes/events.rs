@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::super::answer::{json, success};
-use super::super::call::{self, Again, Call};
+use super::super::call::{Again, Call};
 use super::super::error::{Code, Problem};
 use super::super::page;
 use super::super::state::Http;
@@ -21,6 +21,7 @@ use crate::app::delivery::{Begin, Begun, Part, Waiting, catalog};
 use crate::domain::id::EventId;
 use crate::domain::scope::Scope;
 use crate::store::EventPlace;
+use crate::wire;
 
 /// What a reader may ask for.
 pub(in super::super) const LIST: &[&str] = &["after", "since", "type", "event", "limit", "wait"];
@@ -180,7 +181,7 @@ fn begin(call: &Call) -> Result<Begin, Problem> {
     let after = call.last_event_id().filter(|_| call.wants_stream()).or(after);
     match (after, call.time("since")?) {
         (Some(text), None) => {
-            call::uuid(text).map(|id| Begin::After(EventId(id))).ok_or_else(|| {
+            wire::uuid(text).map(|id| Begin::After(EventId(id))).ok_or_else(|| {
                 Problem::invalid(
                     "after (or Last-Event-ID) must be the id of an event, as answers show it",
                 )
@@ -190,7 +191,7 @@ fn begin(call: &Call) -> Result<Begin, Problem> {
         (Some(_), Some(_)) if call.query().get("after").is_some() => {
             Err(Problem::invalid("after and since exclude each other: send one"))
         }
-        (Some(text), Some(_)) => call::uuid(text)
+        (Some(text), Some(_)) => wire::uuid(text)
             .map(|id| Begin::After(EventId(id)))
             .ok_or_else(|| Problem::invalid("Last-Event-ID must be the id of an event")),
         (None, None) if call.wants_stream() => Ok(Begin::Now),

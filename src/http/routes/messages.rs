@@ -8,7 +8,7 @@ use axum::response::Response;
 use serde_json::Value;
 
 use super::super::answer::{File, entity_tag, json, not_modified};
-use super::super::call::{Call, Visit, uuid};
+use super::super::call::{Call, Visit};
 use super::super::downloads::Reader;
 use super::super::error::Problem;
 use super::super::page;
@@ -20,6 +20,7 @@ use crate::domain::message::Message;
 use crate::domain::scope::Scope;
 use crate::domain::source::Source;
 use crate::store::{Cursor, Page};
+use crate::wire::uuid;
 
 /// `domain::marker::FIELD`, as HTTP spells it.
 const DELIVERED: HeaderName = HeaderName::from_static("x-gatepost-delivered");

@@ -7,18 +7,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::super::call::Call;
-use super::super::error::{Code, Problem};
+use super::super::error::Problem;
 use super::super::state::Http;
-use super::super::typed::{Date, Id, Moment, Number, Request, Word, successes};
+use super::super::typed::successes;
 use crate::app::access::token;
 use crate::domain::id::KeyId;
 use crate::domain::key::{Key, KeyType};
 use crate::store::NamedKey;
+use crate::wire::{Date, Id, Moment, Number, Word};
 
 /// A key, but for the key itself.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in super::super) struct Token {
+pub struct Token {
     /// Its end; whole only in the answer that makes it.
     #[schemars(example = &"…aB3x")]
     token: String,
@@ -46,22 +47,16 @@ pub(in super::super) struct Token {
 
 /// Lists the keys of an account or a member
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(in super::super) struct List {}
-
-impl Request for List {}
+pub struct List {}
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in super::super) struct Listed {
+pub struct Listed {
     /// Oldest first.
     tokens: Vec<Token>,
 }
 
 /// The keys of the target alone that are in force; never the keys themselves.
-pub(in super::super) async fn list(
-    http: Arc<Http>,
-    call: Call,
-    _: List,
-) -> Result<Listed, Problem> {
+pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
     let keys = call.tenancy(&http).keys_in_force(call.target().owner()).await?;
     Ok(Listed { tokens: keys.iter().map(|key| shape(key, None)).collect() })
 }
@@ -71,7 +66,7 @@ pub(in super::super) async fn list(
 /// The key itself is in this answer and in no other.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in super::super) struct Create {
+pub struct Create {
     /// The only type that there is.
     #[serde(rename = "type")]
     _type: Option<Word<KeyType>>,
@@ -82,21 +77,13 @@ pub(in super::super) struct Create {
     expires_at: Option<Moment>,
 }
 
-impl Request for Create {
-    const FAILS: &'static [Code] = &[Code::Conflict];
-}
-
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in super::super) struct Created {
+pub struct Created {
     token: Token,
 }
 
 /// Makes one for the target.
-pub(in super::super) async fn create(
-    http: Arc<Http>,
-    call: Call,
-    asked: Create,
-) -> Result<Created, Problem> {
+pub async fn create(http: Arc<Http>, call: Call, asked: Create) -> Result<Created, Problem> {
     let expires_at = asked.expires_at.map(|Moment(at)| at);
     call.caller().may_issue(expires_at)?;
     let tenancy = call.tenancy(&http);
@@ -109,7 +96,7 @@ pub(in super::super) async fn create(
 /// Everywhere, within a second. Name it once: by id, or in the body by itself.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(example = json!({ "id": "019a9e5c-7c80-7000-8000-000000000001" }))]
-pub(in super::super) struct Revoke {
+pub struct Revoke {
     /// Which key ends.
     id: Option<Id>,
     /// The key itself.
@@ -118,21 +105,13 @@ pub(in super::super) struct Revoke {
     token: Option<String>,
 }
 
-impl Request for Revoke {
-    const FAILS: &'static [Code] = &[Code::NotFound, Code::Conflict];
-}
-
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in super::super) struct Revoked {
+pub struct Revoked {
     revoked: Token,
 }
 
 /// Revokes one in the scope of the target, by its id or by its value.
-pub(in super::super) async fn revoke(
-    http: Arc<Http>,
-    call: Call,
-    asked: Revoke,
-) -> Result<Revoked, Problem> {
+pub async fn revoke(http: Arc<Http>, call: Call, asked: Revoke) -> Result<Revoked, Problem> {
     let missing = || Problem::not_found("token");
     let named = match (asked.id, asked.token) {
         (Some(Id(id)), None) => NamedKey::Id(KeyId(id)),

@@ -9,18 +9,19 @@ use serde::{Deserialize, Serialize};
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::state::Http;
-use super::super::typed::{Date, Id, Moment, Request, Success, Word, successes};
+use super::super::typed::{Success, successes};
 use super::webhooks::{Webhook, clock, former_until, in_use, shape};
 use crate::domain::delivery::Extent;
 use crate::domain::id::DestinationId;
 use crate::egress::signature;
+use crate::wire::{Date, Id, Moment, Word};
 
 /// Gives a webhook a new secret
 ///
 /// The former one signs beside it for a while, unless endFormer says no.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in super::super) struct Rotate {
+pub struct Rotate {
     /// The webhook.
     id: Id,
     /// Whether no former secret signs any more.
@@ -28,11 +29,9 @@ pub(in super::super) struct Rotate {
     end_former: bool,
 }
 
-impl Request for Rotate {}
-
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in super::super) struct Rotated {
+pub struct Rotated {
     /// Until when the one before signs, too.
     former_secret_until: Option<Date>,
     webhook: Webhook,
@@ -57,11 +56,7 @@ impl Success for Rotated {
 }
 
 /// The new secret is shown in this answer alone.
-pub(in super::super) async fn rotate(
-    http: Arc<Http>,
-    call: Call,
-    asked: Rotate,
-) -> Result<Rotated, Problem> {
+pub async fn rotate(http: Arc<Http>, call: Call, asked: Rotate) -> Result<Rotated, Problem> {
     let id = in_use(&http, &call, DestinationId(asked.id.0)).await?.id;
     let new = call.destinations(&http).rotate(call.account().id, id, asked.end_former).await?;
     let clock = clock(&http);
@@ -75,15 +70,13 @@ pub(in super::super) async fn rotate(
 
 /// Sends a webhook an event of its own
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(in super::super) struct Test {
+pub struct Test {
     /// The webhook.
     id: Id,
 }
 
-impl Request for Test {}
-
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in super::super) struct Tested {
+pub struct Tested {
     /// The event.
     event: TestEvent,
     /// Its delivery.
@@ -107,11 +100,7 @@ struct TestDelivery {
     id: Id,
 }
 
-pub(in super::super) async fn test(
-    http: Arc<Http>,
-    call: Call,
-    asked: Test,
-) -> Result<Tested, Problem> {
+pub async fn test(http: Arc<Http>, call: Call, asked: Test) -> Result<Tested, Problem> {
     let id = in_use(&http, &call, DestinationId(asked.id.0)).await?.id;
     let (event, delivery) = call.destinations(&http).test(call.account(), id).await?;
     Ok(Tested {
@@ -122,7 +111,7 @@ pub(in super::super) async fn test(
 
 /// Sends a webhook again what it missed
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(in super::super) struct Replay {
+pub struct Replay {
     /// The webhook.
     id: Id,
     /// From when on.
@@ -131,10 +120,8 @@ pub(in super::super) struct Replay {
     only: Option<Word<Extent>>,
 }
 
-impl Request for Replay {}
-
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in super::super) struct Replayed {
+pub struct Replayed {
     /// The replay.
     replay: AcceptedReplay,
 }
@@ -155,11 +142,7 @@ successes! {
     Replayed = ACCEPTED "replay accepted";
 }
 
-pub(in super::super) async fn replay(
-    http: Arc<Http>,
-    call: Call,
-    asked: Replay,
-) -> Result<Replayed, Problem> {
+pub async fn replay(http: Arc<Http>, call: Call, asked: Replay) -> Result<Replayed, Problem> {
     let (Moment(since), only) = (asked.since, asked.only.map_or(Extent::Failed, |Word(only)| only));
     let id = in_use(&http, &call, DestinationId(asked.id.0)).await?.id;
     let replay = call.destinations(&http).replay(call.account().id, id, (since, only)).await?;

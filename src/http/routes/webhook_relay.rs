@@ -12,22 +12,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::super::call::Call;
-use super::super::error::{Code, Problem};
+use super::super::error::Problem;
 use super::super::schema;
 use super::super::state::Http;
-use super::super::typed::{Date, Id, Number, Request, Success, Word, schema_of, successes};
+use super::super::typed::{Success, successes};
 use super::webhooks::CustomHeader;
 use crate::app::relay::verification;
 use crate::app::relay::{Configured, InboundWay, RelayChange};
 use crate::app::tenancy::details::MASK;
 use crate::domain::relay::{HopOutcome, Relay, RelayAttempt, RelayType};
 use crate::egress::signature;
+use crate::wire::{Date, Id, Number, Word, schema_of};
 
 /// The relay of an account, of one type.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Relay")]
-pub(in super::super) struct Config {
+pub struct Config {
     /// The kind of messages that are relayed.
     r#type: Word<RelayType>,
     /// Where the application listens; null while there is only a way in.
@@ -55,7 +56,7 @@ const LISTENS: &str = "https://app.example/inbound";
 /// The same with the last attempts.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "WholeRelay")]
-pub(in super::super) struct WholeConfig {
+pub struct WholeConfig {
     #[serde(flatten)]
     config: Config,
     /// The newest first; only the last are kept.
@@ -93,7 +94,7 @@ schema_of!([] SuccessCode, "SuccessCode", schema::within("One of them.", 200..=5
 /// By their names; `None` is null.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(in super::super) struct Verification(BTreeMap<String, Option<String>>);
+pub struct Verification(BTreeMap<String, Option<String>>);
 
 impl JsonSchema for Verification {
     fn inline_schema() -> bool {
@@ -128,12 +129,10 @@ impl JsonSchema for Verification {
 
 /// Lists the types of relays that can be set up
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(in super::super) struct Types {}
-
-impl Request for Types {}
+pub struct Types {}
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in super::super) struct TypesListed {
+pub struct TypesListed {
     /// All of them.
     types: Vec<Type>,
 }
@@ -148,11 +147,7 @@ struct Type {
     description: String,
 }
 
-pub(in super::super) async fn types(
-    http: Arc<Http>,
-    call: Call,
-    _: Types,
-) -> Result<TypesListed, Problem> {
+pub async fn types(http: Arc<Http>, call: Call, _: Types) -> Result<TypesListed, Problem> {
     let relays = call.relays(&http);
     let told = |(kind, description): &(RelayType, &str)| Type {
         name: Word(*kind),
@@ -165,49 +160,33 @@ pub(in super::super) async fn types(
 ///
 /// Its own, not those of the accounts above it.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(in super::super) struct List {}
-
-impl Request for List {
-    const FAILS: &'static [Code] = &[Code::Conflict];
-}
+pub struct List {}
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in super::super) struct Listed {
+pub struct Listed {
     /// One of each type at most.
     configs: Vec<Config>,
 }
 
-pub(in super::super) async fn list(
-    http: Arc<Http>,
-    call: Call,
-    _: List,
-) -> Result<Listed, Problem> {
+pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
     let configured = call.relays(&http).list(call.account().id).await?;
     Ok(Listed { configs: configured.iter().map(shape).collect() })
 }
 
 /// Shows the relay of this type, with its last attempts
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(in super::super) struct Show {
+pub struct Show {
     /// The kind of messages that are relayed.
     #[schemars(extend("x-noun" = "relay type"))]
     r#type: Word<RelayType>,
 }
 
-impl Request for Show {
-    const FAILS: &'static [Code] = &[Code::Conflict];
-}
-
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in super::super) struct Found {
+pub struct Found {
     config: WholeConfig,
 }
 
-pub(in super::super) async fn show(
-    http: Arc<Http>,
-    call: Call,
-    asked: Show,
-) -> Result<Found, Problem> {
+pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Problem> {
     Ok(Found { config: whole(&http, &call, asked.r#type.0).await? })
 }
 
@@ -225,8 +204,8 @@ pub(in super::super) async fn show(
     "timeout": 5000,
     "headers": [{ "Authorization": "Bearer …" }],
     "successStatusCodes": [200, 202],
-}))]
-pub(in super::super) struct Set {
+}), extend("minProperties" = 1))]
+pub struct Set {
     /// The kind of messages that are relayed.
     #[schemars(extend("x-noun" = "relay type"))]
     r#type: Word<RelayType>,
@@ -246,12 +225,8 @@ pub(in super::super) struct Set {
     verification: Option<Verification>,
 }
 
-impl Request for Set {
-    const NEEDS_BODY: bool = true;
-}
-
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in super::super) struct HasBeenSet {
+pub struct HasBeenSet {
     config: WholeConfig,
     /// The secret that signs its requests: in the answer that makes it, in no other.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -274,11 +249,7 @@ impl Success for HasBeenSet {
 
 /// Sets one, or changes the way in of its provider. The answer that makes a relay is the only one
 /// that ever shows its secret.
-pub(in super::super) async fn set(
-    http: Arc<Http>,
-    call: Call,
-    asked: Set,
-) -> Result<HasBeenSet, Problem> {
+pub async fn set(http: Arc<Http>, call: Call, asked: Set) -> Result<HasBeenSet, Problem> {
     let url = asked.url.map(|text| http.guard.destination(&text)).transpose();
     let url = url.map_err(|error| {
         Problem::invalid(format!(
@@ -306,16 +277,14 @@ pub(in super::super) async fn set(
 ///
 /// Messages are processed without it from now on. The way in of the provider, and its verification, stay.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(in super::super) struct Remove {
+pub struct Remove {
     /// The kind of messages that are relayed.
     #[schemars(extend("x-noun" = "relay type"))]
     r#type: Word<RelayType>,
 }
 
-impl Request for Remove {}
-
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in super::super) struct Removed {}
+pub struct Removed {}
 
 successes! {
     TypesListed = OK "relay types found";
@@ -325,11 +294,7 @@ successes! {
 }
 
 /// The hop, and nothing else, at once.
-pub(in super::super) async fn remove(
-    http: Arc<Http>,
-    call: Call,
-    asked: Remove,
-) -> Result<Removed, Problem> {
+pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
     call.relays(&http).remove(call.account().id, asked.r#type.0).await?;
     Ok(Removed {})
 }

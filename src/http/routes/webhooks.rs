@@ -11,7 +11,7 @@ use url::Url;
 use super::super::call::Call;
 use super::super::error::{Code, Problem};
 use super::super::state::Http;
-use super::super::typed::{Date, Either, Id, Number, Request, Seconds, Word, needed, successes};
+use super::super::typed::{Either, needed, successes};
 use crate::app::access::Denied;
 use crate::app::delivery::Added;
 use crate::app::tenancy::details::MASK;
@@ -22,11 +22,12 @@ use crate::domain::id::DestinationId;
 use crate::egress::guard::UrlError;
 use crate::egress::signature;
 use crate::store::DestinationChange;
+use crate::wire::{Date, Id, Number, Seconds, Word};
 
 /// A webhook, without its secret.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(in super::super) struct Webhook {
+pub struct Webhook {
     /// The id of the webhook.
     id: Id,
     /// The account that it belongs to.
@@ -80,7 +81,7 @@ struct Disabled {
     extend("minProperties" = 1, "maxProperties" = 1, "x-expected" = "an object of one name and its text, such as {\"X-Api-Key\": \"…\"}"),
     example = json!({ "X-Api-Key": MASK })
 )]
-pub(in super::super) struct CustomHeader(BTreeMap<String, String>);
+pub struct CustomHeader(BTreeMap<String, String>);
 
 impl CustomHeader {
     /// As an answer shows it.
@@ -96,22 +97,16 @@ impl CustomHeader {
 
 /// Lists the webhooks of an account
 #[derive(Debug, Deserialize, JsonSchema)]
-pub(in super::super) struct List {}
-
-impl Request for List {}
+pub struct List {}
 
 /// All of the account's own of which the caller may know.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in super::super) struct Listed {
+pub struct Listed {
     /// All of the account.
     webhooks: Vec<Webhook>,
 }
 
-pub(in super::super) async fn list(
-    http: Arc<Http>,
-    call: Call,
-    _: List,
-) -> Result<Listed, Problem> {
+pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
     Ok(Listed { webhooks: all(&http, &call).await? })
 }
 
@@ -119,8 +114,8 @@ pub(in super::super) async fn list(
 ///
 /// Without id url, label and type are needed, and one is made.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(example = json!({ "url": HOOK, "label": "CRM", "type": "incoming" }))]
-pub(in super::super) struct Keep {
+#[schemars(example = json!({ "url": HOOK, "label": "CRM", "type": "incoming" }), extend("minProperties" = 1))]
+pub struct Keep {
     /// Where it listens, https.
     #[schemars(example = &HOOK)]
     url: Option<String>,
@@ -140,13 +135,8 @@ pub(in super::super) struct Keep {
     disabled: Option<bool>,
 }
 
-impl Request for Keep {
-    const FAILS: &'static [Code] = &[Code::Conflict, Code::NotFound];
-    const NEEDS_BODY: bool = true;
-}
-
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in super::super) struct Created {
+pub struct Created {
     /// All of the account.
     webhooks: Vec<Webhook>,
     webhook: Webhook,
@@ -156,7 +146,7 @@ pub(in super::super) struct Created {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in super::super) struct Updated {
+pub struct Updated {
     /// All of the account.
     webhooks: Vec<Webhook>,
     webhook: Webhook,
@@ -164,7 +154,7 @@ pub(in super::super) struct Updated {
 
 /// Adds one; the only answer, beside a rotation's, that ever shows its secret. With `id` it changes
 /// the one of this id instead.
-pub(in super::super) async fn keep(
+pub async fn keep(
     http: Arc<Http>,
     call: Call,
     asked: Keep,
@@ -247,7 +237,7 @@ async fn update(
 /// All that match: a url alone means all its types. Name it in the query or in the body.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(example = json!({ "url": HOOK }))]
-pub(in super::super) struct Remove {
+pub struct Remove {
     /// Where it listens, https.
     #[schemars(example = &HOOK)]
     url: Option<String>,
@@ -257,12 +247,8 @@ pub(in super::super) struct Remove {
     id: Option<Id>,
 }
 
-impl Request for Remove {
-    const FAILS: &'static [Code] = &[Code::NotFound];
-}
-
 #[derive(Debug, Serialize, JsonSchema)]
-pub(in super::super) struct Removed {
+pub struct Removed {
     /// Those that are gone.
     removed: Vec<Webhook>,
     /// All of the account.
@@ -271,11 +257,7 @@ pub(in super::super) struct Removed {
 
 /// Removes those that match everything given: a url alone means all its types that the caller may
 /// hear.
-pub(in super::super) async fn remove(
-    http: Arc<Http>,
-    call: Call,
-    asked: Remove,
-) -> Result<Removed, Problem> {
+pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
     let url = asked.url.as_deref().map(Url::parse).transpose();
     let url = url.map_err(|_| Problem::invalid("url is not a URL"))?;
     let id = asked.id.map(|Id(id)| DestinationId(id));
@@ -374,7 +356,7 @@ pub(super) fn former_until(webhook: &Destination, now: Timestamp) -> Option<Time
 }
 
 /// No secret: of a custom header its name, and that it has a value.
-pub(super) fn shape(webhook: &Destination, clock: &Clock) -> Webhook {
+pub fn shape(webhook: &Destination, clock: &Clock) -> Webhook {
     let Wants { ordered, payload, headers } = &webhook.wants;
     let disabled = webhook.disabled.as_ref();
     Webhook {

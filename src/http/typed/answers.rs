@@ -1,7 +1,7 @@
 //! Answers as types: their fields, in the envelope of v2, with the status and the words that go with them.
 
 use axum::http::StatusCode;
-use axum::http::header::{HeaderValue, LINK};
+use axum::http::header::{HeaderName, HeaderValue};
 use axum::response::Response;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
@@ -11,10 +11,11 @@ use super::super::description::{Answer, Content};
 use super::super::error::Problem;
 use super::tidy::{fields_of, published, tidy};
 
-/// A success: its fields stand beside `success` and `message`.
-pub(in crate::http) trait Success: Serialize + JsonSchema {
+/// A success: its fields stand beside `success` and `message`, if it is in the envelope of v2.
+pub trait Success: Serialize + JsonSchema {
     const STATUS: StatusCode;
     const MESSAGE: &'static str;
+    const ENVELOPE: bool = true;
     /// Whether `Link` leads to other pages.
     const PAGES: bool = false;
 
@@ -22,25 +23,24 @@ pub(in crate::http) trait Success: Serialize + JsonSchema {
     fn message(&self) -> &'static str {
         Self::MESSAGE
     }
-
-    fn link(&self) -> Option<HeaderValue> {
-        None
-    }
 }
 
-/// `successes! { Rotated = OK "secret rotated"; }`
+/// `successes! { Rotated = OK "secret rotated"; Listed = OK "deliveries found", pages; Recent = OK "messages found", bare, pages; }`
 macro_rules! successes {
-    ($($type:ty = $status:ident $message:literal;)+) => { $(
+    ($($type:ty = $status:ident $message:literal $(, $more:ident)*;)+) => { $(
         impl $crate::http::typed::answers::Success for $type {
             const STATUS: axum::http::StatusCode = axum::http::StatusCode::$status;
             const MESSAGE: &'static str = $message;
+            $($crate::http::typed::answers::successes!(@ $more);)*
         }
     )+ };
+    (@ bare) => { const ENVELOPE: bool = false; };
+    (@ pages) => { const PAGES: bool = true; };
 }
 pub(in crate::http) use successes;
 
 /// All that an operation answers with success.
-pub(in crate::http) trait Answers {
+pub trait Answers {
     fn described(generator: &mut SchemaGenerator) -> Vec<Answer>;
 
     fn response(self) -> Result<Response, Problem>;
@@ -48,16 +48,18 @@ pub(in crate::http) trait Answers {
 
 impl<S: Success> Answers for S {
     fn described(generator: &mut SchemaGenerator) -> Vec<Answer> {
-        let mut schema = Self::json_schema(generator).to_value();
+        let mut schema = if S::ENVELOPE {
+            Self::json_schema(generator).to_value()
+        } else {
+            generator.subschema_for::<Self>().to_value()
+        };
         tidy(&mut schema, false);
-        let (fields, _) = fields_of(&published(schema), &[]);
-        vec![Answer {
-            status: S::STATUS.as_u16(),
-            about: S::MESSAGE,
-            content: Content::Envelope(fields),
-            pages: S::PAGES,
-            also: None,
-        }]
+        let content = match S::ENVELOPE {
+            true => Content::Envelope(fields_of(&published(schema), &[]).0),
+            false => Content::Json(published(schema)),
+        };
+        let (status, about, pages) = (S::STATUS.as_u16(), S::MESSAGE, S::PAGES);
+        vec![Answer { status, about, content, pages, also: None }]
     }
 
     fn response(self) -> Result<Response, Problem> {
@@ -68,26 +70,46 @@ impl<S: Success> Answers for S {
             #[serde(flatten)]
             fields: S,
         }
-        let (message, link) = (self.message(), self.link());
-        let envelope = Envelope { success: true, message, fields: self };
-        let text = serde_json::to_string(&envelope);
+        let text = match S::ENVELOPE {
+            true => serde_json::to_string(&Envelope {
+                success: true,
+                message: self.message(),
+                fields: self,
+            }),
+            false => serde_json::to_string(&self),
+        };
         let text = text.map_err(|error| Problem::internal(error.to_string()))?;
-        let mut response = answer::json(S::STATUS, text);
-        if let Some(link) = link {
-            response.headers_mut().insert(LINK, link);
-        }
+        Ok(answer::json(S::STATUS, text))
+    }
+}
+
+/// A success with headers of its own.
+#[derive(Debug)]
+pub struct Headed<S> {
+    pub answer: S,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl<S: Success> Answers for Headed<S> {
+    fn described(generator: &mut SchemaGenerator) -> Vec<Answer> {
+        S::described(generator)
+    }
+
+    fn response(self) -> Result<Response, Problem> {
+        let mut response = self.answer.response()?;
+        response.headers_mut().extend(self.headers);
         Ok(response)
     }
 }
 
 /// One success or another.
 #[derive(Debug)]
-pub(in crate::http) enum Either<A, B> {
+pub enum Either<A, B> {
     This(A),
     That(B),
 }
 
-impl<A: Success, B: Success> Answers for Either<A, B> {
+impl<A: Answers, B: Answers> Answers for Either<A, B> {
     fn described(generator: &mut SchemaGenerator) -> Vec<Answer> {
         [A::described(generator), B::described(generator)].concat()
     }

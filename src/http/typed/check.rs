@@ -4,23 +4,21 @@
 use serde_json::{Map, Value};
 
 use super::super::body::LISTED;
-use super::super::call;
 use super::super::query::quoted;
-use super::values::{CURSOR, EXPECTED, KIND, LIMIT, MOMENT};
+use super::bounds::Bounds;
 use crate::app::agents::schema::{Fault, join};
-use crate::domain::instant;
-use crate::rules::AccessRules;
 use crate::store::Cursor;
+use crate::wire::{self, mark};
 
 pub(super) struct Check<'c> {
     shapes: &'c Map<String, Value>,
-    rules: &'c AccessRules,
+    bounds: &'c Bounds,
     pub(super) faults: Vec<Fault>,
 }
 
 impl<'c> Check<'c> {
-    pub(super) const fn new(shapes: &'c Map<String, Value>, rules: &'c AccessRules) -> Self {
-        Self { shapes, rules, faults: Vec::new() }
+    pub(super) const fn new(shapes: &'c Map<String, Value>, bounds: &'c Bounds) -> Self {
+        Self { shapes, bounds, faults: Vec::new() }
     }
 
     /// A field that must be there is not.
@@ -75,20 +73,18 @@ impl<'c> Check<'c> {
 
     /// Whether the value itself is of this schema, whatever is in it.
     pub(super) fn is_of(&self, schema: &'c Value, value: &Value) -> bool {
+        let kind = schema.get(mark::KIND).and_then(Value::as_str);
+        if let Some(kind @ (mark::MOMENT | mark::USER_ID)) = kind {
+            return wire::is_of_kind(kind, value);
+        }
         if let Some(Value::Array(ways)) = schema.get("anyOf") {
             return ways.iter().any(|way| self.is_of(self.shape(way), value));
         }
-        let text = value.as_str();
-        let size = value.as_object().map_or(0, Map::len);
-        let bound = |name: &str| schema.get(name).and_then(Value::as_i64);
-        let whole = value.as_i64();
-        let nullable = schema.get("type").and_then(Value::as_array);
-        if nullable.is_some_and(|kinds| value.is_null() && kinds.contains(&"null".into())) {
+        if value.is_null() && types(schema).any(|one| one == "null") {
             return true;
         }
-        let first = schema.get("type").map(|kind| kind.get(0).unwrap_or(kind));
-        let kind = match first.and_then(Value::as_str) {
-            Some("string") => text.is_some(),
+        let is_typed = match types(schema).next() {
+            Some("string") => value.is_string(),
             Some("integer") => value.is_u64() || value.is_i64(),
             Some("number") => value.is_number(),
             Some("boolean") => value.is_boolean(),
@@ -96,33 +92,41 @@ impl<'c> Check<'c> {
             Some("object") => value.is_object(),
             _ => true,
         };
-        let special = match schema.get(KIND).and_then(Value::as_str) {
-            Some(MOMENT) => return is_moment(value),
-            Some(LIMIT) => {
-                whole.is_some_and(|n| (1..=self.rules.limits.max_page.into()).contains(&n))
-            }
-            Some(CURSOR) => text.is_some_and(|text| {
-                // A cursor has one spelling, too.
-                text.parse().is_ok_and(|cursor: Cursor| cursor.to_string() == text)
-            }),
-            _ if schema.get("format").is_some_and(|format| format == "uuid") => {
-                text.is_some_and(|text| call::uuid(text).is_some())
-            }
-            _ => true,
-        };
-        let in_enum = schema.get("enum").and_then(Value::as_array);
-        kind && special
-            && in_enum.is_none_or(|words| words.contains(value))
-            && bound("minimum").is_none_or(|least| whole.is_none_or(|n| n >= least))
-            && bound("maximum").is_none_or(|most| whole.is_some_and(|n| n <= most))
-            && bound("minProperties")
-                .is_none_or(|least| i64::try_from(size).is_ok_and(|n| n >= least))
-            && bound("maxProperties")
-                .is_none_or(|most| i64::try_from(size).is_ok_and(|n| n <= most))
+        is_typed && self.is_special(schema, kind, value) && self.is_within(schema, value)
     }
 
-    fn expected(&self, schema: &'c Value) -> String {
-        if let Some(expected) = schema.get(EXPECTED).and_then(Value::as_str) {
+    fn is_special(&self, schema: &Value, kind: Option<&str>, value: &Value) -> bool {
+        let text = value.as_str().unwrap_or_default();
+        let words = schema.get("enum").and_then(Value::as_array);
+        words.is_none_or(|words| words.contains(value))
+            && schema
+                .get("format")
+                .is_none_or(|format| format != "uuid" || wire::uuid(text).is_some())
+            && match kind {
+                // A cursor has one spelling, too.
+                Some(mark::CURSOR) => {
+                    text.parse().is_ok_and(|cursor: Cursor| cursor.to_string() == text)
+                }
+                Some(kind) => wire::is_of_kind(kind, value),
+                None => true,
+            }
+    }
+
+    fn is_within(&self, schema: &Value, value: &Value) -> bool {
+        let (size, least, most) = match value {
+            Value::Number(number) => (number.as_i64().unwrap_or(i64::MAX), "minimum", "maximum"),
+            Value::String(text) => (count(text.chars().count()), "minLength", "maxLength"),
+            Value::Array(items) => (count(items.len()), "minItems", "maxItems"),
+            Value::Object(fields) => (count(fields.len()), "minProperties", "maxProperties"),
+            Value::Null | Value::Bool(_) => return true,
+        };
+        let bound = |name| self.bounds.number(schema, name);
+        bound(least).is_none_or(|least| size >= least)
+            && bound(most).is_none_or(|most| size <= most)
+    }
+
+    pub(super) fn expected(&self, schema: &'c Value) -> String {
+        if let Some(expected) = schema.get(mark::EXPECTED).and_then(Value::as_str) {
             return expected.to_owned();
         }
         if let Some(Value::Array(words)) = schema.get("enum") {
@@ -133,22 +137,24 @@ impl<'c> Check<'c> {
             let ways = ways.iter().map(|way| self.expected(self.shape(way)));
             return ways.collect::<Vec<_>>().join(", or ");
         }
-        if schema.get(KIND).is_some_and(|kind| kind == LIMIT) {
-            return format!("a whole number from 1 to {}", self.rules.limits.max_page);
-        }
-        let bound = |name: &str| schema.get(name).and_then(Value::as_i64);
-        let kind = schema.get("type").and_then(Value::as_str).unwrap_or_default();
-        match (kind, bound("minimum"), bound("maximum")) {
-            ("integer", Some(least), Some(most)) => {
-                format!("a whole number from {least} to {most}")
-            }
-            ("integer", Some(0), None) => "a whole number, not negative".to_owned(),
-            ("integer", ..) => "a whole number".to_owned(),
-            ("number", ..) => "a number".to_owned(),
-            ("boolean", ..) => "true or false".to_owned(),
-            ("array", ..) => "an array".to_owned(),
-            ("object", ..) => "an object".to_owned(),
-            _ => "a string".to_owned(),
+        let bound = |name| self.bounds.number(schema, name);
+        let sized = |noun: &str, least, most, unit: &str| match (bound(least), bound(most)) {
+            (Some(least), Some(most)) => format!("{noun} of {least} to {most} {unit}"),
+            (None, Some(most)) => format!("{noun} of at most {most} {unit}"),
+            (Some(least), None) => format!("{noun} of at least {least} {unit}"),
+            (None, None) => noun.to_owned(),
+        };
+        match types(schema).next().unwrap_or_default() {
+            "integer" => match (bound("minimum"), bound("maximum")) {
+                (Some(least), Some(most)) => format!("a whole number from {least} to {most}"),
+                (Some(0), None) => "a whole number, not negative".to_owned(),
+                _ => "a whole number".to_owned(),
+            },
+            "number" => "a number".to_owned(),
+            "boolean" => "true or false".to_owned(),
+            "array" => sized("an array", "minItems", "maxItems", "items"),
+            "object" => "an object".to_owned(),
+            _ => sized("a string", "minLength", "maxLength", "characters"),
         }
     }
 
@@ -169,12 +175,15 @@ pub(super) fn missing(at: &str, name: &str) -> Fault {
     Fault { pointer: join(at, name), detail: "is missing: send it, too".to_owned() }
 }
 
-/// Unix seconds as a number or a text, or a date.
-fn is_moment(value: &Value) -> bool {
-    let text = match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
-        _ => return false,
+/// The types of a schema: one, or a list of them.
+fn types(schema: &Value) -> impl Iterator<Item = &str> {
+    let (one, several) = match schema.get("type") {
+        Some(Value::Array(several)) => (None, several.as_slice()),
+        one => (one, [].as_slice()),
     };
-    instant::parse(&text).is_some()
+    one.into_iter().chain(several).filter_map(Value::as_str)
+}
+
+fn count(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
 }

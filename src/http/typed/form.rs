@@ -11,25 +11,24 @@ use serde_json::{Map, Value};
 use super::super::body::BodyRule;
 use super::super::call::Call;
 use super::super::description::Description;
-use super::super::error::{Code, Problem};
+use super::super::error::Problem;
+use super::super::query::FILTERS;
 use super::super::schema::{self, Fields};
 use super::super::verb::{Verb, names};
 use super::answers::Answers;
+use super::bounds::Bounds;
 use super::check::Check;
 use super::tidy::{fields_of, plain, published, tidy};
-use super::values::{KIND, LIMIT, MOMENT, NOUN, NULL, PLACE};
 use crate::app::agents::schema::{Fault, join, sentence};
-use crate::rules::AccessRules;
+use crate::wire::mark;
 
 /// A request: its first line of documentation is the operation's summary, the rest is said of it. A field
 /// that the path names stands there; the others in the query of a GET, in the body of a POST or a PUT, and
 /// in either of a DELETE, which has no body where it has no such field. `x-place` says another place.
-pub(in crate::http) trait Request: DeserializeOwned + JsonSchema {
-    /// Errors that only its handler can answer.
-    const FAILS: &'static [Code] = &[];
-    /// Whether there must be a body, though no field of it must be there.
-    const NEEDS_BODY: bool = false;
-}
+/// `minProperties` of the struct says that there must be a body, though none of its fields must be there.
+pub trait Request: DeserializeOwned + JsonSchema {}
+
+impl<R: DeserializeOwned + JsonSchema> Request for R {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -77,10 +76,12 @@ impl Form {
         let in_body = |field: &&Field| matches!(field.place, Place::Body | Place::Either);
         let names: &'static [&'static str] =
             fields.iter().filter(in_body).map(|field| field.name).collect::<Vec<_>>().leak();
-        let needs_body = R::NEEDS_BODY || fields.iter().filter(in_body).any(|field| field.needed);
+        let needs_body = request.get("minProperties").is_some()
+            || fields.iter().filter(in_body).any(|field| field.needed);
         let body = match verb {
             Verb::Get => BodyRule::None,
             Verb::Delete if names.is_empty() => BodyRule::None,
+            _ if request.get(mark::MESSAGE).is_some() => BodyRule::WithMessage(names),
             _ if needs_body => BodyRule::Required(names),
             _ => BodyRule::Optional(names),
         };
@@ -89,8 +90,7 @@ impl Form {
             fields.iter().filter(in_query).map(|field| field.name).collect::<Vec<_>>().leak();
         let (summary, about) = about.split_once("\n\n").unwrap_or((&about, ""));
         let leak = |text: &str| &*plain(text).leak();
-        let mut description =
-            Description::of(verb, path, leak(summary)).about(leak(about)).fails(R::FAILS);
+        let mut description = Description::of(verb, path, leak(summary)).about(leak(about));
         let described = |in_place: &[Place]| {
             let fields = fields.iter().filter(|field| in_place.contains(&field.place));
             fields.map(|field| field.described(in_place)).collect::<Fields>()
@@ -105,13 +105,13 @@ impl Form {
     }
 
     /// The request, or all that is wrong with it.
-    pub(super) fn read<R: Request>(&self, call: &Call, rules: &AccessRules) -> Result<R, Problem> {
-        let mut check = Check::new(&self.asked, rules);
+    pub(super) fn read<R: Request>(&self, call: &Call, bounds: &Bounds) -> Result<R, Problem> {
+        let mut check = Check::new(&self.asked, bounds);
         let mut given = Map::new();
         for field in &self.fields {
-            match field.given(call) {
+            match field.given(call, self.query) {
                 Ok(Some(value)) => {
-                    let noun = field.schema.get(NOUN).and_then(Value::as_str);
+                    let noun = field.schema.get(mark::NOUN).and_then(Value::as_str);
                     if let Some(noun) = noun.filter(|_| !check.is_of(&field.schema, &value)) {
                         return Err(Problem::not_found(noun));
                     }
@@ -131,20 +131,21 @@ impl Form {
     }
 
     /// The operation in the description, with the bounds of these rules.
-    pub(in crate::http) fn description(&self, rules: &AccessRules) -> Description {
+    pub(in crate::http) fn description(&self, bounds: &Bounds) -> Description {
         let mut description = self.description.clone();
-        for (_, schema) in &mut description.query {
-            if schema.get(KIND).is_some_and(|kind| kind == LIMIT) {
-                *schema = schema::limit(rules);
-            }
-        }
+        let body = description.body.iter_mut().flatten();
+        body.chain(&mut description.query).for_each(|(_, schema)| bounds.fill(schema));
         description
     }
 
     /// The shapes that its request and its answers refer to by name.
-    pub(in crate::http) fn shapes(&self) -> impl Iterator<Item = (String, Value)> {
+    pub(in crate::http) fn shapes(&self, bounds: &Bounds) -> impl Iterator<Item = (String, Value)> {
         let all = self.asked.iter().chain(&self.shown);
-        all.map(|(name, shape)| (name.clone(), published(shape.clone())))
+        all.map(|(name, shape)| {
+            let mut shape = published(shape.clone());
+            bounds.fill(&mut shape);
+            (name.clone(), shape)
+        })
     }
 }
 
@@ -161,12 +162,18 @@ pub(in crate::http) fn needed(fields: &[(&str, bool)]) -> Problem {
 }
 
 impl Field {
-    fn given(&self, call: &Call) -> Result<Option<Value>, Fault> {
+    /// The value of this field; that of filters is every parameter that is not `known`.
+    fn given(&self, call: &Call, known: &[&str]) -> Result<Option<Value>, Fault> {
         let text = |text: &str| of_text(&self.schema, text);
         let (query, body) =
             (|| call.query().get(self.name).map(text), || call.body().get(self.name).cloned());
         match self.place {
             Place::Path => Ok(Some(text(call.path(self.name)))),
+            Place::Query if self.name == FILTERS => {
+                let others = call.query().pairs().filter(|(name, _)| !known.contains(name));
+                let others = others.map(|(name, text)| (name.to_owned(), text.into()));
+                Ok(Some(Value::Object(others.collect())))
+            }
             Place::Query => Ok(query()),
             Place::Body => Ok(body()),
             Place::Either => match (query(), body()) {
@@ -182,13 +189,13 @@ impl Field {
     fn described(&self, places: &[Place]) -> (&'static str, Value) {
         let in_body = places.contains(&Place::Body);
         let about = self.schema.get("description").and_then(Value::as_str).unwrap_or_default();
-        let described = match self.schema.get(KIND).and_then(Value::as_str) {
-            Some(MOMENT) if in_body && self.schema.get(NULL).is_some() => {
+        let described = match self.schema.get(mark::KIND).and_then(Value::as_str) {
+            Some(mark::MOMENT) if in_body && self.schema.get(mark::NULL).is_some() => {
                 schema::or_null(schema::moment_given(about))
             }
-            Some(MOMENT) if in_body => schema::moment_given(about),
-            Some(MOMENT) => schema::moment(about),
-            Some(LIMIT) => self.schema.clone(),
+            Some(mark::MOMENT) if in_body => schema::moment_given(about),
+            Some(mark::MOMENT) => schema::moment(about),
+            Some(mark::USER_ID) if !in_body => schema::id_text(about),
             _ => published(self.schema.clone()),
         };
         let is_marked = !self.needed && self.place != Place::Path;
@@ -200,7 +207,7 @@ fn field(verb: Verb, path: &str, name: &'static str, schema: Value) -> Field {
     let plain = schema::plain(name);
     let place = match verb {
         _ if names(path).any(|one| one == plain) => Place::Path,
-        _ if schema.get(PLACE).is_some_and(|place| place == "body") => Place::Body,
+        _ if schema.get(mark::PLACE).is_some_and(|place| place == "body") => Place::Body,
         Verb::Get => Place::Query,
         Verb::Post | Verb::Put => Place::Body,
         Verb::Delete => Place::Either,

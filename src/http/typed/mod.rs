@@ -1,10 +1,12 @@
 //! Operations whose request and answer are types: one declaration is parsed, checked, answered and described.
 //!
-//! - `form` reads a [`Request`] and describes it; `check` finds what is wrong with one.
+//! - `form` reads a [`Request`] and describes it; `check` finds what is wrong with one; `bounds` are the rules
+//!   that its schema names.
 //! - `tidy` makes a schema that is read of one that a type made.
-//! - `answers` has the shapes of successes; `values` what both are made of.
+//! - `answers` has the shapes of successes; both are made of `wire` and of `values`.
 
 pub(super) mod answers;
+mod bounds;
 mod check;
 mod form;
 mod tidy;
@@ -17,12 +19,11 @@ use std::sync::Arc;
 
 use axum::response::Response;
 
-pub(super) use self::answers::{Answers, Either, Success, successes};
-pub use self::form::Form;
-pub(super) use self::form::{Request, needed};
-pub(super) use self::values::{
-    Date, Id, Limit, Moment, Number, Place, Seconds, Texts, Word, schema_of,
-};
+pub(super) use self::answers::{Answers, Either, Headed, Success, successes};
+pub use self::bounds::Bounds;
+pub(super) use self::form::needed;
+pub use self::form::{Form, Request};
+pub use self::values::{Limit, Place};
 use super::call::Call;
 use super::error::Problem;
 use super::state::Http;
@@ -52,6 +53,6 @@ where
     F: Fn(Arc<Http>, Call, R) -> P,
     P: Future<Output = Result<A, Problem>>,
 {
-    let asked = form.read(&call, &http.rules)?;
+    let asked = form.read(&call, &http.bounds)?;
     handler(http, call, asked).await?.response()
 }

@@ -8,7 +8,9 @@ use super::form::{generator, names_of};
 use super::tidy::{fields_of, published, tidy};
 use super::*;
 use crate::domain::event::Category;
+use crate::domain::id::AccountId;
 use crate::rules::Rules;
+use crate::wire::{Id, Moment, Named, Word};
 use schemars::JsonSchema;
 use schemars::generate::Contract;
 
@@ -33,6 +35,9 @@ struct Much {
     how_many: Option<u32>,
     /// A place.
     place: Option<Place>,
+    /// Some accounts.
+    #[schemars(extend("minItems" = 1, "maxItems" = "members.max_permitted"))]
+    of: Option<Vec<Named<AccountId>>>,
 }
 
 /// A part.
@@ -46,15 +51,13 @@ struct Part {
     on: Option<bool>,
 }
 
-impl Request for Much {}
-
 fn mistakes(value: &Value) -> Vec<(String, String)> {
-    let rules = Rules::defaults().unwrap().access;
+    let bounds = Bounds::of(&Rules::defaults().unwrap().access);
     let mut generator = generator(Contract::Deserialize);
     let mut schema = Much::json_schema(&mut generator).to_value();
     let mut shapes = generator.take_definitions(true);
     shapes.values_mut().chain([&mut schema]).for_each(|schema| tidy(schema, true));
-    let mut check = Check::new(&shapes, &rules);
+    let mut check = Check::new(&shapes, &bounds);
     check.value(&schema, value, "");
     check.faults.into_iter().map(|fault| (fault.pointer, fault.detail)).collect()
 }
@@ -63,7 +66,7 @@ fn mistakes(value: &Value) -> Vec<(String, String)> {
 fn all_mistakes_are_told_each_where_it_is() {
     let found = mistakes(&json!({
         "parts": [{ "id": "7" }, { "id": "019a9e5c-7c80-7000-8000-000000000001", "on": null }, { "of": 1 }, 4],
-        "word": "mail", "at": "soon", "limit": 0, "howMany": -1, "place": "1-2",
+        "word": "mail", "at": "soon", "limit": 0, "howMany": -1, "place": "1-2", "of": [7, "8", "07", 1.5],
     }));
     let told = |pointer: &str| {
         let of: Vec<_> =
@@ -81,7 +84,11 @@ fn all_mistakes_are_told_each_where_it_is() {
     assert_eq!(told("/limit"), "must be a whole number from 1 to 200");
     assert_eq!(told("/howMany"), "must be a whole number, not negative");
     assert_eq!(told("/place"), "must be a cursor: take it from an earlier answer");
-    assert_eq!(found.len(), 11);
+    let number = "must be a whole number from 1 to 9007199254740991, without sign or leading zeros";
+    assert_eq!([told("/of/2"), told("/of/3")], [number, number]);
+    assert_eq!(found.len(), 13);
+    let none = mistakes(&json!({ "text": "", "parts": [], "of": [] }));
+    assert_eq!(none, [("/of".to_owned(), "must be an array of 1 to 200 items".to_owned())]);
 }
 
 #[test]
@@ -90,7 +97,7 @@ fn nothing_is_wrong_with_what_is_asked_for() {
     for value in [
         json!({ "text": "", "parts": [] }),
         json!({ "text": "x", "parts": [{ "id": id }, { "id": id, "on": true }], "word": "incoming",
-                "at": 1_795_168_800, "limit": 100, "howMany": 0 }),
+                "at": 1_795_168_800, "limit": 100, "howMany": 0, "of": ["7", 9] }),
         json!({ "text": "x", "parts": [], "at": "2026-11-20" }),
     ] {
         assert_eq!(mistakes(&value), []);
@@ -106,7 +113,7 @@ fn a_type_is_described_as_it_is_declared() {
     tidy(&mut schema, true);
     let (fields, about) = fields_of(&published(schema), names_of::<Much>());
     let names: Vec<_> = fields.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, ["text", "parts", "word?", "at?", "limit?", "howMany?", "place?"]);
+    assert_eq!(names, ["text", "parts", "word?", "at?", "limit?", "howMany?", "place?", "of?"]);
     assert_eq!(about.split_once("\n\n").unwrap().0, "Asks for much");
     let of = |wanted: &str| fields.iter().find(|(name, _)| *name == wanted).unwrap().1.clone();
     assert_eq!(

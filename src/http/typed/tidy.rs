@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::super::schema::{self, Fields};
-use super::values::{EXPECTED, KIND, NOUN, NULL, PLACE};
+use crate::wire::mark;
 
 /// The fields of an object's schema, these first, `?` behind those that may be missing, and what is said of
 /// the whole.
@@ -38,7 +38,7 @@ pub(super) fn tidy(schema: &mut Value, asked: bool) {
         if is_number {
             fields.remove("format");
         }
-        if asked && !fields.contains_key(NULL) {
+        if asked && !fields.contains_key(mark::NULL) {
             strip_null(fields);
         }
         for (name, inner) in fields.iter_mut() {
@@ -80,7 +80,7 @@ fn strip_null(fields: &mut Map<String, Value>) {
 pub(super) fn published(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(fields) => {
-            fields.retain(|name, _| ![EXPECTED, KIND, NOUN, NULL, PLACE].contains(&name.as_str()));
+            fields.retain(|name, _| !mark::ALL.contains(&name.as_str()));
             fields.values_mut().for_each(|inner| *inner = published(inner.take()));
         }
         Value::Array(items) => items.iter_mut().for_each(|inner| *inner = published(inner.take())),

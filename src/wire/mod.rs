@@ -1,0 +1,117 @@
+//! The values that JSON is made of, here and in events: each has one spelling and one schema.
+//!
+//! Requests, answers and records are structs of these. A record that API, events and command line show has
+//! its struct in `app`; what one operation alone asks or answers has it in `http/routes`. Nouns of `domain`
+//! have no wire shape. What never happens here: a decision.
+
+mod ids;
+mod times;
+mod word;
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+pub use self::ids::{CampaignId, Id, Named, Number, RoomId, UserId, uuid};
+pub use self::times::{Date, Millis, Moment, Seconds};
+pub use self::word::Word;
+
+use crate::domain::agent_config::ConfigId;
+use crate::domain::room::Room;
+
+/// Marks in a schema that say more than JSON Schema can. They are read by those who check and describe a
+/// request, and are not published.
+pub mod mark {
+    /// A value whose schema depends on where it stands.
+    pub const KIND: &str = "x-kind";
+    pub const MOMENT: &str = "moment";
+    pub const USER_ID: &str = "user id";
+    pub const ROOM: &str = "room";
+    pub const CAMPAIGN: &str = "campaign";
+    pub const CURSOR: &str = "cursor";
+    /// Says in words what is expected, to those who sent something else.
+    pub const EXPECTED: &str = "x-expected";
+    /// The noun of a word in a path: one that is none of them leads nowhere (404).
+    pub const NOUN: &str = "x-noun";
+    /// Null is a value of a request.
+    pub const NULL: &str = "x-null";
+    /// Where a field stands, if its name and the verb do not say.
+    pub const PLACE: &str = "x-place";
+    /// The body may be as large as a message.
+    pub const MESSAGE: &str = "x-message";
+
+    pub const ALL: [&str; 6] = [KIND, EXPECTED, NOUN, NULL, PLACE, MESSAGE];
+}
+
+/// Whether a value is of this kind, as far as its noun says; other kinds say nothing.
+pub fn is_of_kind(kind: &str, value: &Value) -> bool {
+    let text = value.as_str().unwrap_or_default();
+    match kind {
+        mark::MOMENT => times::is_moment(value),
+        mark::USER_ID => ids::is_user_id(value),
+        mark::ROOM => text.parse::<Room>().is_ok(),
+        mark::CAMPAIGN => text.parse::<ConfigId>().is_ok(),
+        _ => true,
+    }
+}
+
+/// Gives a type its schema, in place.
+macro_rules! schema_of {
+    ([$($parameter:ident: $bound:ident)?] $type:ty, $name:expr, $schema:expr) => {
+        impl$(<$parameter: $bound>)? schemars::JsonSchema for $type {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                $name.into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::Schema::try_from(serde_json::Value::from($schema)).unwrap_or_default()
+            }
+        }
+    };
+}
+
+pub(crate) use schema_of;
+
+/// A field that may be absent, null or there: `#[serde(default, deserialize_with = "sent")]` on an
+/// `Option<Option<T>>` whose schema is marked `x-null`.
+pub fn sent<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+    D: Deserializer<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
+/// A list whose members are JSON already.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct Texts<T>(Box<RawValue>, #[serde(skip)] PhantomData<T>);
+
+impl<T> Texts<T> {
+    /// An array that was written before.
+    pub fn of(array: String) -> Result<Self, serde_json::Error> {
+        Ok(Self(RawValue::from_string(array)?, PhantomData))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Texts<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Texts".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Vec::<T>::json_schema(generator)
+    }
+}
