@@ -93,7 +93,7 @@ impl Stage {
         let rules = quick_rules(folder.path())?;
         let helpers = Shutdown::default();
         let mint = run::system_mint();
-        let dns = DnsServer::start(Zone::parse(case::zone()?)?, helpers.clone()).await?;
+        let dns = DnsServer::start(Zone::parse(case::zone())?, helpers.clone()).await?;
         let receiver = Receiver::start(mint.clock().clone()).await?;
         let access = Arc::new(rules.access.clone());
         let store = Store::create(&location, &rules.store, mint.clone()).await?;

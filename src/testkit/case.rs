@@ -4,7 +4,7 @@
 use include_dir::{Dir, DirEntry, include_dir};
 use serde::Deserialize;
 
-static FIXTURES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/fixtures");
+static MAIL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/fixtures/mail");
 
 /// A fixture that cannot be used; the text names the file.
 #[derive(Debug, thiserror::Error)]
@@ -96,7 +96,7 @@ impl Case {
     /// All cases, by name.
     pub fn all() -> Result<Vec<Self>, FixtureError> {
         let mut cases = Vec::new();
-        let mut folders = vec![folder("mail")?];
+        let mut folders = vec![&MAIL];
         while let Some(folder) = folders.pop() {
             for entry in folder.entries() {
                 match entry {
@@ -115,14 +115,13 @@ impl Case {
 
     fn read(file: &include_dir::File<'static>) -> Result<Self, FixtureError> {
         let path = file.path();
-        let error = |detail: String| FixtureError { file: path.display().to_string(), detail };
+        let error =
+            |detail: String| FixtureError { file: format!("mail/{}", path.display()), detail };
         let message = path.with_extension("eml");
-        let raw =
-            FIXTURES.get_file(&message).ok_or_else(|| error("has no .eml beside it".into()))?;
+        let raw = MAIL.get_file(&message).ok_or_else(|| error("has no .eml beside it".into()))?;
         let text = file.contents_utf8().ok_or_else(|| error("is not UTF-8".into()))?;
         let script = toml::from_str(text).map_err(|e| error(e.to_string()))?;
         let name = path.with_extension("").display().to_string();
-        let name = name.strip_prefix("mail/").unwrap_or(&name).to_owned();
         Ok(Self { name, script, raw: raw.contents() })
     }
 
@@ -140,22 +139,11 @@ impl Case {
 
 /// The Agents that the cases are sent to.
 pub fn agents() -> Result<AgentsFile, FixtureError> {
-    const FILE: &str = "agents.toml";
-    toml::from_str(text(FILE)?)
-        .map_err(|error| FixtureError { file: FILE.into(), detail: error.to_string() })
+    toml::from_str(include_str!("../../fixtures/agents.toml"))
+        .map_err(|error| FixtureError { file: "agents.toml".into(), detail: error.to_string() })
 }
 
 /// The DNS answers that the cases need, in the form of `testkit::dns`.
-pub fn zone() -> Result<&'static str, FixtureError> {
-    text("dns/zone.tsv")
-}
-
-fn text(file: &str) -> Result<&'static str, FixtureError> {
-    let missing = || FixtureError { file: file.into(), detail: "is missing".into() };
-    FIXTURES.get_file(file).and_then(|file| file.contents_utf8()).ok_or_else(missing)
-}
-
-fn folder(name: &str) -> Result<&'static Dir<'static>, FixtureError> {
-    let missing = || FixtureError { file: name.into(), detail: "is missing".into() };
-    FIXTURES.get_dir(name).ok_or_else(missing)
+pub fn zone() -> &'static str {
+    include_str!("../../fixtures/dns/zone.tsv")
 }

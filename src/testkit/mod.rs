@@ -6,6 +6,7 @@
 
 pub mod case;
 pub mod dns;
+pub mod golden;
 pub mod house;
 pub mod pattern;
 pub mod provider;

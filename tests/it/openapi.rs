@@ -2,7 +2,6 @@
 //! everybody, and a running server keeps to it whatever a generator of requests makes of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -31,27 +30,16 @@ async fn run(mut command: Command) -> (bool, String) {
 }
 
 #[tokio::test]
-async fn the_description_is_valid_openapi() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/openapi.json");
+async fn everybody_reads_the_description_which_is_valid_openapi() {
+    let gateway = TestGateway::start().await;
+    let served = http::get(&format!("http://{}/api/v2/openapi.json", gateway.http)).await;
+    assert_eq!(served.headers["content-type"], "application/json");
+    let file = gateway.folder.path().join("openapi.json");
+    std::fs::write(&file, &served.body).unwrap();
     let mut command = Command::new(interpreter());
     command.args(["-m", "openapi_spec_validator", "--schema", "3.1"]).arg(file);
     let (is_valid, text) = run(command).await;
     assert!(is_valid, "{text}");
-}
-
-#[tokio::test]
-async fn everybody_reads_the_description() {
-    let gateway = TestGateway::start().await;
-    let served = http::get(&format!("http://{}/api/v2/openapi.json", gateway.http)).await;
-    assert_eq!(served.headers["content-type"], "application/json");
-    let served: Value = serde_json::from_slice(&served.body).unwrap();
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/openapi.json");
-    let published: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
-    assert_eq!(
-        served["paths"].as_object().unwrap().len(),
-        published["paths"].as_object().unwrap().len()
-    );
-    assert_eq!(served["info"], published["info"]);
     let page = http::get(&format!("http://{}/docs", gateway.http)).await;
     assert_eq!(page.headers["content-type"], "text/html; charset=utf-8");
     let policy = page.headers["content-security-policy"].to_str().unwrap();

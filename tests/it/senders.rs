@@ -231,7 +231,7 @@ async fn no_composition_of_from_divides_the_readers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_shown_is_the_from_that_is_authenticated() {
     let gateway = TestGateway::start().await;
-    let examiner = Examiner::over(Zone::parse(case::zone().unwrap()).unwrap()).await;
+    let examiner = Examiner::over(Zone::parse(case::zone()).unwrap()).await;
     let mut senders: BTreeMap<String, Address> = BTreeMap::new();
     let mut proven: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let mut cases = Case::all().unwrap();

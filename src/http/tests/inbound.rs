@@ -88,7 +88,7 @@ impl Post {
     }
 
     async fn with(rules: &str) -> Self {
-        let zone = Zone::parse(case::zone().unwrap()).unwrap();
+        let zone = Zone::parse(case::zone()).unwrap();
         let dns = DnsServer::start(zone, Shutdown::default()).await.unwrap();
         let house = House::asking(dns.addr(), rules).await;
         for agent in ["agent1", "agent2", "agent3"] {

@@ -316,7 +316,7 @@ pub fn rules(folder: &Path, files: &[(&str, &str)]) -> Rules {
 
 /// A DNS server with the fixtures' zone.
 pub async fn local_dns(helpers: &Shutdown) -> DnsServer {
-    let zone = Zone::parse(case::zone().unwrap()).unwrap();
+    let zone = Zone::parse(case::zone()).unwrap();
     DnsServer::start(zone, helpers.clone()).await.unwrap()
 }
 

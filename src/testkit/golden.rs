@@ -1,0 +1,66 @@
+//! Goldens: files that a test makes and compares with those of the project. With `GATEPOST_BLESS=1` the test
+//! writes them, whether they are there already or not; read the difference before you commit it.
+//! Paths are relative to the root of the project, where cargo runs tests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a golden does not stand.
+#[derive(Debug, thiserror::Error)]
+pub enum GoldenError {
+    #[error("{0} is stale: run this test with GATEPOST_BLESS=1, then read the difference")]
+    Stale(PathBuf),
+    #[error("{0} is made by nothing: delete it, or run this test with GATEPOST_BLESS=1")]
+    Unknown(PathBuf),
+    #[error("cannot use {file}")]
+    Unusable { file: PathBuf, source: io::Error },
+}
+
+/// Compares a file with what was made for it, or writes it.
+pub fn hold(file: impl AsRef<Path>, made: &[u8]) -> Result<(), GoldenError> {
+    let file = file.as_ref();
+    let unusable = |source| GoldenError::Unusable { file: file.to_owned(), source };
+    if is_blessing() {
+        if let Some(folder) = file.parent() {
+            std::fs::create_dir_all(folder).map_err(unusable)?;
+        }
+        return std::fs::write(file, made).map_err(unusable);
+    }
+    let is_same = std::fs::read(file).is_ok_and(|kept| kept == made);
+    if is_same { Ok(()) } else { Err(GoldenError::Stale(file.to_owned())) }
+}
+
+/// Compares all files of a folder by their names, or writes them and deletes all others.
+pub fn hold_folder(
+    folder: impl AsRef<Path>,
+    made: &BTreeMap<String, String>,
+) -> Result<(), GoldenError> {
+    let folder = folder.as_ref();
+    for (name, text) in made {
+        hold(folder.join(name), text.as_bytes())?;
+    }
+    for file in files(folder)? {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        if made.contains_key(&*name) {
+            continue;
+        }
+        if !is_blessing() {
+            return Err(GoldenError::Unknown(file));
+        }
+        let deleted = std::fs::remove_file(&file);
+        deleted.map_err(|source| GoldenError::Unusable { file, source })?;
+    }
+    Ok(())
+}
+
+/// Whether tests write their goldens.
+pub fn is_blessing() -> bool {
+    std::env::var_os("GATEPOST_BLESS").is_some()
+}
+
+fn files(folder: &Path) -> Result<BTreeSet<PathBuf>, GoldenError> {
+    let entries = std::fs::read_dir(folder);
+    let entries = entries.and_then(|all| all.map(|one| Ok(one?.path())).collect());
+    entries.map_err(|source| GoldenError::Unusable { file: folder.to_owned(), source })
+}
