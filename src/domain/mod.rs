@@ -53,6 +53,7 @@ pub mod search;
 pub mod secret;
 pub mod sender;
 pub mod session;
+pub mod shares;
 pub mod source;
 pub mod template;
 pub mod thread;

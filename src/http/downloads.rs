@@ -3,19 +3,20 @@
 //! long: a key, or an address that opens links, has a quarter of them at a time, and an account half.
 
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::error::{Code, Problem};
 use crate::domain::id::{AccountId, KeyId};
-use crate::domain::network::{Network, Tally};
+use crate::domain::network::Network;
+use crate::domain::shares::{Share, Shares};
 
 /// All places, and how many each reader has or waits for.
 #[derive(Debug)]
 pub(crate) struct Downloads {
     pub(super) places: Arc<Semaphore>,
-    taken: Taken,
+    taken: Shares<Holder>,
     most: usize,
 }
 
@@ -32,7 +33,7 @@ pub(super) enum Reader {
 #[derive(Debug)]
 pub(super) struct Place {
     _permit: OwnedSemaphorePermit,
-    _turn: Turn,
+    _share: Share<Holder>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,20 +43,10 @@ enum Holder {
     Link(Network),
 }
 
-/// No more of them than there are requests.
-#[derive(Clone, Debug, Default)]
-struct Taken(Arc<Mutex<Tally<Holder>>>);
-
-#[derive(Debug)]
-struct Turn {
-    taken: Taken,
-    of: Vec<Holder>,
-}
-
 impl Downloads {
     /// So many places.
     pub(super) fn new(most: usize) -> Self {
-        Self { places: Arc::new(Semaphore::new(most)), taken: Taken::default(), most }
+        Self { places: Arc::new(Semaphore::new(most)), taken: Shares::default(), most }
     }
 
     /// A place for one answer; wait for it before reading what is answered. 429 where the reader has
@@ -69,14 +60,14 @@ impl Downloads {
             }
             Reader::Link(network) => vec![(Holder::Link(network), quarter)],
         };
-        let turn = self.taken.turn(&wanted).ok_or_else(|| {
+        let share = self.taken.take(&wanted).ok_or_else(|| {
             let detail = "as many files are on their way to this key, to this account, or by links to \
                           this address as may be at the same time: take those first";
             Problem::new(Code::RateLimited, detail)
         })?;
         let permit = Arc::clone(&self.places).acquire_owned().await;
         let permit = permit.map_err(|_| Problem::unavailable("no more places for downloads"))?;
-        Ok(Place { _permit: permit, _turn: turn })
+        Ok(Place { _permit: permit, _share: share })
     }
 }
 
@@ -91,31 +82,6 @@ impl Place {
         let (done, place) =
             done.map_err(|error| Problem::internal(format!("not read: {error}")))?;
         Ok((done?, place))
-    }
-}
-
-impl Taken {
-    fn turn(&self, wanted: &[(Holder, usize)]) -> Option<Turn> {
-        let mut taken = self.lock();
-        if wanted.iter().any(|(holder, most)| taken.of(holder) >= *most) {
-            return None;
-        }
-        let of: Vec<Holder> = wanted.iter().map(|(holder, _)| *holder).collect();
-        of.iter().for_each(|holder| taken.add(*holder));
-        drop(taken);
-        Some(Turn { taken: self.clone(), of })
-    }
-
-    /// Nothing panics while it holds the lock; if something did, the counts would be whole.
-    fn lock(&self) -> MutexGuard<'_, Tally<Holder>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        let mut taken = self.taken.lock();
-        self.of.iter().for_each(|holder| taken.remove(holder));
     }
 }
 
@@ -169,7 +135,7 @@ mod tests {
         assert!(downloads.place(key(5, 2)).await.is_err());
         drop(waiting);
         held.clear();
-        assert!(downloads.taken.lock().is_empty());
+        assert_eq!(downloads.taken.holders(), 0);
         assert!(downloads.place(key(1, 1)).await.is_ok());
     }
 

@@ -41,7 +41,6 @@ mod openapi;
 pub mod operation;
 mod page;
 mod perform;
-mod places;
 mod query;
 mod range;
 mod readiness;

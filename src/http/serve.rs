@@ -1,6 +1,6 @@
 //! Accepts connections and serves the router on them, until the soft stop.
 //!
-//! What bounds a client (`policies/access.toml`): connections at the same time, its own (`places`) and
+//! What bounds a client (`policies/access.toml`): connections at the same time, its own and
 //! all; octets and seconds of a header section, idle time between requests included; seconds of a
 //! request and of its body; octets of a body; seconds in which it takes nothing of an answer; the
 //! age of a connection. HTTP/1.1 only: hyper itself refuses contradictory framing (RFC 9112 §6.3),
@@ -30,11 +30,12 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::places::{Place, Places};
 use super::remote::Peer;
 use super::stalled::Impatient;
 use super::state::Http;
+use crate::domain::network::Network;
 use crate::domain::repeats::Cause;
+use crate::domain::shares::{Share, Shares};
 use crate::rules::AccessRules;
 use crate::shutdown::Shutdown;
 use crate::tls::Acceptor;
@@ -52,7 +53,9 @@ pub async fn serve(
     tls: Option<Acceptor>,
 ) {
     let places = Arc::new(Semaphore::new(http.rules.connections.max_connections));
-    let each = Places::new(http.rules.connections.max_per_address);
+    // So that no stranger alone holds all that there are (threats C16 is the same of SMTP).
+    let each = Shares::default();
+    let most = http.rules.connections.max_per_address;
     let server = server(&http.rules);
     loop {
         let accepted = tokio::select! {
@@ -62,9 +65,10 @@ pub async fn serve(
         };
         match accepted {
             Ok((stream, peer, place)) => {
-                let is_proxy = http.proxies.contain(peer);
-                let own = if is_proxy { Some(each.uncounted()) } else { each.take(peer) };
-                let Some(own) = own else {
+                // Of a trusted proxy, from whose address everybody comes, none is counted.
+                let client = [(Network::of_client(peer), most)];
+                let client = if http.proxies.contain(peer) { &[][..] } else { &client };
+                let Some(own) = each.take(client) else {
                     // A line for each would let a stranger fill the log.
                     tracing::debug!(client.address = %peer, "connection of too many turned away");
                     continue;
@@ -124,7 +128,7 @@ struct Connection {
     tls: Option<Acceptor>,
     peer: IpAddr,
     /// Among all, and among those of its address; given back when they are dropped.
-    places: (OwnedSemaphorePermit, Place),
+    places: (OwnedSemaphorePermit, Share<Network>),
 }
 
 impl Connection {

@@ -2,8 +2,7 @@
 //! send (each is held in memory a few times over until it has been looked at), and the log (each
 //! statement walks many rows, and has a reader of the store to itself).
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -11,12 +10,13 @@ use tokio::time::timeout;
 
 use super::error::{Code, Problem};
 use crate::domain::id::KeyId;
+use crate::domain::shares::{Share, Shares};
 
 /// All places, and the keys that have or wait for one.
 #[derive(Debug)]
 pub(crate) struct Turns {
     pub(super) places: Arc<Semaphore>,
-    keys: Keys,
+    keys: Shares<KeyId>,
     patience: Duration,
     busy: &'static str,
     full: &'static str,
@@ -29,16 +29,8 @@ pub(super) struct Place {
     _turn: Turn,
 }
 
-/// No more of them than there are requests.
-#[derive(Clone, Debug, Default)]
-struct Keys(Arc<Mutex<HashSet<KeyId>>>);
-
 /// That it is a key's turn, until it is dropped.
-#[derive(Debug)]
-pub(super) struct Turn {
-    keys: Keys,
-    key: KeyId,
-}
+pub(super) type Turn = Share<KeyId>;
 
 impl Turns {
     /// So many, each waited for as long as `patience`; `busy` is said to a key that has one, `full`
@@ -49,7 +41,7 @@ impl Turns {
         (busy, full): (&'static str, &'static str),
     ) -> Self {
         let places = Arc::new(Semaphore::new(most));
-        Self { places, keys: Keys::default(), patience, busy, full }
+        Self { places, keys: Shares::default(), patience, busy, full }
     }
 
     /// A place for this key, which has none: 429 if it has, 503 if none comes free in time.
@@ -60,7 +52,7 @@ impl Turns {
 
     /// The turn of a key for work that needs a place now and then: 429 if it has one.
     pub(super) fn turn(&self, key: KeyId) -> Result<Turn, Problem> {
-        self.keys.turn(key).ok_or_else(|| Problem::new(Code::RateLimited, self.busy))
+        self.keys.take(&[(key, 1)]).ok_or_else(|| Problem::new(Code::RateLimited, self.busy))
     }
 
     /// A place for whoever has a turn: 503 if none comes free in time.
@@ -84,24 +76,6 @@ pub(super) async fn to_the_end<T: Send + 'static>(
         done
     });
     working.await.map_err(|error| Problem::internal(error.to_string()))
-}
-
-impl Keys {
-    fn turn(&self, key: KeyId) -> Option<Turn> {
-        let first = self.lock().insert(key);
-        first.then(|| Turn { keys: self.clone(), key })
-    }
-
-    /// Nothing panics while it holds the lock; if something did, the set would be whole.
-    fn lock(&self) -> MutexGuard<'_, HashSet<KeyId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.keys.lock().remove(&self.key);
-    }
 }
 
 #[cfg(test)]

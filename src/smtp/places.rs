@@ -2,9 +2,9 @@
 //! itself back when it is dropped, so that a session that panics keeps none.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::domain::network::{Network, Tally};
+use crate::domain::network::Network;
+use crate::domain::shares::{Share, Shares};
 
 /// How many sessions there may be.
 #[derive(Clone, Copy, Debug)]
@@ -17,41 +17,35 @@ pub(super) struct Caps {
 /// All places.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
-    taken: Arc<Mutex<Taken>>,
+    taken: Shares<Holder>,
     caps: Caps,
 }
 
-/// Never has more networks or addresses than sessions, so the caps bound it too.
-#[derive(Debug, Default)]
-struct Taken {
-    all: usize,
-    networks: Tally<Network>,
-    addresses: Tally<IpAddr>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Holder {
+    All,
+    Network(Network),
+    Address(IpAddr),
 }
 
 /// A place for one session, until it is dropped. It is taken at the door, before anybody knows
 /// whose it is: behind a trusted proxy the client's address comes later.
 #[derive(Debug)]
 pub(super) struct Place {
-    taken: Arc<Mutex<Taken>>,
-    caps: Caps,
-    of: Option<IpAddr>,
+    places: Places,
+    _of_all: Share<Holder>,
+    own: Option<Share<Holder>>,
 }
 
 impl Places {
     pub(super) fn new(caps: Caps) -> Self {
-        Self { taken: Arc::default(), caps }
+        Self { taken: Shares::default(), caps }
     }
 
     /// A place, unless all are taken.
     pub(super) fn take(&self) -> Option<Place> {
-        let mut taken = lock(&self.taken);
-        if taken.all >= self.caps.all {
-            return None;
-        }
-        taken.all += 1;
-        drop(taken);
-        Some(Place { taken: Arc::clone(&self.taken), caps: self.caps, of: None })
+        let of_all = self.taken.take(&[(Holder::All, self.caps.all)])?;
+        Some(Place { places: self.clone(), _of_all: of_all, own: None })
     }
 }
 
@@ -59,40 +53,14 @@ impl Place {
     /// The place is for the client at `address`, in canonical form; `false` when it, or its
     /// network, has all that it may have.
     pub(super) fn settle(&mut self, address: IpAddr) -> bool {
-        self.vacate();
-        let network = Network::of(address);
-        let mut taken = lock(&self.taken);
-        let (here, same) = (taken.networks.of(&network), taken.addresses.of(&address));
-        if here >= self.caps.network || same >= self.caps.address {
-            return false;
-        }
-        taken.networks.add(network);
-        taken.addresses.add(address);
-        drop(taken);
-        self.of = Some(address);
-        true
+        self.own = None;
+        let Places { taken, caps } = &self.places;
+        self.own = taken.take(&[
+            (Holder::Network(Network::of(address)), caps.network),
+            (Holder::Address(address), caps.address),
+        ]);
+        self.own.is_some()
     }
-
-    fn vacate(&mut self) {
-        if let Some(address) = self.of.take() {
-            let mut taken = lock(&self.taken);
-            taken.networks.remove(&Network::of(address));
-            taken.addresses.remove(&address);
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.vacate();
-        let mut taken = lock(&self.taken);
-        taken.all = taken.all.saturating_sub(1);
-    }
-}
-
-/// Nothing panics while it holds the lock; if something did, the counts would still be whole.
-fn lock(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
-    taken.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -128,8 +96,8 @@ mod tests {
         assert!(places.settled("2001:db8::2").is_none(), "that network has its two");
         let _again = places.settled("192.0.2.9").unwrap();
         drop(second);
-        let taken = lock(&places.taken);
-        assert_eq!((taken.all, taken.networks.len(), taken.addresses.len()), (4, 3, 4));
+        // All, three networks and four addresses.
+        assert_eq!(places.taken.holders(), 8);
     }
 
     #[test]
@@ -149,7 +117,6 @@ mod tests {
         assert!(places.settled("192.0.2.2").is_none());
         assert!(here.settle(ip("198.51.100.1")), "settled anew, it leaves where it was");
         drop((places.settled("192.0.2.2").unwrap(), here));
-        let taken = lock(&places.taken);
-        assert!(taken.all == 0 && taken.networks.is_empty() && taken.addresses.is_empty());
+        assert_eq!(places.taken.holders(), 0);
     }
 }

@@ -1,0 +1,100 @@
+//! How much of something each holder has, so that nobody has all of it.
+
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::network::Tally;
+
+/// What all holders have; no more holders than there are shares.
+#[derive(Debug)]
+pub struct Shares<H: Eq + Hash>(Arc<Mutex<Tally<H>>>);
+
+/// One more for each of its holders, until it is dropped.
+#[derive(Debug)]
+pub struct Share<H: Eq + Hash> {
+    shares: Shares<H>,
+    of: Vec<H>,
+}
+
+impl<H: Eq + Hash + Clone> Shares<H> {
+    /// A share that counts for each of these, unless one of them has as many as it may.
+    pub fn take(&self, wanted: &[(H, usize)]) -> Option<Share<H>> {
+        let mut taken = self.lock();
+        if wanted.iter().any(|(holder, most)| taken.of(holder) >= *most) {
+            return None;
+        }
+        let of: Vec<H> = wanted.iter().map(|(holder, _)| holder.clone()).collect();
+        of.iter().for_each(|holder| taken.add(holder.clone()));
+        drop(taken);
+        Some(Share { shares: self.clone(), of })
+    }
+}
+
+impl<H: Eq + Hash> Shares<H> {
+    /// How many different holders there are.
+    pub fn holders(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Nothing panics while it holds the lock; if something did, the counts would be whole.
+    fn lock(&self) -> MutexGuard<'_, Tally<H>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<H: Eq + Hash> Clone for Shares<H> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<H: Eq + Hash> Default for Shares<H> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<H: Eq + Hash> Drop for Share<H> {
+    fn drop(&mut self) {
+        let mut taken = self.shares.lock();
+        self.of.iter().for_each(|holder| taken.remove(holder));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::network::Network;
+
+    #[test]
+    fn a_client_has_its_share_and_gives_it_back() {
+        let shares = Shares::default();
+        let take =
+            |address: &str| shares.take(&[(Network::of_client(address.parse().unwrap()), 2)]);
+        let (first, second) = (take("192.0.2.1").unwrap(), take("::ffff:192.0.2.1").unwrap());
+        assert!(take("192.0.2.1").is_none() && take("::ffff:192.0.2.1").is_none());
+        // A neighbour in IPv4 is somebody else; in IPv6, of the same /64, it is the same one.
+        let neighbour = take("192.0.2.2").unwrap();
+        let v6 = (take("2001:db8::1").unwrap(), take("2001:db8::ffff:1").unwrap());
+        assert!(take("2001:db8::2").is_none());
+        let other = take("2001:db8:0:1::1").unwrap();
+        drop(first);
+        drop(shares.take(&[]));
+        let again = take("192.0.2.1").unwrap();
+        assert!(take("192.0.2.1").is_none());
+        drop((again, second, neighbour, v6, other));
+        assert_eq!(shares.holders(), 0);
+    }
+
+    #[test]
+    fn one_holder_that_has_all_keeps_nothing_from_the_others() {
+        let shares = Shares::default();
+        let both = [('a', 1), ('b', 2)];
+        let first = shares.take(&both).unwrap();
+        assert!(shares.take(&both).is_none(), "a has its one");
+        let second = shares.take(&[('b', 2)]).unwrap();
+        assert!(shares.take(&[('b', 2)]).is_none());
+        drop((first, second));
+        assert_eq!(shares.holders(), 0);
+    }
+}
