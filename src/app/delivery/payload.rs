@@ -281,15 +281,10 @@ fn written(top: &Map<String, Value>) -> String {
 fn say_cut(top: &mut Map<String, Value>, event: &Event) {
     top.insert("truncated".to_owned(), Value::Bool(true));
     let account = event.lineage.ids().last().map_or(0, |id| id.get());
-    let path = match (event.message, event.name) {
-        (Some(message), _) => format!("/messages/{message}/raw"),
-        (None, EventName::MemberInvited) => "/members".to_owned(),
-        (None, EventName::WebhookDisabled | EventName::WebhookTest) => "/webhooks".to_owned(),
-        (None, EventName::AgentPublished) => "/agentEventRules/default".to_owned(),
-        (None, EventName::AgentReverted) => "/agentEventRules/staging".to_owned(),
-        (None, EventName::AccountCreated | EventName::AgentPolicyChanged) => "/account".to_owned(),
-        // Nothing serves contacts, deleted accounts, or a message that the event does not name.
-        (None, _) => return,
+    let path = match event.message {
+        Some(message) => Some(format!("/messages/{message}/raw")),
+        None => event.name.path().map(str::to_owned),
     };
+    let Some(path) = path else { return };
     top.insert("url".to_owned(), format!("/api/v2{path}?targetAccountId={account}").into());
 }
