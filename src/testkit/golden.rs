@@ -1,6 +1,7 @@
-//! Goldens: files that a test makes and compares with those of the project. With `GATEPOST_BLESS=1` the test
-//! writes them, whether they are there already or not; read the difference before you commit it.
-//! Paths are relative to the root of the project, where cargo runs tests.
+//! Goldens: files, and tables of documents, that a test makes and compares with those of the
+//! project. With `GATEPOST_BLESS=1` the test writes them, whether they are there already or not;
+//! read the difference before you commit it. Paths are relative to the root of the project, where
+//! cargo runs tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -81,7 +82,8 @@ pub fn hold_table(
     hold(file, all.as_bytes())
 }
 
-fn is_blessing() -> bool {
+/// Whether tests write their goldens.
+pub fn is_blessing() -> bool {
     std::env::var_os("GATEPOST_BLESS").is_some()
 }
 

@@ -44,7 +44,6 @@ impl Contract {
 fn the_table_is_what_the_contract_lists() {
     let contract = Contract::load();
     let listed = contract.operations();
-    assert_eq!(listed.len(), 110);
     let there: BTreeSet<String> = OPERATIONS.iter().map(|operation| operation.name()).collect();
     for name in &listed {
         assert_ne!(

@@ -91,7 +91,7 @@ fn arrows_point_one_way() {
 
 /// The folders of the store, each with those that it may import from: all of them stand above it.
 /// Beside the folders lies the `Store`, which imports from each.
-const FOLDERS_OF_THE_STORE: [(&str, &[&str]); 11] = [
+const FOLDERS_OF_THE_STORE: &[(&str, &[&str])] = &[
     ("engine", &[]),
     ("blobs", &["engine"]),
     ("base", &["engine", "blobs"]),

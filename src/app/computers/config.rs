@@ -38,7 +38,7 @@ enum Kind {
     },
 }
 
-const SETTINGS: [Setting; 6] = [
+const SETTINGS: &[Setting] = &[
     Setting {
         name: "instructions",
         about: "What the worker is to do, in words.",

@@ -23,7 +23,7 @@ use crate::rules::PayloadRules;
 const DIALOGUES: [&str; 2] = ["chatDialog", "callDialog"];
 
 /// What is left out of a message's `metadata` while the whole is too long, in this order.
-const CUT_OF_METADATA: [&str; 8] = [
+const CUT_OF_METADATA: &[&str] = &[
     "emailStrippedText",
     "findings",
     "emailReferences",
@@ -226,7 +226,7 @@ fn capped(mut top: Map<String, Value>, event: &Event, subject: &Subject, max: us
         return text;
     }
     say_cut(&mut top, event);
-    for step in STEPS {
+    for step in STEPS.iter().copied() {
         if let Some(Value::Object(record)) = record(&mut top) {
             step(record);
             record.insert("truncated".to_owned(), Value::Bool(true));
@@ -241,7 +241,7 @@ fn capped(mut top: Map<String, Value>, event: &Event, subject: &Subject, max: us
     written(&top)
 }
 
-const STEPS: [fn(&mut Map<String, Value>); 5] = [
+const STEPS: &[fn(&mut Map<String, Value>)] = &[
     |record| {
         say_no_dialogue(record);
     },
@@ -254,7 +254,7 @@ const STEPS: [fn(&mut Map<String, Value>); 5] = [
     },
     |record| {
         if let Some(Value::Object(metadata)) = record.get_mut("metadata") {
-            for name in CUT_OF_METADATA {
+            for name in CUT_OF_METADATA.iter().copied() {
                 metadata.get_mut(name).into_iter().for_each(|value| *value = Value::Null);
             }
         }

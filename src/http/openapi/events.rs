@@ -52,7 +52,7 @@ fn capital(word: &str) -> String {
 
 /// Standard Webhooks 1.0, and what receivers of v2 know. Content-Type is no parameter (OpenAPI 3.1,
 /// Parameter Object).
-const HEADERS: [(&str, &str); 8] = [
+const HEADERS: &[(&str, &str)] = &[
     ("webhook-id", "The event's id, the same on every attempt: deduplicate by it."),
     ("webhook-timestamp", "When this attempt was made, in Unix seconds."),
     ("webhook-signature", "What proves that it comes from here (Standard Webhooks 1.0)."),
