@@ -204,9 +204,9 @@ async fn no_composition_of_from_divides_the_readers() {
     ];
     const BETWEEN: &[&str] = &["", " ", "\r\n ", ",", ", ", ";", ":", "\\", "\r\nFrom: "];
     let mut trial = Trial::new().await;
-    for first in PIECES.iter().copied() {
-        for second in PIECES.iter().copied() {
-            for between in BETWEEN.iter().copied() {
+    for first in PIECES {
+        for second in PIECES {
+            for between in BETWEEN {
                 trial.send_from(format!("From: {first}{between}{second}").as_bytes()).await;
             }
         }
