@@ -380,24 +380,31 @@ active = false
 # Messages
 
 ALICE = "Alice Example <alice@good.example>"
-REPLY = {
-    "accepted": "250 2.0.0",
-    "unknown_recipient": "550 5.1.1",
-    "inactive_recipient": "550 5.2.1",
-    "sender_invalid": "550 5.6.0",
-    "dkim_missing": "550 5.7.20",
-    "dkim_failed": "550 5.7.20",
-    "dkim_unacceptable": "550 5.7.21",
-    "dkim_unaligned": "550 5.7.22",
-    "sender_not_allowed": "550 5.7.1",
-    "loop_detected": "554 5.4.6",
-    "too_large": "552 5.3.4",
-    "malformed": "554 5.6.0",
-    "dns_unavailable": "451 4.4.3",
-}
+# The README's table of reasons is made from the program's own.
+README = (ROOT.parent / "README.md").read_text()
+REPLY = {"accepted": "250 2.0.0"} | dict(
+    re.findall(r"^\| `(\w+)` \| (\d{3} [\d.]+) \|", README, re.M))
 # Refused by the bytes themselves: bare CR, bare LF or NUL; the server closes after the reply.
 ON_THE_WIRE = "550 5.5.2"
 CASES = {}
+# One of each kind of step, result, answer and remark: records.json has them word for word.
+GOLDEN = {
+    "accepted/address_as_its_own_name", "accepted/automation_added",
+    "accepted/charset_not_utf_16", "accepted/charset_unknown", "accepted/delivery_report",
+    "accepted/encoding_added", "accepted/hidden_html", "accepted/mailing_list",
+    "accepted/marker_of_another_address", "accepted/name_is_an_address",
+    "accepted/no_dmarc_record", "accepted/notification", "accepted/reply_to_added",
+    "accepted/spf_fail_forwarded", "accepted/type_is_a_word", "accepted/type_made_html",
+    "accepted/unseen_characters", "deferred/dns_unavailable/dmarc_servfail",
+    "deferred/dns_unavailable/key_timeout",
+    "deferred/dns_unavailable/other_signature_unaligned",
+    "refused/dkim_failed/arc_of_untrusted_list", "refused/dkim_failed/key_missing",
+    "refused/dkim_failed/key_no_data", "refused/dkim_missing/own_domain",
+    "refused/dkim_unacceptable/rsa_512", "refused/dkim_unaligned/spoof_envelope_names_dmarc",
+    "refused/dkim_unaligned/strict_behind_unreadable", "refused/loop_detected/received_500",
+    "refused/malformed/forwarded_60", "refused/sender_invalid/from_quoted_pair",
+    "refused/sender_not_allowed/comment_is_listed", "refused/too_large/over_the_limit",
+}
 
 
 def crlf(text):
@@ -456,21 +463,23 @@ PDF = (
 
 
 def case(expect, name, about, message, *, from_="alice@good.example", to=SUPPORT, helo=None,
-         reply=None, pad=None, record=None):
-    folder = {"accepted": "accepted", "dns_unavailable": "deferred/dns_unavailable"}.get(
-        expect, f"refused/{expect}")
-    key = f"{folder}/{name}"
+         reply=None, pad=None, record=None, rules=None):
+    """`rules` are tables by their names, such as `smtp.framing`."""
+    reply = reply or REPLY[expect]
+    folder = {"2": "", "4": "deferred/", "5": "refused/"}[reply[0]]
+    key = f"{folder}{expect}/{name}"
     assert key not in CASES, key
     CASES[key] = (message, {
         "about": about, "helo": helo, "from": from_, "to": [to] if isinstance(to, str) else to,
-        "expect": expect, "reply": reply or REPLY[expect], "pad_to_bytes": pad,
-    }, record)
+        "expect": expect, "reply": reply, "pad_to_bytes": pad,
+        "golden": key in GOLDEN or None,
+    }, record, rules or {})
 
 
 def accepted(case_name, about, message, *, sender="alice@good.example", d="good.example",
              agent="support", subject="Order 4711", **rest):
     record = {"sender": sender, "agent": agent, "subject": subject, "aligned_domain": d}
-    case_keys = {k: rest.pop(k) for k in ("from_", "to", "helo") if k in rest}
+    case_keys = {k: rest.pop(k) for k in ("from_", "to", "helo", "rules") if k in rest}
     if agent != "support" and "to" not in case_keys:
         case_keys["to"] = f"{agent}@agents.example"
     case("accepted", case_name, about, message, **case_keys, record=record | rest)
@@ -522,6 +531,14 @@ def accepted_plain_cases():
              sign(sign(mail("both")), "ed._domainkey.good.example"))
     accepted("rsa_1024", "RSA of 1024 bit is the smallest that counts (contract 2; RFC 8301 3.2).",
              sign(mail("rsa1024"), "rsa1024._domainkey.good.example"))
+    accepted("testing_key_by_rule", "The key says t=y, and the operator counts such keys (contract "
+             "2; threats B7).",
+             sign(mail("testing-rule"), "testing._domainkey.good.example"),
+             rules={"intake.authentication": {"count_testing_keys": True}})
+    accepted("bare_line_ends_by_rule", "A device ends its lines in a bare LF, and the operator lets "
+             "it: CRLF is verified and kept.",
+             sign(mail("device")).rstrip().replace(CRLF, b"\n") + CRLF,
+             rules={"smtp.framing": {"bare_line_ends": "normalize"}})
     accepted("strict_key_same_identity", "Key flag t=s with i= in d= itself is what the flag asks "
              "for (RFC 6376 3.6.1).",
              sign(mail("strict-ok"), "strict._domainkey.good.example", i="alice@good.example"))
@@ -1364,6 +1381,9 @@ def dkim_unacceptable_cases():
          sign(mail("rsa512"), "rsa512._domainkey.good.example"))
     case(to, "rsa_768", "A good signature by an RSA key of 768 bit (RFC 8301 3.2; threats B6).",
          sign(mail("rsa768"), "rsa768._domainkey.good.example"))
+    case(to, "rsa_1024_by_rule", "An RSA key of 1024 bit, where the operator asks for more.",
+         sign(mail("rsa1024-rule"), "rsa1024._domainkey.good.example"),
+         rules={"intake.authentication": {"min_rsa_bits": 2048}})
     body = "Hello Support,\n\nsigned part.\n"
     case(to, "length_short", "l= covers the first lines, text was appended (RFC 6376 8.2; threats "
          "B1).",
@@ -1428,6 +1448,10 @@ def dkim_unaligned_cases():
     case(to, "prefix_of_text", "d=good.example.evil.example begins with good.example.",
          sign(mail("prefix-text"), "s1._domainkey.good.example.evil.example"),
          from_="eve@evil.example")
+    case(to, "strict_by_rule", "d=sub.good.example, where the operator asks for the From domain "
+         "itself.",
+         sign(mail("strict-rule"), "s1._domainkey.sub.good.example"),
+         rules={"intake.authentication": {"alignment": "strict"}})
     case(to, "strict_subdomain", "From strict.example, d=sub.strict.example, and DMARC says adkim=s: "
          "the domain forbids its subdomains to speak for it (contract 2; threats B22).",
          sign(mail("strict-sub", "Boss <boss@strict.example>"), "s1._domainkey.sub.strict.example"),
@@ -1719,9 +1743,10 @@ def build():
         make()
     files = {"dns/zone.tsv": zone().encode(), "agents.toml": AGENTS.encode(),
              "mail/.gitattributes": b"# Exact bytes: no line end is ever converted.\n*.eml -text\n"}
-    for key, (message, about, record) in CASES.items():
+    for key, (message, *rest) in CASES.items():
         files[f"mail/{key}.eml"] = message
-        files[f"mail/{key}.toml"] = case_toml(about, record).encode()
+        files[f"mail/{key}.toml"] = case_toml(*rest).encode()
+    assert GOLDEN <= set(CASES), GOLDEN - set(CASES)
     return files
 
 
@@ -1742,7 +1767,7 @@ def toml_value(value):
 MADE_HERE = "# Made by scripts/make-fixtures.py."
 
 
-def case_toml(about, record):
+def case_toml(about, record, rules):
     lines = [MADE_HERE, ""]
     lines += [f"{key} = {toml_value(value)}" for key, value in about.items() if value is not None]
     if record:
@@ -1752,6 +1777,9 @@ def case_toml(about, record):
         assert set(record) <= set(order), record
         lines += ["",
              "[record]"] + [f"{key} = {toml_value(record[key])}" for key in order if key in record]
+    for name, table in rules.items():
+        lines += ["", f"[rules.{name}]"]
+        lines += [f"{key} = {toml_value(value)}" for key, value in table.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -1884,6 +1912,10 @@ def check_case(zone_, path):
         if not condition:
             wrong.append(text)
 
+    rules = about.get("rules", {})
+    authentication = rules.get("intake", {}).get("authentication", {})
+    if rules.get("smtp", {}).get("framing", {}).get("bare_line_ends") == "normalize":
+        raw = re.sub(rb"\r\n|\r|\n", CRLF, raw)
     folder = path.parent.relative_to(ROOT / "mail").parts
     want(folder in (("accepted",), ("refused", expect), ("deferred", expect)), "is in the wrong "
          "folder")
@@ -1909,7 +1941,8 @@ def check_case(zone_, path):
         except Exception:  # dkimpy lets errors of other libraries through; all mean "no"
             pass
     domain = from_domain(fields)
-    proven = any(aligned(d, domain, zone_) for d in passing)
+    is_strict = authentication.get("alignment") == "strict"
+    proven = any(d == domain if is_strict else aligned(d, domain, zone_) for d in passing)
     if expect == "dkim_missing":
         want(not signatures, "is signed")
     elif expect == "dkim_failed":

@@ -205,7 +205,7 @@ fn sha256(number: u64, of: &str) -> [u8; 32] {
 
 /// Words in no order, so that a database that compresses finds as much as in a letter.
 fn words(octets: usize) -> String {
-    const WORDS: [&str; 16] = [
+    const WORDS: &[&str] = &[
         "invoice", "the", "question", "about", "your", "delivery", "we", "would", "of", "please",
         "answer", "until", "Friday", "customer", "number", "and",
     ];

@@ -26,7 +26,7 @@ use report::Line;
 use server::{Kind, Process};
 
 /// Octets of a message, transactions of one session, sessions of one round.
-const LOADS: [(usize, usize, usize); 6] = [
+const LOADS: &[(usize, usize, usize)] = &[
     (4_000, 1, 1000),
     (4_000, 100, 20),
     (100_000, 1, 400),
@@ -65,7 +65,7 @@ fn main() {
     }
     let servers: Vec<Process> = Kind::ALL.iter().map(|kind| Process::start(*kind)).collect();
     let mut lines = Vec::new();
-    for (size, transactions, sessions) in LOADS {
+    for (size, transactions, sessions) in LOADS.iter().copied() {
         if options.only.is_some_and(|only| only != size) {
             continue;
         }

@@ -15,11 +15,11 @@ use crate::support::{letter_between, signer};
 const TO: &str = "open@agents.example";
 /// As many wrote them.
 const SENDERS: usize = 2000;
-const WORDS: [&str; 12] = [
+const WORDS: &[&str] = &[
     "the", "invoice", "order", "please", "find", "attached", "regards", "meeting", "update",
     "report", "customer", "delivery",
 ];
-const SYLLABLES: [&str; 16] = [
+const SYLLABLES: &[&str] = &[
     "ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "wo", "zu", "ran",
 ];
 

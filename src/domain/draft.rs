@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::address::Address;
 use super::policy::{Facts, Mode, Proof, decide};
-use super::reason::Reason;
+use super::reason::{Ground, Reason};
 use super::verdict::Verdict;
 
 /// Changes to a policy that nobody has made yet.
@@ -55,9 +55,9 @@ impl Draft {
         mode: Mode,
         listed: bool,
     ) -> Verdict {
-        let by_policy =
-            matches!(was, Verdict::Accepted | Verdict::Refused(Reason::SenderNotAllowed));
-        let behind = is_behind_policy(was);
+        let ground = was.reason().map(Reason::ground);
+        let by_policy = matches!(ground, None | Some(Ground::Policy));
+        let behind = ground == Some(Ground::AfterPolicy);
         let Some(sender) = sender.filter(|_| by_policy || behind) else { return was };
         let refused = decide(Facts {
             recipient_active: true,
@@ -68,15 +68,6 @@ impl Draft {
         });
         if behind && refused.is_none() { was } else { Verdict::of(refused) }
     }
-}
-
-/// Whether the policy had admitted the sender before this was decided.
-const fn is_behind_policy(was: Verdict) -> bool {
-    matches!(
-        was,
-        Verdict::Deferred(Reason::RateLimited | Reason::RelayUnavailable)
-            | Verdict::Refused(Reason::RelayRefused)
-    )
 }
 
 #[cfg(test)]
@@ -130,7 +121,7 @@ mod tests {
         let open = draft(Some(Mode::Open), &["boss@good.example"], &[]);
         let sender = address("boss@good.example");
         for reason in Reason::ALL {
-            if *reason != Reason::SenderNotAllowed {
+            if reason.ground() != Ground::Policy {
                 let was = Verdict::of(Some(*reason));
                 let would = open.verdict(was, Some(&sender), Mode::Allowlist, false);
                 assert_eq!(would, was);
@@ -146,8 +137,9 @@ mod tests {
         let open = draft(Some(Open), &[], &[]);
         let closed = draft(Some(Allowlist), &[], &[]);
         let remove = draft(None, &[], &["boss@good.example"]);
-        for reason in [Reason::RateLimited, Reason::RelayRefused, Reason::RelayUnavailable] {
-            let was = Verdict::of(Some(reason));
+        let behind = |reason: &&Reason| reason.ground() == Ground::AfterPolicy;
+        for reason in Reason::ALL.iter().filter(behind) {
+            let was = Verdict::of(Some(*reason));
             for (draft, mode, listed, would) in [
                 (&open, Allowlist, true, was),
                 (&closed, Open, true, was),

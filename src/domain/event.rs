@@ -21,44 +21,99 @@ words! {
     }
 }
 
-words! {
-    /// The events that are made today; the contract's list grows with the rooms that make them. Two
-    /// are beside it: what concerns a destination itself.
-    EventName {
-        EmailReceived = "email.received",
-        MessageReceived = "message.received",
-        ConversationStarted = "conversation.started",
-        ConversationUpdated = "conversation.updated",
-        ContactCreated = "contact.created",
-        ContactUpdated = "contact.updated",
-        AgentPublished = "agent.published",
-        AgentReverted = "agent.reverted",
-        AgentPolicyChanged = "agent.policyChanged",
-        AccountCreated = "account.created",
-        AccountDeleted = "account.deleted",
-        MemberInvited = "member.invited",
-        WebhookDisabled = "webhook.disabled",
-        WebhookTest = "webhook.test",
-    }
+/// What the `data` of an event shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    Message,
+    Contact,
+    /// The configuration that is in force now.
+    Published,
+    /// The configuration that is staged now.
+    Reverted,
+    Policy,
+    Account,
+    Invitation,
+    Webhook,
+    /// A webhook, and why nothing is sent to it.
+    DisabledWebhook,
 }
 
-impl EventName {
-    /// The category whose destinations receive it (contract §5).
-    pub const fn category(self) -> Category {
-        match self {
-            Self::EmailReceived | Self::MessageReceived => Category::Incoming,
-            Self::ConversationStarted | Self::ConversationUpdated => Category::Conversation,
-            Self::ContactCreated | Self::ContactUpdated => Category::Contact,
-            Self::AgentPublished | Self::AgentReverted | Self::AgentPolicyChanged => {
-                Category::Agent
-            }
-            Self::AccountCreated
-            | Self::AccountDeleted
-            | Self::MemberInvited
-            | Self::WebhookDisabled
-            | Self::WebhookTest => Category::Onboarding,
+/// What an event comes from.
+#[derive(Clone, Copy)]
+enum Cause {
+    /// A message that arrived: `/logs` counts its deliveries with the message.
+    Arrival,
+    Change,
+}
+
+macro_rules! events {
+    ($($variant:ident = $word:literal, $category:ident, $about:ident, $cause:ident, $path:expr,
+       $description:literal;)*) => {
+        words! {
+            /// The events that are made. Two are beside the contract's list: those that concern a
+            /// destination itself.
+            EventName { $(#[doc = $description] $variant = $word,)* }
         }
-    }
+
+        impl EventName {
+            /// The category whose destinations receive it (contract §5).
+            pub const fn category(self) -> Category {
+                match self { $(Self::$variant => Category::$category,)* }
+            }
+
+            /// What its `data` shows.
+            pub const fn about(self) -> About {
+                match self { $(Self::$variant => About::$about,)* }
+            }
+
+            /// Whether it is one of those by which the arrival of a message is announced.
+            pub const fn is_arrival(self) -> bool {
+                match self { $(Self::$variant => matches!(Cause::$cause, Cause::Arrival),)* }
+            }
+
+            /// Where to read the whole of it, if anywhere, where it names no message.
+            pub const fn path(self) -> Option<&'static str> {
+                match self { $(Self::$variant => $path,)* }
+            }
+
+            /// When it is made.
+            pub const fn description(self) -> &'static str {
+                match self { $(Self::$variant => $description,)* }
+            }
+        }
+    };
+}
+
+// Name, category, what its data shows, cause, where to read the whole; when it is made.
+events! {
+    EmailReceived = "email.received", Incoming, Message, Arrival, None,
+        "A message was accepted for an Agent.";
+    MessageReceived = "message.received", Incoming, Message, Arrival, None,
+        "A message was handed in for an Agent by its own platform.";
+    ConversationStarted = "conversation.started", Conversation, Message, Arrival, None,
+        "The first message of a conversation was accepted.";
+    ConversationUpdated = "conversation.updated", Conversation, Message, Arrival, None,
+        "A later message of a conversation was accepted.";
+    ContactCreated = "contact.created", Contact, Contact, Arrival, None,
+        "Somebody wrote to an organization for the first time.";
+    ContactUpdated = "contact.updated", Contact, Contact, Arrival, None,
+        "A sender that is known has another name.";
+    AgentPublished = "agent.published", Agent, Published, Change, Some("/agentEventRules/default"),
+        "What an Agent is configured to be was put in force: what was staged, or a version.";
+    AgentReverted = "agent.reverted", Agent, Reverted, Change, Some("/agentEventRules/staging"),
+        "What was staged for an Agent became what is in force again.";
+    AgentPolicyChanged = "agent.policyChanged", Agent, Policy, Change, Some("/account"),
+        "Who may write to an Agent was changed: its mode, or its allowlist.";
+    AccountCreated = "account.created", Onboarding, Account, Change, Some("/account"),
+        "An account was created.";
+    AccountDeleted = "account.deleted", Onboarding, Account, Change, None,
+        "An account was deleted.";
+    MemberInvited = "member.invited", Onboarding, Invitation, Change, Some("/members"),
+        "A member was invited to an account.";
+    WebhookDisabled = "webhook.disabled", Onboarding, DisabledWebhook, Change, Some("/webhooks"),
+        "Nothing is sent to a webhook any more: it failed for too long, or was switched off.";
+    WebhookTest = "webhook.test", Onboarding, Webhook, Change, Some("/webhooks"),
+        "Somebody asked for a test of a webhook; only that one gets it.";
 }
 
 /// Something that happened to an account. A message or a contact is named, not copied: the row it
@@ -89,7 +144,8 @@ impl Event {
     }
 }
 
-/// The events of one accepted message, in the order in which they are told.
+/// The events of one accepted message, in the order in which they are told: those that are no arrivals
+/// last, as `/logs` tells deliveries apart by the numbers of their events.
 pub fn announced(
     contact: ContactChange,
     first_of_room: bool,
@@ -107,4 +163,36 @@ pub fn announced(
         Source::Sms | Source::Chat | Source::Call => EventName::MessageReceived,
     };
     about_contact.into_iter().chain([about_room, came])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testkit::golden;
+
+    #[test]
+    fn arrivals_are_what_a_message_announces_first() {
+        let mut told = Vec::new();
+        for contact in [ContactChange::Created, ContactChange::Renamed, ContactChange::Unchanged] {
+            for source in Source::ALL {
+                for first_of_room in [false, true] {
+                    let names: Vec<_> = announced(contact, first_of_room, *source).collect();
+                    assert!(names.is_sorted_by_key(|name| !name.is_arrival()), "{names:?}");
+                    told.extend(names);
+                }
+            }
+        }
+        for name in EventName::ALL.iter().filter(|name| name.is_arrival()) {
+            assert!(told.contains(name), "{name} announces no message");
+        }
+    }
+
+    #[test]
+    fn the_readme_shows_every_event() {
+        let row = |name: &EventName| {
+            format!("| `{name}` | `{}` | {} |", name.category(), name.description())
+        };
+        let rows: Vec<String> = EventName::ALL.iter().map(row).collect();
+        golden::hold_table("README.md", "| event | type | when |", &rows).unwrap();
+    }
 }

@@ -68,7 +68,7 @@ type Ready =
     (&'static str, &'static str, Option<(LogField, &'static str)>, &'static str, Aggregation);
 
 /// Those that everybody has. Counted refusals count as often as they happened.
-const READY: [Ready; 9] = [
+const READY: &[Ready] = &[
     ("accepted", "Accepted", Some((LogField::Outcome, "accepted")), "count", Aggregation::Sum),
     ("refused", "Refused", Some((LogField::Outcome, "refused")), "count", Aggregation::Sum),
     ("deferred", "Deferred", Some((LogField::Outcome, "deferred")), "count", Aggregation::Sum),
@@ -84,7 +84,7 @@ impl Metric {
     /// One of those that everybody has.
     pub fn ready(name: &str) -> Option<Self> {
         let (name, title, which, formula, aggregation) =
-            READY.into_iter().find(|(known, ..)| *known == name)?;
+            READY.iter().copied().find(|(known, ..)| *known == name)?;
         let filters = which.map(|(field, word)| Condition::new(field, Op::Eq, &[word]));
         Some(Self {
             name: name.to_owned(),
@@ -105,7 +105,7 @@ impl Metric {
 
     /// The names of those that everybody has.
     pub fn ready_names() -> String {
-        READY.map(|(name, ..)| name).join(", ")
+        READY.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ")
     }
 
     /// The result; `None` where there is nothing to calculate it from, or too little.
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn those_that_everybody_has_are_in_order() {
-        for (name, ..) in READY {
+        for (name, ..) in READY.iter().copied() {
             let metric = Metric::ready(name).unwrap();
             assert_eq!(metric.name, name);
             assert!(Metric::ready_names().contains(name));

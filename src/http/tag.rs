@@ -20,7 +20,7 @@ pub enum Tag {
 
 impl Tag {
     /// All of them, in the interface's order.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: &[Self] = &[
         Self::Agents,
         Self::InboundEmail,
         Self::Features,

@@ -42,7 +42,7 @@ pub(super) struct Evidence<'e> {
 }
 
 /// All that a remark can be; the README explains each.
-pub const KINDS: [&str; 17] = [
+pub const KINDS: &[&str] = &[
     "display_name_deceives",
     "reply_to_differs",
     "unsigned_content_field",

@@ -2,7 +2,7 @@
 //! text and boxes. Nothing that loads, moves, covers or hides something.
 
 /// The properties that are kept; ammonia is told the same.
-pub(super) const PROPERTIES: [&str; 34] = [
+pub(super) const PROPERTIES: &[&str] = &[
     "background-color",
     "border",
     "border-bottom",

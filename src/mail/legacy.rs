@@ -11,7 +11,7 @@ use oem_cp::code_table_type::TableType;
 use super::library;
 
 /// Names of the code pages, as Python and iconv know them, by number.
-const PAGES: [(u16, &str); 16] = [
+const PAGES: &[(u16, &str)] = &[
     (437, "CP437"),
     (720, "CP720"),
     (737, "CP737"),
@@ -67,7 +67,7 @@ impl Legacy {
 
     /// `cp437`, `IBM-437`, `IBM00858` and the like, or the number alone.
     fn code_page(label: &str) -> Option<Self> {
-        const PREFIXES: [&str; 7] = ["csibm", "cspcp", "ccsid", "ibm", "cp", "dos", ""];
+        const PREFIXES: &[&str] = &["csibm", "cspcp", "ccsid", "ibm", "cp", "dos", ""];
         let rest = match label {
             "cspc8codepage437" => "437",
             "cspc850multilingual" => "850",

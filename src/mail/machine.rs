@@ -12,7 +12,7 @@ use super::scan::Headers;
 use super::visible;
 
 /// Fields of mailing lists (RFC 2919, RFC 2369, RFC 8058).
-const LIST_FIELDS: [Known; 8] = [
+const LIST_FIELDS: &[Known] = &[
     Known::ListId,
     Known::ListPost,
     Known::ListUnsubscribe,
@@ -42,7 +42,7 @@ pub fn signs(headers: &Headers<'_>, null_reverse_path: bool, limits: &IntakeLimi
         auto_submitted: headers.all(Known::AutoSubmitted).map(keyword).collect(),
         report: report_type(headers),
         precedence: headers.all(Known::Precedence).map(keyword).collect(),
-        lists: LIST_FIELDS.into_iter().filter(|name| headers.first(*name).is_some()).collect(),
+        lists: LIST_FIELDS.iter().copied().filter(|name| headers.first(*name).is_some()).collect(),
         suppress: headers.all(Known::AutoResponseSuppress).flat_map(words).collect(),
         null: null_reverse_path || headers.all(Known::ReturnPath).any(|path| bare(path) == "<>"),
         markers: headers.all(Known::DeliveryMarker).filter_map(Marker::read).collect(),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     /// Field lines, what they make of a message, and by which signs.
-    const CASES: [(&str, Origin, &str); 31] = [
+    const CASES: &[(&str, Origin, &str)] = &[
         ("", Origin::Person, ""),
         ("Auto-Submitted: no\n", Origin::Person, ""),
         ("Auto-Submitted: (x) NO (y); a=b\n", Origin::Person, ""),
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn each_sign_is_seen_for_what_it_is() {
-        for (fields, origin, signs) in CASES {
+        for (fields, origin, signs) in CASES.iter().copied() {
             let found = read(fields, false).automation;
             assert_eq!(
                 (found.origin, found.signs.join(", ").as_str()),

@@ -9,7 +9,7 @@ const ATTRIBUTION_OCTETS: usize = 400;
 const BLOCK_LINES: usize = 6;
 
 /// `Original Message` between hyphens.
-const SEPARATORS: [&str; 24] = [
+const SEPARATORS: &[&str] = &[
     "original message",
     "original appointment",
     "forwarded message",
@@ -37,7 +37,7 @@ const SEPARATORS: [&str; 24] = [
 ];
 
 /// The fields of an Outlook header block: who, when, to whom and about what.
-const WHO: [&str; 16] = [
+const WHO: &[&str] = &[
     "from",
     "von",
     "de",
@@ -55,7 +55,7 @@ const WHO: [&str; 16] = [
     "寄件者",
     "보낸 사람",
 ];
-const WHEN: [&str; 25] = [
+const WHEN: &[&str] = &[
     "sent",
     "date",
     "gesendet",
@@ -82,7 +82,7 @@ const WHEN: [&str; 25] = [
     "寄件日期",
     "보낸 날짜",
 ];
-const WHOM: [&str; 17] = [
+const WHOM: &[&str] = &[
     "to",
     "an",
     "à",
@@ -101,7 +101,7 @@ const WHOM: [&str; 17] = [
     "收件者",
     "받는 사람",
 ];
-const WHAT: [&str; 18] = [
+const WHAT: &[&str] = &[
     "subject",
     "betreff",
     "asunto",
@@ -123,7 +123,7 @@ const WHAT: [&str; 18] = [
 ];
 
 /// How an attribution begins and ends in one language. `Am … schrieb Bob:` names the writer last.
-const ATTRIBUTIONS: [(&str, &[&str]); 15] = [
+const ATTRIBUTIONS: &[(&str, &[&str])] = &[
     ("On ", &["wrote:", "said:"]),
     ("Am ", &["schrieb:", "schrieb"]),
     ("Le ", &["a écrit :", "a écrit:", "a écrit\u{a0}:"]),
@@ -191,10 +191,10 @@ impl BlockField {
         let key = key.to_lowercase();
         let is = |keys: &[&str]| keys.contains(&key.as_str());
         Self {
-            is_who: is(&WHO),
-            is_when: is(&WHEN),
-            is_whom: is(&WHOM),
-            is_what: is(&WHAT),
+            is_who: is(WHO),
+            is_when: is(WHEN),
+            is_whom: is(WHOM),
+            is_what: is(WHAT),
             has_address: value.contains('@'),
         }
     }
@@ -261,7 +261,7 @@ fn has_time(text: &str) -> bool {
 
 /// The line that a telephone's program adds: `Sent from my iPhone`.
 pub(super) fn is_sent_from(line: &str) -> bool {
-    const STARTS: [&str; 12] = [
+    const STARTS: &[&str] = &[
         "sent from my ",
         "sent from mail for ",
         "sent from outlook",

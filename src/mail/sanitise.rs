@@ -127,7 +127,7 @@ fn builder() -> Builder<'static> {
         .clean_content_tags(HashSet::from(["script", "style", "svg", "math", "template", "title"]))
         .generic_attributes(HashSet::from(GENERIC))
         .tag_attributes(of_element.collect::<HashMap<_, _>>())
-        .filter_style_properties(HashSet::from(inline_style::PROPERTIES))
+        .filter_style_properties(inline_style::PROPERTIES.iter().copied().collect())
         .url_schemes(schemes)
         .url_relative(UrlRelative::Deny)
         .link_rel(Some("noopener noreferrer nofollow"))

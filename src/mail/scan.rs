@@ -15,7 +15,7 @@ use super::mailbox::{self, MailboxError};
 
 /// Fields that may occur once at most: RFC 5322 §3.6, and those of RFC 2045 that decide how a body
 /// is read.
-pub const SINGLE_FIELDS: [Known; 14] = [
+pub const SINGLE_FIELDS: &[Known] = &[
     Known::Date,
     Known::From,
     Known::Sender,
@@ -118,7 +118,9 @@ pub fn scan<'a>(raw: &'a [u8], limits: &IntakeLimits) -> Result<Headers<'a>, Fau
         );
         return Err(fault(Reason::LoopDetected, detail, &fields));
     }
-    if let Some(name) = SINGLE_FIELDS.into_iter().find(|name| values(&fields, *name).count() > 1) {
+    if let Some(name) =
+        SINGLE_FIELDS.iter().copied().find(|name| values(&fields, *name).count() > 1)
+    {
         let detail = format!("the message has more than one {} field", name.as_str());
         return Err(fault(Reason::SenderInvalid, detail, &fields));
     }

@@ -1,8 +1,11 @@
 //! The fixtures of `fixtures/mail`, compiled in so that the demo needs nothing but the program.
 //! `fixtures/README.md` describes the form of a case.
 
+use std::collections::BTreeMap;
+
 use include_dir::{Dir, DirEntry, include_dir};
 use serde::Deserialize;
+use toml::{Table, Value, toml};
 
 static MAIL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/fixtures/mail");
 
@@ -39,6 +42,20 @@ pub struct Script {
     #[serde(default)]
     pad_to_bytes: usize,
     pub record: Option<ExpectedRecord>,
+    /// Whether `fixtures/records.json` has its record, word for word.
+    #[serde(default)]
+    pub golden: bool,
+    /// What an operator changed: a table for each file of `policies/`.
+    #[serde(default)]
+    pub rules: Table,
+}
+
+/// Cases for one gateway.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Names and texts of rule files, to be laid over the compiled-in ones.
+    pub rules: Vec<(String, String)>,
+    pub cases: Vec<Case>,
 }
 
 /// What the stored message must show; what is absent is not compared.
@@ -123,6 +140,34 @@ impl Case {
         let script = toml::from_str(text).map_err(|e| error(e.to_string()))?;
         let name = path.with_extension("").display().to_string();
         Ok(Self { name, script, raw: raw.contents() })
+    }
+
+    /// All cases, by the rules of their gateways; first those that change none.
+    pub fn groups() -> Result<Vec<Group>, FixtureError> {
+        let mut groups: BTreeMap<_, Vec<Self>> = BTreeMap::new();
+        for case in Self::all()? {
+            groups.entry(case.rule_files()).or_default().push(case);
+        }
+        let group = |((_, rules), cases)| Group { rules, cases };
+        Ok(groups.into_iter().map(group).collect())
+    }
+
+    /// Whether it changes rules, and the files. One case is a resolver that never answers: it is given
+    /// up sooner than in production.
+    fn rule_files(&self) -> (bool, Vec<(String, String)>) {
+        let mut rules = toml! {
+            [intake.dns]
+            query_timeout_seconds = 1
+            retries = 0
+        };
+        for (file, table) in &self.script.rules {
+            match (rules.get_mut(file), table) {
+                (Some(Value::Table(rules)), Value::Table(table)) => rules.extend(table.clone()),
+                _ => drop(rules.insert(file.clone(), table.clone())),
+            }
+        }
+        let files = rules.iter().map(|(file, table)| (format!("{file}.toml"), table.to_string()));
+        (!self.script.rules.is_empty(), files.collect())
     }
 
     /// The octets to send.

@@ -1,10 +1,14 @@
-//! Goldens: files that a test makes and compares with those of the project. With `GATEPOST_BLESS=1` the test
-//! writes them, whether they are there already or not; read the difference before you commit it.
-//! Paths are relative to the root of the project, where cargo runs tests.
+//! Goldens: files, and tables of documents, that a test makes and compares with those of the
+//! project. With `GATEPOST_BLESS=1` the test writes them, whether they are there already or not;
+//! read the difference before you commit it. Paths are relative to the root of the project, where
+//! cargo runs tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+static DOCUMENTS: Mutex<()> = Mutex::new(());
 
 /// Why a golden does not stand.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +56,30 @@ pub fn hold_folder(
         deleted.map_err(|source| GoldenError::Unusable { file, source })?;
     }
     Ok(())
+}
+
+/// Compares the rows of a table of a document, the one with this header, with those made for it, or
+/// writes them.
+pub fn hold_table(
+    file: impl AsRef<Path>,
+    header: &str,
+    made: &[String],
+) -> Result<(), GoldenError> {
+    let file = file.as_ref();
+    // Tests of other tables of the document run beside this one.
+    let _alone = DOCUMENTS.lock();
+    let unusable = |source| GoldenError::Unusable { file: file.to_owned(), source };
+    let text = std::fs::read_to_string(file).map_err(unusable)?;
+    let lines: Vec<&str> = text.lines().collect();
+    let start = lines.iter().position(|line| *line == header).map(|at| at + 2);
+    let Some((before, rest)) = start.and_then(|start| lines.split_at_checked(start)) else {
+        return Err(unusable(io::Error::other(format!("no table has the header {header}"))));
+    };
+    let after = rest.iter().skip_while(|line| line.starts_with('|')).copied();
+    let rows = made.iter().map(String::as_str);
+    let all = before.iter().copied().chain(rows).chain(after);
+    let all: String = all.flat_map(|line| [line, "\n"]).collect();
+    hold(file, all.as_bytes())
 }
 
 /// Whether tests write their goldens.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::pattern;
 
 /// What says nothing that a value could break, and `format`, which no value is held against.
-const REMARKS: [&str; 12] = [
+const REMARKS: &[&str] = &[
     "$defs",
     "$id",
     "$schema",
@@ -24,7 +24,7 @@ const REMARKS: [&str; 12] = [
 ];
 
 /// What is held against values.
-const KNOWN: [&str; 23] = [
+const KNOWN: &[&str] = &[
     "$ref",
     "additionalProperties",
     "anyOf",

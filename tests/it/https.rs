@@ -21,7 +21,7 @@ use crate::support::process::Server;
 use crate::support::site::Site;
 use crate::support::{PATIENCE, attempts, rules, signed};
 
-const WORDS: [(&str, &str); 5] = [
+const WORDS: &[(&str, &str)] = &[
     ("time", "the server's certificate has expired, or is not valid yet: renew it"),
     ("name", "the server's certificate is for another host name: give it one for this name"),
     (

@@ -23,7 +23,7 @@ use crate::store::scene::{Kind, Scene, database, subtree};
 use crate::support::bucket::Bucket;
 use crate::support::process::{self, GATEPOST, Server};
 use crate::support::{
-    PATIENCE, TestGateway, all_messages, http, letter, local_dns, signed, signer, store_rules,
+    PATIENCE, TestGateway, all_messages, http, letter, local_dns, signer, store_rules,
 };
 
 const FROM: &str = "alice@good.example";
@@ -60,23 +60,6 @@ async fn octets(gateway: &TestGateway, path: &str) -> Vec<u8> {
 
 fn text<'v>(value: &'v Value, key: &str) -> &'v str {
     value[key].as_str().unwrap()
-}
-
-/// Where bare line ends are normalised, what is verified is what is kept: it verifies again.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_normalised_is_kept_so() {
-    let framing = ("smtp.toml", "[framing]\nbare_line_ends = \"normalize\"\n");
-    let gateway = TestGateway::with_rules(&[framing]).await;
-    let signed = signed("by a device");
-    let lines = String::from_utf8(signed.clone()).unwrap();
-    let sent = format!("{}\r\n", lines.trim_end().replace("\r\n", "\n"));
-    let to = ["support@agents.example"];
-    let replies = gateway.send("alice@good.example", &to, sent.as_bytes()).await;
-    assert!(replies.accepted(), "{}", replies.settling());
-    let message = gateway.messages().await.remove(0);
-    let path = text(&message["metadata"], "emailRawUrl");
-    assert_eq!(octets(&gateway, path).await, signed);
-    gateway.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

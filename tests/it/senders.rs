@@ -186,7 +186,7 @@ async fn no_octet_in_from_divides_the_readers() {
 /// everything that stands between mailboxes.
 #[tokio::test]
 async fn no_composition_of_from_divides_the_readers() {
-    const PIECES: [&str; 14] = [
+    const PIECES: &[&str] = &[
         "eve@evil.example",
         "<eve@evil.example>",
         "boss@good.example",
@@ -202,7 +202,7 @@ async fn no_composition_of_from_divides_the_readers() {
         "Eve",
         "",
     ];
-    const BETWEEN: [&str; 9] = ["", " ", "\r\n ", ",", ", ", ";", ":", "\\", "\r\nFrom: "];
+    const BETWEEN: &[&str] = &["", " ", "\r\n ", ",", ", ", ";", ":", "\\", "\r\nFrom: "];
     let mut trial = Trial::new().await;
     for first in PIECES {
         for second in PIECES {
@@ -218,8 +218,8 @@ async fn no_composition_of_from_divides_the_readers() {
         from[(state >> 16) as usize % from.len()]
     };
     for _ in 0..1500 {
-        let between = [pick(&BETWEEN), pick(&BETWEEN)];
-        let [first, second, third] = std::array::from_fn(|_| pick(&PIECES));
+        let between = [pick(BETWEEN), pick(BETWEEN)];
+        let [first, second, third] = std::array::from_fn(|_| pick(PIECES));
         let from = format!("From: {first}{}{second}{}{third}", between[0], between[1]);
         trial.send_from(from.as_bytes()).await;
     }
@@ -234,7 +234,7 @@ async fn what_is_shown_is_the_from_that_is_authenticated() {
     let examiner = Examiner::over(Zone::parse(case::zone()).unwrap()).await;
     let mut senders: BTreeMap<String, Address> = BTreeMap::new();
     let mut proven: BTreeMap<String, Vec<u8>> = BTreeMap::new();
-    let mut cases = Case::all().unwrap();
+    let mut cases = Case::groups().unwrap().remove(0).cases;
     for case in &cases {
         let raw = case.raw();
         let examined = examiner.examine(&raw).await;

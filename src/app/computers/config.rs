@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::domain::event::{Category, EventName};
+use crate::domain::event::{About, Category, EventName};
 
 /// Octets of a configuration as it is written: what every reading of it costs.
 pub(super) const LONGEST: usize = 65_536;
@@ -38,7 +38,7 @@ enum Kind {
     },
 }
 
-const SETTINGS: [Setting; 6] = [
+const SETTINGS: &[Setting] = &[
     Setting {
         name: "instructions",
         about: "What the worker is to do, in words.",
@@ -136,9 +136,7 @@ pub(super) fn shown(text: &str) -> &str {
 }
 
 fn events() -> impl Iterator<Item = &'static EventName> {
-    EventName::ALL
-        .iter()
-        .filter(|name| matches!(name.category(), Category::Incoming | Category::Conversation))
+    EventName::ALL.iter().filter(|name| name.about() == About::Message)
 }
 
 impl Setting {

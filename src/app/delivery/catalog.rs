@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use self::fields::{object, put};
 use crate::domain::destination::Payload;
-use crate::domain::event::{Category, EventName};
+use crate::domain::event::{About, Category, EventName};
 
 /// One event of the catalogue.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,35 +24,10 @@ pub struct Entry {
 pub fn catalog() -> Vec<Entry> {
     let entry = |name: &EventName| Entry {
         name: *name,
-        description: description(*name),
+        description: name.description(),
         schema: schema(*name),
     };
     EventName::ALL.iter().map(entry).collect()
-}
-
-const fn description(name: EventName) -> &'static str {
-    match name {
-        EventName::EmailReceived => "A message was accepted for an Agent.",
-        EventName::MessageReceived => "A message was handed in for an Agent by its own platform.",
-        EventName::ConversationStarted => "The first message of a conversation was accepted.",
-        EventName::ConversationUpdated => "A later message of a conversation was accepted.",
-        EventName::ContactCreated => "Somebody wrote to an organization for the first time.",
-        EventName::ContactUpdated => "A sender that is known has another name.",
-        EventName::AgentPublished => {
-            "What an Agent is configured to be was put in force: what was staged, or a version."
-        }
-        EventName::AgentReverted => "What was staged for an Agent became what is in force again.",
-        EventName::AgentPolicyChanged => {
-            "Who may write to an Agent was changed: its mode, or its allowlist."
-        }
-        EventName::AccountCreated => "An account was created.",
-        EventName::AccountDeleted => "An account was deleted.",
-        EventName::MemberInvited => "A member was invited to an account.",
-        EventName::WebhookDisabled => {
-            "Nothing is sent to a webhook any more: it failed for too long, or was switched off."
-        }
-        EventName::WebhookTest => "Somebody asked for a test of a webhook; only that one gets it.",
-    }
 }
 
 fn schema(name: EventName) -> Value {
@@ -68,7 +43,7 @@ fn schema(name: EventName) -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": name.as_str(),
-        "description": description(name),
+        "description": name.description(),
         "anyOf": any,
         "$defs": defs,
     })
@@ -93,7 +68,7 @@ fn body(name: EventName, mode: Payload) -> Value {
     {
         add(field, json!({ "const": word, "description": description }), true);
     }
-    if matches!(name.category(), Category::Incoming | Category::Conversation) {
+    if name.about() == About::Message {
         for field in fields::SESSION {
             add(field.name, field.schema(), true);
         }
@@ -118,28 +93,24 @@ const fn about(mode: Payload) -> &'static str {
 }
 
 fn data(name: EventName, mode: Payload) -> Value {
-    let whole = match name.category() {
-        Category::Incoming | Category::Conversation => message(mode),
-        Category::Contact => holder("contact", object("The sender.", fields::CONTACT)),
-        Category::Agent => match name {
-            EventName::AgentPublished => object("What is in force now.", fields::PUBLISHED),
-            EventName::AgentReverted => object("What is staged now.", fields::REVERTED),
-            _ => object("The policy as it is now.", fields::POLICY),
-        },
-        Category::Onboarding => match name {
-            EventName::MemberInvited => object("Who was invited, and how.", fields::INVITATION),
-            EventName::WebhookTest => object("The webhook.", fields::TEST),
-            EventName::WebhookDisabled => object("The webhook, and why.", fields::DISABLED),
-            _ => {
-                let mut account = object("The account, as GET /account shows it.", fields::ACCOUNT);
-                // What v2 clients keep in it is kept as it is.
-                put(&mut account, "additionalProperties", json!(true));
-                holder("account", account)
-            }
-        },
+    let whole = match name.about() {
+        About::Message => message(mode),
+        About::Contact => holder("contact", object("The sender.", fields::CONTACT)),
+        About::Published => object("What is in force now.", fields::PUBLISHED),
+        About::Reverted => object("What is staged now.", fields::REVERTED),
+        About::Policy => object("The policy as it is now.", fields::POLICY),
+        About::Invitation => object("Who was invited, and how.", fields::INVITATION),
+        About::Webhook => object("The webhook.", fields::TEST),
+        About::DisabledWebhook => object("The webhook, and why.", fields::DISABLED),
+        About::Account => {
+            let mut account = object("The account, as GET /account shows it.", fields::ACCOUNT);
+            // What v2 clients keep in it is kept as it is.
+            put(&mut account, "additionalProperties", json!(true));
+            holder("account", account)
+        }
     };
     let mut any = vec![whole];
-    if matches!(name.category(), Category::Incoming | Category::Conversation | Category::Contact) {
+    if matches!(name.about(), About::Message | About::Contact) {
         any.push(object("It was erased since.", fields::ERASED));
     }
     any.push(object("The whole would have been too long.", fields::THIN));

@@ -23,7 +23,7 @@ use crate::rules::PayloadRules;
 const DIALOGUES: [&str; 2] = ["chatDialog", "callDialog"];
 
 /// What is left out of a message's `metadata` while the whole is too long, in this order.
-const CUT_OF_METADATA: [&str; 8] = [
+const CUT_OF_METADATA: &[&str] = &[
     "emailStrippedText",
     "findings",
     "emailReferences",
@@ -226,7 +226,7 @@ fn capped(mut top: Map<String, Value>, event: &Event, subject: &Subject, max: us
         return text;
     }
     say_cut(&mut top, event);
-    for step in STEPS {
+    for step in STEPS.iter().copied() {
         if let Some(Value::Object(record)) = record(&mut top) {
             step(record);
             record.insert("truncated".to_owned(), Value::Bool(true));
@@ -241,7 +241,7 @@ fn capped(mut top: Map<String, Value>, event: &Event, subject: &Subject, max: us
     written(&top)
 }
 
-const STEPS: [fn(&mut Map<String, Value>); 5] = [
+const STEPS: &[fn(&mut Map<String, Value>)] = &[
     |record| {
         say_no_dialogue(record);
     },
@@ -254,7 +254,7 @@ const STEPS: [fn(&mut Map<String, Value>); 5] = [
     },
     |record| {
         if let Some(Value::Object(metadata)) = record.get_mut("metadata") {
-            for name in CUT_OF_METADATA {
+            for name in CUT_OF_METADATA.iter().copied() {
                 metadata.get_mut(name).into_iter().for_each(|value| *value = Value::Null);
             }
         }
@@ -281,15 +281,10 @@ fn written(top: &Map<String, Value>) -> String {
 fn say_cut(top: &mut Map<String, Value>, event: &Event) {
     top.insert("truncated".to_owned(), Value::Bool(true));
     let account = event.lineage.ids().last().map_or(0, |id| id.get());
-    let path = match (event.message, event.name) {
-        (Some(message), _) => format!("/messages/{message}/raw"),
-        (None, EventName::MemberInvited) => "/members".to_owned(),
-        (None, EventName::WebhookDisabled | EventName::WebhookTest) => "/webhooks".to_owned(),
-        (None, EventName::AgentPublished) => "/agentEventRules/default".to_owned(),
-        (None, EventName::AgentReverted) => "/agentEventRules/staging".to_owned(),
-        (None, EventName::AccountCreated | EventName::AgentPolicyChanged) => "/account".to_owned(),
-        // Nothing serves contacts, deleted accounts, or a message that the event does not name.
-        (None, _) => return,
+    let path = match event.message {
+        Some(message) => Some(format!("/messages/{message}/raw")),
+        None => event.name.path().map(str::to_owned),
     };
+    let Some(path) = path else { return };
     top.insert("url".to_owned(), format!("/api/v2{path}?targetAccountId={account}").into());
 }

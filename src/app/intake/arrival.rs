@@ -26,7 +26,7 @@ use crate::verify::{is_of_another, spelling};
 /// The fields that servers on the way add and that nothing here is read from, but for what a
 /// Return-Path says of machines, which is compared for itself. `DKIM-Signature` joins them where it
 /// is of another domain.
-const TRACES: [&str; 9] = [
+const TRACES: &[&str] = &[
     "Received",
     "X-Received",
     "Return-Path",

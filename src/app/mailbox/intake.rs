@@ -6,7 +6,7 @@ use crate::domain::cause::{Cause, Particulars};
 use crate::domain::contact::Handle;
 use crate::domain::evidence::Evidence;
 use crate::domain::intake_record::IntakeRecord;
-use crate::domain::reason::Reason;
+use crate::domain::reason::{Ground, Reason};
 
 /// A record as lists show it (contract §4).
 pub fn intake_record(record: &IntakeRecord) -> Map<String, Value> {
@@ -45,17 +45,8 @@ pub fn whole_intake_record(record: &IntakeRecord) -> Map<String, Value> {
 
 /// What somebody can do about it: by the causes that the evidence names, where it names some.
 fn advice(record: &IntakeRecord, reason: Reason) -> String {
-    let advice = by_causes(&record.evidence).filter(|_| {
-        matches!(
-            reason,
-            Reason::DkimMissing
-                | Reason::DkimFailed
-                | Reason::DkimUnacceptable
-                | Reason::DkimUnaligned
-                | Reason::DkimNotYetValid
-                | Reason::DnsUnavailable
-        )
-    });
+    let is_of_proof = reason.ground() == Ground::Proof;
+    let advice = if is_of_proof { by_causes(&record.evidence) } else { None };
     advice.unwrap_or_else(|| reason.advice().to_owned())
 }
 

@@ -60,7 +60,7 @@ enum Step {
     Leavings,
 }
 
-const STEPS: [Step; 8] = [
+const STEPS: &[Step] = &[
     Step::Arrivals,
     Step::Requests,
     Step::Secrets,

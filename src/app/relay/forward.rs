@@ -13,7 +13,7 @@ use crate::egress::client::Client;
 use crate::egress::signature;
 
 /// About the connection (RFC 9110 §7.6.1), or made anew for the next one.
-const OF_CONNECTION: [&str; 11] = [
+const OF_CONNECTION: &[&str] = &[
     "connection",
     "content-length",
     "expect",

@@ -186,7 +186,7 @@ fn hushed(value: &Value) -> Value {
 }
 
 /// Parts of names of secrets.
-const SECRETS: [&str; 11] = [
+const SECRETS: &[&str] = &[
     "token",
     "secret",
     "password",
@@ -201,7 +201,7 @@ const SECRETS: [&str; 11] = [
 ];
 
 /// Words that end in `key` and are none.
-const NO_KEYS: [&str; 6] = ["monkey", "donkey", "turkey", "hockey", "jockey", "whiskey"];
+const NO_KEYS: &[&str] = &["monkey", "donkey", "turkey", "hockey", "jockey", "whiskey"];
 
 /// `key` alone is a name of things (`reportingFields[].key`); an `apiKey` is a secret.
 fn names_a_secret(name: &str) -> bool {

@@ -10,7 +10,7 @@ use crate::domain::evidence::{Evidence, Step};
 
 /// Facts of the verdict beside the result of each step: what explanation and advice are made of,
 /// and whose word was taken.
-const FACTS: [(&str, &str); 7] = [
+const FACTS: &[(&str, &str)] = &[
     ("alignment", "causes"),
     ("alignment", "signer"),
     ("alignment", "selector"),
@@ -20,7 +20,7 @@ const FACTS: [(&str, &str); 7] = [
     ("arc", "standsIn"),
 ];
 /// The rules that steps keep.
-const RULES: [(&str, &str); 5] = [
+const RULES: &[(&str, &str)] = &[
     ("dkim", "minRsaBits"),
     ("dkim", "countTestingKeys"),
     ("dkim", "maxFutureSeconds"),

@@ -24,8 +24,8 @@ pub const MAX_WORDS: usize = 16_000;
 pub const MAX_OCTETS: usize = 400_000;
 
 /// Written without spaces.
-const ALONE: [Script; 5] =
-    [Script::Han, Script::Hiragana, Script::Katakana, Script::Hangul, Script::Thai];
+const ALONE: &[Script] =
+    &[Script::Han, Script::Hiragana, Script::Katakana, Script::Hangul, Script::Thai];
 
 /// Where a word stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

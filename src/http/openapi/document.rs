@@ -41,7 +41,8 @@ pub(in crate::http) fn document(rules: &AccessRules) -> Value {
     }
     let paths: Map<String, Value> =
         paths.into_values().map(|(path, methods)| (path.to_owned(), methods.into())).collect();
-    let tags = Tag::ALL.map(|tag| json!({ "name": tag.as_str(), "description": tag.about() }));
+    let tag = |tag: &Tag| json!({ "name": tag.as_str(), "description": tag.about() });
+    let tags: Vec<Value> = Tag::ALL.iter().map(tag).collect();
     json!({
         "openapi": "3.1.0",
         "jsonSchemaDialect": "https://spec.openapis.org/oas/3.1/dialect/base",

@@ -2,43 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use include_dir::{Dir, include_dir};
 use serde_json::{Map, Value, json};
 
 use super::super::schema::put;
 use crate::app::delivery::catalog;
 use crate::domain::destination::Payload;
-use crate::domain::event::{Category, EventName};
+use crate::domain::event::{About, EventName};
 
-/// What is sent for each event, in full: `fixtures/webhook` holds what the program makes.
-macro_rules! golden {
-    ($($variant:ident = $word:literal,)*) => {
-        const fn golden(name: EventName) -> &'static str {
-            match name { $(EventName::$variant =>
-                include_str!(concat!("../../../fixtures/webhook/", $word, ".full.json")),)* }
-        }
-    };
-}
-
-golden! {
-    EmailReceived = "email.received",
-    MessageReceived = "message.received",
-    ConversationStarted = "conversation.started",
-    ConversationUpdated = "conversation.updated",
-    ContactCreated = "contact.created",
-    ContactUpdated = "contact.updated",
-    AgentPolicyChanged = "agent.policyChanged",
-    AgentPublished = "agent.published",
-    AgentReverted = "agent.reverted",
-    AccountCreated = "account.created",
-    AccountDeleted = "account.deleted",
-    MemberInvited = "member.invited",
-    WebhookDisabled = "webhook.disabled",
-    WebhookTest = "webhook.test",
-}
+/// What is sent for each event in each payload mode, as the program makes it.
+static SENT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/fixtures/webhook");
 
 /// A body as it is sent.
 pub(super) fn example(name: EventName) -> Value {
-    serde_json::from_str(golden(name)).unwrap_or_default()
+    let file = SENT.get_file(format!("{name}.full.json"));
+    file.and_then(|file| serde_json::from_slice(file.contents()).ok()).unwrap_or_default()
 }
 
 /// One of each event.
@@ -74,7 +52,7 @@ fn capital(word: &str) -> String {
 
 /// Standard Webhooks 1.0, and what receivers of v2 know. Content-Type is no parameter (OpenAPI 3.1,
 /// Parameter Object).
-const HEADERS: [(&str, &str); 8] = [
+const HEADERS: &[(&str, &str)] = &[
     ("webhook-id", "The event's id, the same on every attempt: deduplicate by it."),
     ("webhook-timestamp", "When this attempt was made, in Unix seconds."),
     ("webhook-signature", "What proves that it comes from here (Standard Webhooks 1.0)."),
@@ -129,11 +107,11 @@ pub(super) fn shapes() -> BTreeMap<String, Value> {
 
 /// The name of the data of an event, where it is that of others, too.
 fn in_common(name: EventName, mode: Payload) -> Option<String> {
-    match (mode, name.category()) {
+    match (mode, name.about()) {
         (Payload::Thin, _) => Some("ThinData".to_owned()),
-        (_, Category::Incoming | Category::Conversation) => Some(format!("MessageData.{mode}")),
-        (_, Category::Contact) => Some(format!("ContactData.{mode}")),
-        (_, Category::Agent | Category::Onboarding) => None,
+        (_, About::Message) => Some(format!("MessageData.{mode}")),
+        (_, About::Contact) => Some(format!("ContactData.{mode}")),
+        _ => None,
     }
 }
 

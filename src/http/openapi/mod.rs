@@ -20,7 +20,7 @@
 //! Tests hold the two together: each row is described, with all its names and nothing else
 //! (`tests/described.rs`), and every answer that any test of the API gets is held against the
 //! description of its operation, status, type, code, and body field by field (`tests/reply.rs`).
-//! `GATEPOST_BLESS=1 cargo test --lib -- described` writes `fixtures/openapi` anew.
+//! `GATEPOST_BLESS=1 cargo test --lib -- described` writes `fixtures/openapi`.
 //!
 //! What never happens here: a decision, and a number that is not in the rules.
 

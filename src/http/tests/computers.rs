@@ -259,7 +259,7 @@ async fn the_path_names_one_account_in_one_spelling() {
     let (mine, other) = (house.id("agent1").get(), house.id("agent2").get());
     for rest in ["", "/config", "/config/schema", "/status", "/runtime/health"] {
         // Nothing would be another path, and braces stand in none.
-        for odd in NO_TEXTS.into_iter().filter(|odd| !matches!(*odd, "" | "{}")) {
+        for odd in NO_TEXTS.iter().copied().filter(|odd| !matches!(*odd, "" | "{}")) {
             let reply = house.get("partner", &format!("/computer/accounts/{odd}{rest}")).await;
             reply.problem(400, "invalid_request", "targetAccountId");
         }

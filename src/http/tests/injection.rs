@@ -12,7 +12,7 @@ use crate::http::body::BodyRule;
 use crate::http::operation::Operation;
 use crate::http::table::OPERATIONS;
 
-const STRANGE: [&str; 9] = [
+const STRANGE: &[&str] = &[
     "' OR '1'='1'; DROP TABLE accounts; --",
     "x\r\nSet-Cookie: evil=1\r\n\r\n<html>",
     "\0",

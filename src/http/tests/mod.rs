@@ -123,7 +123,7 @@ pub(super) struct House {
 }
 
 /// Name, parent, type: the tree that the tests' own oracle walks.
-pub(super) const TREE: [(&str, &str, AccountType); 10] = [
+pub(super) const TREE: &[(&str, &str, AccountType)] = &[
     ("partner", "", AccountType::Partner),
     ("reseller1", "partner", AccountType::Reseller),
     ("reseller2", "partner", AccountType::Reseller),
@@ -475,7 +475,7 @@ pub(super) struct Received {
 
 async fn move_in(tenancy: &Tenancy) -> BTreeMap<&'static str, Resident> {
     let mut residents: BTreeMap<&'static str, Resident> = BTreeMap::new();
-    for (name, parent, kind) in TREE {
+    for (name, parent, kind) in TREE.iter().copied() {
         let account = match residents.get(parent) {
             None => tenancy.create_partner(name).await.unwrap(),
             Some(above) => tenancy.create_account(kind, above.account.id, name, &[]).await.unwrap(),
@@ -486,7 +486,7 @@ async fn move_in(tenancy: &Tenancy) -> BTreeMap<&'static str, Resident> {
     }
     let domain = DomainName::parse("partner.example").unwrap();
     tenancy.add_domain(&domain, residents["partner"].account.id).await.unwrap();
-    for (name, _, kind) in TREE {
+    for (name, _, kind) in TREE.iter().copied() {
         if kind == AccountType::Agent {
             let address = Address::parse(&format!("{name}@partner.example")).unwrap();
             let agent = &residents[name].account;

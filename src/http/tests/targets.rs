@@ -12,7 +12,7 @@ use crate::http::table::OPERATIONS;
 use crate::http::target::{Aim, before_body};
 
 /// No canonical decimals of 1 … 2^53−1, as they stand in a query.
-pub(super) const NO_TEXTS: [&str; 28] = [
+pub(super) const NO_TEXTS: &[&str] = &[
     "",
     "0",
     "-0",
@@ -44,7 +44,7 @@ pub(super) const NO_TEXTS: [&str; 28] = [
 ];
 
 /// Neither numbers nor texts of that kind, in JSON.
-const NO_VALUES: [&str; 28] = [
+const NO_VALUES: &[&str] = &[
     "1.0",
     "1.5",
     "1e0",

@@ -52,7 +52,7 @@ const NAMES: &str = "Accept-Language Also-Control Alternate-Recipient Approved A
     X-Spam-Flag X-TNEF";
 
 /// Values of such a field that somebody could go by.
-const VALUES: [&str; 12] = [
+const VALUES: &[&str] = &[
     "x",
     "<>",
     "<a@b.example>",

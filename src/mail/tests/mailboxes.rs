@@ -10,7 +10,7 @@ use crate::mail::mailbox;
 
 /// Labels, each with its A-label as RFC 3492 makes it, computed elsewhere: neighbours look alike,
 /// and each is a label of its own.
-const LABELS: [(&str, &str); 17] = [
+const LABELS: &[(&str, &str)] = &[
     ("good", "good"),
     ("g\u{43e}\u{43e}d", "xn--gd-fmca"),
     ("go-od", "go-od"),
@@ -154,7 +154,7 @@ impl Choices {
 
     /// A value of From that holds this mailbox, in a way that all readers know.
     fn honest(&mut self, mailbox: &Mailbox) -> String {
-        const NAMES: [&str; 8] = [
+        const NAMES: &[&str] = &[
             "",
             "Boss ",
             "\"x@evil.example\" ",
@@ -178,7 +178,7 @@ impl Choices {
 
     /// The same with something in a place where readers differ.
     fn odd(&mut self, mailbox: &Mailbox) -> String {
-        const ODD: [&str; 18] = [
+        const ODD: &[&str] = &[
             " ",
             "\r\n ",
             "(x)",

@@ -156,7 +156,7 @@ fn too_many_received_fields_are_a_loop() {
 
 #[test]
 fn single_fields_may_not_repeat() {
-    for name in SINGLE_FIELDS.map(Known::as_str) {
+    for name in SINGLE_FIELDS.iter().map(|name| name.as_str()) {
         let repeated = format!("{name}: a@b.example\n{}: a@b.example\n", name.to_uppercase());
         let from = if name == "From" { "" } else { "From: a@b.example\n" };
         let (reason, detail, address) = refused(&crlf(&format!("{from}{repeated}\n")));

@@ -15,7 +15,7 @@ use super::body::BodyLimits;
 use super::data::BareLineEnds;
 use super::machine::{Machine, Settings, Step};
 use super::notice::Notice;
-use super::reply::{AGAIN, Reply, for_reason};
+use super::reply::{AGAIN, Reply};
 
 /// How the octets of one burst are cut.
 #[derive(Clone, Copy, Debug)]
@@ -391,7 +391,7 @@ fn every_reply_is_in_some_transcript() {
     let missing: Vec<String> = Notice::ALL
         .iter()
         .map(|notice| (notice.code(), notice.enhanced(), notice.words()))
-        .chain(Reason::ALL.iter().map(|reason| for_reason(*reason)))
+        .chain(Reason::ALL.iter().map(|reason| reason.reply()))
         .chain([
             (250, "2.0.0", "accepted ["),
             (250, "2.0.0", AGAIN),

@@ -78,7 +78,7 @@ impl fmt::Display for Location {
 
 /// The parameters that sqlx reads (sqlx-postgres 0.9, `options/parse.rs`). It ignores others, and
 /// logs their values.
-const PARAMETERS: [&str; 18] = [
+const PARAMETERS: &[&str] = &[
     "application_name",
     "dbname",
     "host",
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn every_parameter_in_the_list_means_something_to_sqlx() {
         let plain: PgConnectOptions = "postgres://h/d".parse().unwrap();
-        for name in PARAMETERS {
+        for name in PARAMETERS.iter().copied() {
             let value = match name {
                 "port" | "statement-cache-capacity" => "77",
                 "sslmode" | "ssl-mode" => "verify-full",

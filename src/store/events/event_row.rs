@@ -18,6 +18,11 @@ pub fn names(columns: &Columns<'_>) -> Result<Vec<Option<EventName>>, StoreError
     Ok(columns.text("names")?.split(' ').map(|name| name.parse().ok()).collect())
 }
 
+/// A condition on a row: one of its events has this name.
+pub fn announces(name: EventName) -> String {
+    format!("(' ' || names || ' ') LIKE '% {name} %'")
+}
+
 /// The name of an event of a row with these; `None` if the row has no such one.
 pub fn name_of(names: &[Option<EventName>], event: EventId) -> Option<Option<EventName>> {
     names.get(usize::from(event.number().checked_sub(1)?)).copied()

@@ -5,27 +5,40 @@
 //! all messages. Text is compared by functions that both have in the same
 //! sense (`LIKE` they have in two).
 
+use std::sync::LazyLock;
+
 use crate::domain::condition::{Condition, Scalar, Test};
 use crate::domain::decimal::Decimal;
+use crate::domain::event::EventName;
 use crate::domain::formula::{Formula, Operator};
 use crate::domain::log_field::{LogField, Op};
 use crate::domain::scope::Scope;
 use crate::store::base::page::within;
 use crate::store::engine::sql::{Statement, Value};
+use crate::store::events::event_row::announces;
 
-/// Of the deliveries of a message those in some state, made for destinations of accounts in the
-/// scope: what was made for those above is not told. A repeat made none: the record of a message has
-/// its id. Nothing is known where no event is left of a message. All questions are numbers: an
-/// EXISTS is a join to PostgreSQL, which it may begin with all that a destination was sent.
+/// Of the deliveries of a message's arrival those in some state, made for destinations of accounts
+/// in the scope: what was made for those above is not told. A repeat made none: the record of a
+/// message has its id. Nothing is known where no event is left of a message. All questions are
+/// numbers: an EXISTS is a join to PostgreSQL, which it may begin with all that a destination was
+/// sent.
 const DELIVERIES: &str = "(CASE WHEN records.message_id <> records.id THEN 0
       ELSE (SELECT CASE WHEN COUNT(e.id) > 0 OR records.message_id IS NULL
-                   THEN COUNT(CASE WHEN d.id IS NOT NULL AND (
-                       SELECT COUNT(*) FROM accounts
+                   THEN COUNT(CASE WHEN d.event_number <= (";
+const DELIVERIES_OF_ARRIVALS: &str = ") AND (SELECT COUNT(*) FROM accounts
                        WHERE accounts.id = (SELECT account_id FROM destinations
                                             WHERE destinations.id = d.destination_id) AND ";
 const DELIVERIES_END: &str = " THEN 1 END) END
             FROM events AS e LEFT JOIN deliveries AS d ON d.event_id = e.id
             WHERE e.id = records.message_id) END)";
+
+/// How many arrivals a row of events announces: they come first in it (`domain::event::announced`), so
+/// that the number of an event says whether it is one.
+static ARRIVALS: LazyLock<String> = LazyLock::new(|| {
+    let arrivals = EventName::ALL.iter().filter(|name| name.is_arrival());
+    let counted = arrivals.map(|name| format!("CASE WHEN {} THEN 1 ELSE 0 END", announces(*name)));
+    counted.collect::<Vec<_>>().join(" + ")
+});
 
 /// What a field is.
 enum Column {
@@ -91,7 +104,7 @@ pub fn value_of(statement: &mut Statement, field: LogField, scope: &Scope) {
             statement.push(text);
         }
         Column::Deliveries(state) => {
-            statement.push(DELIVERIES);
+            statement.push(DELIVERIES).push(&ARRIVALS).push(DELIVERIES_OF_ARRIVALS);
             within(statement, scope);
             statement.push(") > 0").push(state).push(DELIVERIES_END);
         }

@@ -34,7 +34,7 @@ pub enum Deletion {
 }
 
 /// What stops with an account. Each finds its rows by an index.
-const STOPPED: [&str; 13] = [
+const STOPPED: &[&str] = &[
     "WITH given (account) AS ({rows})
      UPDATE keys SET revoked_at = $1
      WHERE revoked_at IS NULL AND account_id IN (SELECT account FROM given)",
@@ -117,7 +117,7 @@ impl Base {
         .await?;
             // From now on nobody reads its messages; they are erased soon (`erasure.rs`).
             many(ERASED, rows.clone()).bind(act.at).execute(tx.on()).await?;
-            for text in STOPPED {
+            for text in STOPPED.iter().copied() {
                 let statement = many(text, rows.clone());
                 let statement =
                     if text.contains("$1") { statement.bind(act.at) } else { statement };

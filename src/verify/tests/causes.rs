@@ -13,7 +13,7 @@ const NAME: &str = "s1._domainkey.good.example";
 const SHORT: &str = "[dns]\nquery_timeout_seconds = 1\nretries = 0\n";
 /// Tested elsewhere: `vectors` (a key that signs with SHA-1), `chains`, `adkim`; and `examine` alone knows
 /// whether mail-auth looked at a signature.
-const ELSEWHERE: [Cause; 6] = [
+const ELSEWHERE: &[Cause] = &[
     Cause::Sha1,
     Cause::ChainKeyUnavailable,
     Cause::ChainNotYetValid,
@@ -112,7 +112,7 @@ async fn each_cause_is_named_where_it_arises() {
     let strict = "[authentication]\nmin_rsa_bits = 4096\n";
     let mail = Forge::new(&key, "").sign(MAIL);
     cases.push((Cause::KeyShort, Case { mail, record, rules: strict }));
-    let mut seen: BTreeSet<Cause> = ELSEWHERE.into();
+    let mut seen: BTreeSet<Cause> = ELSEWHERE.iter().copied().collect();
     for (cause, case) in &cases {
         let (causes, explanation) = blamed(case).await;
         let text = String::from_utf8_lossy(&case.mail);

@@ -20,7 +20,7 @@ const UNALIGNED: Proof = Proof::Unproven(Reason::DkimUnaligned);
 const OWN: &str = "_dmarc.good.example";
 const SUB: &str = "_dmarc.a.good.example";
 
-const CASES: [Case; 15] = [
+const CASES: &[Case] = &[
     (&[(OWN, "v=DMARC1; p=reject")], "good.example", "pass", "fail", Some("reject")),
     (&[(OWN, "v=DMARC1; p=none")], "good.example", "pass", "fail", Some("none")),
     (&[(OWN, "v=DMARC1; p=reject; pct=0")], "good.example", "pass", "fail", Some("reject")),
@@ -86,7 +86,7 @@ async fn checked(records: &[(&str, &str)], from: &str, signer: &str) -> (Proof, 
 
 #[tokio::test]
 async fn what_is_published_is_recorded_and_but_for_adkim_no_verdict() {
-    for (records, from, own, foreign, policy) in CASES {
+    for (records, from, own, foreign, policy) in CASES.iter().copied() {
         for (signer, result, proof) in
             [("good.example", own, Proof::Authenticated), ("evil.example", foreign, UNALIGNED)]
         {

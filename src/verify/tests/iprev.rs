@@ -11,7 +11,7 @@ const V6: &str = "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.
 /// What is in the DNS (name, type, rcode, value), and what comes of it.
 type Case = (&'static [(&'static str, &'static str, &'static str, &'static str)], &'static str);
 
-const CASES: [Case; 10] = [
+const CASES: &[Case] = &[
     (
         &[
             (V4, "PTR", "NOERROR", "Out.good.example"),
@@ -52,7 +52,7 @@ const SHORT: &str = "[dns]\nquery_timeout_seconds = 1\nretries = 0\niprev_budget
 
 #[tokio::test]
 async fn the_name_of_the_client_is_recorded_and_no_verdict() {
-    for (zone, result) in CASES {
+    for (zone, result) in CASES.iter().copied() {
         let bench = Bench::with(Zone::default(), SHORT).await;
         for (name, kind, rcode, value) in zone {
             bench.record(name, kind, rcode, value);

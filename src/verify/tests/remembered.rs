@@ -7,7 +7,7 @@ use crate::testkit::dns::Zone;
 use crate::testkit::signer::{Key, Signer};
 
 /// Of which some answers hang on the local part, on HELO, on the client and on its names.
-const RECORDS: [(&str, &str, &str, &str); 14] = [
+const RECORDS: &[(&str, &str, &str, &str)] = &[
     ("good.example", "TXT", "NOERROR", "v=spf1 include:in.example exists:%{h}.helo.example -all"),
     ("in.example", "TXT", "NOERROR", "v=spf1 exists:%{l}.in.example ip4:192.0.2.1 ~all"),
     ("al.in.example", "A", "NOERROR", "127.0.0.2"),
@@ -48,7 +48,7 @@ fn timeless(mut shown: Value) -> Value {
 #[tokio::test]
 async fn what_is_remembered_is_what_would_be_found() {
     let mut zone = Zone::default().with_ttl(300);
-    for (name, kind, code, value) in RECORDS {
+    for (name, kind, code, value) in RECORDS.iter().copied() {
         zone.insert(name, kind, code, value).unwrap();
     }
     let signers = ["good.example", "sub.good.example", "plain.example"].map(|domain| {

@@ -51,12 +51,6 @@ async fn a_key_of_1024_bits_counts_and_shorter_ones_do_not() {
     }
 }
 
-#[tokio::test]
-async fn an_operator_may_ask_for_more_bits() {
-    let bench = bench(P1024, "[authentication]\nmin_rsa_bits = 2048\n").await;
-    bench.refuses(&signed(SHA256_TAGS, B1024), Reason::DkimUnacceptable, "at least 2048").await;
-}
-
 /// With short keys allowed by the rules, nothing may count that nobody has verified.
 #[tokio::test]
 async fn a_short_key_never_counts_whatever_the_rules_allow() {

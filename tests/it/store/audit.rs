@@ -226,7 +226,7 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
 }
 
 /// Those that make something new each time.
-const ANEW: [&str; 6] = [
+const ANEW: &[&str] = &[
     "insert_destination",
     "rotate_secret",
     "test_destination",

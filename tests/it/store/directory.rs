@@ -20,7 +20,7 @@ on_both! {
 }
 
 /// The methods that change what an answer rests on.
-const CHANGING: [&str; 12] = [
+const CHANGING: &[&str] = &[
     "claim_address",
     "claim_domain",
     "create_account",

@@ -27,6 +27,7 @@ on_both! {
     rows_are_found_by_every_comparison,
     pages_follow_each_other_and_are_counted,
     deliveries_are_told_to_those_whose_they_are,
+    deliveries_of_events_that_are_no_arrivals_are_not_counted,
     a_formula_comes_to_what_it_says,
     buckets_are_those_of_the_calendar,
     every_comparison_of_every_field_is_understood,
@@ -247,6 +248,25 @@ async fn deliveries_are_told_to_those_whose_they_are(kind: Kind) {
         let wanted = [expected, expected, 0].map(LogValue::Integer);
         assert_eq!(found[0].values, wanted, "{scope:?}");
     }
+}
+
+/// An event may name a message and tell of something else than its arrival.
+async fn deliveries_of_events_that_are_no_arrivals_are_not_counted(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    for category in [Category::Incoming, Category::Conversation, Category::Contact] {
+        scene.listen(&scene.agent, category, "https://a.example/").await;
+    }
+    scene.deliver(&scene.agent, 0).await;
+    let told = async || {
+        let (scope, filter) = (subtree(&scene.agent), LogFilter::default());
+        let fields = [LogField::Deliveries, LogField::Pending];
+        let found = scene.store.logs(&scope, &filter, &everything(), &fields).await.unwrap();
+        found[0].values.clone()
+    };
+    assert_eq!(told().await, [3, 3].map(LogValue::Integer));
+    scene.execute("UPDATE events SET names = names || ' agent.published'").await;
+    scene.execute("UPDATE deliveries SET event_number = 4 WHERE event_number = 3").await;
+    assert_eq!(told().await, [2, 2].map(LogValue::Integer));
 }
 
 async fn what_others_have_does_not_end_a_walk(kind: Kind) {

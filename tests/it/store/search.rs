@@ -49,7 +49,7 @@ impl Dice {
 }
 
 /// Words as they are written, and what is to be found of them.
-const WORDS: [(&str, &[&str]); 14] = [
+const WORDS: &[(&str, &[&str])] = &[
     ("invoice", &["invoice"]),
     ("Invoices!", &["invoices"]),
     ("INVENTORY", &["inventory"]),
@@ -79,7 +79,7 @@ struct Letter {
 }
 
 fn draw(dice: &mut Dice, most: usize) -> (String, Vec<&'static str>) {
-    let words: Vec<_> = (0..dice.roll(most + 1)).map(|_| dice.pick(&WORDS)).collect();
+    let words: Vec<_> = (0..dice.roll(most + 1)).map(|_| dice.pick(WORDS)).collect();
     let text = words.iter().map(|(text, _)| *text).collect::<Vec<_>>().join(" ");
     (text, words.iter().flat_map(|(_, tokens)| tokens.iter().copied()).collect())
 }
@@ -135,7 +135,7 @@ fn term(dice: &mut Dice, may_be_without: bool) -> Term {
     let sign = if without { "-" } else { "" };
     let (said, words, open) = match dice.roll(4) {
         0 => {
-            let (words, tokens) = [dice.pick(&WORDS), dice.pick(&WORDS)]
+            let (words, tokens) = [dice.pick(WORDS), dice.pick(WORDS)]
                 .into_iter()
                 .filter(|(text, _)| !text.contains('"'))
                 .fold((String::new(), Vec::new()), |(text, tokens), (more, found)| {
@@ -152,7 +152,7 @@ fn term(dice: &mut Dice, may_be_without: bool) -> Term {
             ((*said).to_owned(), vec![*word], true)
         }
         _ => {
-            let (text, tokens) = dice.pick(&WORDS);
+            let (text, tokens) = dice.pick(WORDS);
             ((*text).to_owned(), tokens.to_vec(), false)
         }
     };

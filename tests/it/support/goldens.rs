@@ -1,26 +1,21 @@
-//! Compares records word for word: the evidence of some fixtures, one of each kind of step, result,
-//! answer and remark, in `fixtures/records.json`. `GATEPOST_BLESS=1` writes it anew; what changed is then
-//! for the reader of the difference.
+//! Compares records word for word: the evidence of the fixtures with `golden = true`, one of each
+//! kind of step, result, answer and remark, in `fixtures/records.json`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
+use gatepost::testkit::case::Case;
+use gatepost::testkit::golden;
 use serde_json::{Value, json};
 
+#[derive(Default)]
 pub struct Goldens {
-    expected: BTreeMap<String, Value>,
     found: BTreeMap<String, Value>,
 }
 
 impl Goldens {
-    pub fn read() -> Self {
-        let text = std::fs::read_to_string(file()).unwrap();
-        Self { expected: serde_json::from_str(&text).unwrap(), found: BTreeMap::new() }
-    }
-
     /// Notes the record of a fixture, and what its message shows, if this is one of those.
-    pub fn compare(&mut self, name: &str, record: &Value, messages: &[Value]) {
-        if !self.expected.contains_key(name) {
+    pub fn note(&mut self, case: &Case, record: &Value, messages: &[Value]) {
+        if !case.script.golden {
             return;
         }
         let message = messages.iter().find(|message| message["uuid"] == record["messageUuid"]);
@@ -31,25 +26,16 @@ impl Goldens {
             "findings": metadata["findings"], "emailAutomation": metadata["emailAutomation"],
         });
         timeless(&mut found);
-        self.found.insert(name.to_owned(), found);
+        self.found.insert(case.name.clone(), found);
     }
 
-    /// All of them were seen, as they should be.
+    /// All of them are as they should be.
     pub fn finish(self) {
-        if std::env::var_os("GATEPOST_BLESS").is_some() {
-            let lines: Vec<_> =
-                self.found.iter().map(|(name, shown)| format!("{}:{shown}", json!(name))).collect();
-            std::fs::write(file(), format!("{{\n{}\n}}\n", lines.join(",\n"))).unwrap();
-            return;
-        }
-        for (name, expected) in &self.expected {
-            assert_eq!(self.found.get(name), Some(expected), "{name}");
-        }
+        let lines: Vec<_> =
+            self.found.iter().map(|(name, shown)| format!("{}:{shown}", json!(name))).collect();
+        let text = format!("{{\n{}\n}}\n", lines.join(",\n"));
+        golden::hold("fixtures/records.json", text.as_bytes()).unwrap();
     }
-}
-
-fn file() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/records.json")
 }
 
 /// Without what is another one each time.

@@ -57,27 +57,25 @@ fn subject(name: EventName) -> Subject {
         "id": "00000000-0000-0000-0000-0000000000bb", "origin": "https://hooks.example",
         "label": "CRM", "type": "incoming",
     });
-    match name {
-        EventName::EmailReceived
-        | EventName::ConversationStarted
-        | EventName::ConversationUpdated => Subject::Message(Box::new(message())),
-        EventName::MessageReceived => Subject::Message(Box::new(sample::received())),
-        EventName::ContactCreated | EventName::ContactUpdated => {
-            Subject::Contact(sample::contact())
+    match name.about() {
+        About::Message if name == EventName::MessageReceived => {
+            Subject::Message(Box::new(sample::received()))
         }
-        EventName::AgentPublished => Subject::Told(json!({
+        About::Message => Subject::Message(Box::new(message())),
+        About::Contact => Subject::Contact(sample::contact()),
+        About::Published => Subject::Told(json!({
             "accountId": 7, "campaignId": format!("camp{:032x}", 0x931829b5857f_u64),
             "revision": 3, "changed": ["agentInstructions", "title"], "versionId": null,
             "previousVersionId": 1_750_194_180_352_i64,
         })),
-        EventName::AgentReverted => Subject::Told(json!({
+        About::Reverted => Subject::Told(json!({
             "accountId": 7, "campaignId": format!("camp{:032x}", 0x931829b5857f_u64),
             "revision": 4, "changed": ["title"],
         })),
-        EventName::AgentPolicyChanged => Subject::Told(json!({
+        About::Policy => Subject::Told(json!({
             "accountId": 7, "mode": "allowlist", "allowlistCount": 12, "added": 2, "removed": 0,
         })),
-        EventName::AccountCreated | EventName::AccountDeleted => {
+        About::Account => {
             let event = sample::event(name, 1);
             let account = Account {
                 id: event.lineage.agent.unwrap(),
@@ -93,7 +91,7 @@ fn subject(name: EventName) -> Subject {
             };
             Subject::Told(json!({ "account": account_record(&account) }))
         }
-        EventName::MemberInvited => Subject::Told(json!({
+        About::Invitation => Subject::Told(json!({
             "member": {
                 "id": 9, "accountType": "user", "username": "anna@good.example",
                 "email": "anna@good.example", "role": "member", "permittedAccountIds": [7],
@@ -104,8 +102,8 @@ fn subject(name: EventName) -> Subject {
             "sendWelcomeEmail": null,
             "invitedBy": { "accountId": 3, "memberId": null },
         })),
-        EventName::WebhookTest => Subject::Told(json!({ "accountId": 7, "webhook": webhook })),
-        EventName::WebhookDisabled => Subject::Told(json!({
+        About::Webhook => Subject::Told(json!({ "accountId": 7, "webhook": webhook })),
+        About::DisabledWebhook => Subject::Told(json!({
             "accountId": 7, "webhook": webhook, "reason": "every attempt failed for 5 days",
             "failingSince": "2024-06-10T14:56:35.123Z", "lastStatus": 503, "error": null,
         })),
@@ -114,10 +112,10 @@ fn subject(name: EventName) -> Subject {
 
 fn event(name: EventName) -> Event {
     let event = sample::event(name, 1);
-    match name.category() {
-        Category::Agent | Category::Onboarding => Event { message: None, contact: None, ..event },
-        Category::Contact => Event { message: None, ..event },
-        _ => event,
+    match name.about() {
+        About::Message => event,
+        About::Contact => Event { message: None, ..event },
+        _ => Event { message: None, contact: None, ..event },
     }
 }
 
@@ -157,7 +155,7 @@ fn every_golden_is_what_is_made_and_as_the_catalogue_says() {
 fn what_is_erased_or_cut_is_as_the_catalogue_says() {
     for entry in catalog() {
         for mode in Payload::ALL {
-            if !matches!(entry.name.category(), Category::Agent | Category::Onboarding) {
+            if matches!(entry.name.about(), About::Message | About::Contact) {
                 let body = shown(entry.name, &Subject::Erased, *mode);
                 assert_eq!(check(&part(&entry, *mode), &body), Vec::<String>::new());
             }

@@ -11,7 +11,7 @@ use crate::domain::clock::Timestamp;
 use crate::store::Cursor;
 
 /// An administrator of each level, an Agent, and restricted members of two levels.
-const ASKING: [&str; 7] = ["0", "1", "3", "6", "pm002mp", "pm004mp", "pm006mp"];
+const ASKING: &[&str] = &["0", "1", "3", "6", "pm002mp", "pm004mp", "pm006mp"];
 
 /// Each key with each target that it may ask about, and what it may see there.
 fn askers(town: &Town, operation: &str) -> Vec<(Key, Named, Reach)> {

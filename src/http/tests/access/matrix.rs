@@ -18,7 +18,7 @@ const ORGANIZATION: usize = 3;
 pub(super) const AGENT: usize = 6;
 
 /// Its own and its neighbour's, what is above it, what is foreign, what is nobody's.
-const EVERYWHERE: [Named; 7] = [
+const EVERYWHERE: &[Named] = &[
     Named::Nothing,
     Named::Nobody,
     Named::Node(PARTNER),
@@ -29,7 +29,7 @@ const EVERYWHERE: [Named; 7] = [
 ];
 
 /// Kind, parent, whether it is active, whether it was deleted.
-const ACCOUNTS: [(char, usize, bool, bool); 16] = [
+const ACCOUNTS: &[(char, usize, bool, bool)] = &[
     ('P', 0, true, false),
     ('R', PARTNER, true, false),
     ('R', PARTNER, true, false),
@@ -51,7 +51,7 @@ const ACCOUNTS: [(char, usize, bool, bool); 16] = [
 ];
 
 /// Where it hangs, whether it is an administrator, its Agents, whether it was removed.
-const PEOPLE: [(usize, bool, &[usize], bool); 11] = [
+const PEOPLE: &[(usize, bool, &[usize], bool)] = &[
     (PARTNER, true, &[], false),
     (RESELLER, true, &[], false),
     (ORGANIZATION, true, &[], false),

@@ -111,7 +111,7 @@ fn address(town: &Town, node: usize) -> Option<Value> {
 }
 
 /// All of them.
-const THINGS: [Thing; 45] = [
+const THINGS: &[Thing] = &[
     thing("GET /agent/{agentConfigId}", Place::Path, config, no_config, 404),
     thing("GET /agent/{agentConfigId}/versions", Place::Path, config, no_config, 404),
     thing("POST /agent/{agentConfigId}/versions", Place::Path, config, no_config, 404),
@@ -306,7 +306,7 @@ fn elsewhere(town: &Town, operation: &str, reach: &Reach) -> Vec<usize> {
 }
 
 /// The keys that ask: of each level, an administrator's, and that of a restricted member.
-const ASKING: [&str; 6] = ["0", "1", "3", "6", "pm002mp", "pm004mp"];
+const ASKING: &[&str] = &["0", "1", "3", "6", "pm002mp", "pm004mp"];
 
 /// Whom they ask about: one of each kind, and another.
 const TARGETS: [usize; 7] = [0, 1, 3, 4, 6, 7, 8];
@@ -320,7 +320,7 @@ async fn what_is_elsewhere_is_answered_as_if_there_were_nothing() {
     let keys: Vec<Key> =
         keys.into_iter().filter(|key| ASKING.contains(&key.what.as_str())).collect();
     let mut asked = BTreeSet::new();
-    for thing in &THINGS {
+    for thing in THINGS {
         let rule = &rules[thing.operation];
         for key in &keys {
             for target in TARGETS.map(Named::Node).into_iter().chain([Named::Nothing]) {

@@ -15,7 +15,7 @@ use crate::http::table::OPERATIONS;
 const CALLS: usize = 400;
 
 /// Spellings that are no id, as they stand in a query and in a JSON body.
-const ODD: [(&str, &str); 10] = [
+const ODD: &[(&str, &str)] = &[
     ("", "\"\""),
     ("0", "0"),
     ("-1", "-1"),
@@ -181,7 +181,7 @@ impl Caller<'_> {
 
     /// Names its target in a way that is none.
     async fn oddly(&mut self, turn: &Turn<'_>) {
-        let (in_query, in_body) = self.choices.of(&ODD);
+        let (in_query, in_body) = self.choices.of(ODD);
         let sample = self.sample(turn);
         let sample = match &self.choices.of(turn.places) {
             Place::Query(name) => sample.asking(name, in_query),

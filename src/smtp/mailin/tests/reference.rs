@@ -20,7 +20,7 @@ use crate::smtp::fake::{Call, Fake};
 use crate::smtp::protocol::transcripts::{Entry, files, sessions, unescaped};
 
 /// What only a client that is wrong hears.
-const MISTAKES: [&str; 10] = [
+const MISTAKES: &[&str] = &[
     "500",
     "501",
     "502",

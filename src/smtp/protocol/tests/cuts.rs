@@ -8,7 +8,7 @@ use crate::smtp::protocol::data::BareLineEnds;
 use super::dialogue::{Asked, check, play, small};
 
 /// What two servers have been made to see as the end of a message, one of which was right.
-const SMUGGLED: [&str; 15] = [
+const SMUGGLED: &[&str] = &[
     "\n.\n",
     "\r.\r",
     "\r.\n",

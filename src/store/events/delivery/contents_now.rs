@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::domain::delivery::Content;
-use crate::domain::event::Category;
+use crate::domain::event::About;
 use crate::domain::id::EventId;
 use crate::store::base::Base;
 use crate::store::engine::error::StoreError;
@@ -63,7 +63,7 @@ impl Together for Contents {
             let other = columns.word("content")?;
             let contact = columns.optional_word("contact")?.unwrap_or(other);
             for (place, name) in places(&row)? {
-                let is_contact = name.is_some_and(|name| name.category() == Category::Contact);
+                let is_contact = name.is_some_and(|name| name.about() == About::Contact);
                 found.insert(place.position, if is_contact { contact } else { other });
             }
         }

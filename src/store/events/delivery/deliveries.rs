@@ -9,7 +9,7 @@ use super::replays;
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Attempt, State};
-use crate::domain::event::{Category, EventName};
+use crate::domain::event::{About, EventName};
 use crate::domain::id::{AccountId, AttemptId, DeliveryId, DestinationId, EventId};
 use crate::store::base::Base;
 use crate::store::base::page::Page;
@@ -211,7 +211,7 @@ impl Base {
             let name = name_of(names, event).flatten();
             let name = name.ok_or_else(missing)?;
             let (contact_gone, message_gone) = *gone;
-            let about_contact = name.category() == Category::Contact;
+            let about_contact = name.about() == About::Contact;
             let erased = if about_contact { contact_gone } else { message_gone };
             let state = columns.word("state")?;
             let next = columns.time("next_attempt_at")?;

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::domain::contact::Contact;
 use crate::domain::delivery::Subject;
-use crate::domain::event::{Category, Event};
+use crate::domain::event::{About, Event};
 use crate::domain::id::EventId;
 use crate::domain::message::Message;
 use crate::domain::repeats::{Cause, Repeats};
@@ -37,7 +37,7 @@ impl Subjects {
         let told = ids.iter().filter_map(|id| event(rows.get(&id.row())?, *id).ok().flatten());
         let told: Vec<Event> = told.collect();
         let told = || told.iter();
-        let about_contact = |event: &&Event| event.name.category() == Category::Contact;
+        let about_contact = |event: &&Event| event.name.about() == About::Contact;
         let named = told().filter(|event| !about_contact(event)).filter_map(|event| event.message);
         let found = messages::by_ids(on.again(), named).await?;
         let messages = by_id(&found, message);
@@ -82,8 +82,8 @@ impl Subjects {
         if let Some(told) = &event.told {
             return Ok(Subject::Told(told.clone()));
         }
-        let found = match (event.name.category(), event.message, event.contact) {
-            (Category::Contact, _, Some(id)) => {
+        let found = match (event.name.about(), event.message, event.contact) {
+            (About::Contact, _, Some(id)) => {
                 self.contacts.get(&id.get()).cloned().transpose()?.map(Subject::Contact)
             }
             (_, Some(id), _) => {

@@ -16,7 +16,7 @@ use crate::store::base::page::in_range;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Statement, sql};
-use crate::store::events::event_row::{Place, name_of, names, places};
+use crate::store::events::event_row::{Place, announces, name_of, names, places};
 
 /// An event gets its place after its commit, and it is committed about when it happens: whoever asks
 /// for those since a moment begins so many milliseconds earlier.
@@ -289,8 +289,7 @@ impl EventFilter {
     /// Goes on with the rows of which one event is among them.
     fn condition(&self, query: &mut Statement) {
         if let Some(names) = &self.names {
-            let is_one = |name| format!("(' ' || names || ' ') LIKE '% {name} %'");
-            let names: Vec<_> = names.iter().map(is_one).collect();
+            let names: Vec<_> = names.iter().copied().map(announces).collect();
             query.push(" AND (").push(&names.join(" OR ")).push(")");
         }
         if let Some(since) = self.since {
