@@ -100,14 +100,10 @@ pub struct Patch {
     replace_paths: Option<Vec<String>>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct Patched(Found);
-
 successes! {
     Found = OK "configuration found";
     ConfigSchema = OK "schema of configurations";
-    Patched = OK "configuration patched";
+    Patched: Found = OK "configuration patched";
 }
 
 pub async fn patch(http: Arc<Http>, call: Call, asked: Patch) -> Result<Patched, Problem> {
