@@ -1,5 +1,6 @@
 //! Pages of lists, as clients ask for them and as links lead on.
 
+use std::fmt::Display;
 use std::future::Future;
 
 use axum::http::header::{HeaderValue, LINK};
@@ -193,13 +194,26 @@ impl Rows {
     }
 }
 
+/// This answer with a `Link` to the next page: a parameter, and the place from which it goes on.
+pub(super) fn leading<S>(
+    call: &Call,
+    path: &str,
+    limit: u32,
+    next: Option<(&str, String)>,
+    answer: S,
+) -> Headed<S> {
+    let link = next.map(|place| link(call, path, limit, place, "next"));
+    let link = link.and_then(|link| HeaderValue::try_from(link).ok());
+    Headed { answer, headers: link.map(|link| (LINK, link)).into_iter().collect() }
+}
+
 /// One link of a `Link` header (RFC 8288): relative, so that it works behind any name, and without
 /// the token. What the request asked for beside the place goes with it.
 fn link(
     call: &Call,
     path: &str,
     limit: u32,
-    (name, cursor): (&str, Cursor),
+    (name, cursor): (&str, impl Display),
     relation: &str,
 ) -> String {
     let asked = call.query().pairs();

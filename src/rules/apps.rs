@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::{RulesError, within};
 use crate::domain::app::{AppRef, is_name};
 use crate::domain::feature::Feature;
+use crate::domain::words::Words;
 
 /// Long enough to say what a setting is for; bounds what lists show.
 const LONGEST_NAME: usize = 64;
@@ -96,9 +97,13 @@ pub enum SettingType {
     Choice,
 }
 
-impl SettingType {
+impl Words for SettingType {
+    fn all() -> &'static [Self] {
+        &[Self::Text, Self::Url, Self::Number, Self::Boolean, Self::Choice]
+    }
+
     /// As the catalogue spells it.
-    pub const fn as_str(self) -> &'static str {
+    fn word(self) -> &'static str {
         match self {
             Self::Text => "text",
             Self::Url => "url",

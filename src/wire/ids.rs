@@ -14,6 +14,7 @@ use crate::domain::agent_config::{ConfigId, VersionId};
 use crate::domain::id::{AccountId, ContactId, LARGEST_USER_ID as LARGEST, MemberId};
 use crate::domain::key::KeyOwner;
 use crate::domain::room::Room;
+use crate::domain::session::SessionKey;
 
 /// A UUID in its one spelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,4 +177,9 @@ spelled! {
     /// A configuration of an Agent.
     CampaignId(ConfigId) = CAMPAIGN, "^camp[0-9a-f]{32}$", "camp019a9e5c7c8070008000000000000001",
         "\"camp\" and 32 hexadecimal digits, as answers show it";
+    /// A session of a room.
+    SessionRef(SessionKey) = SESSION,
+        "^[1-9][0-9]{0,15}:[1-9][0-9]{0,15}:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+        "41:7:019a9e5c-7c80-7000-8000-000000000001",
+        "\"<roomId>:<uuid>\", as events and GET /computer/sessions show it";
 }

@@ -16,12 +16,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-pub use self::ids::{CampaignId, Id, Named, Number, RoomId, UserId, uuid};
+pub use self::ids::{CampaignId, Id, Named, Number, RoomId, SessionRef, UserId, uuid};
 pub use self::times::{Date, Millis, Moment, Seconds};
 pub use self::word::Word;
 
 use crate::domain::agent_config::ConfigId;
 use crate::domain::room::Room;
+use crate::domain::session::SessionKey;
 
 /// Marks in a schema that say more than JSON Schema can. They are read by those who check and describe a
 /// request, and are not published.
@@ -32,6 +33,7 @@ pub mod mark {
     pub const USER_ID: &str = "user id";
     pub const ROOM: &str = "room";
     pub const CAMPAIGN: &str = "campaign";
+    pub const SESSION: &str = "session";
     pub const CURSOR: &str = "cursor";
     /// Says in words what is expected, to those who sent something else.
     pub const EXPECTED: &str = "x-expected";
@@ -55,6 +57,7 @@ pub fn is_of_kind(kind: &str, value: &Value) -> bool {
         mark::USER_ID => ids::is_user_id(value),
         mark::ROOM => text.parse::<Room>().is_ok(),
         mark::CAMPAIGN => text.parse::<ConfigId>().is_ok(),
+        mark::SESSION => text.parse::<SessionKey>().is_ok(),
         _ => true,
     }
 }

@@ -10,7 +10,7 @@ use super::schema_of;
 use crate::domain::words::Words;
 
 /// A word of a closed list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Word<W>(pub W);
 
 schema_of!([W: Words] Word<W>, std::any::type_name::<W>(), {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 pub use self::health::{Health, Way};
-pub use self::sessions::RoomSessions;
+pub use self::sessions::{Behind, RoomSessions};
 
 use crate::app::tenancy::details::MASK;
 use crate::app::vault::{Vault, VaultError};

@@ -19,14 +19,30 @@ pub struct RoomSessions {
     pub next: Option<Cursor>,
 }
 
+/// Where a page begins: behind a place that an earlier page named, or behind a session.
+#[derive(Clone, Copy, Debug)]
+pub enum Behind<P> {
+    Place(P),
+    Session(SessionKey),
+}
+
 impl Computers {
     /// A page of the sessions that go on in `scope`, the one with the latest message first.
     pub async fn sessions(
         &self,
         scope: &Scope,
-        before: Option<RoomPlace>,
+        before: Option<Behind<RoomPlace>>,
         limit: u32,
     ) -> Result<SessionList, ComputerError> {
+        let before = match before {
+            None => None,
+            Some(Behind::Place(place)) => Some(place),
+            Some(Behind::Session(SessionKey { room, .. })) => {
+                let current = self.store.room_session(scope, room).await?.ok_or_else(missing)?;
+                let at = current.last_at.unwrap_or(current.started_at);
+                Some(RoomPlace { at, contact: room.contact.get(), agent: room.agent.get() })
+            }
+        };
         Ok(self.store.list_sessions(scope, before, limit).await?)
     }
 
@@ -35,20 +51,28 @@ impl Computers {
         &self,
         scope: &Scope,
         room: Room,
-        (before, limit): (Option<Cursor>, u32),
+        (before, limit): (Option<Behind<Cursor>>, u32),
     ) -> Result<RoomSessions, ComputerError> {
         let current = self.store.room_session(scope, room).await?;
         let current = current.ok_or_else(|| {
             ComputerError::NotFound("there is no such room in the scope of this request".into())
         })?;
-        let mut ended = self.store.ended_sessions(room, before, limit.saturating_add(1)).await?;
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let more = ended.len() > limit;
-        ended.truncate(limit);
         let place = |session: &Session| {
             let ended = session.ended.as_ref()?;
             Some(Cursor { at: ended.at, id: session.key.id.0 })
         };
+        let from = match before {
+            None => None,
+            Some(Behind::Place(place)) => Some(place),
+            Some(Behind::Session(key)) => {
+                let found = self.store.session(scope, key).await?;
+                place(&found.filter(|found| found.key.room == room).ok_or_else(missing)?)
+            }
+        };
+        let mut ended = self.store.ended_sessions(room, from, limit.saturating_add(1)).await?;
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let more = ended.len() > limit;
+        ended.truncate(limit);
         let next = ended.last().filter(|_| more).and_then(place);
         let first = before.is_none().then_some(current);
         Ok(RoomSessions { sessions: first.into_iter().chain(ended).collect(), next })

@@ -7,8 +7,8 @@ use super::super::operation::{Asks, Operation};
 use super::super::table::OPERATIONS;
 use super::super::typed::{Bounds, Form};
 use super::{
-    accounts, agents, apps, computers, conversation_logs, events, inbound_email, messaging, people,
-    problems, templates, webhooks,
+    accounts, agents, conversation_logs, events, inbound_email, messaging, people, problems,
+    templates, webhooks,
 };
 use crate::rules::AccessRules;
 
@@ -23,8 +23,6 @@ pub(in crate::http) fn operations(rules: &AccessRules) -> Vec<Description> {
         webhooks::operations(rules),
         agents::operations(rules),
         templates::operations(rules),
-        apps::operations(),
-        computers::operations(rules),
     ];
     let bounds = Bounds::of(rules);
     let typed = forms().map(|form| form.description(&bounds));
@@ -58,8 +56,6 @@ pub(in crate::http) fn shapes(rules: &AccessRules) -> Vec<(String, Value)> {
         webhooks::shapes(),
         agents::shapes(),
         templates::shapes(),
-        apps::shapes(),
-        computers::shapes(),
     ];
     let named = named.into_iter().flatten().map(|(name, schema)| (name.to_owned(), schema));
     let named = named.chain(problems::shapes()).chain(events::shapes());

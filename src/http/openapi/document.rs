@@ -83,7 +83,7 @@ fn headers() -> Value {
     json!({
         "X-Request-Id": header("The id of the request, for the log.", json!({ "type": "string", "format": "uuid" })),
         "Retry-After": header("After how many seconds to try again.", json!({ "type": "integer", "minimum": 0 })),
-        "Link": header("Where the list goes on (RFC 8288): next to older ones, prev to newer ones.", json!({ "type": "string" })),
+        "Link": header("Where the list goes on (RFC 8288): next goes on, prev goes back.", json!({ "type": "string" })),
     })
 }
 
@@ -125,7 +125,7 @@ fn parameters(operation: &Operation, description: &Description, path: &str) -> V
     let own = names(operation.path);
     let in_path = names(path).zip(own).map(|(shown, own)| {
         let found = description.path_names.iter().find(|(name, _)| *name == own);
-        let schema = found.map_or_else(|| id_text(about_target(own)), |(_, schema)| schema.clone());
+        let schema = found.map_or_else(|| id_text(IN_PATH), |(_, schema)| schema.clone());
         parameter("path", shown, true, schema)
     });
     let mut all: Vec<Value> = in_path.collect();
@@ -138,10 +138,8 @@ fn parameters(operation: &Operation, description: &Description, path: &str) -> V
         }
         all.push(one);
     }
-    // In the path it says enough.
-    let targets = operation.aim.names().iter().filter(|name| !operation.path.contains(**name));
     let shared = |name: &str| json!({ "$ref": format!("#/components/parameters/{name}") });
-    all.extend(targets.map(|name| shared(name)));
+    all.extend(operation.aim.names().iter().map(|name| shared(component(operation, name))));
     for (name, schema) in &description.headers {
         all.push(parameter("header", plain(name), !name.ends_with('?'), schema.clone()));
     }
@@ -154,18 +152,27 @@ fn parameters(operation: &Operation, description: &Description, path: &str) -> V
 const ONCE: &str = "Idempotency-Key";
 /// The names under which a request says what it acts on.
 const TARGETS: [&str; 4] = [TARGET, "targetOrganizationId", "targetResellerId", "targetPartnerId"];
+const IN_PATH: &str = "The account that the request acts on.";
+/// The component of a target that the path names, too.
+const AGAIN: &str = "equalTargetAccountId";
+
+/// The component that describes this name of a target.
+fn component<'n>(operation: &Operation, name: &'n str) -> &'n str {
+    if names(operation.path).any(|segment| segment == name) { AGAIN } else { name }
+}
 
 /// The parameters that many operations have.
 fn shared_parameters() -> Map<String, Value> {
     let target = |name: &str| parameter("query", name, false, id_text(about_target(name)));
     let targets = TARGETS.iter().map(|name| ((*name).to_owned(), target(name)));
+    let again = (AGAIN.to_owned(), parameter("query", TARGET, false, id_text(about_target(AGAIN))));
     let once = (ONCE.to_owned(), parameter("header", ONCE, false, once_schema()));
-    targets.chain([once]).chain(events::parameters()).collect()
+    targets.chain([again, once]).chain(events::parameters()).collect()
 }
 
 /// The same names as fields of a body.
 fn target_shapes() -> impl Iterator<Item = (String, Value)> {
-    TARGETS.iter().map(|name| ((*name).to_owned(), id_given(about_target(name))))
+    TARGETS.iter().chain(&[AGAIN]).map(|name| ((*name).to_owned(), id_given(about_target(name))))
 }
 
 fn once_schema() -> Value {
@@ -181,6 +188,7 @@ fn about_target(name: &str) -> &'static str {
         "targetOrganizationId" => "The organization that the request acts on.",
         "targetResellerId" => "The reseller that the request acts on.",
         "targetPartnerId" => "The partner that the request acts on.",
+        AGAIN => "The account in the path, once more; another one is refused.",
         _ => "The account that the request acts on; without it the one that owns the key.",
     }
 }
@@ -195,7 +203,7 @@ fn body(
     let shown = object("", fields.clone());
     let mut schema = {
         let targets = operation.aim.names().iter().filter(|name| !declared(name));
-        let targets = targets.map(optional);
+        let targets = targets.map(|name| optional(name, component(operation, name)));
         all.extend(targets);
         object("Of these fields, and no others.", all)
     };
@@ -206,15 +214,15 @@ fn body(
     json!({ "required": is_required, "content": { "application/json": content } })
 }
 
-/// The name of a target as a field of a body.
-fn optional(name: &&'static str) -> (&'static str, Value) {
-    let field = match *name {
+/// The name of a target as a field of a body, described by this component.
+fn optional(name: &str, component: &str) -> (&'static str, Value) {
+    let field = match name {
         TARGET => "targetAccountId?",
         "targetOrganizationId" => "targetOrganizationId?",
         "targetResellerId" => "targetResellerId?",
         _ => "targetPartnerId?",
     };
-    (field, schema::reference(name))
+    (field, schema::reference(component))
 }
 
 fn answers(

@@ -26,9 +26,7 @@
 
 mod accounts;
 mod agents;
-mod apps;
 mod areas;
-mod computers;
 mod conversation_logs;
 mod document;
 mod events;

@@ -1,164 +1,337 @@
-//! `/apps`: what Agents have of the catalogue. `/integration`: what an account keeps for one app.
-//! Of a secret both show that it is there, `{"present": true}`, and never what it is.
+//! `/apps`: the catalogue, and the apps that Agents have installed. `/integration`: the data that an account
+//! keeps for one app. Both show that a secret is there, `{"present": true}`, and never the secret itself.
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
+use super::super::schema::pattern;
 use super::super::state::Http;
-use crate::app::apps::{Dependency, State, present};
+use super::super::typed::successes;
+use crate::app::apps::{Dependency as Needed, State, present};
 use crate::domain::app::{AppRecord, AppRef};
 use crate::domain::feature::Held;
-use crate::rules::{App, Setting};
+use crate::domain::words::words;
+use crate::rules::{App as Known, Setting as Taken, SettingType};
+use crate::wire::{Date, Word, schema_of};
 
-/// The catalogue, with what of it the target has installed.
-pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+/// The id of an app.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AppId(String);
+
+/// A version of an app.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Version(String);
+
+schema_of!([] AppId, "AppId", pattern("The app.", NAME, "crm"));
+schema_of!([] Version, "Version", pattern("Its version.", NAME, "v1"));
+
+/// `domain::app::is_name`.
+const NAME: &str = "^[A-Za-z0-9][A-Za-z0-9._-]*$";
+
+words! { DependencyType { App = "app", Feature = "feature", } }
+
+/// An app, and its state on an account.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct App {
+    app_id: AppId,
+    version: Version,
+    /// Its title; null if the catalogue no longer has it.
+    title: Option<String>,
+    /// Its purpose.
+    description: Option<String>,
+    /// Whether it can be installed.
+    offered: bool,
+    /// Whether it is installed.
+    installed: bool,
+    /// Whether it is installed and has all that it needs.
+    setup_complete: bool,
+    /// Required settings without a value.
+    #[schemars(example = json!([]))]
+    missing: Vec<String>,
+    /// Other apps and features that it needs.
+    dependencies: Vec<Dependency>,
+    /// The settings that it takes.
+    settings_schema: Vec<Setting>,
+    /// The settings; for a secret, only whether it is there.
+    #[schemars(example = json!({ "apiToken": { "present": true } }))]
+    settings: Option<Map<String, Value>>,
+    /// When it was installed.
+    installed_at: Option<Date>,
+    /// When it last changed.
+    updated_at: Option<Date>,
+}
+
+/// A setting.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Setting {
+    /// Its name.
+    #[schemars(regex(pattern = NAME), example = &"apiToken")]
+    name: String,
+    /// Its title.
+    title: String,
+    /// The values that it takes.
+    r#type: Word<SettingType>,
+    /// Whether the app works only with it.
+    required: bool,
+    /// Whether it is sealed and never shown.
+    secret: bool,
+    /// The values of a choice.
+    choices: Vec<String>,
+}
+
+/// Something else that an app needs.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Dependency {
+    /// Its kind.
+    r#type: Word<DependencyType>,
+    /// The id of the app, or the name of the feature.
+    #[schemars(regex(pattern = NAME), example = &"crm")]
+    name: String,
+    /// Whether the account has it.
+    satisfied: bool,
+}
+
+/// Lists the catalogue, and the apps that an Agent has installed
+///
+/// Accounts that are not Agents have nothing installed.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct List {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Listed {
+    /// Ordered by id and version.
+    apps: Vec<App>,
+    /// How many apps the list has.
+    count: usize,
+}
+
+pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
     let apps = call.apps(&http).list(call.account(), &held(&http, &call).await?).await?;
-    let shown: Vec<Value> = apps.iter().map(listed).collect();
-    let fields = json!({ "apps": shown, "count": shown.len() });
-    Ok(success(StatusCode::OK, "apps found", fields))
+    Ok(Listed { count: apps.len(), apps: apps.into_iter().map(shape).collect() })
 }
 
-/// One that the target has installed.
-pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let app = named(&call, "appId", "appVersion", "app")?;
-    let state =
-        call.apps(&http).installed(call.account(), &app, &held(&http, &call).await?).await?;
-    Ok(answer(StatusCode::OK, "app found", &state))
+/// Shows an app that an Agent has installed
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Show {
+    app_id: AppId,
+    app_version: Version,
 }
 
-/// Installs one, with some of its settings or all.
-pub(in super::super) async fn install(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let app = named(&call, "appId", "appVersion", "app")?;
-    let none = Map::new();
-    let settings = object(&call, "settings")?.unwrap_or(&none);
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Found {
+    app: App,
+}
+
+pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Problem> {
+    let app = named(&asked.app_id, &asked.app_version, "app")?;
     let held = held(&http, &call).await?;
-    let state = call.apps(&http).install(call.account(), &app, settings, &held).await?;
-    Ok(answer(StatusCode::CREATED, "app installed", &state))
+    let app = shape(call.apps(&http).installed(call.account(), &app, &held).await?);
+    Ok(Found { app })
 }
 
-/// Changes what is given of its settings.
-pub(in super::super) async fn update(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let app = named(&call, "appId", "appVersion", "app")?;
-    let settings = object(&call, "settings")?.ok_or_else(|| {
-        Problem::invalid("field settings is missing: send an object of those that change")
-    })?;
+/// Installs an app on an Agent
+///
+/// With all of its settings or some: the answer names the missing ones.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Install {
+    app_id: AppId,
+    app_version: Version,
+    /// Settings of the app, by name.
+    #[schemars(example = json!({ "baseUrl": "https://crm.example/", "apiToken": "secret" }))]
+    settings: Option<Map<String, Value>>,
+}
+
+pub async fn install(http: Arc<Http>, call: Call, asked: Install) -> Result<Installed, Problem> {
+    let app = named(&asked.app_id, &asked.app_version, "app")?;
+    let (settings, held) = (asked.settings.unwrap_or_default(), held(&http, &call).await?);
+    let app = shape(call.apps(&http).install(call.account(), &app, &settings, &held).await?);
+    Ok(Installed(Found { app }))
+}
+
+/// Changes settings of an app that an Agent has installed
+///
+/// Settings that are left out stay, and null removes one. {"present": true}, which answers show in the place
+/// of a secret, keeps the secret.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Update {
+    app_id: AppId,
+    app_version: Version,
+    /// The settings that change, by name.
+    #[schemars(example = json!({ "baseUrl": "https://crm.example/", "apiToken": "secret" }))]
+    settings: Map<String, Value>,
+}
+
+pub async fn update(http: Arc<Http>, call: Call, asked: Update) -> Result<Updated, Problem> {
+    let app = named(&asked.app_id, &asked.app_version, "app")?;
     let held = held(&http, &call).await?;
-    let state = call.apps(&http).update(call.account(), &app, settings, &held).await?;
-    Ok(answer(StatusCode::OK, "app updated", &state))
+    let app = shape(call.apps(&http).update(call.account(), &app, &asked.settings, &held).await?);
+    Ok(Updated(Found { app }))
 }
 
-/// Removes one, with its settings.
-pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let app = named(&call, "appId", "appVersion", "app")?;
+/// Removes an app from an Agent, with its settings
+///
+/// 409 while a configuration of the Agent, staged or live, uses the app.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Remove {
+    app_id: AppId,
+    app_version: Version,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Removed {
+    removed: RemovedApp,
+}
+
+/// The app that was removed.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct RemovedApp {
+    app_id: AppId,
+    version: Version,
+}
+
+pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
+    let app = named(&asked.app_id, &asked.app_version, "app")?;
     call.apps(&http).remove(call.account(), &app).await?;
-    let fields = json!({ "removed": { "appId": app.id(), "version": app.version() } });
-    Ok(success(StatusCode::OK, "app removed", fields))
+    Ok(Removed { removed: RemovedApp { app_id: asked.app_id, version: asked.app_version } })
 }
 
-/// What the account keeps for one app.
-pub(in super::super) async fn integration(
+/// Shows the data that an account keeps for an app
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct ShowIntegration {
+    slug: AppId,
+    version: Version,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Integration {
+    app_id: AppId,
+    app_version: Version,
+    /// The data; for a secret, only that it is there.
+    #[schemars(example = json!({ "key": { "present": true } }))]
+    app_data: Map<String, Value>,
+}
+
+pub async fn integration(
     http: Arc<Http>,
     call: Call,
-) -> Result<Response, Problem> {
-    let app = named(&call, "slug", "version", "integration")?;
+    asked: ShowIntegration,
+) -> Result<Integration, Problem> {
+    let app = named(&asked.slug, &asked.version, "integration")?;
     let apps = call.apps(&http);
     let record = apps.integration(call.account().id, &app).await?;
-    let fields = data(&record, apps.rules().app(&app));
-    Ok(success(StatusCode::OK, "integration found", fields))
+    Ok(data(&record, apps.rules().app(&app)))
 }
 
-/// Keeps what is given of it.
-pub(in super::super) async fn keep_integration(
+/// Keeps data of an account for an app
+///
+/// Data that is left out stays, and null removes it. {"present": true}, which answers show in the place of a
+/// secret, keeps the secret.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeepIntegration {
+    slug: AppId,
+    version: Version,
+    /// The data to keep, by name.
+    #[schemars(example = json!({ "key": "value" }))]
+    app_data: Map<String, Value>,
+}
+
+successes! {
+    Listed = OK "apps found";
+    Found = OK "app found";
+    Installed: Found = CREATED "app installed";
+    Updated: Found = OK "app updated";
+    Removed = OK "app removed";
+    Integration = OK "integration found";
+    Kept: Integration = OK "integration kept";
+}
+
+pub async fn keep_integration(
     http: Arc<Http>,
     call: Call,
-) -> Result<Response, Problem> {
-    let app = named(&call, "slug", "version", "integration")?;
-    let given = object(&call, "appData")?.ok_or_else(|| {
-        Problem::invalid("field appData is missing: send an object of what is to be kept")
-    })?;
+    asked: KeepIntegration,
+) -> Result<Kept, Problem> {
+    let app = named(&asked.slug, &asked.version, "integration")?;
     let apps = call.apps(&http);
-    let record = apps.keep_integration(call.account().id, &app, given).await?;
-    let fields = data(&record, apps.rules().app(&app));
-    Ok(success(StatusCode::OK, "integration kept", fields))
+    let record = apps.keep_integration(call.account().id, &app, &asked.app_data).await?;
+    Ok(Kept(data(&record, apps.rules().app(&app))))
 }
 
-/// What the path names; what cannot be a name is not there.
-fn named(call: &Call, id: &str, version: &str, what: &str) -> Result<AppRef, Problem> {
-    AppRef::new(call.path(id), call.path(version)).ok_or_else(|| Problem::not_found(what))
-}
-
-fn object<'c>(call: &'c Call, name: &str) -> Result<Option<&'c Map<String, Value>>, Problem> {
-    let Some(value) = call.body().get(name) else { return Ok(None) };
-    let object = value.as_object();
-    object.map(Some).ok_or_else(|| Problem::invalid(format!("field {name} must be an object")))
+/// The app in the path; a text that cannot be a name is not there.
+fn named(AppId(id): &AppId, Version(version): &Version, noun: &str) -> Result<AppRef, Problem> {
+    AppRef::new(id, version).ok_or_else(|| Problem::not_found(noun))
 }
 
 async fn held(http: &Http, call: &Call) -> Result<Vec<Held>, Problem> {
     Ok(http.use_cases.access.features(call.account()).await?)
 }
 
-fn answer(status: StatusCode, message: &str, state: &State) -> Response {
-    success(status, message, json!({ "app": listed(state) }))
-}
-
-/// An app with its state; settings are those of the record, and what each of them is the catalogue's
-/// word.
-fn listed(state: &State) -> Value {
+/// The settings are those of the record, and the catalogue says what each of them is.
+fn shape(state: State) -> App {
+    let setup_complete = state.is_complete();
     let State { app, known, record, missing, dependencies } = state;
-    let title = known.as_ref().map(|known| &known.title);
-    let description = known.as_ref().map(|known| &known.description);
     let described = known.iter().flat_map(|known| &known.settings);
-    let described: Vec<Value> = described.map(|(name, one)| setting(name, one)).collect();
-    json!({
-        "appId": app.id(),
-        "version": app.version(),
-        "title": title,
-        "description": description,
-        "offered": known.as_ref().is_some_and(|known| known.offered),
-        "installed": record.is_some(),
-        "setupComplete": state.is_complete(),
-        "missing": missing,
-        "dependencies": dependencies.iter().map(dependency).collect::<Vec<_>>(),
-        "settingsSchema": described,
-        "settings": record.as_ref().map(|record| values(record, known.as_ref())),
-        "installedAt": record.as_ref().map(|record| record.created_at.to_string()),
-        "updatedAt": record.as_ref().map(|record| record.updated_at.to_string()),
-    })
-}
-
-fn setting(name: &str, one: &Setting) -> Value {
-    json!({
-        "name": name,
-        "title": one.title,
-        "type": one.of.as_str(),
-        "required": one.required,
-        "secret": one.secret,
-        "choices": one.choices,
-    })
-}
-
-fn dependency(one: &Dependency) -> Value {
-    match one {
-        Dependency::App { id, met } => json!({ "type": "app", "name": id, "satisfied": met }),
-        Dependency::Feature { feature, met } => {
-            json!({ "type": "feature", "name": feature.as_str(), "satisfied": met })
-        }
+    App {
+        app_id: AppId(app.id().to_owned()),
+        version: Version(app.version().to_owned()),
+        offered: known.as_ref().is_some_and(|known| known.offered),
+        installed: record.is_some(),
+        setup_complete,
+        missing,
+        dependencies: dependencies.into_iter().map(dependency).collect(),
+        settings_schema: described.map(|(name, one)| setting(name, one)).collect(),
+        settings: record.as_ref().map(|record| values(record, known.as_ref())),
+        installed_at: record.as_ref().map(|record| Date(record.created_at)),
+        updated_at: record.as_ref().map(|record| Date(record.updated_at)),
+        title: known.as_ref().map(|known| known.title.clone()),
+        description: known.map(|known| known.description),
     }
 }
 
-/// What is kept, and of the catalogue's secrets, too, which of them are not.
-fn values(record: &AppRecord, known: Option<&App>) -> Map<String, Value> {
+fn setting(name: &str, one: &Taken) -> Setting {
+    Setting {
+        name: name.to_owned(),
+        title: one.title.clone(),
+        r#type: Word(one.of),
+        required: one.required,
+        secret: one.secret,
+        choices: one.choices.clone(),
+    }
+}
+
+fn dependency(one: Needed) -> Dependency {
+    let satisfied = one.is_met();
+    let (kind, name) = match one {
+        Needed::App { id, .. } => (DependencyType::App, id),
+        Needed::Feature { feature, .. } => (DependencyType::Feature, feature.to_string()),
+    };
+    Dependency { r#type: Word(kind), name, satisfied }
+}
+
+/// The values that are kept, and for each secret of the catalogue whether it is among them.
+fn values(record: &AppRecord, known: Option<&Known>) -> Map<String, Value> {
     let secret = |name: &String| {
         known.and_then(|known| known.settings.get(name)).is_some_and(|setting| setting.secret)
     };
     let shown = record.shown.iter().map(|(name, value)| {
-        // It was none when it was kept.
+        // The catalogue did not call it a secret when it was kept.
         let value = if secret(name) { present(true) } else { value.clone() };
         (name.clone(), value)
     });
@@ -169,11 +342,11 @@ fn values(record: &AppRecord, known: Option<&App>) -> Map<String, Value> {
     shown.chain(sealed).chain(absent).collect()
 }
 
-/// As v2 has it.
-fn data(record: &AppRecord, known: Option<&App>) -> Value {
-    json!({
-        "appId": record.app.id(),
-        "appVersion": record.app.version(),
-        "appData": values(record, known),
-    })
+/// The names are those of v2.
+fn data(record: &AppRecord, known: Option<&Known>) -> Integration {
+    Integration {
+        app_id: AppId(record.app.id().to_owned()),
+        app_version: Version(record.app.version().to_owned()),
+        app_data: values(record, known),
+    }
 }

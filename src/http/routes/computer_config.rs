@@ -1,55 +1,126 @@
-//! `/computer/accounts/{targetAccountId}/config`: what a computer is configured with.
+//! `/computer/accounts/{targetAccountId}/config`: the configuration of a computer.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Value, json};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
-use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::state::Http;
-use super::computers::{object, revision};
+use super::super::typed::successes;
+use super::computers::revision;
 use crate::app::computers::Computers;
 use crate::domain::computer::Computer;
+use crate::wire::Number;
 
-/// As it was written, and what is in effect; a mask in the place of each secret.
-pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let found = call.computers(&http).show(call.account().id).await?;
-    Ok(success(StatusCode::OK, "configuration found", shape(&found)))
+/// The configuration as it was written.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Config(pub Map<String, Value>);
+
+/// The schema that `GET …/config/schema` shows, so that neither says what the other does not.
+impl JsonSchema for Config {
+    fn schema_name() -> Cow<'static, str> {
+        "ComputerConfig".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let mut schema = Schema::try_from(Computers::schema()).unwrap_or_default();
+        // The dialect is that of the whole document.
+        schema.remove("$schema");
+        let about = "The configuration of a computer, as it was written. A setting that is left out has \
+                     its default. Answers show ******** in the place of a secret; sent back, ******** \
+                     keeps the secret.";
+        let example =
+            json!({ "instructions": "Answer what the manual answers.", "pollSeconds": 10 });
+        schema.insert("description".to_owned(), about.into());
+        schema.insert("examples".to_owned(), json!([example]));
+        schema
+    }
 }
 
-/// The JSON Schema of a configuration, whether there is one or not.
-pub(in super::super) async fn schema(_: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let fields = json!({
-        "targetAccountId": call.account().id.get(),
-        "schema": Computers::schema(),
-    });
-    Ok(success(StatusCode::OK, "schema of configurations", fields))
+/// Shows the configuration of an Agent's computer
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Show {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Found {
+    /// The Agent.
+    target_account_id: Number,
+    /// The Agents that the configuration is for: this one.
+    agent_ids: Vec<Number>,
+    /// Grows with each change: a patch names it.
+    #[schemars(range(min = 0))]
+    revision: i64,
+    authored_config: Config,
+    /// The configuration in effect: settings that were not written have their defaults.
+    #[schemars(example = json!({ "pollSeconds": 10, "maxConcurrency": 1 }))]
+    effective_config: Map<String, Value>,
 }
 
-/// Merges a patch into the configuration of the revision that the request names.
-pub(in super::super) async fn patch(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let missing = |name: &str, shape: &str| {
-        Problem::invalid(format!("field {name} is missing: send {shape}"))
-    };
-    let revision = revision(&call)?;
-    let revision = revision.ok_or_else(|| missing("revision", "the one of GET …/config"))?;
-    let patch = object(&call, "patch")?;
-    let patch = patch.ok_or_else(|| missing("patch", "an object of what is to change"))?;
-    let replaced = call.body().texts("replacePaths")?.unwrap_or_default();
-    let computers = call.computers(&http);
-    let new = computers.patch(call.account().id, revision, (&patch, &replaced)).await?;
-    Ok(success(StatusCode::OK, "configuration patched", shape(&new)))
+pub async fn show(http: Arc<Http>, call: Call, _: Show) -> Result<Found, Problem> {
+    Ok(shape(call.computers(&http).show(call.account().id).await?))
 }
 
-fn shape(computer: &Computer) -> Value {
-    json!({
-        "targetAccountId": computer.agent.get(),
-        "agentIds": [computer.agent.get()],
-        "revision": computer.revision,
-        "authoredConfig": computer.config.authored,
-        "effectiveConfig": Computers::effective(computer),
-    })
+/// Shows the JSON Schema of configurations
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct ShowSchema {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfigSchema {
+    /// The Agent.
+    target_account_id: Number,
+    /// The schema, in JSON Schema 2020-12.
+    #[schemars(with = "Map<String, Value>", example = json!({ "type": "object" }))]
+    schema: Value,
+}
+
+pub async fn schema(_: Arc<Http>, call: Call, _: ShowSchema) -> Result<ConfigSchema, Problem> {
+    Ok(ConfigSchema { target_account_id: call.account().id.into(), schema: Computers::schema() })
+}
+
+/// Merges a patch into the configuration
+///
+/// The whole patch takes effect, or nothing if the result would not be a configuration.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Patch {
+    /// The revision that the patch is for.
+    revision: u64,
+    /// The change: objects are merged, and null removes a setting (RFC 7386).
+    #[schemars(example = json!({ "labels": { "desk": "mail" } }))]
+    patch: Map<String, Value>,
+    /// Places where the patch replaces an object instead of merging (RFC 6901).
+    #[schemars(example = json!(["/labels"]))]
+    replace_paths: Option<Vec<String>>,
+}
+
+successes! {
+    Found = OK "configuration found";
+    ConfigSchema = OK "schema of configurations";
+    Patched: Found = OK "configuration patched";
+}
+
+pub async fn patch(http: Arc<Http>, call: Call, asked: Patch) -> Result<Patched, Problem> {
+    let (computers, revision) = (call.computers(&http), revision(asked.revision));
+    let replaced = asked.replace_paths.unwrap_or_default();
+    let replaced: Vec<_> = replaced.iter().map(String::as_str).collect();
+    let change = (&asked.patch, replaced.as_slice());
+    Ok(Patched(shape(computers.patch(call.account().id, revision, change).await?)))
+}
+
+fn shape(computer: Computer) -> Found {
+    let effective_config = Computers::effective(&computer);
+    Found {
+        target_account_id: computer.agent.into(),
+        agent_ids: vec![computer.agent.into()],
+        revision: computer.revision,
+        authored_config: Config(computer.config.authored),
+        effective_config,
+    }
 }

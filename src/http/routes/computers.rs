@@ -2,227 +2,271 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
 use super::super::state::Http;
-use super::super::target;
-use crate::app::computers::{Health, Way, Written};
-use crate::domain::clock::Clock;
-use crate::domain::computer::{Computer, ComputerState};
+use super::super::typed::{Either, Headed, Limit, successes};
+use super::computer_config::Config;
+use crate::app::computers::Written;
+use crate::domain::computer::{Computer as Record, ComputerState};
+use crate::domain::id::AccountId;
+use crate::domain::words::words;
+use crate::wire::{Date, Id, Named, Number, Word, sent};
 
-/// The fields of a new record.
-pub(in super::super) const CREATE: &[&str] = &["name", "config"];
-/// Those of a changed one.
-pub(in super::super) const UPDATE: &[&str] = &["name", "config", "revision"];
+/// The record that stands for the worker of an Agent.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Computer {
+    /// The Agent.
+    account_id: Number,
+    /// Its name, for people.
+    #[schemars(example = &"Mail desk")]
+    name: Option<String>,
+    /// Its state now.
+    #[schemars(example = &"provisioned")]
+    state: Word<ComputerState>,
+    /// When the record was made.
+    created_at: Date,
+    /// When the record last changed.
+    updated_at: Date,
+    /// Grows with each change of its configuration, and only then.
+    #[schemars(range(min = 0))]
+    revision: i64,
+    /// The job that led to its state; null before the first one.
+    job: Option<Job>,
+}
 
-/// A page of the records of all Agents in scope, by the ids of these; `after` goes on from `next`.
-pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let limit = page::limit(&call, &http.rules)?;
-    let after = call.query().get("after");
-    let after = after.map(|text| target::account_of_text("after", text)).transpose()?;
-    let scope = &call.target().scope;
+/// A change of the state of a computer.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ComputerJob")]
+struct Job {
+    /// The id of the job.
+    id: Id,
+    /// What the job did.
+    r#type: Word<JobType>,
+    /// Always succeeded: a job is done at once.
+    #[schemars(extend("const" = "succeeded"))]
+    status: &'static str,
+    /// When it was done.
+    finished_at: Date,
+}
+
+words! { JobType { Provision = "provision", Deprovision = "deprovision", } }
+
+/// Lists the computers of all Agents in scope
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct List {
+    limit: Option<Limit>,
+    /// Only computers of Agents with larger ids: `next` of the previous page.
+    after: Option<Named<AccountId>>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Listed {
+    /// Ordered by the ids of their Agents.
+    accounts: Vec<Computer>,
+    /// The `after` of the next page; null on the last page.
+    next: Option<Number>,
+}
+
+pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
+    let limit = page::at_most(asked.limit, &http.rules);
+    let (scope, after) = (&call.target().scope, asked.after.map(|Named(id)| id));
     let (found, more) = call.computers(&http).list(scope, after, limit).await?;
-    let fields = json!({
-        "accounts": found.iter().map(shape).collect::<Vec<_>>(),
-        "next": found.last().filter(|_| more).map(|last| last.agent.get()),
-    });
-    Ok(success(StatusCode::OK, "computers found", fields))
+    let next = found.last().filter(|_| more).map(|last| last.agent);
+    let place = next.map(|id| ("after", id.to_string()));
+    let accounts = found.iter().map(shape).collect();
+    let listed = Listed { accounts, next: next.map(Number::from) };
+    Ok(page::leading(&call, "/computer/accounts", limit, place, listed))
 }
 
-/// The record of an Agent's computer.
-pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+/// Shows the computer of an Agent
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Show {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Found {
+    account: Computer,
+}
+
+pub async fn show(http: Arc<Http>, call: Call, _: Show) -> Result<Found, Problem> {
     let found = call.computers(&http).show(call.account().id).await?;
-    Ok(success(StatusCode::OK, "computer found", json!({ "account": shape(&found) })))
+    Ok(Found { account: shape(&found) })
 }
 
-/// Makes the record, which provisions nothing yet.
-pub(in super::super) async fn create(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let made = call.computers(&http).create(call.account(), written(&call)?).await?;
-    Ok(success(StatusCode::CREATED, "computer created", json!({ "account": shape(&made) })))
+/// Makes the record of an Agent's computer
+///
+/// Nothing is provisioned yet.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Create {
+    /// Its name, for people; null for none.
+    #[schemars(example = &"Mail desk", extend("x-null" = true))]
+    name: Option<String>,
+    config: Option<Config>,
 }
 
-/// Puts what is given in the place of what was there, a configuration whole.
-pub(in super::super) async fn update(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let revision = revision(&call)?;
-    let computers = call.computers(&http);
-    let new = computers.update(call.account().id, revision, written(&call)?).await?;
-    Ok(success(StatusCode::OK, "computer updated", json!({ "account": shape(&new) })))
+pub async fn create(http: Arc<Http>, call: Call, asked: Create) -> Result<Created, Problem> {
+    let config = asked.config.map(|Config(config)| config);
+    let written = Written { name: Some(asked.name), config };
+    let made = call.computers(&http).create(call.account(), written).await?;
+    Ok(Created(Found { account: shape(&made) }))
 }
 
-/// Removes the record with its configuration, provisioned or not.
-pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+/// Changes the record of an Agent's computer
+///
+/// Fields that are not sent stay; a configuration replaces the previous one as a whole.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(extend("minProperties" = 1))]
+pub struct Update {
+    /// Its name, for people; null removes the name.
+    #[serde(default, deserialize_with = "sent")]
+    #[schemars(example = &"Mail desk", extend("x-null" = true))]
+    name: Option<Option<String>>,
+    config: Option<Config>,
+    /// The revision that the configuration must have; without it, any.
+    revision: Option<u64>,
+}
+
+pub async fn update(http: Arc<Http>, call: Call, asked: Update) -> Result<Updated, Problem> {
+    let written = Written { name: asked.name, config: asked.config.map(|Config(config)| config) };
+    let revision = asked.revision.map(revision);
+    let new = call.computers(&http).update(call.account().id, revision, written).await?;
+    Ok(Updated(Found { account: shape(&new) }))
+}
+
+/// Removes the record of an Agent's computer
+///
+/// With its configuration, even while the computer is provisioned.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(extend("minProperties" = 0))]
+pub struct Remove {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Removed {}
+
+pub async fn remove(http: Arc<Http>, call: Call, _: Remove) -> Result<Removed, Problem> {
     call.computers(&http).remove(call.account().id).await?;
-    Ok(success(StatusCode::OK, "computer removed", json!({})))
+    Ok(Removed {})
 }
 
-/// Where the computer stands; 404 unless it is provisioned.
-pub(in super::super) async fn status(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let found = call.computers(&http).provisioned(call.account().id).await?;
-    Ok(success(StatusCode::OK, "computer is provisioned", lifecycle(&found)))
+/// Shows that an Agent's computer is provisioned
+///
+/// 404 if it is not.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Status {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Lifecycle {
+    /// The Agent.
+    target_account_id: Number,
+    /// The state of its computer now.
+    #[schemars(example = &"provisioned")]
+    status: Word<ComputerState>,
+    account: Computer,
+    /// The job that led to its state; null before the first one.
+    job: Option<Job>,
 }
 
-/// Provisions it: 202, and 200 where it is already.
-pub(in super::super) async fn provision(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let (new, changed) = call.computers(&http).provision(call.account()).await?;
-    let (status, message) = match changed {
-        true => (StatusCode::ACCEPTED, "computer is provisioned"),
-        false => (StatusCode::OK, "computer was provisioned before"),
-    };
-    Ok(success(status, message, lifecycle(&new)))
+pub async fn status(http: Arc<Http>, call: Call, _: Status) -> Result<Lifecycle, Problem> {
+    Ok(lifecycle(&call.computers(&http).provisioned(call.account().id).await?))
 }
 
-/// Deprovisions it: 202, and 200 where there was nothing to do.
-pub(in super::super) async fn deprovision(
+/// Provisions an Agent's computer
+///
+/// Makes its record if there is none.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Provision {}
+
+pub async fn provision(
     http: Arc<Http>,
     call: Call,
-) -> Result<Response, Problem> {
-    let wipe = call.body().flag("wipeState")?.unwrap_or_default();
-    let (new, changed) = call.computers(&http).deprovision(call.account().id, wipe).await?;
-    let (status, message) = match changed {
-        true => (StatusCode::ACCEPTED, "computer is deprovisioned"),
-        false => (StatusCode::OK, "computer was deprovisioned before"),
-    };
-    Ok(success(status, message, lifecycle(&new)))
+    _: Provision,
+) -> Result<Either<Provisioned, ProvisionedBefore>, Problem> {
+    let done = call.computers(&http).provision(call.account()).await?;
+    Ok(either(done, Provisioned, ProvisionedBefore))
 }
 
-/// How work reaches it.
-pub(in super::super) async fn health(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let probe = match call.query().get("probe") {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(_) => return Err(Problem::invalid("probe must be true or false")),
-    };
-    let health = call.computers(&http).health(call.account().id, probe).await?;
-    let (state, findings) = judged(&health);
-    let fields = json!({
-        "targetAccountId": health.computer.agent.get(),
-        "status": state,
-        "state": health.computer.state.as_str(),
-        "keyLastUsedAt": health.key_last_used.map(|at| at.to_string()),
-        "webhooks": health.webhooks.iter().map(|one| way(one, http.mint.clock())).collect::<Vec<_>>(),
-        "findings": findings,
-    });
-    Ok(success(StatusCode::OK, "health of the computer", fields))
+/// Deprovisions an Agent's computer
+///
+/// Keeps its configuration, unless `wipeState` is true.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Deprovision {
+    /// Whether its configuration is erased, too, with all secrets.
+    #[schemars(example = false)]
+    wipe_state: Option<bool>,
 }
 
-/// In one word, and what there is to be said about it.
-fn judged(health: &Health) -> (&'static str, Vec<Value>) {
-    let finding = |code: &str, severity: &str, detail: &str| json!({ "code": code, "severity": severity, "detail": detail });
-    let mut findings = Vec::new();
-    let is_bad = |way: &Way| {
-        way.destination.disabled.is_some() || way.destination.health.failing_since.is_some()
-    };
-    let provisioned = health.computer.state == ComputerState::Provisioned;
-    if !provisioned {
-        let detail = "the computer is not provisioned: POST …/provision does that";
-        findings.push(finding("not_provisioned", "error", detail));
-    }
-    if health.webhooks.iter().any(is_bad) {
-        let detail = "a webhook of the Agent is disabled or fails: GET /webhooks says why";
-        findings.push(finding("webhook_failing", "warning", detail));
-    }
-    let is_fine = provisioned && findings.is_empty();
-    let reached = health.webhooks.iter().any(|way| !is_bad(way));
-    if !reached && health.key_in_use {
-        let detail = "no webhook of the Agent tells of messages. A key of it was used lately: \
-                      whether by a worker that reads GET /events, or by whoever asks for this, is \
-                      not known";
-        findings.push(finding("key_only", "warning", detail));
-    } else if !reached {
-        let detail = "no webhook of the Agent tells of messages, and no key of it was used lately: \
-                      let the worker read GET /events with a key of the Agent, or add a webhook";
-        findings.push(finding("no_way", "warning", detail));
-    }
-    let state = match (provisioned, findings.is_empty()) {
-        (false, _) => "stopped",
-        (true, true) => "healthy",
-        (true, false) if is_fine && health.key_in_use => "unknown",
-        (true, false) => "degraded",
-    };
-    (state, findings)
+pub async fn deprovision(
+    http: Arc<Http>,
+    call: Call,
+    asked: Deprovision,
+) -> Result<Either<Deprovisioned, DeprovisionedBefore>, Problem> {
+    let (computers, wipe) = (call.computers(&http), asked.wipe_state.unwrap_or_default());
+    let done = computers.deprovision(call.account().id, wipe).await?;
+    Ok(either(done, Deprovisioned, DeprovisionedBefore))
 }
 
-fn way(way: &Way, clock: &Clock) -> Value {
-    let destination = &way.destination;
-    let failing_since = destination.health.failing_since;
-    json!({
-        "id": destination.id.to_string(),
-        "type": destination.category.as_str(),
-        "disabled": destination.disabled.is_some(),
-        "failures": destination.health.failures,
-        "failingSince": failing_since.map(|at| clock.wall_of(at).to_string()),
-        "lastDeliveredAt": way.last_delivered.map(|at| at.to_string()),
-        "waiting": way.waiting,
-    })
+successes! {
+    Listed = OK "computers found", pages;
+    Found = OK "computer found";
+    Created: Found = CREATED "computer created";
+    Updated: Found = OK "computer updated";
+    Removed = OK "computer removed";
+    Lifecycle = OK "computer is provisioned";
+    Provisioned: Lifecycle = ACCEPTED "computer is provisioned";
+    ProvisionedBefore: Lifecycle = OK "computer was provisioned before";
+    Deprovisioned: Lifecycle = ACCEPTED "computer is deprovisioned";
+    DeprovisionedBefore: Lifecycle = OK "computer was deprovisioned before";
 }
 
-/// What a request writes of the record.
-fn written(call: &Call) -> Result<Written, Problem> {
-    let body = call.body();
-    let name = match body.get("name") {
-        Some(Value::Null) => Some(None),
-        _ => body.text("name")?.map(|name| Some(name.to_owned())),
-    };
-    Ok(Written { name, config: object(call, "config")? })
+/// A revision as the store counts; none is larger than the largest.
+pub(super) fn revision(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// An object in the body.
-pub(super) fn object(call: &Call, name: &str) -> Result<Option<Map<String, Value>>, Problem> {
-    match call.body().get(name) {
-        None => Ok(None),
-        Some(Value::Object(object)) => Ok(Some(object.clone())),
-        Some(_) => Err(Problem::invalid(format!("field {name} must be an object"))),
+/// One answer if something changed, the other if nothing was to do.
+fn either<A, B>(
+    (new, has_changed): (Record, bool),
+    changed: fn(Lifecycle) -> A,
+    unchanged: fn(Lifecycle) -> B,
+) -> Either<A, B> {
+    let shown = lifecycle(&new);
+    if has_changed { Either::This(changed(shown)) } else { Either::That(unchanged(shown)) }
+}
+
+fn shape(computer: &Record) -> Computer {
+    Computer {
+        account_id: computer.agent.into(),
+        name: computer.name.clone(),
+        state: Word(computer.state),
+        created_at: Date(computer.created_at),
+        updated_at: Date(computer.updated_at),
+        revision: computer.revision,
+        job: job(computer),
     }
 }
 
-/// The revision that a change is meant for, if it names one.
-pub(super) fn revision(call: &Call) -> Result<Option<i64>, Problem> {
-    let number = call.body().number("revision")?;
-    number.map(i64::try_from).transpose().map_err(|_| {
-        Problem::invalid("field revision must be a whole number, as GET …/config shows it")
-    })
+fn lifecycle(computer: &Record) -> Lifecycle {
+    Lifecycle {
+        target_account_id: computer.agent.into(),
+        status: Word(computer.state),
+        account: shape(computer),
+        job: job(computer),
+    }
 }
 
-fn shape(computer: &Computer) -> Value {
-    json!({
-        "accountId": computer.agent.get(),
-        "name": computer.name,
-        "state": computer.state.as_str(),
-        "createdAt": computer.created_at.to_string(),
-        "updatedAt": computer.updated_at.to_string(),
-        "revision": computer.revision,
-        "job": job(computer),
-    })
-}
-
-fn lifecycle(computer: &Computer) -> Value {
-    json!({
-        "targetAccountId": computer.agent.get(),
-        "status": computer.state.as_str(),
-        "account": shape(computer),
-        "job": job(computer),
-    })
-}
-
-/// What made it what it is: done by the time that it is told of.
-fn job(computer: &Computer) -> Value {
+fn job(computer: &Record) -> Option<Job> {
     let kind = match computer.state {
-        ComputerState::Created | ComputerState::Provisioned => "provision",
-        ComputerState::Deprovisioned => "deprovision",
+        ComputerState::Created | ComputerState::Provisioned => JobType::Provision,
+        ComputerState::Deprovisioned => JobType::Deprovision,
     };
-    let shown = computer.job.map(|job| {
-        json!({
-            "id": job.id.to_string(),
-            "type": kind,
-            "status": "succeeded",
-            "finishedAt": job.at.to_string(),
-        })
-    });
-    shown.unwrap_or_default()
+    let job = computer.job?;
+    Some(Job { id: Id(job.id), r#type: Word(kind), status: "succeeded", finished_at: Date(job.at) })
 }

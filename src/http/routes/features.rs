@@ -1,70 +1,113 @@
-//! `/features`: what an account may use, and what those above give it or take away.
+//! `/features`: the features that an account has, and those that accounts above it give or take away.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, json};
 
-use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
-use super::super::query::quoted;
 use super::super::state::Http;
+use super::super::typed::successes;
 use crate::domain::feature::{Feature, Held};
+use crate::wire::{Number, Word, schema_of};
 
-/// How the target stands with every feature.
-pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    Ok(success(StatusCode::OK, "features found", all(&http, &call).await?))
+/// A feature, and whether an account has it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Feature")]
+pub struct Standing {
+    /// Its name.
+    feature: Word<Feature>,
+    /// Its title.
+    title: String,
+    /// Its purpose.
+    description: String,
+    /// Whether the account has it.
+    enabled: bool,
+    /// The value assigned to the account itself; null for none.
+    granted: Option<bool>,
+    /// The value for accounts to which none was assigned.
+    default: bool,
+    /// Whether the parent of the account has it; if not, the account does not have it, either.
+    held_above: bool,
 }
 
-/// Gives, denies, or leaves to the default (null) what the body names, to an account below the
-/// caller's.
-pub(in super::super) async fn assign(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let wanted = wanted(&call)?;
+/// Shows the features of an account
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct List {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Listed {
+    /// The account.
+    account_id: Number,
+    /// All features.
+    features: Vec<Standing>,
+}
+
+pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
+    all(&http, &call).await
+}
+
+/// Gives features to an account, or takes them away
+///
+/// For administrators of a partner or a reseller above the account, who can assign only features that their
+/// own account has. If an account lacks a feature, all accounts below it lack the feature.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Assign {
+    /// The features to assign.
+    features: Given,
+}
+
+/// `None` leaves one to the default.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub struct Given(BTreeMap<Word<Feature>, Option<bool>>);
+
+schema_of!([] Given, "Given", {
+    let value = json!({
+        "type": ["boolean", "null"], "x-null": true, "x-expected": "true, false or null (the default)",
+        "description": "Given, denied, or (null) left to the default.",
+    });
+    let value = |feature: &Feature| (feature.to_string(), value.clone());
+    json!({
+        "type": "object", "properties": Feature::ALL.iter().map(value).collect::<Map<_, _>>(),
+        "minProperties": 1, "additionalProperties": false, "examples": [{ "relays": false }],
+        "x-expected": "an object of features, each true, false or null (the default)",
+    })
+});
+
+successes! {
+    Listed = OK "features found";
+    Assigned: Listed = OK "features assigned";
+}
+
+pub async fn assign(http: Arc<Http>, call: Call, asked: Assign) -> Result<Assigned, Problem> {
+    let Given(wanted) = asked.features;
+    let wanted: Vec<_> =
+        wanted.into_iter().map(|(Word(feature), given)| (feature, given)).collect();
     http.use_cases.access.may_assign(call.caller(), call.target(), &wanted).await?;
     call.apps(&http).assign_features(call.account().id, &wanted).await?;
-    Ok(success(StatusCode::OK, "features assigned", all(&http, &call).await?))
+    all(&http, &call).await.map(Assigned)
 }
 
-fn wanted(call: &Call) -> Result<Vec<(Feature, Option<bool>)>, Problem> {
-    const SHAPE: &str = "field features must be an object of features, each true, false or null \
-                         (the default)";
-    let fields = call.body().get("features").and_then(Value::as_object);
-    let fields = fields.filter(|fields| !fields.is_empty());
-    let fields = fields.ok_or_else(|| Problem::invalid(SHAPE))?;
-    let one = |(name, value): (&String, &Value)| {
-        let known: Vec<&str> = Feature::ALL.iter().map(|feature| feature.as_str()).collect();
-        let feature = name.parse::<Feature>().map_err(|_| {
-            let known = known.join(", ");
-            Problem::invalid(format!("there is no feature {}: expected {known}", quoted(name)))
-        })?;
-        match value {
-            Value::Null => Ok((feature, None)),
-            Value::Bool(granted) => Ok((feature, Some(*granted))),
-            _ => Err(Problem::invalid(SHAPE)),
-        }
-    };
-    fields.iter().map(one).collect()
-}
-
-/// `enabled` is what counts; `granted` what was assigned to the account itself (null: nothing),
-/// `heldAbove` whether its parent has it.
-async fn all(http: &Http, call: &Call) -> Result<Value, Problem> {
+async fn all(http: &Http, call: &Call) -> Result<Listed, Problem> {
     let held = http.use_cases.access.features(call.account()).await?;
     let rules = http.use_cases.apps.rules();
     let shape = |one: &Held| {
         let rule = rules.feature(one.feature);
-        json!({
-            "feature": one.feature.as_str(),
-            "title": rule.title,
-            "description": rule.description,
-            "enabled": one.enabled,
-            "granted": one.granted,
-            "default": rule.default,
-            "heldAbove": one.above,
-        })
+        Standing {
+            feature: Word(one.feature),
+            title: rule.title.clone(),
+            description: rule.description.clone(),
+            enabled: one.enabled,
+            granted: one.granted,
+            default: rule.default,
+            held_above: one.above,
+        }
     };
-    let features: Vec<Value> = held.iter().map(shape).collect();
-    Ok(json!({ "accountId": call.account().id.get(), "features": features }))
+    Ok(Listed { account_id: call.account().id.into(), features: held.iter().map(shape).collect() })
 }

@@ -1,89 +1,192 @@
 //! `/computer/sessions`: the sessions in which workers take an Agent's conversations.
 
+use std::fmt::Display;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
 use super::super::state::Http;
-use crate::domain::room::Room;
-use crate::domain::session::{Session, SessionKey};
-use crate::store::RoomPlace;
+use super::super::typed::{Headed, Limit, Success, successes};
+use crate::app::computers::Behind;
+use crate::domain::session;
+use crate::domain::words::words;
+use crate::wire::{Date, Number, RoomId, SessionRef, Word};
 
-/// A page of the sessions that go on, the one with the latest message first; with `roomId` those of
-/// one room, also that were reset. `after` goes on from `next`.
-pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let limit = page::limit(&call, &http.rules)?;
+/// A part of the conversation of a room, which a worker takes as one.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "ComputerSession")]
+pub struct Session {
+    /// The key of the session.
+    session_key: SessionRef,
+    /// Its room: contact and Agent.
+    room_id: RoomId,
+    /// The Agent.
+    target_account_id: Number,
+    /// The contact.
+    contact_id: Number,
+    /// Whether it is active.
+    state: Word<State>,
+    /// When it began.
+    started_at: Date,
+    /// When the latest message of the room came.
+    last_message_at: Option<Date>,
+    /// When it was reset, if it was.
+    ended_at: Option<Date>,
+    /// Why it was reset, in the words of the request.
+    #[schemars(example = &REASON)]
+    reason: Option<String>,
+    /// How many messages came in it, including deleted ones.
+    messages: u64,
+}
+
+const REASON: &str = "The customer asked for it.";
+
+words! { State { Active = "active", Ended = "ended", } }
+
+/// Lists active sessions
+///
+/// Of all rooms in scope; with `roomId`, the active session of one room and its ended ones.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct List {
+    /// Only sessions of this room.
+    room_id: Option<RoomId>,
+    limit: Option<Limit>,
+    /// Only older ones: `next` of the previous page, or the key of a session.
+    before: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Listed {
+    /// The one with the latest message first.
+    sessions: Vec<Session>,
+    /// The `before` of the next page; null on the last page.
+    next: Option<String>,
+}
+
+pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
+    let limit = page::at_most(asked.limit, &http.rules);
     let (computers, scope) = (call.computers(&http), &call.target().scope);
-    let (sessions, next) = match call.query().get("roomId") {
-        Some(text) => {
-            let room: Room = text.parse().map_err(|_| {
-                Problem::invalid("roomId must be \"<contactId>:<agentId>\", as answers show it")
-            })?;
-            let before = page::cursor(&call, "after")?;
-            let found = computers.sessions_of_room(scope, room, (before, limit)).await?;
+    let (found, next) = match asked.room_id {
+        Some(RoomId(room)) => {
+            let page = (behind(asked.before)?, limit);
+            let found = computers.sessions_of_room(scope, room, page).await?;
             (found.sessions, found.next.map(|place| place.to_string()))
         }
         None => {
-            let before = call.query().get("after").map(str::parse::<RoomPlace>).transpose();
-            let before = before.map_err(|error| Problem::invalid(format!("after {error}")))?;
-            let found = computers.sessions(scope, before, limit).await?;
+            let found = computers.sessions(scope, behind(asked.before)?, limit).await?;
             (found.sessions, found.next.map(|place| place.to_string()))
         }
     };
-    let fields = json!({
-        "sessions": sessions.iter().map(shape).collect::<Vec<_>>(),
-        "next": next,
-    });
-    Ok(success(StatusCode::OK, "sessions found", fields))
+    let place = next.clone().map(|place| ("before", place));
+    let listed = Listed { sessions: found.iter().map(shape).collect(), next };
+    Ok(page::leading(&call, "/computer/sessions", limit, place, listed))
 }
 
-/// Ends a session; the answer names the one in which the next message comes.
-pub(in super::super) async fn reset(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let key = key(call.body().required_text("sessionKey")?)?;
-    let reason = call.body().text("reason")?;
-    let done = call.computers(&http).reset(&call.target().scope, key, reason).await?;
-    let message = match done.ended {
-        Some(_) => "session reset",
-        None => "nothing has come in this session: it goes on",
+/// Which places there are depends on the list, so its schema does not say.
+fn behind<P: FromStr + Display>(text: Option<String>) -> Result<Option<Behind<P>>, Problem> {
+    let read = |text: String| {
+        let place = text.parse().ok().filter(|place: &P| place.to_string() == text);
+        let session = || text.parse().map(Behind::Session);
+        place.map(Behind::Place).map_or_else(session, Ok).map_err(|_| {
+            Problem::invalid(
+                "/before must be a cursor or the key of a session: take it from an earlier answer",
+            )
+        })
     };
-    let fields = json!({
-        "session": shape(&done.current),
-        "ended": done.ended.as_ref().map(shape),
-    });
-    Ok(success(StatusCode::OK, message, fields))
+    text.map(read).transpose()
 }
 
-/// The room of a session; without a key that of the Agent's latest conversation.
-pub(in super::super) async fn resolve(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let named = call.body().text("sessionKey")?.map(key).transpose()?;
+/// Ends a session
+///
+/// The next message of its room comes in another session, which the answer names.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Reset {
+    /// The session.
+    session_key: SessionRef,
+    /// Why, in your words.
+    #[schemars(example = &REASON)]
+    reason: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct HasBeenReset {
+    /// The session in which the next message comes.
+    session: Session,
+    /// The session that was reset; null if it had no message, so that it goes on.
+    ended: Option<Session>,
+}
+
+impl Success for HasBeenReset {
+    const STATUS: StatusCode = StatusCode::OK;
+    const MESSAGE: &'static str = "session reset";
+
+    fn message(&self) -> &'static str {
+        match self.ended {
+            Some(_) => Self::MESSAGE,
+            None => "the session has no message yet: it goes on",
+        }
+    }
+}
+
+pub async fn reset(http: Arc<Http>, call: Call, asked: Reset) -> Result<HasBeenReset, Problem> {
+    let (SessionRef(key), reason) = (asked.session_key, asked.reason.as_deref());
+    let done = call.computers(&http).reset(&call.target().scope, key, reason).await?;
+    Ok(HasBeenReset { session: shape(&done.current), ended: done.ended.as_ref().map(shape) })
+}
+
+/// Shows the session of this key, and its room
+///
+/// Without a key, the session of the Agent's latest conversation.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Resolve {
+    /// A session of the Agent, active or ended.
+    session_key: Option<SessionRef>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Resolved {
+    session: Session,
+    /// Its room, for GET /messages/{roomId}.
+    room_id: RoomId,
+    /// The same room, under the name that v2 gives it.
+    chat_ref: RoomId,
+}
+
+successes! {
+    Listed = OK "sessions found", pages;
+    Resolved = OK "session resolved";
+}
+
+pub async fn resolve(http: Arc<Http>, call: Call, asked: Resolve) -> Result<Resolved, Problem> {
+    let named = asked.session_key.map(|SessionRef(key)| key);
     let found = call.computers(&http).resolve(&call.target().scope, named).await?;
-    let room = found.key.room.to_string();
-    let fields = json!({ "session": shape(&found), "roomId": room, "chatRef": room });
-    Ok(success(StatusCode::OK, "session resolved", fields))
+    let room = RoomId(found.key.room);
+    Ok(Resolved { session: shape(&found), room_id: room, chat_ref: room })
 }
 
-fn key(text: &str) -> Result<SessionKey, Problem> {
-    text.parse().map_err(|error| Problem::invalid(format!("sessionKey {error}")))
-}
-
-fn shape(session: &Session) -> Value {
+fn shape(session: &session::Session) -> Session {
     let ended = session.ended.as_ref();
-    json!({
-        "sessionKey": session.key.to_string(),
-        "roomId": session.key.room.to_string(),
-        "targetAccountId": session.key.room.agent.get(),
-        "contactId": session.key.room.contact.get(),
-        "state": if ended.is_some() { "ended" } else { "active" },
-        "startedAt": session.started_at.to_string(),
-        "lastMessageAt": session.last_at.map(|at| at.to_string()),
-        "endedAt": ended.map(|ended| ended.at.to_string()),
-        "reason": ended.and_then(|ended| ended.reason.clone()),
-        "messages": session.messages,
-    })
+    Session {
+        session_key: SessionRef(session.key),
+        room_id: RoomId(session.key.room),
+        target_account_id: session.key.room.agent.into(),
+        contact_id: session.key.room.contact.into(),
+        state: Word(if ended.is_some() { State::Ended } else { State::Active }),
+        started_at: Date(session.started_at),
+        last_message_at: session.last_at.map(Date),
+        ended_at: ended.map(|ended| Date(ended.at)),
+        reason: ended.and_then(|ended| ended.reason.clone()),
+        messages: session.messages,
+    }
 }

@@ -47,10 +47,14 @@ async fn a_record_is_made_changed_and_removed() {
     assert_eq!(config["authoredConfig"], json!({ "pollSeconds": 5 }), "a PUT replaces it whole");
     for (body, words) in [
         (json!({ "name": "x".repeat(201) }), "name must have"),
-        (json!({ "name": 1 }), "field name must be a string"),
-        (json!({ "config": [] }), "field config must be an object"),
-        (json!({ "config": { "pollSeconds": 0 } }), "/pollSeconds: a whole number"),
-        (json!({ "revision": -1 }), "field revision"),
+        (json!({ "name": 1 }), "/name must be a string"),
+        (json!({ "config": [] }), "/config must be an object"),
+        (
+            json!({ "config": { "pollSeconds": 0, "events": ["x"] }, "revision": "1" }),
+            "/config/pollSeconds must be a whole number from 1 to 3600; /revision must be",
+        ),
+        (json!({ "config": { "labels": { "a b": "x" } } }), "/labels/a b: a name has"),
+        (json!({ "revision": -1 }), "/revision must be a whole number, not negative"),
         (json!({ "speed": 1 }), "\"speed\" is not known here"),
     ] {
         let reply = house.call("agent1", "PUT", &own, Some(&body)).await;
@@ -108,7 +112,7 @@ async fn a_computer_is_provisioned_and_deprovisioned_as_often_as_one_likes() {
     );
     let odd =
         house.call("agent1", "POST", &at("/deprovision"), Some(&json!({ "wipeState": 1 }))).await;
-    odd.problem(400, "invalid_request", "wipeState must be true or false");
+    odd.problem(400, "invalid_request", "/wipeState must be true or false");
     house.call("agent1", "POST", &at("/provision"), None).await.success(202);
     house.get("agent1", &at("/status")).await.success(200);
 }
@@ -151,12 +155,14 @@ async fn a_configuration_is_patched_by_revision_and_shows_no_secret() {
     patch(3, json!({}), &[]).await.problem(409, "conflict", &words);
     let latest = first + 4;
     for (body, words) in [
-        (json!({ "patch": {} }), "field revision is missing"),
-        (json!({ "revision": latest }), "field patch is missing"),
-        (json!({ "revision": "5", "patch": {} }), "revision must be a whole number"),
-        (json!({ "revision": latest, "patch": [] }), "patch must be an object"),
+        (json!({}), "/revision is missing: send a whole number, not negative; /patch is missing"),
+        (json!({ "revision": "5", "patch": [] }), "/patch must be an object"),
+        (json!({ "revision": "5", "patch": {} }), "/revision must be a whole number"),
         (json!({ "revision": latest, "patch": {}, "replacePaths": ["/labels"] }), "replacePaths"),
-        (json!({ "revision": latest, "patch": {}, "replacePaths": "x" }), "an array of strings"),
+        (
+            json!({ "revision": latest, "patch": {}, "replacePaths": ["", 1] }),
+            "/replacePaths/1 must be",
+        ),
         (
             json!({ "revision": latest, "patch": { "secrets": { "x": "********" } } }),
             "/secrets/x: ********",
@@ -192,10 +198,15 @@ async fn records_are_listed_page_by_page_and_health_tells_of_ways() {
         accounts.iter().map(|one| one["accountId"].as_i64().unwrap()).collect()
     };
     let of = |names: &[&str]| names.iter().map(|name| house.id(name).get()).collect::<Vec<_>>();
-    let first = house.get("reseller1", "/computer/accounts?limit=2").await.success(200);
+    let first = house.get("reseller1", "/computer/accounts?limit=2").await;
+    let link = first.headers["link"].clone();
+    let first = first.success(200);
     assert_eq!(ids(&first), of(&["agent1", "agent2"]));
-    let rest = format!("/computer/accounts?limit=2&after={}", first["next"]);
-    let rest = house.get("reseller1", &rest).await.success(200);
+    let after = format!("/computer/accounts?limit=2&after={}", first["next"]);
+    assert_eq!(link, format!("</api/v2{after}>; rel=\"next\""));
+    let rest = house.get("reseller1", &after).await;
+    assert_eq!(rest.headers.get("link"), None);
+    let rest = rest.success(200);
     assert_eq!((ids(&rest), &rest["next"]), (of(&["agent3"]), &Value::Null));
     assert_eq!(ids(&house.get("agent4", "/computer/accounts").await.success(200)), of(&["agent4"]));
     let odd = house.get("org1", "/computer/accounts?after=01").await;
@@ -220,7 +231,10 @@ async fn records_are_listed_page_by_page_and_health_tells_of_ways() {
         (&Value::Null, &Value::Null)
     );
     assert!(!shown.to_string().contains("127.0.0.2"), "where it leads is told by GET /webhooks");
-    house.get("org1", &format!("{health}?probe=1")).await.problem(400, "invalid_request", "probe");
+    for odd in ["1", "", "True", "%22true%22"] {
+        let reply = house.get("org1", &format!("{health}?probe={odd}")).await;
+        reply.problem(400, "invalid_request", "/probe must be true or false");
+    }
 }
 
 #[tokio::test]

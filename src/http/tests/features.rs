@@ -89,8 +89,11 @@ async fn only_those_above_assign_and_only_what_they_have() {
     for (features, words) in [
         (json!({}), "must be an object of features"),
         (json!([]), "must be an object of features"),
-        (json!({ "relays": 1 }), "each true, false or null"),
-        (json!({ "relay": true }), "no feature \"relay\": expected apps, computer, relays"),
+        (json!({ "relays": 1 }), "/features/relays must be true, false or null"),
+        (
+            json!({ "relay": true }),
+            "/features/relay is not known here: expected apps, computer, relays",
+        ),
     ] {
         let reply = assign(&house, "partner", "org1", features).await;
         reply.problem(400, "invalid_request", words);

@@ -99,8 +99,17 @@ async fn after_a_reset_the_next_message_comes_in_the_session_that_it_named() {
     let told = told(&house, "agent1").await;
     let expected = [&key, &key, &key, &key, &next, &next];
     assert_eq!(told.iter().map(|(_, key)| key).collect::<Vec<_>>(), expected, "{told:?}");
-    let page = house.get("agent1", &format!("/computer/sessions?roomId={}", first.room)).await;
-    assert_eq!(keys(&page.success(200)), [next, key]);
+    let of_room = format!("/computer/sessions?roomId={}", first.room);
+    let page = house.get("agent1", &of_room).await;
+    assert_eq!(keys(&page.success(200)), [next.clone(), key.clone()]);
+    // Behind a session are the older ones of its room.
+    for (before, expected) in [(&next, vec![key.clone()]), (&key, vec![])] {
+        let page = house.get("agent1", &format!("{of_room}&before={before}")).await;
+        assert_eq!(keys(&page.success(200)), expected);
+    }
+    let other = house.receive("agent2", "From: a\r\n\r\nx", 0).await.session;
+    let reply = house.get("org1", &format!("{of_room}&before={other}")).await;
+    reply.problem(404, "not_found", "no such session");
     let long = json!({ "sessionKey": third.session.to_string(), "reason": "x".repeat(501) });
     let reply = house.call("org1", "POST", "/computer/sessions/reset", Some(&long)).await;
     reply.problem(400, "invalid_request", "reason must have");
@@ -124,16 +133,22 @@ async fn sessions_are_listed_to_whoever_may_read_their_rooms() {
         let page = list("reseller1", &query).await;
         read.extend(keys(&page));
         let Some(next) = page["next"].as_str() else { break };
-        query = format!("?limit=1&after={next}");
+        query = format!("?limit=1&before={next}");
     }
     assert_eq!(read, [made[2].clone(), made[1].clone(), made[0].clone()]);
+    // A session is a place, too.
+    assert_eq!(keys(&list("reseller1", &format!("?before={}", made[2])).await), read[1..]);
+    let unknown = format!("?before={}", made[3]);
+    let unknown = house.get("reseller1", &format!("/computer/sessions{unknown}")).await;
+    unknown.problem(404, "not_found", "no such session");
     let room = made[3].rsplit_once(':').unwrap().0;
     let foreign = house.get("org1", &format!("/computer/sessions?roomId={room}")).await;
     foreign.problem(404, "not_found", "no such room");
     for (query, words) in [
         ("?roomId=1", "roomId must be"),
-        ("?after=x", "after is not a cursor"),
-        ("?roomId=1:1&after=x", "after is not a cursor"),
+        ("?before=x", "/before must be a cursor or the key of a session"),
+        ("?roomId=1:1&before=x", "/before must be a cursor or the key of a session"),
+        ("?after=1-1:1", "\"after\" is not known here"),
         ("?limit=0", "limit must be"),
     ] {
         let reply = house.get("org1", &format!("/computer/sessions{query}")).await;

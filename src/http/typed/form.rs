@@ -25,7 +25,8 @@ use crate::wire::mark;
 /// A request: its first line of documentation is the operation's summary, the rest is said of it. A field
 /// that the path names stands there; the others in the query of a GET, in the body of a POST or a PUT, and
 /// in either of a DELETE, which has no body where it has no such field. `x-place` says another place.
-/// `minProperties` of the struct says that there must be a body, though none of its fields must be there.
+/// `minProperties` of the struct says that there must be a body, though none of its fields must be there; 0,
+/// that a DELETE without fields may have one, too.
 pub trait Request: DeserializeOwned + JsonSchema {}
 
 impl<R: DeserializeOwned + JsonSchema> Request for R {}
@@ -76,11 +77,12 @@ impl Form {
         let in_body = |field: &&Field| matches!(field.place, Place::Body | Place::Either);
         let names: &'static [&'static str] =
             fields.iter().filter(in_body).map(|field| field.name).collect::<Vec<_>>().leak();
-        let needs_body = request.get("minProperties").is_some()
+        let least = request.get("minProperties").and_then(Value::as_u64);
+        let needs_body = least.is_some_and(|least| least > 0)
             || fields.iter().filter(in_body).any(|field| field.needed);
         let body = match verb {
             Verb::Get => BodyRule::None,
-            Verb::Delete if names.is_empty() => BodyRule::None,
+            Verb::Delete if names.is_empty() && least.is_none() => BodyRule::None,
             _ if request.get(mark::MESSAGE).is_some() => BodyRule::WithMessage(names),
             _ if needs_body => BodyRule::Required(names),
             _ => BodyRule::Optional(names),
