@@ -193,6 +193,23 @@ impl Rows {
     }
 }
 
+/// This answer with a `Link` header to the page behind a place that is an id, in this parameter; all else
+/// that was asked for stays.
+pub(super) fn followed<S>(
+    call: &Call,
+    path: &str,
+    next: Option<(&str, String)>,
+    answer: S,
+) -> Headed<S> {
+    let link = next.and_then(|(name, place)| {
+        let asked = call.query().pairs().filter(|(one, _)| *one != name);
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        let query = query.extend_pairs(asked).append_pair(name, &place).finish();
+        HeaderValue::try_from(format!("<{BASE}{path}?{query}>; rel=\"next\"")).ok()
+    });
+    Headed { answer, headers: link.map(|link| (LINK, link)).into_iter().collect() }
+}
+
 /// One link of a `Link` header (RFC 8288): relative, so that it works behind any name, and without
 /// the token. What the request asked for beside the place goes with it.
 fn link(

@@ -7,8 +7,8 @@ use super::super::operation::{Asks, Operation};
 use super::super::table::OPERATIONS;
 use super::super::typed::{Bounds, Form};
 use super::{
-    accounts, agents, apps, computers, conversation_logs, events, inbound_email, messaging, people,
-    problems, templates, webhooks,
+    accounts, apps, computers, conversation_logs, events, inbound_email, messaging, people,
+    problems, webhooks,
 };
 use crate::rules::AccessRules;
 
@@ -21,8 +21,6 @@ pub(in crate::http) fn operations(rules: &AccessRules) -> Vec<Description> {
         inbound_email::operations(rules),
         conversation_logs::operations(rules),
         webhooks::operations(rules),
-        agents::operations(rules),
-        templates::operations(rules),
         apps::operations(),
         computers::operations(rules),
     ];
@@ -56,8 +54,6 @@ pub(in crate::http) fn shapes(rules: &AccessRules) -> Vec<(String, Value)> {
         inbound_email::shapes(),
         conversation_logs::shapes(),
         webhooks::shapes(),
-        agents::shapes(),
-        templates::shapes(),
         apps::shapes(),
         computers::shapes(),
     ];
