@@ -194,16 +194,20 @@ impl Rows {
     }
 }
 
-/// This answer with a `Link` to the next page: a parameter, and the place from which it goes on.
-pub(super) fn leading<S>(
+/// This answer with a `Link` header to the page behind a place that is an id, in this parameter; all else
+/// that was asked for stays.
+pub(super) fn followed<S>(
     call: &Call,
     path: &str,
-    limit: u32,
     next: Option<(&str, String)>,
     answer: S,
 ) -> Headed<S> {
-    let link = next.map(|place| link(call, path, limit, place, "next"));
-    let link = link.and_then(|link| HeaderValue::try_from(link).ok());
+    let link = next.and_then(|(name, place)| {
+        let asked = call.query().pairs().filter(|(one, _)| *one != name);
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        let query = query.extend_pairs(asked).append_pair(name, &place).finish();
+        HeaderValue::try_from(format!("<{BASE}{path}?{query}>; rel=\"next\"")).ok()
+    });
     Headed { answer, headers: link.map(|link| (LINK, link)).into_iter().collect() }
 }
 

@@ -21,7 +21,6 @@ use super::typed::{self, Form};
 use super::verb::Verb;
 use crate::app::access::identity::Level;
 use crate::app::access::need::{Need, TargetType};
-use crate::app::agents::schema;
 use crate::domain::account::AccountType;
 use crate::domain::feature::Feature;
 
@@ -217,36 +216,36 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Webhooks: listEvents = Get "/events", READ, events::LIST, NoBody, events::list),
     operation!(Webhooks: getEventCatalog = Get "/events/catalog", READ, [], NoBody, events::catalog),
     // Agents: what each is configured to be.
-    operation!(Agents: stageAgent = Post "/agent", WRITE_AGENT.once(), [], Required(schema::NAMES), agents::stage),
-    operation!(Agents: publishAgent = Post "/agent/publish", WRITE_AGENT.once(), [], Optional(&["revision"]), agents::publish),
-    operation!(Agents: revertAgent = Post "/agent/revert", WRITE_AGENT.once(), [], Optional(&["revision"]), agents::revert),
-    operation!(Agents: getStagedAgent = Get "/agentEventRules/staging", READ_AGENT, [], NoBody, agents::staging),
-    operation!(Agents: getLiveAgent = Get "/agentEventRules/default", READ_AGENT, [], NoBody, agents::live),
-    operation!(Agents: getAgentConfig = Get "/agent/{agentConfigId}", READ_AGENT, [], NoBody, agents::config),
-    operation!(Agents: listAgentVersions = Get "/agent/{agentConfigId}/versions", READ_AGENT, ["includeData", "limit", "before"],
-        NoBody, agent_versions::list),
-    operation!(Agents: createAgentVersion = Post "/agent/{agentConfigId}/versions", WRITE_AGENT.once(), [],
-        Required(&["title", "source"]), agent_versions::create),
-    operation!(Agents: replaceAgentVersion = Post "/agent/{agentConfigId}/versions/{versionId}", WRITE_AGENT.once(), [],
-        Required(&["snapshot"]), agent_versions::replace),
-    operation!(Agents: restoreAgentVersion = Post "/agent/{agentConfigId}/versions/{versionId}/restore", WRITE_AGENT.once(), [],
-        Optional(&["target"]), agent_versions::restore),
-    operation!(Agents: renameAgentVersion = Put "/agent/{agentConfigId}/versions/{versionId}/title", WRITE_AGENT, [],
-        Required(&["title"]), agent_versions::rename),
+    operation!(Agents: stageAgent = Post "/agent", WRITE_AGENT.once(), agents::stage).fails(&[NotFound, Conflict]),
+    operation!(Agents: publishAgent = Post "/agent/publish", WRITE_AGENT.once(), agents::publish).fails(&[NotFound, Conflict]),
+    operation!(Agents: revertAgent = Post "/agent/revert", WRITE_AGENT.once(), agents::revert).fails(&[NotFound, Conflict]),
+    operation!(Agents: getStagedAgent = Get "/agentEventRules/staging", READ_AGENT, agents::staging),
+    operation!(Agents: getLiveAgent = Get "/agentEventRules/default", READ_AGENT, agents::live),
+    operation!(Agents: getAgentConfig = Get "/agent/{agentConfigId}", READ_AGENT, agents::config).fails(&[NotFound]),
+    operation!(Agents: listAgentVersions = Get "/agent/{agentConfigId}/versions", READ_AGENT, agent_versions::list)
+        .fails(&[NotFound]),
+    operation!(Agents: createAgentVersion = Post "/agent/{agentConfigId}/versions", WRITE_AGENT.once(), agent_versions::create)
+        .fails(&[NotFound, Conflict]),
+    operation!(Agents: replaceAgentVersion = Post "/agent/{agentConfigId}/versions/{versionId}", WRITE_AGENT.once(),
+        agent_versions::replace).fails(&[NotFound]),
+    operation!(Agents: restoreAgentVersion = Post "/agent/{agentConfigId}/versions/{versionId}/restore", WRITE_AGENT.once(),
+        agent_versions::restore).fails(&[NotFound, Conflict]),
+    operation!(Agents: renameAgentVersion = Put "/agent/{agentConfigId}/versions/{versionId}/title", WRITE_AGENT,
+        agent_versions::rename).fails(&[NotFound, Conflict]),
     // Templates: a reseller's or a partner's, applied to Agents below.
-    operation!(AgentTemplates: createTemplate = Post "/templates/createTemplate", Aim::RESELLER, WRITE_TEMPLATES.once().with(Feature::Templates), [],
-        Required(templates::NEW), templates::create),
-    operation!(AgentTemplates: listTemplates = Get "/templates", READ_OWN, [], NoBody, templates::list),
-    operation!(AgentTemplates: getTemplate = Get "/templates/{templateId}", READ_OWN, [], NoBody, templates::show),
-    operation!(AgentTemplates: updateTemplate = Post "/templates/{templateId}", Aim::RESELLER, WRITE_TEMPLATES.once().with(Feature::Templates), [],
-        Required(templates::CHANGE), templates::update),
-    operation!(AgentTemplates: deleteTemplate = Delete "/templates/{templateId}", Aim::RESELLER, WRITE_TEMPLATES, ["detachAll"],
-        Optional(&["detachAll"]), templates::remove),
+    operation!(AgentTemplates: createTemplate = Post "/templates/createTemplate", WRITE_TEMPLATES.once().with(Feature::Templates),
+        templates::create).aim(Aim::RESELLER).fails(&[Conflict]),
+    operation!(AgentTemplates: listTemplates = Get "/templates", READ_OWN, templates::list),
+    operation!(AgentTemplates: getTemplate = Get "/templates/{templateId}", READ_OWN, templates::show).fails(&[NotFound]),
+    operation!(AgentTemplates: updateTemplate = Post "/templates/{templateId}", WRITE_TEMPLATES.once().with(Feature::Templates),
+        templates::update).aim(Aim::RESELLER).fails(&[NotFound, Conflict]),
+    operation!(AgentTemplates: deleteTemplate = Delete "/templates/{templateId}", WRITE_TEMPLATES, templates::remove)
+        .aim(Aim::RESELLER).fails(&[NotFound, Conflict]),
     operation!(AgentTemplates: createAgentFromTemplate = Post "/createAgentFromTemplate",
-        WRITE_AGENT.administrators().with(Feature::Templates).at_least(Level::OrganizationAdmin).once(), [],
-        Required(&["templateId", "approveOverrides", "detach"]), templates::apply),
-    operation!(Agents: deleteAgentVersion = Delete "/agent/{agentConfigId}/versions/{versionId}", WRITE_AGENT, [], NoBody,
-        agent_versions::remove),
+        WRITE_AGENT.administrators().with(Feature::Templates).at_least(Level::OrganizationAdmin).once(), templates::apply)
+        .fails(&[NotFound, Conflict]),
+    operation!(Agents: deleteAgentVersion = Delete "/agent/{agentConfigId}/versions/{versionId}", WRITE_AGENT,
+        agent_versions::remove).fails(&[NotFound]),
     // Apps, integrations, features.
     operation!(Apps: listApps = Get "/apps", READ_OWN, apps::list),
     operation!(Apps: getApp = Get "/apps/{appId}/{appVersion}", READ_AGENT, apps::show),

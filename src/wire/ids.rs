@@ -61,6 +61,15 @@ impl From<KeyOwner> for Number {
     }
 }
 
+/// Grows with each change; a request names the one that it rests on.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Revision(pub i64);
+
+schema_of!([] Revision, "Revision", json_schema!({
+    "type": "integer", "minimum": 0, "maximum": LARGEST, "examples": [3],
+}));
+
 /// A noun whose ids are such numbers.
 pub trait UserId: Copy + Sized {
     fn of(number: i64) -> Option<Self>;

@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-pub use self::ids::{CampaignId, Id, Named, Number, RoomId, SessionRef, UserId, uuid};
+pub use self::ids::{CampaignId, Id, Named, Number, Revision, RoomId, SessionRef, UserId, uuid};
 pub use self::times::{Date, Millis, Moment, Seconds};
 pub use self::word::Word;
 
@@ -35,6 +35,11 @@ pub mod mark {
     pub const CAMPAIGN: &str = "campaign";
     pub const SESSION: &str = "session";
     pub const CURSOR: &str = "cursor";
+    /// One line of at most `maxLength` octets.
+    pub const LINE: &str = "line";
+    /// The fields of an Agent's configuration, or one of them: the table of fields says what is wrong.
+    pub const CONFIG: &str = "configuration";
+    pub const FIELD: &str = "field of a configuration";
     /// Says in words what is expected, to those who sent something else.
     pub const EXPECTED: &str = "x-expected";
     /// The noun of a word in a path: one that is none of them leads nowhere (404).

@@ -3,13 +3,15 @@
 //! mistakes at once, each by its JSON Pointer (RFC 6901).
 
 mod fields;
+mod typed;
 
 #[cfg(test)]
 mod tests;
 
 use serde_json::{Map, Value};
 
-pub use self::fields::{CALCULATED, FIELDS, NAMES};
+pub use self::fields::{CALCULATED, FIELDS};
+pub use self::typed::{FieldName, SomeFields, Line, WholeConfig};
 use crate::domain::agent_config::Config;
 use crate::domain::id::AccountId;
 use crate::rules::AgentRules;
@@ -23,10 +25,14 @@ const SHOWN: usize = 64;
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
     pub name: &'static str,
+    /// The field in one sentence, for readers of the API.
+    pub about: &'static str,
     pub shape: Shape,
     pub preset: Preset,
     /// At the top: nothing is published without it. Within an object: it must be there.
     pub needed: bool,
+    /// A text that the field may hold, itself or in a list; empty if none is shown.
+    pub example: &'static str,
 }
 
 /// What the value of a field may be; at the top, and where it is not needed, null says that it has

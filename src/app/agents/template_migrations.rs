@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::templates::{disabled, no_template};
 use super::versions::length;
-use super::{AgentError, Agents, schema};
+use super::{AgentError, Agents};
 use crate::domain::account::Account;
 use crate::domain::agent_config::{AgentConfigs, Config};
 use crate::domain::id::{AccountId, TemplateId};
@@ -202,11 +202,6 @@ impl Agents {
             after = Some(last);
         }
     }
-}
-
-/// Whether this is the name of a field of a configuration.
-pub fn is_field(name: &str) -> bool {
-    schema::FIELDS.iter().any(|field| field.name == name)
 }
 
 fn warn(error: &StoreError, template: Option<TemplateId>) {

@@ -7,8 +7,7 @@ use super::super::operation::{Asks, Operation};
 use super::super::table::OPERATIONS;
 use super::super::typed::{Bounds, Form};
 use super::{
-    accounts, agents, conversation_logs, events, inbound_email, messaging, people, problems,
-    templates, webhooks,
+    accounts, conversation_logs, events, inbound_email, messaging, people, problems, webhooks,
 };
 use crate::rules::AccessRules;
 
@@ -21,8 +20,6 @@ pub(in crate::http) fn operations(rules: &AccessRules) -> Vec<Description> {
         inbound_email::operations(rules),
         conversation_logs::operations(rules),
         webhooks::operations(rules),
-        agents::operations(rules),
-        templates::operations(rules),
     ];
     let bounds = Bounds::of(rules);
     let typed = forms().map(|form| form.description(&bounds));
@@ -54,8 +51,6 @@ pub(in crate::http) fn shapes(rules: &AccessRules) -> Vec<(String, Value)> {
         inbound_email::shapes(),
         conversation_logs::shapes(),
         webhooks::shapes(),
-        agents::shapes(),
-        templates::shapes(),
     ];
     let named = named.into_iter().flatten().map(|(name, schema)| (name.to_owned(), schema));
     let named = named.chain(problems::shapes()).chain(events::shapes());

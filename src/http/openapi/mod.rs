@@ -25,7 +25,6 @@
 //! What never happens here: a decision, and a number that is not in the rules.
 
 mod accounts;
-mod agents;
 mod areas;
 mod conversation_logs;
 mod document;
@@ -35,7 +34,6 @@ mod messaging;
 mod page;
 mod people;
 mod problems;
-mod templates;
 mod webhooks;
 
 use axum::http::HeaderValue;

@@ -3,142 +3,304 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
 use super::super::state::Http;
-use super::agents::{check_delegate, config_id};
-use crate::app::agents::schema;
+use super::super::typed::{Headed, successes};
+use super::agents::check_delegate;
+use crate::app::agents::schema::{Line, SomeFields, WholeConfig};
 use crate::domain::agent_config::{AgentVersion, ConfigKind, VersionId};
 use crate::domain::id::AccountId;
 use crate::rules::AgentRules;
+use crate::wire::{CampaignId, Date, Named, Number, Revision, Word};
 
-/// The versions, the newest first; with `includeData`, what they hold.
-pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+const TITLE: &str = "Holiday-2025";
+const ID: i64 = 1_750_195_000_123;
+
+/// Lists the versions of an Agent
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct List {
+    /// Id of the live configuration of the Agent.
+    agent_config_id: CampaignId,
+    /// Whether the answer includes the configurations.
+    #[serde(default)]
+    include_data: bool,
+    /// How many at most; all without it.
+    #[schemars(extend("minimum" = 1, "maximum" = "limits.max_page"))]
+    limit: Option<u32>,
+    /// Versions older than this one.
+    before: Option<Named<VersionId>>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Listed {
+    /// Newest first.
+    versions: Vec<Version>,
+    /// The next page lists versions before this one; null on the last page.
+    #[schemars(example = ID)]
+    next: Option<Number>,
+}
+
+/// A version.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct Version {
+    /// Title of the version.
+    #[schemars(example = TITLE)]
+    title: String,
+    /// Id of the version.
+    #[schemars(example = ID)]
+    version_id: Number,
+    /// Whether publishing made the version; later ones replace such versions.
+    #[schemars(example = false)]
+    automatic: bool,
+    /// Time at which the version was made.
+    created_at: Date,
+    /// The configuration, with includeData.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "WholeConfig")]
+    snapshot: Option<WholeConfig>,
+}
+
+/// The newest first; clients of v2 ask for all.
+pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
     let AgentRules { max_versions, max_automatic_versions, .. } = http.rules.agents;
-    let limit = match call.query().get("limit") {
-        Some(_) => page::limit(&call, &http.rules)?,
-        // Clients of v2 ask for all.
-        None => max_versions.saturating_add(max_automatic_versions),
+    let limit = asked.limit.unwrap_or(max_versions.saturating_add(max_automatic_versions));
+    let before = asked.before.map(|Named(id)| id);
+    let agent = named(&http, &call, asked.agent_config_id).await?;
+    let page = call.agents(&http).versions(agent, before, limit, asked.include_data).await?;
+    let versions = page.versions.iter().map(shape).collect();
+    let answer = Listed { versions, next: page.next.map(Number::from) };
+    let path = format!("/agent/{}/versions", asked.agent_config_id.0);
+    let next = page.next.map(|last| ("before", last.to_string()));
+    Ok(page::followed(&call, &path, next, answer))
+}
+
+/// Keeps the staged or the live configuration as a version
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Create {
+    /// Id of the live configuration of the Agent.
+    agent_config_id: CampaignId,
+    /// Title of the version.
+    #[schemars(example = TITLE)]
+    title: Line,
+    /// Configuration to keep: staging without it.
+    source: Option<Word<ConfigKind>>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Created {
+    created_version: New,
+}
+
+/// A new version.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct New {
+    /// Title of the version.
+    #[schemars(example = TITLE)]
+    title: String,
+    /// Id of the version.
+    #[schemars(example = ID)]
+    version_id: Number,
+}
+
+pub async fn create(http: Arc<Http>, call: Call, asked: Create) -> Result<Created, Problem> {
+    let (Line(title), source) = (asked.title, kind(asked.source));
+    let agent = named(&http, &call, asked.agent_config_id).await?;
+    let id = call.agents(&http).keep_version(agent, (&title, source)).await?;
+    Ok(Created { created_version: New { title, version_id: id.into() } })
+}
+
+/// Replaces the configuration that a version holds
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(example = json!({ "snapshot": { "type": "chatAgent", "title": "Call Screener" } }))]
+pub struct Replace {
+    /// Id of the live configuration of the Agent.
+    agent_config_id: CampaignId,
+    /// The version.
+    version_id: Named<VersionId>,
+    /// The new configuration; fields that are not sent have no value.
+    snapshot: SomeFields,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Replaced {
+    /// Id of the version.
+    #[schemars(example = ID)]
+    version_id: Number,
+}
+
+pub async fn replace(http: Arc<Http>, call: Call, asked: Replace) -> Result<Replaced, Problem> {
+    let (Named(id), SomeFields(snapshot)) = (asked.version_id, asked.snapshot);
+    let agent = named(&http, &call, asked.agent_config_id).await?;
+    check_delegate(&http, &call, &snapshot).await?;
+    call.agents(&http).replace_version(agent, id, (&snapshot, "/snapshot")).await?;
+    Ok(Replaced { version_id: id.into() })
+}
+
+/// Restores a version to staging or to the live configuration
+///
+/// With the target default the version is live at once, and the former live configuration is kept as a
+/// version.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Restore {
+    /// Id of the live configuration of the Agent.
+    agent_config_id: CampaignId,
+    /// The version.
+    version_id: Named<VersionId>,
+    /// Configuration to write: staging without it.
+    target: Option<Word<ConfigKind>>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct HasBeenRestored {
+    restored: Restored,
+}
+
+/// The result of restoring a version.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct Restored {
+    /// Id of the version.
+    #[schemars(example = ID)]
+    version_id: Number,
+    /// Title of the version.
+    #[schemars(example = TITLE)]
+    title: String,
+    /// Configuration that was written.
+    target: Word<ConfigKind>,
+    /// Id of this configuration.
+    agent_config_id: CampaignId,
+    /// New revision of this configuration.
+    revision: Revision,
+    /// Fields that changed.
+    #[schemars(example = ["title"])]
+    changed: Vec<String>,
+    /// Version that keeps the former live configuration; null if nothing was replaced.
+    #[schemars(example = ID)]
+    previous_version_id: Option<Number>,
+}
+
+pub async fn restore(
+    http: Arc<Http>,
+    call: Call,
+    asked: Restore,
+) -> Result<HasBeenRestored, Problem> {
+    let (Named(id), target) = (asked.version_id, kind(asked.target));
+    let agent = named(&http, &call, asked.agent_config_id).await?;
+    let done = call.agents(&http).restore_version(agent, id, target).await?;
+    let written = done.changed.configs.of(target);
+    let restored = Restored {
+        version_id: done.version.into(),
+        title: done.title,
+        target: Word(target),
+        agent_config_id: CampaignId(written.id),
+        revision: Revision(written.revision),
+        previous_version_id: done.changed.previous.map(Number::from),
+        changed: done.changed.fields,
     };
-    let with_data = match call.query().get("includeData") {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(_) => return Err(Problem::invalid("includeData must be true or false")),
-    };
-    let before = call.query().get("before").map(str::parse).transpose();
-    let before = before.map_err(|error: String| Problem::invalid(format!("before: {error}")))?;
-    let agent = named(&http, &call).await?;
-    let page = call.agents(&http).versions(agent, before, limit, with_data).await?;
-    let fields = json!({
-        "versions": page.versions.iter().map(shape).collect::<Vec<_>>(),
-        "next": page.next.map(VersionId::get),
-    });
-    Ok(success(StatusCode::OK, "versions found", fields))
+    Ok(HasBeenRestored { restored })
 }
 
-/// Keeps what is staged, or what is in force.
-pub(in super::super) async fn create(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let title = title(&call, &http)?;
-    let source = kind(&call, "source")?;
-    let agent = named(&http, &call).await?;
-    let id = call.agents(&http).keep_version(agent, (title, source)).await?;
-    let made = json!({ "createdVersion": { "title": title, "versionId": id.get() } });
-    Ok(success(StatusCode::CREATED, "version created", made))
+/// Renames a version
+///
+/// A version that publishing made is then kept like one that was made by a request.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Rename {
+    /// Id of the live configuration of the Agent.
+    agent_config_id: CampaignId,
+    /// The version.
+    version_id: Named<VersionId>,
+    /// New title of the version.
+    #[schemars(example = TITLE)]
+    title: Line,
 }
 
-/// Replaces what a version holds.
-pub(in super::super) async fn replace(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let id = version_id(&call)?;
-    let detail = "field snapshot must be an object: the fields of a configuration";
-    let snapshot = call.body().get("snapshot").and_then(Value::as_object);
-    let snapshot = snapshot.ok_or_else(|| Problem::invalid(detail))?;
-    let agent = named(&http, &call).await?;
-    check_delegate(&http, &call, snapshot).await?;
-    call.agents(&http).replace_version(agent, id, (snapshot, "/snapshot")).await?;
-    Ok(success(StatusCode::OK, "version replaced", json!({ "versionId": id.get() })))
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Renamed {
+    /// Id of the version.
+    #[schemars(example = ID)]
+    version_id: Number,
+    /// New title of the version.
+    #[schemars(example = TITLE)]
+    new_title: String,
 }
 
-/// Makes staging, or what is in force, what a version holds.
-pub(in super::super) async fn restore(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let id = version_id(&call)?;
-    let target = kind(&call, "target")?;
-    let agent = named(&http, &call).await?;
-    let restored = call.agents(&http).restore_version(agent, id, target).await?;
-    let written = restored.changed.configs.of(target);
-    let fields = json!({
-        "restored": {
-            "versionId": restored.version.get(),
-            "title": restored.title,
-            "target": target.as_str(),
-            "agentConfigId": written.id.to_string(),
-            "revision": written.revision,
-            "changed": restored.changed.fields,
-            "previousVersionId": restored.changed.previous.map(VersionId::get),
-        },
-    });
-    Ok(success(StatusCode::OK, "version restored", fields))
+pub async fn rename(http: Arc<Http>, call: Call, asked: Rename) -> Result<Renamed, Problem> {
+    let (Named(id), Line(title)) = (asked.version_id, asked.title);
+    let agent = named(&http, &call, asked.agent_config_id).await?;
+    call.agents(&http).rename_version(agent, id, &title).await?;
+    Ok(Renamed { version_id: id.into(), new_title: title })
 }
 
-/// Gives a version another title.
-pub(in super::super) async fn rename(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let id = version_id(&call)?;
-    let title = title(&call, &http)?;
-    let agent = named(&http, &call).await?;
-    call.agents(&http).rename_version(agent, id, title).await?;
-    let fields = json!({ "versionId": id.get(), "newTitle": title });
-    Ok(success(StatusCode::OK, "version renamed", fields))
+/// Deletes a version
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Remove {
+    /// Id of the live configuration of the Agent.
+    agent_config_id: CampaignId,
+    /// The version.
+    version_id: Named<VersionId>,
 }
 
-/// Deletes a version.
-pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let id = version_id(&call)?;
-    let agent = named(&http, &call).await?;
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Removed {
+    /// Id of the version.
+    #[schemars(example = ID)]
+    version_id: Number,
+}
+
+successes! {
+    Listed = OK "versions found", pages;
+    Created = CREATED "version created";
+    Replaced = OK "version replaced";
+    HasBeenRestored = OK "version restored";
+    Renamed = OK "version renamed";
+    Removed = OK "version deleted";
+}
+
+pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
+    let Named(id) = asked.version_id;
+    let agent = named(&http, &call, asked.agent_config_id).await?;
     call.agents(&http).delete_version(agent, id).await?;
-    Ok(success(StatusCode::OK, "version deleted", json!({ "versionId": id.get() })))
+    Ok(Removed { version_id: id.into() })
 }
 
 /// The Agent, whose live configuration the path names.
-async fn named(http: &Http, call: &Call) -> Result<AccountId, Problem> {
+async fn named(http: &Http, call: &Call, CampaignId(id): CampaignId) -> Result<AccountId, Problem> {
     let agent = call.account().id;
-    call.agents(http).live(agent, config_id(call)?).await?;
+    call.agents(http).live(agent, id).await?;
     Ok(agent)
 }
 
-fn version_id(call: &Call) -> Result<VersionId, Problem> {
-    let id = call.path("versionId").parse();
-    id.map_err(|error: String| Problem::invalid(format!("versionId in the path: {error}")))
+fn kind(asked: Option<Word<ConfigKind>>) -> ConfigKind {
+    asked.map_or(ConfigKind::Staging, |Word(kind)| kind)
 }
 
-fn title<'c>(call: &'c Call, http: &Http) -> Result<&'c str, Problem> {
-    let title = call.body().required_text("title")?;
-    let most = http.rules.agents.max_title_bytes;
-    if schema::is_line(title, most) {
-        return Ok(title);
+fn shape(version: &AgentVersion) -> Version {
+    Version {
+        title: version.title.clone(),
+        version_id: version.id.into(),
+        automatic: version.automatic,
+        created_at: Date(version.created_at),
+        snapshot: version.snapshot.as_ref().map(WholeConfig::of),
     }
-    Err(Problem::invalid(format!("title must be one line of 1 to {most} octets")))
-}
-
-/// Which configuration a field of the body names; staging where it is absent.
-fn kind(call: &Call, field: &str) -> Result<ConfigKind, Problem> {
-    let word = call.body().text(field)?.unwrap_or(ConfigKind::Staging.as_str());
-    word.parse().map_err(|error| Problem::invalid(format!("{field}: {error}")))
-}
-
-fn shape(version: &AgentVersion) -> Value {
-    let mut shape = Map::new();
-    let mut put = |name: &str, value: Value| shape.insert(name.to_owned(), value);
-    put("title", version.title.as_str().into());
-    put("versionId", version.id.get().into());
-    put("automatic", version.automatic.into());
-    put("createdAt", version.created_at.to_string().into());
-    if let Some(snapshot) = &version.snapshot {
-        put("snapshot", Value::Object(schema::shown(snapshot)));
-    }
-    Value::Object(shape)
 }

@@ -2,86 +2,215 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::state::Http;
-use crate::app::agents::{Changed, schema};
-use crate::domain::agent_config::{AgentConfig, AgentConfigs, Config, ConfigId, ConfigKind};
+use super::super::typed::successes;
+use crate::app::agents::schema::{self, SomeFields, WholeConfig};
+use crate::app::agents::Changed as Outcome;
 
-/// The name of the revision that a change was made for.
-const REVISION: &str = "revision";
+use crate::domain::agent_config::{Config, ConfigKind};
+use crate::wire::{CampaignId, Date, Number, Revision, Word};
+
+/// Changes the staged configuration of an Agent
+///
+/// A field that is not sent keeps its value, null takes the value away, and a list is replaced. All mistakes
+/// are reported at once, each with its place. Changes take effect when they are published. The fields are
+/// for the platform that runs the Agent; this server only stores them.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(
+    extend("minProperties" = 1),
+    example = json!({
+        "type": "chatAgent", "title": "Call Screener", "description": "Answers the phone.",
+        "links": ["https://service.example/faq"], "timezone": null,
+    })
+)]
+pub struct Stage {
+    /// Refuses the change if staging has another revision.
+    revision: Option<Revision>,
+    #[serde(flatten)]
+    fields: SomeFields,
+}
+
+/// The result of a change.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Changed {
+    /// Id of the live configuration.
+    campaign_id: CampaignId,
+    /// New revision of the configuration that changed.
+    revision: Revision,
+    /// Fields that changed.
+    #[schemars(example = ["title"])]
+    changed: Vec<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Staged(Changed);
 
 /// Writes fields of staging; those that are not sent keep their values.
-pub(in super::super) async fn stage(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let revision = revision(&call)?;
-    // The body may name the target, too.
-    let sent = call.body().pairs().filter(|(name, _)| schema::NAMES.contains(name));
-    let sent = sent.filter(|(name, _)| *name != REVISION);
-    let fields: Config = sent.map(|(name, value)| (name.to_owned(), value.clone())).collect();
+pub async fn stage(http: Arc<Http>, call: Call, asked: Stage) -> Result<Staged, Problem> {
+    let SomeFields(fields) = asked.fields;
     if fields.is_empty() {
         return Err(Problem::invalid(
             "the body names no field of a configuration: send what changes",
         ));
     }
     check_delegate(&http, &call, &fields).await?;
+    let revision = asked.revision.map(|Revision(revision)| revision);
     let changed = call.agents(&http).stage(call.account().id, &fields, revision).await?;
-    let staging = changed.configs.staging.revision;
-    Ok(success(StatusCode::OK, "staging saved", shape(&changed, staging)))
+    Ok(Staged(changed_in(ConfigKind::Staging, &changed)))
+}
+
+/// Publishes the staged configuration of an Agent
+///
+/// Answers 409 with all missing fields, if there are any. The configuration that was live is kept as a
+/// version.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Publish {
+    /// Refuses to publish if staging has another revision.
+    revision: Option<Revision>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Published {
+    #[serde(flatten)]
+    changed: Changed,
+    /// Version that keeps the former live configuration; null if nothing was replaced.
+    #[schemars(example = 1_750_195_000_123_i64)]
+    previous_version_id: Option<Number>,
 }
 
 /// Puts in force what is staged.
-pub(in super::super) async fn publish(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let revision = revision(&call)?;
-    let changed = call.agents(&http).publish(call.account().id, revision).await?;
-    let mut fields = shape(&changed, changed.configs.live.revision);
-    if let Value::Object(fields) = &mut fields {
-        let previous = changed.previous.map(|version| version.get());
-        fields.insert("previousVersionId".to_owned(), json!(previous));
-    }
-    Ok(success(StatusCode::OK, "staging published", fields))
+pub async fn publish(http: Arc<Http>, call: Call, asked: Publish) -> Result<Published, Problem> {
+    let revision = asked.revision.map(|Revision(revision)| revision);
+    let done = call.agents(&http).publish(call.account().id, revision).await?;
+    let changed = changed_in(ConfigKind::Default, &done);
+    Ok(Published { changed, previous_version_id: done.previous.map(Number::from) })
 }
+
+/// Resets the staged configuration to the live one
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Revert {
+    /// Refuses to revert if staging has another revision.
+    revision: Option<Revision>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Reverted(Changed);
 
 /// Makes staging what is in force.
-pub(in super::super) async fn revert(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let revision = revision(&call)?;
+pub async fn revert(http: Arc<Http>, call: Call, asked: Revert) -> Result<Reverted, Problem> {
+    let revision = asked.revision.map(|Revision(revision)| revision);
     let changed = call.agents(&http).revert(call.account().id, revision).await?;
-    let staging = changed.configs.staging.revision;
-    Ok(success(StatusCode::OK, "staging is what was published", shape(&changed, staging)))
+    Ok(Reverted(changed_in(ConfigKind::Staging, &changed)))
 }
 
-/// What is worked on.
-pub(in super::super) async fn staging(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    show(&http, &call, ConfigKind::Staging, "staging found").await
+/// Shows the staged configuration of an Agent
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct ShowStaging {}
+
+/// One of the two configurations of an Agent.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    /// The configuration; null before the first change.
+    agent_event_rules: Option<WholeConfig>,
+    /// Id of the live configuration; null before the first change of staging.
+    campaign_id: Option<CampaignId>,
+    /// Id of this configuration.
+    agent_config_id: Option<CampaignId>,
+    /// Grows with each change; 0 before the first.
+    revision: Revision,
+    /// Time of the last change.
+    updated_at: Option<Date>,
 }
 
-/// What is in force.
-pub(in super::super) async fn live(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    show(&http, &call, ConfigKind::Default, "live configuration found").await
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct StagingFound(Shown);
+
+pub async fn staging(
+    http: Arc<Http>,
+    call: Call,
+    _: ShowStaging,
+) -> Result<StagingFound, Problem> {
+    show(&http, &call, ConfigKind::Staging).await.map(StagingFound)
+}
+
+/// Shows the live configuration of an Agent
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct ShowLive {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct LiveFound(Shown);
+
+pub async fn live(http: Arc<Http>, call: Call, _: ShowLive) -> Result<LiveFound, Problem> {
+    show(&http, &call, ConfigKind::Default).await.map(LiveFound)
+}
+
+/// Shows a configuration by id
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Show {
+    /// Id of the staged or the live configuration.
+    agent_config_id: CampaignId,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Found {
+    sponsorship: Sponsorship,
+}
+
+/// A configuration with its id.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct Sponsorship {
+    /// Id of the configuration.
+    id: CampaignId,
+    /// The Agent.
+    account_id: Number,
+    /// Whether the configuration is staged or live (default).
+    kind: Word<ConfigKind>,
+    /// Grows with each change.
+    revision: Revision,
+    /// Time of the last change.
+    updated_at: Date,
+    #[serde(flatten)]
+    config: WholeConfig,
+}
+
+successes! {
+    Staged = OK "staging saved";
+    Published = OK "staging published";
+    Reverted = OK "staging is what was published";
+    StagingFound = OK "staging found";
+    LiveFound = OK "live configuration found";
+    Found = OK "configuration found";
 }
 
 /// One of the two by its id; 404 for a live one before anything was published.
-pub(in super::super) async fn config(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let id = config_id(&call)?;
-    let found = call.agents(&http).config(call.account().id, id).await?;
-    let mut shown = Map::new();
-    shown.insert("id".to_owned(), found.id.to_string().into());
-    shown.insert("accountId".to_owned(), call.account().id.get().into());
-    shown.insert("kind".to_owned(), found.kind.as_str().into());
-    shown.insert(REVISION.to_owned(), found.revision.into());
-    shown.insert("updatedAt".to_owned(), found.updated_at.to_string().into());
-    shown.extend(schema::shown(&found.config));
-    Ok(success(StatusCode::OK, "configuration found", json!({ "sponsorship": shown })))
-}
-
-/// The id of a configuration in the path.
-pub(super) fn config_id(call: &Call) -> Result<ConfigId, Problem> {
-    let id = call.path("agentConfigId").parse();
-    id.map_err(|error: String| Problem::invalid(format!("agentConfigId in the path: {error}")))
+pub async fn config(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Problem> {
+    let account = call.account().id;
+    let found = call.agents(&http).config(account, asked.agent_config_id.0).await?;
+    let sponsorship = Sponsorship {
+        id: CampaignId(found.id),
+        account_id: account.into(),
+        kind: Word(found.kind),
+        revision: Revision(found.revision),
+        updated_at: Date(found.updated_at),
+        config: WholeConfig::of(&found.config),
+    };
+    Ok(Found { sponsorship })
 }
 
 /// An Agent that work is handed to is one that the caller reaches, too; one that stands there already
@@ -98,39 +227,23 @@ pub(super) async fn check_delegate(
     if known { Ok(()) } else { call.neighbour(http, wanted).await }
 }
 
-async fn show(
-    http: &Http,
-    call: &Call,
-    kind: ConfigKind,
-    message: &str,
-) -> Result<Response, Problem> {
+async fn show(http: &Http, call: &Call, kind: ConfigKind) -> Result<Shown, Problem> {
     let configs = call.agents(http).configs(call.account().id).await?;
     let one = configs.as_ref().map(|configs| configs.of(kind));
     let set = one.filter(|one| one.is_set());
-    let fields = json!({
-        "agentEventRules": set.map(|one| schema::shown(&one.config)),
-        "campaignId": configs.as_ref().map(campaign),
-        "agentConfigId": one.map(|one| one.id.to_string()),
-        REVISION: one.map_or(0, |one| one.revision),
-        "updatedAt": set.map(|one: &AgentConfig| one.updated_at.to_string()),
-    });
-    Ok(success(StatusCode::OK, message, fields))
-}
-
-fn shape(changed: &Changed, revision: i64) -> Value {
-    json!({
-        "campaignId": campaign(&changed.configs),
-        REVISION: revision,
-        "changed": changed.fields,
+    Ok(Shown {
+        agent_event_rules: set.map(|one| WholeConfig::of(&one.config)),
+        campaign_id: configs.as_ref().map(|configs| CampaignId(configs.live.id)),
+        agent_config_id: one.map(|one| CampaignId(one.id)),
+        revision: Revision(one.map_or(0, |one| one.revision)),
+        updated_at: set.map(|one| Date(one.updated_at)),
     })
 }
 
-/// What clients call the live configuration.
-fn campaign(configs: &AgentConfigs) -> String {
-    configs.live.id.to_string()
-}
-
-fn revision(call: &Call) -> Result<Option<i64>, Problem> {
-    let revision = call.body().number(REVISION)?;
-    Ok(revision.map(|revision| i64::try_from(revision).unwrap_or(i64::MAX)))
+fn changed_in(kind: ConfigKind, changed: &Outcome) -> Changed {
+    Changed {
+        campaign_id: CampaignId(changed.configs.live.id),
+        revision: Revision(changed.configs.of(kind).revision),
+        changed: changed.fields.clone(),
+    }
 }

@@ -1,251 +1,334 @@
-//! The parts of templates and of migrations as they are sent and shown. A mistake in one is told by
-//! where it stands in the body (RFC 6901).
+//! The parts of templates and of migrations, as they are sent and shown.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value, json};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::target::account_of_json;
-use crate::app::agents::schema::{self, Fault, join};
-use crate::app::agents::{Forecast, TemplateUpdate, is_field};
+use super::super::typed::Limit;
+use crate::app::agents::schema::{FieldName, Line, SomeFields};
+use crate::app::agents::{self, Foreseen};
 use crate::domain::id::AccountId;
-use crate::domain::template::{Approved, Content, Extent, Integration};
-use crate::rules::AccessRules;
+use crate::domain::template::{self, Approved, Content, Extent};
+use crate::wire::{Date, Id, Named, Number, Revision};
 
-/// A migration as it is asked for.
-pub(super) struct Wish {
-    pub dry_run: bool,
-    pub extent: Extent,
-    pub targets: Option<BTreeSet<AccountId>>,
-    pub after: Option<AccountId>,
-    pub limit: u32,
+/// A template without its content.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "TemplateHead")]
+pub struct Head {
+    /// Id of the template.
+    id: Id,
+    /// Reseller or partner that owns the template.
+    account_id: Number,
+    /// Name of the template.
+    name: String,
+    /// Whether the template may be applied; a draft may not.
+    enabled: bool,
+    /// Grows with each change of the content.
+    revision: Revision,
+    /// Time at which the template was made.
+    created_at: Date,
+    /// Time of the last change.
+    updated_at: Date,
 }
 
-/// What a migration may say.
-const MIGRATE: [&str; 6] =
-    ["dryRun", "sectionsToMigrate", "approveOverrides", "targetAccountIds", "after", "limit"];
-
-/// What is to be changed, but for the name.
-pub(super) fn update_of(call: &Call, rules: &AccessRules) -> Result<TemplateUpdate, Problem> {
-    let body = call.body();
-    let config = body.get("config").map(|value| object(value, "/config").cloned());
-    let revision = body.number("revision")?;
-    let revision = revision.map(|number| i64::try_from(number).unwrap_or(i64::MAX));
-    Ok(TemplateUpdate {
-        name: None,
-        enabled: body.flag("enabled")?,
-        config: config.transpose()?,
-        fields: body.get("fields").map(fields).transpose()?,
-        integrations: body.get("integrations").map(|all| integrations(all, rules)).transpose()?,
-        revision,
-    })
+/// A template.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Template {
+    #[serde(flatten)]
+    head: Head,
+    /// Fields of a configuration that the template sets.
+    #[schemars(example = json!({ "agentLang": "en-US" }))]
+    config: SomeFields,
+    fields: Locks,
+    /// Integrations that must be set up on Agents.
+    integrations: Vec<Integration>,
 }
 
-/// What the template is called.
-pub(super) fn name<'c>(call: &'c Call, rules: &AccessRules) -> Result<Option<&'c str>, Problem> {
-    let most = rules.agents.max_title_bytes;
-    let name = call.body().text("name")?;
-    match name.filter(|name| !schema::is_line(name, most)) {
-        None => Ok(name),
-        Some(_) => Err(fault("/name", format!("must be one line of 1 to {most} octets"))),
+/// An integration, by name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TemplateIntegration")]
+#[serde(deny_unknown_fields)]
+pub struct Integration {
+    /// Name of the integration.
+    #[schemars(example = &"crm")]
+    slug: Line,
+    /// Version of the integration.
+    #[schemars(example = &"1")]
+    version: Line,
+}
+
+/// Fields of a configuration, and whether each is locked.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Locks(BTreeMap<String, Lock>);
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Lock {
+    #[serde(default)]
+    locked: bool,
+}
+
+impl JsonSchema for Locks {
+    fn schema_name() -> Cow<'static, str> {
+        "TemplateFields".into()
     }
-}
 
-/// Whether something is wanted that the query or the body may name.
-pub(super) fn is_named(call: &Call, name: &str) -> Result<bool, Problem> {
-    let asked = match call.query().get(name) {
-        None => None,
-        Some("true") => Some(true),
-        Some("false") => Some(false),
-        Some(_) => return Err(Problem::invalid(format!("{name} must be true or false"))),
-    };
-    match (asked, call.body().flag(name)?) {
-        (Some(one), Some(other)) if one != other => {
-            Err(Problem::invalid(format!("{name} differs between query and body: send it once")))
-        }
-        (one, other) => Ok(one.or(other).unwrap_or(false)),
-    }
-}
-
-/// The migration that is asked for; it comes alone.
-pub(super) fn wish(call: &Call, rules: &AccessRules) -> Result<Option<Wish>, Problem> {
-    let Some(value) = call.body().get("migrate") else { return Ok(None) };
-    let changes = ["name", "enabled", "config", "fields", "integrations", "revision"];
-    if let Some(other) = changes.iter().find(|name| call.body().get(name).is_some()) {
-        let detail = format!(
-            "a migration brings the template as it is: change {other} first, then send migrate"
-        );
-        return Err(Problem::invalid(detail));
-    }
-    let asked = object(value, "/migrate")?;
-    if let Some(unknown) = asked.keys().find(|name| !MIGRATE.contains(&name.as_str())) {
-        let known = MIGRATE.join(", ");
-        return Err(fault(&join("/migrate", unknown), format!("is not known: expected {known}")));
-    }
-    let sections = asked.get("sectionsToMigrate").filter(|value| !value.is_null());
-    let sections = sections.map(|all| names(all, "/migrate/sectionsToMigrate")).transpose()?;
-    let approved = approved(asked.get("approveOverrides"), "/migrate/approveOverrides")?;
-    let after = asked.get("after").map(|id| account_of_json("/migrate/after", id)).transpose()?;
-    Ok(Some(Wish {
-        dry_run: flag(asked, "dryRun", "/migrate/dryRun")?,
-        extent: Extent { sections, approved },
-        targets: targets(asked, rules)?,
-        after,
-        limit: limit(asked, rules)?,
-    }))
-}
-
-fn limit(asked: &Map<String, Value>, rules: &AccessRules) -> Result<u32, Problem> {
-    let limits = &rules.limits;
-    let Some(value) = asked.get("limit") else { return Ok(limits.default_page) };
-    let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
-    number.filter(|number| (1..=limits.max_page).contains(number)).ok_or_else(|| {
-        fault("/migrate/limit", format!("must be a whole number from 1 to {}", limits.max_page))
-    })
-}
-
-fn targets(
-    asked: &Map<String, Value>,
-    rules: &AccessRules,
-) -> Result<Option<BTreeSet<AccountId>>, Problem> {
-    const AT: &str = "/migrate/targetAccountIds";
-    let most = rules.templates.max_targets;
-    let Some(value) = asked.get("targetAccountIds").filter(|value| !value.is_null()) else {
-        return Ok(None);
-    };
-    let all = value.as_array().filter(|all| (1..=most).contains(&all.len()));
-    let all =
-        all.ok_or_else(|| fault(AT, format!("must be an array of 1 to {most} ids of Agents")))?;
-    let id = |(index, value): (usize, &Value)| account_of_json(&format!("{AT}/{index}"), value);
-    all.iter().enumerate().map(id).collect::<Result<_, _>>().map(Some)
-}
-
-/// Which overrides are approved: all, none, or those of these fields.
-pub(super) fn approved(value: Option<&Value>, at: &str) -> Result<Approved, Problem> {
-    match value {
-        None | Some(Value::Null | Value::Bool(false)) => Ok(Approved::Nothing),
-        Some(Value::Bool(true)) => Ok(Approved::Everything),
-        Some(list @ Value::Array(_)) => names(list, at).map(Approved::Fields),
-        Some(_) => Err(fault(at, "must be true, false, or an array of names of fields")),
-    }
-}
-
-/// Names of fields of a configuration.
-fn names(value: &Value, at: &str) -> Result<BTreeSet<String>, Problem> {
-    let most = schema::FIELDS.len();
-    let all = value.as_array().filter(|all| all.len() <= most);
-    let all = all.ok_or_else(|| fault(at, "must be an array of names of fields, each once"))?;
-    let name = |(index, value): (usize, &Value)| match value.as_str() {
-        Some(name) if is_field(name) => Ok(name.to_owned()),
-        _ => Err(fault(&format!("{at}/{index}"), "must be the name of a field of a configuration")),
-    };
-    all.iter().enumerate().map(name).collect()
-}
-
-/// Which fields of a configuration an Agent must leave as they are.
-fn fields(value: &Value) -> Result<BTreeMap<String, bool>, Problem> {
-    let field = |(name, value): (&String, &Value)| {
-        let at = join("/fields", name);
-        if !is_field(name) {
-            return Err(fault(&at, "is no field of a configuration: leave it out"));
-        }
-        let known = object(value, &at)?;
-        if let Some(unknown) = known.keys().find(|name| *name != "locked") {
-            return Err(fault(&join(&at, unknown), "is not known: expected locked"));
-        }
-        Ok((name.clone(), flag(known, "locked", &format!("{at}/locked"))?))
-    };
-    object(value, "/fields")?.iter().map(field).collect()
-}
-
-/// What must be set up on Agents, each named once.
-fn integrations(value: &Value, rules: &AccessRules) -> Result<Vec<Integration>, Problem> {
-    const AT: &str = "/integrations";
-    let most = rules.templates.max_integrations;
-    let all = value.as_array().filter(|all| all.len() <= most);
-    let all =
-        all.ok_or_else(|| fault(AT, format!("must be an array of at most {most} integrations")))?;
-    let mut found = Vec::new();
-    for (index, value) in all.iter().enumerate() {
-        let at = format!("{AT}/{index}");
-        let given = object(value, &at)?;
-        if let Some(unknown) =
-            given.keys().find(|name| !["slug", "version"].contains(&name.as_str()))
-        {
-            return Err(fault(&join(&at, unknown), "is not known: expected slug, version"));
-        }
-        let part = |name: &str| {
-            let text = given.get(name).and_then(Value::as_str);
-            let text = text.filter(|text| schema::is_line(text, rules.agents.max_title_bytes));
-            text.map(str::to_owned).ok_or_else(|| {
-                fault(&join(&at, name), "must be one line: what the integration is called")
-            })
-        };
-        let one = Integration { slug: part("slug")?, version: part("version")? };
-        if found.contains(&one) {
-            return Err(fault(&at, "is there twice: name each integration once"));
-        }
-        found.push(one);
-    }
-    Ok(found)
-}
-
-/// What a template holds.
-pub(super) fn content(content: &Content) -> Value {
-    let field = |(name, locked): (&String, &bool)| (name.clone(), json!({ "locked": locked }));
-    json!({
-        "config": content.config,
-        "fields": content.fields.iter().map(field).collect::<Map<_, _>>(),
-        "integrations": integrations_shape(&content.integrations),
-    })
-}
-
-/// Integrations by name.
-pub(super) fn integrations_shape(all: &[Integration]) -> Value {
-    all.iter().map(|one| json!({ "slug": one.slug, "version": one.version })).collect()
-}
-
-/// As it is sent.
-pub(super) fn approved_shape(approved: &Approved) -> Value {
-    match approved {
-        Approved::Nothing => false.into(),
-        Approved::Everything => true.into(),
-        Approved::Fields(names) => json!(names),
-    }
-}
-
-/// What a migration would change.
-pub(super) fn foreseen(forecast: &Forecast) -> Value {
-    let agents = forecast.agents.iter().map(|one| {
-        json!({
-            "accountId": one.agent.get(),
-            "changed": one.changed,
-            "overrides": one.overrides,
-            "tooLarge": one.too_large,
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let locked = "Whether linked Agents may not change the field; false without it.";
+        let one = json!({
+            "type": "object", "additionalProperties": false,
+            "properties": { "locked": { "type": "boolean", "description": locked } },
+        });
+        json_schema!({
+            "type": "object", "additionalProperties": one,
+            "propertyNames": generator.subschema_for::<FieldName>(),
+            "description": "Fields of a configuration, and whether each is locked: linked Agents may not \
+                            change a locked field.",
+            "examples": [{ "agentLang": { "locked": true } }],
         })
-    });
-    json!({
-        "dryRun": true,
-        "revision": forecast.revision,
-        "agents": agents.collect::<Vec<_>>(),
-        "next": forecast.next.map(AccountId::get),
-    })
-}
-
-fn flag(given: &Map<String, Value>, name: &str, at: &str) -> Result<bool, Problem> {
-    match given.get(name) {
-        None => Ok(false),
-        Some(value) => value.as_bool().ok_or_else(|| fault(at, "must be true or false")),
     }
 }
 
-fn object<'v>(value: &'v Value, at: &str) -> Result<&'v Map<String, Value>, Problem> {
-    value.as_object().ok_or_else(|| fault(at, "must be an object"))
+/// Fields that Agents changed and that a template may write over: all, none, or those that are named.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub enum Overrides {
+    All(bool),
+    Of(Vec<FieldName>),
 }
 
-fn fault(at: &str, detail: impl Into<String>) -> Problem {
-    let faults = vec![Fault { pointer: at.to_owned(), detail: detail.into() }];
-    Problem { faults: faults.clone(), ..Problem::invalid(schema::sentence(&faults)) }
+/// A migration of all linked Agents, or of some.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(inline, example = json!({ "dryRun": true }))]
+pub struct Migrate {
+    /// Whether to report only what would change.
+    #[serde(default)]
+    pub dry_run: bool,
+    /// Fields of the configuration to migrate; all without it.
+    #[schemars(extend("x-null" = true))]
+    sections_to_migrate: Option<Vec<FieldName>>,
+    /// Fields that customers changed and that may be written over.
+    #[schemars(extend("x-null" = true), example = false)]
+    approve_overrides: Option<Overrides>,
+    /// Agents to migrate; all linked ones without it.
+    #[schemars(extend("x-null" = true, "minItems" = 1, "maxItems" = "templates.max_targets"))]
+    pub target_account_ids: Option<Vec<Named<AccountId>>>,
+    /// For a dry run: Agents after this one (`next` of the previous page).
+    pub after: Option<Named<AccountId>>,
+    pub limit: Option<Limit>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+enum Status {
+    Queued,
+    Finished,
+}
+
+/// A migration of Agents to a template.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "TemplateMigration")]
+pub struct Migration {
+    /// Always false.
+    #[schemars(example = false)]
+    dry_run: bool,
+    /// State of the migration.
+    status: Status,
+    /// Revision of the template at the time of the request.
+    revision: Revision,
+    /// Fields to migrate; null for all.
+    sections_to_migrate: Option<Vec<FieldName>>,
+    /// Fields that customers changed and that may be written over.
+    #[schemars(example = false)]
+    approve_overrides: Overrides,
+    /// Agents to migrate; null for all linked ones.
+    target_account_ids: Option<Vec<Number>>,
+    /// Time of the request.
+    requested_at: Date,
+    /// Time at which the migration finished.
+    finished_at: Option<Date>,
+    /// Number of Agents examined.
+    examined: u64,
+    /// Number of Agents whose staging changed.
+    changed: u64,
+    /// Number of Agents that kept a value of their customer.
+    overridden: u64,
+    /// Number of Agents left unchanged: too large, or without an app that the template assigns.
+    failed: u64,
+    /// Last Agent that was left unchanged so.
+    last_failed_account_id: Option<Number>,
+}
+
+/// A forecast of a migration.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct Forecast {
+    /// Always true.
+    dry_run: bool,
+    /// Revision of the template.
+    revision: Revision,
+    /// Agents by id, smallest first.
+    agents: Vec<Expected>,
+    /// The next page begins after this Agent; null on the last page.
+    next: Option<Number>,
+}
+
+/// The forecast for one Agent.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct Expected {
+    /// The Agent.
+    account_id: Number,
+    /// Fields that would change.
+    changed: Vec<String>,
+    /// Fields that the customer changed and that would stay.
+    overrides: Vec<String>,
+    /// Whether the configuration would be too large, so that the Agent would stay unchanged.
+    too_large: bool,
+}
+
+/// The link between a template and an Agent that it was applied to.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct Link {
+    /// The Agent.
+    account_id: Number,
+    /// Revision of the template that was last applied whole.
+    revision: Revision,
+    /// Time at which the template was first applied.
+    linked_at: Date,
+}
+
+impl Migrate {
+    /// How much of the template is brought to Agents.
+    pub fn extent(self) -> Extent {
+        let sections = self.sections_to_migrate;
+        Extent {
+            sections: sections.map(|names| names.into_iter().map(|FieldName(name)| name).collect()),
+            approved: approved(self.approve_overrides),
+        }
+    }
+}
+
+/// Without a word nothing is approved.
+pub(super) fn approved(overrides: Option<Overrides>) -> Approved {
+    match overrides {
+        None | Some(Overrides::All(false)) => Approved::Nothing,
+        Some(Overrides::All(true)) => Approved::Everything,
+        Some(Overrides::Of(names)) => {
+            Approved::Fields(names.into_iter().map(|FieldName(name)| name).collect())
+        }
+    }
+}
+
+impl Locks {
+    pub fn locked(self) -> BTreeMap<String, bool> {
+        self.0.into_iter().map(|(name, lock)| (name, lock.locked)).collect()
+    }
+}
+
+impl From<Integration> for template::Integration {
+    fn from(Integration { slug: Line(slug), version: Line(version) }: Integration) -> Self {
+        Self { slug, version }
+    }
+}
+
+pub(super) fn integrations(all: &[template::Integration]) -> Vec<Integration> {
+    let one = |one: &template::Integration| Integration {
+        slug: Line(one.slug.clone()),
+        version: Line(one.version.clone()),
+    };
+    all.iter().map(one).collect()
+}
+
+impl From<&template::Head> for Head {
+    fn from(head: &template::Head) -> Self {
+        Self {
+            id: Id(head.id.0),
+            account_id: head.account.into(),
+            name: head.name.clone(),
+            enabled: head.enabled,
+            revision: Revision(head.revision),
+            created_at: Date(head.created_at),
+            updated_at: Date(head.updated_at),
+        }
+    }
+}
+
+impl From<template::Template> for Template {
+    fn from(template: template::Template) -> Self {
+        let Content { config, fields, integrations: all } = template.content;
+        let locks = fields.into_iter().map(|(name, locked)| (name, Lock { locked }));
+        Self {
+            head: Head::from(&template.head),
+            config: SomeFields(config),
+            fields: Locks(locks.collect()),
+            integrations: integrations(&all),
+        }
+    }
+}
+
+impl From<template::Migration> for Migration {
+    fn from(migration: template::Migration) -> Self {
+        let template::Migration { revision, extent, targets, asked_at, finished_at, tally } =
+            migration;
+        let names = |names: BTreeSet<String>| names.into_iter().map(FieldName).collect::<Vec<_>>();
+        Self {
+            dry_run: false,
+            status: finished_at.map_or(Status::Queued, |_| Status::Finished),
+            revision: Revision(revision),
+            sections_to_migrate: extent.sections.map(names),
+            approve_overrides: match extent.approved {
+                Approved::Nothing => Overrides::All(false),
+                Approved::Everything => Overrides::All(true),
+                Approved::Fields(fields) => Overrides::Of(names(fields)),
+            },
+            target_account_ids: targets.map(|all| all.into_iter().map(Number::from).collect()),
+            requested_at: Date(asked_at),
+            finished_at: finished_at.map(Date),
+            examined: tally.examined,
+            changed: tally.changed,
+            overridden: tally.overridden,
+            failed: tally.failed,
+            last_failed_account_id: tally.last_failed.map(Number::from),
+        }
+    }
+}
+
+impl From<agents::Forecast> for Forecast {
+    fn from(forecast: agents::Forecast) -> Self {
+        let one = |one: Foreseen| Expected {
+            account_id: one.agent.into(),
+            changed: one.changed,
+            overrides: one.overrides,
+            too_large: one.too_large,
+        };
+        Self {
+            dry_run: true,
+            revision: Revision(forecast.revision),
+            agents: forecast.agents.into_iter().map(one).collect(),
+            next: forecast.next.map(Number::from),
+        }
+    }
+}
+
+impl From<template::Link> for Link {
+    fn from(link: template::Link) -> Self {
+        Self {
+            account_id: link.agent.into(),
+            revision: Revision(link.revision),
+            linked_at: Date(link.linked_at),
+        }
+    }
 }

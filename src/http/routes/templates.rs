@@ -3,51 +3,95 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
+use super::super::page;
 use super::super::state::Http;
+use super::super::typed::{Either, Success, successes};
 use super::template_parts::{
-    Wish, approved, approved_shape, content, foreseen, integrations_shape, is_named, name,
-    update_of, wish,
+    Forecast, Head, Integration, Link, Locks, Migrate, Migration, Overrides, Template, approved,
+    integrations,
 };
+use crate::app::agents::TemplateUpdate;
+use crate::app::agents::schema::{Line, SomeFields};
 use crate::domain::account::AccountType;
 use crate::domain::agent_config::ConfigKind;
 use crate::domain::id::TemplateId;
-use crate::domain::template::{Head, Link, Migration, Template};
+use crate::wire::{CampaignId, Id, Named, Number, Revision};
 
-/// What a new template may say of itself.
-pub const NEW: &[&str] = &["name", "config", "fields", "integrations"];
-
-/// What may be changed of one, and the migration to it.
-pub const CHANGE: &[&str] =
-    &["name", "enabled", "config", "fields", "integrations", "revision", "migrate"];
-
-/// Makes a draft.
-pub(in super::super) async fn create(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let update = update_of(&call, &http.rules)?;
-    let name = name(&call, &http.rules)?.ok_or_else(|| {
-        Problem::invalid("field name is missing: send what the template is called")
-    })?;
-    let made = call.agents(&http).create_template(call.account().id, name, &update).await?;
-    let fields = json!({ "template": whole(&made) });
-    Ok(success(StatusCode::CREATED, "template created as a draft", fields))
+/// Makes a template, as a draft
+///
+/// The target is the reseller or the partner that owns the template.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Create {
+    /// Name of the template.
+    name: Line,
+    /// Fields of a configuration, as POST /agent takes them.
+    #[schemars(example = json!({ "agentLang": "en-US" }))]
+    config: Option<SomeFields>,
+    fields: Option<Locks>,
+    /// Integrations that must be set up on Agents.
+    #[schemars(extend("uniqueItems" = true, "maxItems" = "templates.max_integrations"))]
+    integrations: Option<Vec<Integration>>,
 }
 
-/// The target's own, and those of the accounts above it.
-pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Created {
+    template: Template,
+}
+
+/// Makes a draft.
+pub async fn create(http: Arc<Http>, call: Call, asked: Create) -> Result<Created, Problem> {
+    let Line(name) = asked.name;
+    let update = TemplateUpdate {
+        config: asked.config.map(|SomeFields(config)| config),
+        fields: asked.fields.map(Locks::locked),
+        integrations: asked.integrations.map(|all| all.into_iter().map(Into::into).collect()),
+        ..TemplateUpdate::default()
+    };
+    let made = call.agents(&http).create_template(call.account().id, &name, &update).await?;
+    Ok(Created { template: made.into() })
+}
+
+/// Lists the templates of an account and of the accounts above it
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct List {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Listed {
+    /// Oldest first.
+    templates: Vec<Head>,
+}
+
+pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
     let found = call.agents(&http).templates(call.account()).await?;
-    let fields = json!({ "templates": found.iter().map(head).collect::<Vec<_>>() });
-    Ok(success(StatusCode::OK, "templates found", fields))
+    Ok(Listed { templates: found.iter().map(Head::from).collect() })
+}
+
+/// Shows a template
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Show {
+    /// The template.
+    template_id: Id,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Found {
+    template: Template,
+    /// Last migration, for the owner of the template.
+    migration: Option<Migration>,
+    /// Link to the template, for an Agent that it was applied to.
+    link: Option<Link>,
 }
 
 /// One of them; for its owner with its last migration, for an Agent with what links them.
-pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let id = template_id(&call)?;
-    let agents = call.agents(&http);
+pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Problem> {
+    let (id, agents) = (TemplateId(asked.template_id.0), call.agents(&http));
     let template = agents.template(call.account(), id).await?;
     let migration = match template.head.account == call.account().id {
         true => agents.migration(id).await?,
@@ -57,138 +101,243 @@ pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Respon
         AccountType::Agent => agents.template_link(call.account().id).await?,
         _ => None,
     };
-    let link = link.filter(|link| link.template == id);
-    let fields = json!({
-        "template": whole(&template),
-        "migration": migration.as_ref().map(progress),
-        "link": link.as_ref().map(link_shape),
-    });
-    Ok(success(StatusCode::OK, "template found", fields))
+    let link = link.filter(|link| link.template == id).map(Link::from);
+    Ok(Found { template: template.into(), migration: migration.map(Migration::from), link })
+}
+
+/// Changes a template, or migrates Agents to it
+///
+/// Fields that are not sent stay. Linked Agents stay unchanged until a migration (migrate, sent alone)
+/// brings the template to them; locks take effect at once.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+pub struct Update {
+    /// The template.
+    template_id: Id,
+    /// Name of the template.
+    name: Option<Line>,
+    /// Whether the template may be applied.
+    enabled: Option<bool>,
+    /// Fields of a configuration, as POST /agent takes them.
+    #[schemars(example = json!({ "agentLang": "en-US" }))]
+    config: Option<SomeFields>,
+    fields: Option<Locks>,
+    /// Integrations that must be set up on Agents.
+    #[schemars(extend("uniqueItems" = true, "maxItems" = "templates.max_integrations"))]
+    integrations: Option<Vec<Integration>>,
+    /// Refuses the change if the template has another revision.
+    revision: Option<Revision>,
+    migrate: Option<Migrate>,
+}
+
+/// Either of both.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Updated {
+    /// The template, after a change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Template")]
+    template: Option<Template>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Forecast")]
+    migration: Option<Forecast>,
+}
+
+impl Success for Updated {
+    const STATUS: StatusCode = StatusCode::OK;
+    const MESSAGE: &'static str =
+        "template updated, or migration foreseen; then nothing was changed";
+
+    fn message(&self) -> &'static str {
+        match self.migration {
+            Some(_) => "migration foreseen; nothing was changed",
+            None => "template updated",
+        }
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Queued {
+    migration: Migration,
 }
 
 /// Changes parts of a template, or asks for a migration to it.
-pub(in super::super) async fn update(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let id = template_id(&call)?;
-    if let Some(wished) = wish(&call, &http.rules)? {
-        return migrate(&http, &call, id, &wished).await;
+pub async fn update(
+    http: Arc<Http>,
+    call: Call,
+    asked: Update,
+) -> Result<Either<Updated, Queued>, Problem> {
+    let id = TemplateId(asked.template_id.0);
+    let update = TemplateUpdate {
+        name: asked.name.map(|Line(name)| name),
+        enabled: asked.enabled,
+        config: asked.config.map(|SomeFields(config)| config),
+        fields: asked.fields.map(Locks::locked),
+        integrations: asked.integrations.map(|all| all.into_iter().map(Into::into).collect()),
+        revision: asked.revision.map(|Revision(revision)| revision),
+    };
+    match asked.migrate {
+        Some(migrate) if update == TemplateUpdate::default() => {
+            self::migrate(&http, &call, id, migrate).await
+        }
+        Some(_) => Err(Problem::invalid(
+            "a migration brings the template as it is: change the template first, then send migrate \
+             alone",
+        )),
+        None => {
+            let changed = call.agents(&http).update_template(call.account(), id, &update).await?;
+            Ok(Either::This(Updated { template: Some(changed.into()), migration: None }))
+        }
     }
-    let mut update = update_of(&call, &http.rules)?;
-    update.name = name(&call, &http.rules)?.map(str::to_owned);
-    let changed = call.agents(&http).update_template(call.account(), id, &update).await?;
-    Ok(success(StatusCode::OK, "template updated", json!({ "template": whole(&changed) })))
 }
 
 async fn migrate(
     http: &Http,
     call: &Call,
     id: TemplateId,
-    wish: &Wish,
-) -> Result<Response, Problem> {
+    mut asked: Migrate,
+) -> Result<Either<Updated, Queued>, Problem> {
     let (owner, agents) = (call.account(), call.agents(http));
-    let what = (&wish.extent, wish.targets.as_ref());
-    if wish.dry_run {
-        let page = (wish.after, wish.limit);
-        let found = agents.foresee_migration(owner, id, what, page).await?;
-        let fields = json!({ "migration": foreseen(&found) });
-        return Ok(success(StatusCode::OK, "migration foreseen; nothing was changed", fields));
+    let page = (asked.after.map(|Named(id)| id), page::at_most(asked.limit, &http.rules));
+    let targets = asked.target_account_ids.take();
+    let targets = targets.map(|all| all.into_iter().map(|Named(id)| id).collect());
+    let (is_dry, extent) = (asked.dry_run, asked.extent());
+    let extent = (&extent, targets.as_ref());
+    if is_dry {
+        let found = agents.foresee_migration(owner, id, extent, page).await?;
+        return Ok(Either::This(Updated { template: None, migration: Some(found.into()) }));
     }
-    let asked = agents.ask_migration(owner, id, what).await?;
-    let fields = json!({ "migration": progress(&asked) });
-    Ok(success(StatusCode::ACCEPTED, "migration queued", fields))
+    let asked = agents.ask_migration(owner, id, extent).await?;
+    Ok(Either::That(Queued { migration: asked.into() }))
+}
+
+/// Deletes a template
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Remove {
+    /// The template.
+    template_id: Id,
+    /// Whether to delete the template even if Agents are linked with it.
+    #[serde(default)]
+    detach_all: bool,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Removed {
+    /// Id of the template.
+    template_id: Id,
 }
 
 /// Deletes a template, which others may no longer be linked with.
-pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let id = template_id(&call)?;
-    let detach_all = is_named(&call, "detachAll")?;
-    call.agents(&http).delete_template(call.account(), id, detach_all).await?;
-    let fields = json!({ "templateId": id.to_string() });
-    Ok(success(StatusCode::OK, "template deleted", fields))
+pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
+    let (template_id, agents) = (asked.template_id, call.agents(&http));
+    agents.delete_template(call.account(), TemplateId(template_id.0), asked.detach_all).await?;
+    Ok(Removed { template_id })
+}
+
+/// Applies a template to an Agent
+///
+/// Writes the template to the staging of the Agent. With detach, sent by the owner of the template or from
+/// above it, the link is removed instead: the configuration stays, and its locks end.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Apply {
+    /// The template.
+    template_id: Id,
+    /// Fields that the customer changed and that may be written over.
+    #[schemars(extend("x-null" = true), example = false)]
+    approve_overrides: Option<Overrides>,
+    /// Whether to remove the link instead.
+    #[serde(default)]
+    #[schemars(example = false)]
+    detach: bool,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Applied {
+    agent: AppliedTo,
+}
+
+/// The result of applying a template.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct AppliedTo {
+    /// The Agent.
+    account_id: Number,
+    /// The template.
+    template_id: Id,
+    /// Revision of the template.
+    template_revision: Revision,
+    /// Id of the live configuration, which did not change.
+    campaign_id: CampaignId,
+    /// Id of the staged configuration.
+    agent_config_id: CampaignId,
+    /// New revision of the staged configuration.
+    revision: Revision,
+    /// Fields of staging that changed.
+    changed: Vec<String>,
+    /// Fields that the customer changed and that stayed.
+    overrides: Vec<String>,
+    /// Integrations that must be set up on the Agent.
+    required_integrations: Vec<Integration>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Detached {
+    detached: Former,
+}
+
+/// The link that was removed.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct Former {
+    /// The Agent.
+    account_id: Number,
+    /// The template.
+    template_id: Id,
+}
+
+successes! {
+    Created = CREATED "template created as a draft";
+    Listed = OK "templates found";
+    Found = OK "template found";
+    Queued = ACCEPTED "migration queued";
+    Removed = OK "template deleted";
+    Applied = CREATED "template applied to staging";
+    Detached = OK "template detached; the configuration stays";
 }
 
 /// Brings a template to one Agent, or takes the link between the two away.
-pub(in super::super) async fn apply(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let agent = call.account().id;
-    let id = call.body().required_text("templateId")?.parse::<TemplateId>();
-    let id = id.map_err(|_| Problem::invalid("templateId must be a UUID, as answers show it"))?;
-    let approved = approved(call.body().get("approveOverrides"), "/approveOverrides")?;
-    if call.body().flag("detach")?.unwrap_or(false) {
+pub async fn apply(
+    http: Arc<Http>,
+    call: Call,
+    asked: Apply,
+) -> Result<Either<Applied, Detached>, Problem> {
+    let (agent, template_id) = (call.account().id, asked.template_id);
+    let (id, agents) = (TemplateId(template_id.0), call.agents(&http));
+    let account_id = Number::from(agent);
+    if asked.detach {
         // What it locks is locked for whoever manages the Agent.
-        let owner = call.agents(&http).owner_of_link(call.account(), id).await?;
+        let owner = agents.owner_of_link(call.account(), id).await?;
         call.manages(&http, owner).await?;
-        call.agents(&http).detach_template(agent, id).await?;
-        let gone = json!({ "accountId": agent.get(), "templateId": id.to_string() });
-        let message = "template detached; the configuration stays";
-        return Ok(success(StatusCode::OK, message, json!({ "detached": gone })));
+        agents.detach_template(agent, id).await?;
+        return Ok(Either::That(Detached { detached: Former { account_id, template_id } }));
     }
-    let done = call.agents(&http).apply_template(agent, id, &approved).await?;
+    let done = agents.apply_template(agent, id, &approved(asked.approve_overrides)).await?;
     let staging = done.configs.of(ConfigKind::Staging);
-    let fields = json!({
-        "agent": {
-            "accountId": agent.get(),
-            "templateId": id.to_string(),
-            "templateRevision": done.template.head.revision,
-            "campaignId": done.configs.live.id.to_string(),
-            "agentConfigId": staging.id.to_string(),
-            "revision": staging.revision,
-            "changed": done.plan.changed,
-            "overrides": done.plan.overrides,
-            "requiredIntegrations": integrations_shape(&done.required),
-        },
-    });
-    Ok(success(StatusCode::CREATED, "template applied to staging", fields))
-}
-
-fn template_id(call: &Call) -> Result<TemplateId, Problem> {
-    call.uuid("templateId").map(TemplateId)
-}
-
-fn head(head: &Head) -> Value {
-    json!({
-        "id": head.id.to_string(),
-        "accountId": head.account.get(),
-        "name": head.name,
-        "enabled": head.enabled,
-        "revision": head.revision,
-        "createdAt": head.created_at.to_string(),
-        "updatedAt": head.updated_at.to_string(),
-    })
-}
-
-fn whole(template: &Template) -> Value {
-    let mut shape = head(&template.head);
-    if let (Value::Object(shape), Value::Object(content)) = (&mut shape, content(&template.content))
-    {
-        shape.extend(content);
-    }
-    shape
-}
-
-fn link_shape(link: &Link) -> Value {
-    json!({
-        "accountId": link.agent.get(),
-        "revision": link.revision,
-        "linkedAt": link.linked_at.to_string(),
-    })
-}
-
-fn progress(migration: &Migration) -> Value {
-    let targets = migration.targets.as_ref();
-    let targets = targets.map(|all| all.iter().map(|agent| agent.get()).collect::<Vec<_>>());
-    let tally = &migration.tally;
-    json!({
-        "dryRun": false,
-        "status": if migration.finished_at.is_some() { "finished" } else { "queued" },
-        "revision": migration.revision,
-        "sectionsToMigrate": migration.extent.sections,
-        "approveOverrides": approved_shape(&migration.extent.approved),
-        "targetAccountIds": targets,
-        "requestedAt": migration.asked_at.to_string(),
-        "finishedAt": migration.finished_at.map(|at| at.to_string()),
-        "examined": tally.examined,
-        "changed": tally.changed,
-        "overridden": tally.overridden,
-        "failed": tally.failed,
-        "lastFailedAccountId": tally.last_failed.map(|agent| agent.get()),
-    })
+    let agent = AppliedTo {
+        account_id,
+        template_id,
+        template_revision: Revision(done.template.head.revision),
+        campaign_id: CampaignId(done.configs.live.id),
+        agent_config_id: CampaignId(staging.id),
+        revision: Revision(staging.revision),
+        changed: done.plan.changed,
+        overrides: done.plan.overrides,
+        required_integrations: integrations(&done.required),
+    };
+    Ok(Either::This(Applied { agent }))
 }

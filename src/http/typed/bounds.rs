@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::rules::AccessRules;
+use crate::rules::{AccessRules, AgentRules};
 
 /// Keywords that may name a rule.
 const KEYWORDS: [&str; 7] =
@@ -11,11 +11,15 @@ const KEYWORDS: [&str; 7] =
 
 /// The rules, by their names.
 #[derive(Debug)]
-pub struct Bounds(Value);
+pub struct Bounds {
+    rules: Value,
+    /// Those of configurations.
+    pub(super) agents: AgentRules,
+}
 
 impl Bounds {
     pub fn of(rules: &AccessRules) -> Self {
-        Self(serde_json::to_value(rules).unwrap_or_default())
+        Self { rules: serde_json::to_value(rules).unwrap_or_default(), agents: rules.agents }
     }
 
     /// The number of a keyword.
@@ -26,13 +30,14 @@ impl Bounds {
         }
     }
 
-    /// Puts their numbers in the place of names of rules.
+    /// Puts their numbers in the place of names of rules; other texts stay.
     pub(super) fn fill(&self, schema: &mut Value) {
         match schema {
             Value::Object(fields) => {
                 for (keyword, value) in fields {
-                    match value.as_str().filter(|_| KEYWORDS.contains(&keyword.as_str())) {
-                        Some(rule) => *value = self.rule(rule).cloned().unwrap_or_default(),
+                    let rule = value.as_str().filter(|_| KEYWORDS.contains(&keyword.as_str()));
+                    match rule.and_then(|rule| self.rule(rule)) {
+                        Some(number) => *value = number.clone(),
                         None => self.fill(value),
                     }
                 }
@@ -43,6 +48,6 @@ impl Bounds {
     }
 
     fn rule(&self, name: &str) -> Option<&Value> {
-        self.0.pointer(&format!("/{}", name.replace('.', "/")))
+        self.rules.pointer(&format!("/{}", name.replace('.', "/")))
     }
 }

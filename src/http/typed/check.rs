@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::super::body::LISTED;
 use super::super::query::quoted;
 use super::bounds::Bounds;
-use crate::app::agents::schema::{Fault, join};
+use crate::app::agents::schema::{Fault, faults, is_line, join};
 use crate::store::Cursor;
 use crate::wire::{self, mark};
 
@@ -30,26 +30,54 @@ impl<'c> Check<'c> {
     /// Adds what is wrong with the value at this place.
     pub(super) fn value(&mut self, schema: &'c Value, value: &Value, at: &str) {
         let schema = self.shape(schema);
+        let kind = schema.get(mark::KIND).and_then(Value::as_str);
+        if let (Some(mark::FIELD), Some((above, name))) = (kind, at.rsplit_once('/')) {
+            let one = Map::from_iter([(name.to_owned(), value.clone())]);
+            return faults(&one, above, &self.bounds.agents).into_iter().for_each(|one| self.add(one));
+        }
         if !self.is_of(schema, value) {
             let detail = format!("must be {}", self.expected(schema));
             return self.add(Fault { pointer: at.to_owned(), detail });
         }
-        match value {
-            Value::Object(fields) => self.fields(schema, fields, at),
-            Value::Array(items) => {
-                let Some(each) = schema.get("items") else { return };
-                for (place, item) in items.iter().enumerate() {
-                    self.value(each, item, &join(at, &place.to_string()));
-                }
+        if let Some(Value::Array(ways)) = schema.get("anyOf") {
+            if let Some(way) = ways.iter().find(|way| self.is_of(self.shape(way), value)) {
+                self.value(way, value, at);
             }
+            return;
+        }
+        match value {
+            Value::Object(fields) if kind == Some(mark::CONFIG) => {
+                faults(fields, at, &self.bounds.agents).into_iter().for_each(|one| self.add(one))
+            }
+            Value::Object(fields) => self.fields(schema, fields, at),
+            Value::Array(items) => self.items(schema, items, at),
             _ => {}
+        }
+    }
+
+    fn items(&mut self, schema: &'c Value, items: &[Value], at: &str) {
+        let are_unique = schema.get("uniqueItems").is_some();
+        for (place, item) in items.iter().enumerate() {
+            let at = join(at, &place.to_string());
+            if let Some(each) = schema.get("items") {
+                self.value(each, item, &at);
+            }
+            if are_unique && items.iter().take(place).any(|other| other == item) {
+                self.add(Fault { pointer: at, detail: "is there twice: send it once".to_owned() });
+            }
         }
     }
 
     fn fields(&mut self, schema: &'c Value, fields: &Map<String, Value>, at: &str) {
         let known = schema.get("properties").and_then(Value::as_object);
         let others = schema.get("additionalProperties");
+        let named = schema.get("propertyNames").map(|names| self.shape(names));
         for (name, value) in fields {
+            if let Some(names) = named.filter(|names| !self.is_of(names, &name.as_str().into())) {
+                let detail = format!("is not known here: expected {}", self.expected(names));
+                self.add(Fault { pointer: join(at, name), detail });
+                continue;
+            }
             match (known.and_then(|known| known.get(name)), others) {
                 (Some(schema), _) => self.value(schema, value, &join(at, name)),
                 (None, Some(Value::Bool(false))) => {
@@ -107,9 +135,16 @@ impl<'c> Check<'c> {
                 Some(mark::CURSOR) => {
                     text.parse().is_ok_and(|cursor: Cursor| cursor.to_string() == text)
                 }
+                Some(mark::LINE) => is_line(text, self.length(schema)),
                 Some(kind) => wire::is_of_kind(kind, value),
                 None => true,
             }
+    }
+
+    /// The octets that a line has at most.
+    fn length(&self, schema: &Value) -> usize {
+        let most = self.bounds.number(schema, "maxLength");
+        most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX)
     }
 
     fn is_within(&self, schema: &Value, value: &Value) -> bool {
@@ -128,6 +163,9 @@ impl<'c> Check<'c> {
     pub(super) fn expected(&self, schema: &'c Value) -> String {
         if let Some(expected) = schema.get(mark::EXPECTED).and_then(Value::as_str) {
             return expected.to_owned();
+        }
+        if schema.get(mark::KIND).is_some_and(|kind| kind == mark::LINE) {
+            return format!("one line of 1 to {} octets", self.length(schema));
         }
         if let Some(Value::Array(words)) = schema.get("enum") {
             let words: Vec<_> = words.iter().filter_map(Value::as_str).collect();

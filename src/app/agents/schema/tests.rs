@@ -62,9 +62,7 @@ fn the_table_is_consistent_and_its_defaults_fit() {
         let preset = Config::from_iter([(field.name.to_owned(), field.preset.value())]);
         assert_eq!(faults(&preset, "", &rules()), [], "{}", field.name);
     }
-    names.extend(CALCULATED);
-    names.insert("revision");
-    assert_eq!(names, NAMES.iter().copied().collect());
+    assert!(CALCULATED.iter().all(|name| names.insert(name)), "a calculated field is set, too");
 }
 
 #[test]
