@@ -95,7 +95,6 @@ impl Operation {
     }
 
     /// The same, where a request may also say by other names what it acts on.
-    #[expect(dead_code, reason = "accounts have it next")]
     pub(super) const fn aim(self, aim: Aim) -> Self {
         Self { aim, ..self }
     }

@@ -33,6 +33,8 @@ pub mod mark {
     pub const ROOM: &str = "room";
     pub const CAMPAIGN: &str = "campaign";
     pub const CURSOR: &str = "cursor";
+    /// A field that is known, and refused with its `x-expected` whatever it holds.
+    pub const REFUSED: &str = "refused";
     /// Says in words what is expected, to those who sent something else.
     pub const EXPECTED: &str = "x-expected";
     /// The noun of a word in a path: one that is none of them leads nowhere (404).
@@ -55,6 +57,7 @@ pub fn is_of_kind(kind: &str, value: &Value) -> bool {
         mark::USER_ID => ids::is_user_id(value),
         mark::ROOM => text.parse::<Room>().is_ok(),
         mark::CAMPAIGN => text.parse::<ConfigId>().is_ok(),
+        mark::REFUSED => false,
         _ => true,
     }
 }

@@ -24,7 +24,6 @@
 //!
 //! What never happens here: a decision, and a number that is not in the rules.
 
-mod accounts;
 mod agents;
 mod apps;
 mod areas;
@@ -35,7 +34,6 @@ mod events;
 mod inbound_email;
 mod messaging;
 mod page;
-mod people;
 mod problems;
 mod templates;
 mod webhooks;
