@@ -71,6 +71,11 @@ impl AuditLog {
         self.store.audit(scope, filter, page).await
     }
 
+    /// The place of an entry in this scope.
+    pub async fn place_of(&self, scope: &Scope, id: AuditId) -> Result<Option<Cursor>, StoreError> {
+        self.store.place_of(List::Audit, scope, id.0).await
+    }
+
     /// Where such a page ends at the latest, so that a request looks at no more than `most`
     /// entries, whatever it looks for; `None` where it ends by itself before.
     pub async fn end_of_entries(

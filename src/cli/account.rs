@@ -173,6 +173,8 @@ fn line(account: &Account) -> String {
 fn as_json(account: &Account, addresses: &[(Address, bool)]) -> Value {
     let mut record = account_record(account);
     let addresses: Vec<_> = addresses.iter().map(|(address, _)| address.to_string()).collect();
-    record.insert("addresses".to_owned(), json!(addresses));
-    record.into()
+    if let Value::Object(fields) = &mut record {
+        fields.insert("addresses".to_owned(), json!(addresses));
+    }
+    record
 }

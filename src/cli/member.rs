@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use serde_json::Value;
+use serde_json::json;
 
 use super::{Common, Failure, print_json, say};
-use crate::app::tenancy::{Invitation, Tenancy, member_record};
+use crate::app::tenancy::record::MemberRecord;
+use crate::app::tenancy::{Invitation, Tenancy};
 use crate::domain::account::Account;
 use crate::domain::address::Address;
 use crate::domain::id::{AccountId, MemberId};
@@ -88,7 +89,7 @@ impl MemberArgs {
                 let tenancy = common.store.tenancy().await?;
                 let members = tenancy.members(&tenancy.account(account).await?).await?;
                 if common.json {
-                    print_json(&Value::from_iter(members.iter().map(member_record)))?;
+                    print_json(&json!(members.iter().map(MemberRecord::of).collect::<Vec<_>>()))?;
                 } else {
                     members.iter().try_for_each(|member| show(member, false))?;
                 }
@@ -106,7 +107,7 @@ impl MemberArgs {
                 let account = home(&tenancy, id).await?;
                 let removed = tenancy.remove_member(&account, id).await?;
                 if common.json {
-                    print_json(&member_record(&removed))?;
+                    print_json(&json!(MemberRecord::of(&removed)))?;
                 } else {
                     say!("removed {id}")?;
                 }
@@ -124,7 +125,7 @@ async fn home(tenancy: &Tenancy, id: MemberId) -> Result<Account, Failure> {
 
 fn show(member: &Member, json: bool) -> Result<(), Failure> {
     if json {
-        return print_json(&member_record(member));
+        return print_json(&json!(MemberRecord::of(member)));
     }
     let Member { id, role, email, permitted, .. } = member;
     let ids: Vec<String> = permitted.iter().map(AccountId::to_string).collect();

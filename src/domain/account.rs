@@ -1,33 +1,30 @@
 //! The tree partner > reseller > organization > account. Accounts never move.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde_json::{Map, Value};
 
 use super::clock::Timestamp;
 use super::id::AccountId;
+use super::words::words;
 
-/// The level of a node; `Agent` is the contract's `accountType: "account"`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum AccountType {
-    Partner,
-    Reseller,
-    Organization,
-    Agent,
+words! {
+    /// The level of a node; `Agent` is the contract's `accountType: "account"`.
+    AccountType {
+        Partner = "partner",
+        Reseller = "reseller",
+        Organization = "organization",
+        Agent = "account",
+    }
+}
+
+words! {
+    /// How v2 says whether a reseller is active.
+    ResellerStatus {
+        Enabled = "enabled",
+        Disabled = "disabled",
+    }
 }
 
 impl AccountType {
-    /// The interface's word.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Partner => "partner",
-            Self::Reseller => "reseller",
-            Self::Organization => "organization",
-            Self::Agent => "account",
-        }
-    }
-
     /// The level directly above; a partner is a root.
     pub const fn parent(self) -> Option<Self> {
         match self {
@@ -37,26 +34,14 @@ impl AccountType {
             Self::Agent => Some(Self::Organization),
         }
     }
-}
 
-impl fmt::Display for AccountType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for AccountType {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "partner" => Ok(Self::Partner),
-            "reseller" => Ok(Self::Reseller),
-            "organization" => Ok(Self::Organization),
-            "account" => Ok(Self::Agent),
-            _ => Err(format!(
-                "{text:?} is not an account type: expected partner, reseller, organization or account"
-            )),
+    /// The field that names an account of this level, beside `name`.
+    pub const fn name_field(self) -> &'static str {
+        match self {
+            Self::Partner => "partnerName",
+            Self::Reseller => "resellerName",
+            Self::Organization => "orgName",
+            Self::Agent => "accountName",
         }
     }
 }
@@ -119,18 +104,6 @@ pub struct Account {
     /// What it is called elsewhere; nothing else directly below its parent has the same.
     pub external_id: Option<String>,
     pub details: Details,
-}
-
-impl AccountType {
-    /// The field that names an account of this level, beside `name`.
-    pub const fn name_field(self) -> &'static str {
-        match self {
-            Self::Partner => "partnerName",
-            Self::Reseller => "resellerName",
-            Self::Organization => "orgName",
-            Self::Agent => "accountName",
-        }
-    }
 }
 
 /// Lays `changes` on what is known of an account: a null takes a field away, an object changes the

@@ -12,7 +12,6 @@ use super::error::Problem;
 use super::query::Query;
 use super::range::Conditions;
 use super::state::Http;
-use super::target;
 use super::turns::{Place, Turn};
 use crate::app::access::identity::Level;
 use crate::app::access::need::{Need, TargetType};
@@ -197,21 +196,6 @@ impl Call {
                 "roomId in the path must be \"<contactId>:<agentId>\", as answers show it",
             )
         })
-    }
-
-    /// An id in the query or in the body, which must agree where both have one; `None` where neither
-    /// has. One reader for all ids of accounts and members (their ids are of one sequence), so that
-    /// each has one spelling everywhere.
-    pub(super) fn id(&self, name: &str) -> Result<Option<AccountId>, Problem> {
-        let text = self.query.get(name).map(|text| target::account_of_text(name, text));
-        let json = self.body.get(name).map(|value| target::account_of_json(name, value));
-        match (text.transpose()?, json.transpose()?) {
-            (Some(one), Some(other)) if one != other => {
-                let detail = format!("{name} differs between query and body: send it once");
-                Err(Problem::invalid(detail))
-            }
-            (one, other) => Ok(one.or(other)),
-        }
     }
 
     /// A moment in the query.

@@ -42,6 +42,8 @@ pub(in crate::http) enum Content {
     Empty,
     /// These fields, in the envelope of v2.
     Envelope(Fields),
+    /// The fields of one of these shapes, in the envelope.
+    OneOf(Vec<Fields>),
     /// JSON of this schema.
     Json(Value),
     /// Octets, of one of these types.

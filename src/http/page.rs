@@ -7,11 +7,12 @@ use axum::http::header::{HeaderValue, LINK};
 use axum::response::Response;
 use serde::Serialize;
 use url::form_urlencoded;
+use uuid::Uuid;
 
 use super::call::Call;
 use super::error::Problem;
 use super::operation::BASE;
-use super::typed::{Headed, Limit, Place};
+use super::typed::{Headed, Limit, Place, Spot};
 use crate::rules::AccessRules;
 use crate::store::{Cursor, Direction, Page, StoreError};
 use crate::wire::Texts;
@@ -61,14 +62,31 @@ pub(super) fn from(call: &Call) -> Result<Option<(Direction, Cursor)>, Problem> 
     one_of(cursor(call, "before")?, cursor(call, "after")?)
 }
 
-fn one_of(
-    before: Option<Cursor>,
-    after: Option<Cursor>,
-) -> Result<Option<(Direction, Cursor)>, Problem> {
+/// The same in a list that shows rows with ids, which `find` finds.
+pub(super) async fn beside<F>(
+    before: Option<Spot>,
+    after: Option<Spot>,
+    find: impl FnOnce(Uuid) -> F,
+) -> Result<Option<(Direction, Cursor)>, Problem>
+where
+    F: Future<Output = Result<Option<Cursor>, StoreError>>,
+{
+    let Some((direction, spot)) = one_of(before, after)? else { return Ok(None) };
+    let cursor = match spot {
+        Spot::Cursor(cursor) => Some(cursor),
+        Spot::Row(id) => find(id).await?,
+    };
+    let cursor = cursor.ok_or_else(|| {
+        Problem::invalid("this list shows nothing with this id: take one from an earlier answer")
+    })?;
+    Ok(Some((direction, cursor)))
+}
+
+fn one_of<P>(before: Option<P>, after: Option<P>) -> Result<Option<(Direction, P)>, Problem> {
     match (before, after) {
         (None, None) => Ok(None),
-        (Some(cursor), None) => Ok(Some((Direction::Before, cursor))),
-        (None, Some(cursor)) => Ok(Some((Direction::After, cursor))),
+        (Some(place), None) => Ok(Some((Direction::Before, place))),
+        (None, Some(place)) => Ok(Some((Direction::After, place))),
         (Some(_), Some(_)) => {
             Err(Problem::invalid("before and after exclude each other: send one"))
         }
@@ -175,18 +193,28 @@ impl Rows {
         HeaderValue::try_from(links.join(", ")).ok().filter(|_| !links.is_empty())
     }
 
+    /// Where older ones begin, if there are any: `before` of the next page.
+    pub(super) fn next(&self) -> Option<Cursor> {
+        let after = self.after();
+        let older_exist = after.is_some() || self.more;
+        let last = self.texts.last().filter(|_| older_exist).map(|(cursor, _)| *cursor);
+        self.until.filter(|_| after.is_none()).or(last)
+    }
+
+    /// Behind which place newer ones were asked for.
+    fn after(&self) -> Option<Cursor> {
+        self.from.filter(|(direction, _)| *direction == Direction::After).map(|(_, cursor)| cursor)
+    }
+
     /// `next` while there are older ones. `prev` always: whoever follows it again and again reads
     /// what has come since, the empty page included.
     fn links(&self, call: &Call, path: &str, limit: u32) -> Vec<String> {
-        let link = |place, relation| link(call, path, limit, place, relation);
-        let after = match self.from {
-            Some((Direction::After, cursor)) => Some(cursor),
-            _ => None,
+        let link = |(name, cursor): (&str, Cursor), relation| {
+            let added = [("limit", limit.to_string()), (name, cursor.to_string())];
+            link(call, path, &["limit", "before", "after"], &added, relation)
         };
-        let older_exist = after.is_some() || self.more;
-        let last = self.texts.last().filter(|_| older_exist).map(|(cursor, _)| *cursor);
-        let last = self.until.filter(|_| after.is_none()).or(last);
-        let next = last.map(|cursor| link(("before", cursor), "next"));
+        let next = self.next().map(|cursor| link(("before", cursor), "next"));
+        let after = self.after();
         let newest = self.texts.first().map(|(cursor, _)| *cursor).or(after);
         let newest = self.until.filter(|_| after.is_some()).or(newest);
         let prev = newest.map(|cursor| link(("after", cursor), "prev"));
@@ -195,37 +223,33 @@ impl Rows {
 }
 
 /// This answer with a `Link` header to the page behind a place that is an id, in this parameter; all else
-/// that was asked for stays.
+/// that was asked for stays, but pages that are counted (`page`).
 pub(super) fn followed<S>(
     call: &Call,
     path: &str,
-    next: Option<(&str, String)>,
+    next: Option<(&str, impl ToString)>,
     answer: S,
 ) -> Headed<S> {
-    let link = next.and_then(|(name, place)| {
-        let asked = call.query().pairs().filter(|(one, _)| *one != name);
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        let query = query.extend_pairs(asked).append_pair(name, &place).finish();
-        HeaderValue::try_from(format!("<{BASE}{path}?{query}>; rel=\"next\"")).ok()
+    let link = next.map(|(name, place)| {
+        link(call, path, &["page", name], &[(name, place.to_string())], "next")
     });
-    Headed { answer, headers: link.map(|link| (LINK, link)).into_iter().collect() }
+    let value = link.and_then(|link| HeaderValue::try_from(link).ok());
+    Headed { answer, headers: value.map(|value| (LINK, value)).into_iter().collect() }
 }
 
 /// One link of a `Link` header (RFC 8288): relative, so that it works behind any name, and without
-/// the token. What the request asked for beside the place goes with it.
+/// the token. What the request asked for goes with it, but for what is `left` out, and with what is `added`.
 fn link(
     call: &Call,
     path: &str,
-    limit: u32,
-    (name, cursor): (&str, impl Display),
+    left: &[&str],
+    added: &[(&str, String)],
     relation: &str,
 ) -> String {
-    let asked = call.query().pairs();
-    let asked = asked.filter(|(name, _)| !["limit", "before", "after"].contains(name));
+    let asked = call.query().pairs().filter(|(name, _)| !left.contains(name));
     let query = form_urlencoded::Serializer::new(String::new())
         .extend_pairs(asked)
-        .append_pair("limit", &limit.to_string())
-        .append_pair(name, &cursor.to_string())
+        .extend_pairs(added)
         .finish();
     format!("<{BASE}{path}?{query}>; rel=\"{relation}\"")
 }

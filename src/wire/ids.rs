@@ -1,6 +1,7 @@
 //! Ids: UUIDs, and the numbers of accounts, members, contacts and versions.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use schemars::generate::Contract;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -54,6 +55,12 @@ pub struct Number(i64);
 schema_of!([] Number, "Number", json_schema!({
     "type": "integer", "minimum": 1, "maximum": LARGEST, "examples": [7],
 }));
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 impl From<KeyOwner> for Number {
     fn from(owner: KeyOwner) -> Self {

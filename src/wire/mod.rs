@@ -40,6 +40,8 @@ pub mod mark {
     /// The fields of an Agent's configuration, or one of them: the table of fields says what is wrong.
     pub const CONFIG: &str = "configuration";
     pub const FIELD: &str = "field of a configuration";
+    /// A field that is known, and refused with its `x-expected` whatever it holds.
+    pub const REFUSED: &str = "refused";
     /// Says in words what is expected, to those who sent something else.
     pub const EXPECTED: &str = "x-expected";
     /// The noun of a word in a path: one that is none of them leads nowhere (404).
@@ -63,6 +65,7 @@ pub fn is_of_kind(kind: &str, value: &Value) -> bool {
         mark::ROOM => text.parse::<Room>().is_ok(),
         mark::CAMPAIGN => text.parse::<ConfigId>().is_ok(),
         mark::SESSION => text.parse::<SessionKey>().is_ok(),
+        mark::REFUSED => false,
         _ => true,
     }
 }

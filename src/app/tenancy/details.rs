@@ -4,9 +4,13 @@
 //! Secrets among them (credentials of providers, keys of apps) are not kept: in their place stands
 //! [`MASK`], which says that there was one.
 
-use serde_json::{Map, Value};
+use serde::Serialize;
+use serde_json::{Value, json};
 
+use super::masking::{masked, without_secrets};
+use crate::domain::account::Details;
 use crate::domain::address::Address;
+use crate::wire::{mark, schema_of};
 
 /// Stands for a secret.
 pub const MASK: &str = "********";
@@ -30,38 +34,174 @@ enum Kind {
     Word(&'static [&'static str]),
     /// Any object; secrets are known by their names.
     Object,
-    /// Objects that have these texts, may have these flags, and have this object of credentials.
-    List(&'static [&'static str], &'static [&'static str], &'static str),
+    /// Objects of these fields.
+    List(&'static [(&'static str, Part, &'static str)]),
 }
 
-/// The fields, by their names in v2.
-const FIELDS: &[(&str, Kind)] = &[
-    ("email", Kind::Email),
-    ("firstName", Kind::Text),
-    ("lastName", Kind::Text),
-    ("description", Kind::Text),
-    ("image", Kind::Text),
-    ("businessName", Kind::Text),
-    ("businessAddress", Kind::Text),
-    ("productPlanId", Kind::Text),
-    ("offeredProductPlanId", Kind::Text),
-    ("externalBillingId", Kind::Text),
-    ("smsBrandId", Kind::Text),
-    ("smsCampaignId", Kind::Text),
-    ("smsEnabled", Kind::Flag),
-    ("servicePremium", Kind::Flag),
-    ("hipaaEnabledDefault", Kind::Flag),
-    ("hipaaSetting", Kind::Word(&["on", "off", "inherit"])),
-    ("orgAccountType", Kind::Word(&["internal", "customer"])),
-    ("settings", Kind::Object),
-    ("numberingProviders", Kind::List(&["providerId"], &["default"], "config")),
-    ("integrations", Kind::List(&["appId", "appVersion"], &[], "appData")),
-];
+/// Of which type a field of an object in a list is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Text,
+    /// The only one that may be missing.
+    Flag,
+    /// An object of credentials.
+    Secret,
+}
+
+struct Field {
+    name: &'static str,
+    kind: Kind,
+    about: &'static str,
+}
+
+/// Fields by their names in v2, each with the type that stands for the field in requests.
+macro_rules! fields {
+    ($($type:ident = $name:literal, $kind:expr, $about:literal;)+) => {
+        const FIELDS: &[Field] = &[$(Field { name: $name, kind: $kind, about: $about },)+];
+
+        /// The fields in requests: their schemas. What is sent is read by [`kept`].
+        pub mod asked {
+            use serde::de::IgnoredAny;
+            use serde::{Deserialize, Deserializer};
+
+            use crate::wire::schema_of;
+
+            $(
+                #[doc = $about]
+                #[derive(Debug)]
+                pub struct $type;
+
+                schema_of!([] $type, $name, super::asked_for($name));
+
+                impl<'de> Deserialize<'de> for $type {
+                    fn deserialize<D: Deserializer<'de>>(sent: D) -> Result<Self, D::Error> {
+                        IgnoredAny::deserialize(sent).map(|_| Self)
+                    }
+                }
+            )+
+        }
+    };
+}
+
+fields! {
+    Email = "email", Kind::Email, "The address at which somebody can be reached.";
+    FirstName = "firstName", Kind::Text, "A first name.";
+    LastName = "lastName", Kind::Text, "A last name.";
+    Description = "description", Kind::Text, "A description, for people.";
+    Image = "image", Kind::Text, "A picture, by its URL.";
+    BusinessName = "businessName", Kind::Text, "The name of the business.";
+    BusinessAddress = "businessAddress", Kind::Text, "The address of the business.";
+    ProductPlan = "productPlanId", Kind::Text, "The plan of the account.";
+    OfferedProductPlan = "offeredProductPlanId", Kind::Text, "The plan that the account is offered.";
+    ExternalBilling = "externalBillingId", Kind::Text, "The id of the account in your billing.";
+    SmsBrand = "smsBrandId", Kind::Text, "The brand for SMS.";
+    SmsCampaign = "smsCampaignId", Kind::Text, "The campaign for SMS.";
+    SmsEnabled = "smsEnabled", Kind::Flag, "Whether the account has SMS.";
+    ServicePremium = "servicePremium", Kind::Flag, "Whether the account has the premium service.";
+    HipaaEnabledDefault = "hipaaEnabledDefault", Kind::Flag, "Whether accounts below begin with HIPAA.";
+    HipaaSetting = "hipaaSetting", Kind::Word(&["on", "off", "inherit"]), "Whether HIPAA holds.";
+    OrgAccountType = "orgAccountType", Kind::Word(&["internal", "customer"]), "Whose organization it is.";
+    Settings = "settings", Kind::Object, "Settings of your own; secrets in them are masked.";
+    NumberingProviders = "numberingProviders", Kind::List(&[
+        ("providerId", Part::Text, "The provider."),
+        ("default", Part::Flag, "Whether this provider is the usual one."),
+        ("config", Part::Secret, "The credentials; answers show only that there are any."),
+    ]), "Providers of telephone numbers.";
+    Integrations = "integrations", Kind::List(&[
+        ("appId", Part::Text, "The app."),
+        ("appVersion", Part::Text, "The version of the app."),
+        ("appData", Part::Secret, "The settings of the app; answers show only that there are any."),
+    ]), "Apps of the account.";
+}
+
+/// The schema of a field in a request, where null takes the field away.
+fn asked_for(name: &str) -> Value {
+    let mut schema = known(name).map(Field::schema).unwrap_or_default();
+    if let Value::Object(keywords) = &mut schema {
+        let kind = keywords.get("type").cloned();
+        keywords.insert("type".to_owned(), json!([kind, "null"]));
+        keywords.insert(mark::NULL.to_owned(), true.into());
+        if let Some(Value::Array(words)) = keywords.get_mut("enum") {
+            words.push(Value::Null);
+        }
+    }
+    schema
+}
+
+fn known(name: &str) -> Option<&'static Field> {
+    FIELDS.iter().find(|field| field.name == name)
+}
+
+impl Field {
+    fn schema(&self) -> Value {
+        let mut schema = match self.kind {
+            Kind::Text => json!({ "type": "string", "maxLength": LONGEST_TEXT }),
+            Kind::Email => json!({ "type": "string", "examples": ["boss@good.example"] }),
+            Kind::Flag => json!({ "type": "boolean" }),
+            Kind::Word(words) => json!({ "type": "string", "enum": words }),
+            Kind::Object => json!({ "type": "object", "additionalProperties": true }),
+            Kind::List(parts) => json!({ "type": "array", "items": item(parts) }),
+        };
+        if let Value::Object(keywords) = &mut schema {
+            keywords.insert("description".to_owned(), self.about.into());
+        }
+        schema
+    }
+}
+
+/// The schema of an object in a list.
+fn item(parts: &[(&str, Part, &str)]) -> Value {
+    let part = |(name, part, about): &(&str, Part, &str)| {
+        let schema = match part {
+            Part::Text => json!({ "type": "string", "description": about }),
+            Part::Flag => json!({ "type": "boolean", "description": about }),
+            Part::Secret => {
+                json!({ "type": "object", "additionalProperties": true, "description": about })
+            }
+        };
+        ((*name).to_owned(), schema)
+    };
+    let needed = parts.iter().filter(|(_, part, _)| *part != Part::Flag);
+    json!({
+        "type": "object",
+        "properties": parts.iter().map(part).collect::<Details>(),
+        "required": needed.map(|(name, ..)| *name).collect::<Vec<_>>(),
+        "additionalProperties": false,
+    })
+}
+
+/// What is kept of an account, as records show it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
+pub struct Kept(Details);
+
+/// What records show even if nothing was ever told.
+const ALWAYS: [&str; 2] = ["servicePremium", "settings"];
+
+impl Kept {
+    /// The known ones among these; no other field of a record has such a name.
+    pub fn of(details: &Details) -> Self {
+        let usual = ALWAYS.into_iter().map(str::to_owned).zip([json!(false), json!({})]);
+        let told = details.iter().filter(|(name, _)| known(name).is_some());
+        Self(usual.chain(told.map(|(name, value)| (name.clone(), value.clone()))).collect())
+    }
+}
+
+schema_of!([] Kept, "Kept", {
+    let fields = FIELDS.iter().map(|field| (field.name.to_owned(), field.schema()));
+    json!({ "type": "object", "properties": fields.collect::<Details>(), "required": ALWAYS })
+});
+
+/// Those of these fields that are kept, as they are kept.
+pub fn kept<'f>(fields: impl Iterator<Item = (&'f str, &'f Value)>) -> Result<Details, String> {
+    let known = fields.filter(|(name, _)| known(name).is_some());
+    known.map(|(name, value)| Ok((name.to_owned(), checked(name, value)?))).collect()
+}
 
 /// A field as it is kept; null, which takes it away, stays null. The error names the field and says
 /// what it must be.
-pub fn checked(name: &str, value: &Value) -> Result<Value, String> {
-    let Some((_, kind)) = FIELDS.iter().find(|(known, _)| *known == name) else {
+fn checked(name: &str, value: &Value) -> Result<Value, String> {
+    let Some(Field { kind, .. }) = known(name) else {
         return Err(format!("field {name} is not known of accounts"));
     };
     let wrong = |shape: &str| Err(format!("field {name} must be {shape}"));
@@ -83,16 +223,15 @@ pub fn checked(name: &str, value: &Value) -> Result<Value, String> {
             Ok(value.clone())
         }
         (Kind::Object, Value::Object(fields)) => Ok(Value::Object(without_secrets(fields))),
-        (Kind::List(texts, flags, secret), Value::Array(items)) => {
-            let items = items.iter().map(|item| listed(item, texts, flags, secret));
-            let items = items.collect::<Option<Vec<_>>>();
-            items.map(Value::from).map_or_else(|| wrong(&list_shape(texts, flags, secret)), Ok)
+        (Kind::List(parts), Value::Array(items)) => {
+            let items = items.iter().map(|item| listed(item, parts)).collect::<Option<Vec<_>>>();
+            items.map(Value::from).map_or_else(|| wrong(&list_shape(parts)), Ok)
         }
         (Kind::Text | Kind::Email, _) => wrong("a string"),
         (Kind::Flag, _) => wrong("true or false"),
         (Kind::Word(words), _) => wrong(&format!("one of {}", words.join(", "))),
         (Kind::Object, _) => wrong("an object"),
-        (Kind::List(texts, flags, secret), _) => wrong(&list_shape(texts, flags, secret)),
+        (Kind::List(parts), _) => wrong(&list_shape(parts)),
     }
 }
 
@@ -126,117 +265,32 @@ fn fit(value: &Value, depth: usize) -> Result<(), String> {
     }
 }
 
-fn list_shape(texts: &[&str], flags: &[&str], secret: &str) -> String {
-    let names: Vec<&str> = texts.iter().chain(flags).chain([&secret]).copied().collect();
+fn list_shape(parts: &[(&str, Part, &str)]) -> String {
+    let names: Vec<&str> = parts.iter().map(|(name, ..)| *name).collect();
     format!("an array of objects with {}", names.join(", "))
 }
 
 /// An item of a list; of its credentials only the names are kept.
-fn listed(item: &Value, texts: &[&str], flags: &[&str], secret: &str) -> Option<Value> {
-    let fields = item.as_object()?;
-    let text = |name: &str| fields.get(name)?.as_str().filter(|text| unfit(text).is_none());
-    let known = |name: &str| texts.contains(&name) || flags.contains(&name) || name == secret;
-    let whole = texts.iter().all(|name| text(name).is_some())
-        && flags.iter().all(|name| fields.get(*name).is_none_or(Value::is_boolean))
-        && fields.keys().all(|name| known(name));
-    let credentials = fields.get(secret).filter(|value| value.is_object() && whole)?;
-    let mut kept = fields.clone();
-    kept.insert(secret.to_owned(), masked(credentials));
-    Some(Value::Object(kept))
-}
-
-fn without_secrets(fields: &Map<String, Value>) -> Map<String, Value> {
-    let kept = |(name, value): (&String, &Value)| {
-        let value = if names_a_secret(name) { hushed(value) } else { searched(value) };
-        (name.clone(), value)
-    };
-    fields.iter().map(kept).collect()
-}
-
-/// Nesting is bounded by [`DEEPEST`].
-fn searched(value: &Value) -> Value {
-    match value {
-        Value::Object(fields) => Value::Object(without_secrets(fields)),
-        Value::Array(items) => items.iter().map(searched).collect(),
-        value => value.clone(),
+fn listed(item: &Value, parts: &[(&str, Part, &str)]) -> Option<Value> {
+    let mut kept = item.as_object()?.clone();
+    let is_known = |name: &String| parts.iter().any(|(known, ..)| known == name);
+    let mut whole = kept.keys().all(is_known);
+    for (name, part, _) in parts {
+        whole &= match (part, kept.get_mut(*name)) {
+            (Part::Text, Some(Value::String(text))) => unfit(text).is_none(),
+            (Part::Flag, None | Some(Value::Bool(_))) => true,
+            (Part::Secret, Some(secret @ Value::Object(_))) => {
+                *secret = masked(secret);
+                true
+            }
+            _ => false,
+        };
     }
-}
-
-/// Nothing but the names of fields.
-fn masked(value: &Value) -> Value {
-    match value {
-        Value::Null => Value::Null,
-        Value::Object(fields) => {
-            fields.iter().map(|(name, value)| (name.clone(), masked(value))).collect()
-        }
-        _ => MASK.into(),
-    }
-}
-
-/// Numbers and flags stay: `maxTokens` is none.
-fn hushed(value: &Value) -> Value {
-    match value {
-        Value::String(_) => MASK.into(),
-        Value::Array(items) => items.iter().map(hushed).collect(),
-        Value::Object(fields) => {
-            fields.iter().map(|(name, value)| (name.clone(), hushed(value))).collect()
-        }
-        value => value.clone(),
-    }
-}
-
-/// Parts of names of secrets.
-const SECRETS: &[&str] = &[
-    "token",
-    "secret",
-    "password",
-    "passphrase",
-    "passwd",
-    "passcode",
-    "credential",
-    "authorization",
-    "bearer",
-    "cookie",
-    "private",
-];
-
-/// Words that end in `key` and are none.
-const NO_KEYS: &[&str] = &["monkey", "donkey", "turkey", "hockey", "jockey", "whiskey"];
-
-/// `key` alone is a name of things (`reportingFields[].key`); an `apiKey` is a secret.
-fn names_a_secret(name: &str) -> bool {
-    let words = words(name);
-    let name = name.to_ascii_lowercase();
-    let is = |word: &String| ["pass", "pwd", "auth"].contains(&word.as_str());
-    let key = |word: &String| {
-        let one = word.strip_suffix('s').unwrap_or(word);
-        one.ends_with("key") && !NO_KEYS.contains(&one)
-    };
-    SECRETS.iter().any(|part| name.contains(part))
-        || ["config", "appdata"].contains(&name.as_str())
-        || words.iter().any(is)
-        || (words.last().is_some_and(key) && name != "key")
-}
-
-/// `smtpPass`, `smtp_pass` and `SMTP-PASS` are two words each, in small letters.
-fn words(name: &str) -> Vec<String> {
-    let (mut words, mut small) = (vec![String::new()], false);
-    for letter in name.chars() {
-        if !letter.is_ascii_alphanumeric() || (small && letter.is_ascii_uppercase()) {
-            words.push(String::new());
-        }
-        small = letter.is_ascii_lowercase() || letter.is_ascii_digit();
-        if let Some(word) = words.last_mut().filter(|_| letter.is_ascii_alphanumeric()) {
-            word.push(letter.to_ascii_lowercase());
-        }
-    }
-    words
+    whole.then_some(Value::Object(kept))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     /// So many objects, one in the other.
@@ -328,38 +382,5 @@ mod tests {
             assert!(kept.to_string().contains(MASK), "{kept}");
             assert_eq!(checked(name, &kept), Ok(kept.clone()), "what was read may be written back");
         }
-    }
-
-    #[test]
-    fn a_secret_is_known_by_its_name() {
-        for name in [
-            "pass",
-            "smtpPass",
-            "smtp_pass",
-            "passwd",
-            "dbPwd",
-            "passcode",
-            "auth",
-            "basicAuth",
-            "Authorization",
-            "bearer",
-            "sessionCookie",
-            "privatePem",
-            "credential",
-            "apiKeys",
-            "apikey",
-            "accessTokens",
-            "SECRETS",
-            "keys",
-        ] {
-            let kept = checked("settings", &json!({ name: ["hunter2"] })).unwrap();
-            assert_eq!(kept, json!({ name: [MASK] }));
-        }
-        for name in ["monkey", "Monkeys", "key", "author", "compass", "passengers", "keyboard"] {
-            let kept = json!({ name: "seen" });
-            assert_eq!(checked("settings", &kept), Ok(kept.clone()));
-        }
-        let kept = json!({ "maxTokens": 500, "auth": { "on": true, "none": null } });
-        assert_eq!(checked("settings", &kept), Ok(kept.clone()));
     }
 }

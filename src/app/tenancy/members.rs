@@ -4,9 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use url::Url;
 
+use super::record::{Invited, Inviter, MemberRecord};
 use super::{Tenancy, TenancyError};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
@@ -14,6 +15,7 @@ use crate::domain::audit::Who;
 use crate::domain::id::{AccountId, MemberId};
 use crate::domain::member::{Member, Role};
 use crate::store::{MemberChange, Membership, NewMember};
+use crate::wire::Number;
 
 /// Long enough for any page; bounds what every event carries.
 const LONGEST_URL: usize = 2000;
@@ -59,17 +61,17 @@ impl Tenancy {
         let invited_by = match &self.actor.who {
             Who::Key { account: own, member, .. } => {
                 // Members of accounts above are not known below, where the event is read.
-                let member = member.filter(|_| *own == account).map(MemberId::get);
-                json!({ "accountId": own.get(), "memberId": member })
+                let member = member.filter(|_| *own == account);
+                Some(Inviter { account_id: (*own).into(), member_id: member.map(Number::from) })
             }
-            Who::Operator | Who::Gateway => Value::Null,
+            Who::Operator | Who::Gateway => None,
         };
         let told = |member: &Member| {
-            json!({
-                "member": member_record(member),
-                "redirectUrl": redirect_url,
-                "sendWelcomeEmail": send_welcome_email,
-                "invitedBy": invited_by,
+            json!(Invited {
+                member: MemberRecord::of(member),
+                redirect_url: redirect_url.clone(),
+                send_welcome_email,
+                invited_by: invited_by.clone(),
             })
         };
         let new = NewMember { account, email, role, permitted };
@@ -157,24 +159,6 @@ impl Tenancy {
             )),
         }
     }
-}
-
-/// A member as the API and the event show it. `timestamp` is in milliseconds, as of an account.
-pub fn member_record(member: &Member) -> Value {
-    json!({
-        "id": member.id.get(),
-        "accountType": "user",
-        "username": member.email.to_string(),
-        "email": member.email.to_string(),
-        "role": member.role.as_str(),
-        "permittedAccountIds": member.permitted.iter().map(|id| id.get()).collect::<Vec<_>>(),
-        "accountId": member.account.get(),
-        "organizationId": member.account.get(),
-        "resellerId": member.lineage.reseller.map(AccountId::get),
-        "partnerId": member.lineage.partner.map(AccountId::get),
-        "timestamp": member.created_at.millis(),
-        "createdAt": member.created_at.to_string(),
-    })
 }
 
 /// What is changed with an Agent as the target is that Agent's alone: whoever may act on more, or

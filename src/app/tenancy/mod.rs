@@ -9,6 +9,7 @@ pub mod details;
 mod domains;
 mod inbound_policy;
 mod keys;
+mod masking;
 mod members;
 pub mod record;
 
@@ -19,7 +20,7 @@ pub use addresses::Claiming;
 pub use domains::{Proof, proof_name};
 pub use inbound_policy::{AllowedPage, ListChange};
 pub use keys::NewKey;
-pub use members::{Invitation, member_record};
+pub use members::Invitation;
 
 use crate::domain::audit::{Act, Actor};
 use crate::domain::id::Mint;

@@ -1,48 +1,217 @@
-//! The record of an account: how it looks to readers of the API, to receivers of events and on the
-//! command line. They all show it, so its wire shape has this one place.
+//! The records of accounts and members: how they look to readers of the API, to receivers of events and on
+//! the command line. They all show them, so their wire shapes have this one place.
 
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use crate::domain::account::{Account, AccountType};
+use super::details::Kept;
+use crate::domain::account::{Account, AccountType, ResellerStatus};
+use crate::domain::member::{Member, Role};
+use crate::wire::{Date, Millis, Number, Word};
 
-/// The fields of v2 that are known of the account, and the ones by which it has its place here,
-/// which no kept field can stand in for. `timestamp` is in milliseconds, unlike elsewhere: so v2
-/// has it for accounts. There is no `permittedAccountIds`: an account's own key is not restricted, and
-/// absent says so. `active` is the account's own switch.
-pub fn account_record(account: &Account) -> Map<String, Value> {
-    let mut record = account.details.clone();
-    for (name, otherwise) in [("servicePremium", json!(false)), ("settings", json!({}))] {
-        record.entry(name).or_insert(otherwise);
+/// An account, with all that is kept for it.
+// There is no `permittedAccountIds`: an account's own key is not restricted, and absent says so.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Account")]
+pub struct AccountRecord {
+    /// The id of the account.
+    id: Number,
+    /// The handle of the account, unique among accounts.
+    #[schemars(example = &"support")]
+    username: String,
+    /// The level of the account; an Agent is an account.
+    account_type: Word<AccountType>,
+    /// The name of the account.
+    #[schemars(example = &"Support")]
+    name: String,
+    /// The name once more, as v2 has it.
+    #[schemars(example = &"Support")]
+    account_name: String,
+    /// The name of a partner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    partner_name: Option<String>,
+    /// The name of a reseller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    reseller_name: Option<String>,
+    /// The name of an organization.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    org_name: Option<String>,
+    /// Whether a reseller is active.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Word<ResellerStatus>")]
+    reseller_status: Option<Word<ResellerStatus>>,
+    /// The organization that the account is or belongs to.
+    organization_id: Option<Number>,
+    /// The reseller that the account is or belongs to.
+    reseller_id: Option<Number>,
+    /// The partner that the account is or belongs to.
+    partner_id: Option<Number>,
+    /// The account directly above.
+    parent_id: Option<Number>,
+    /// Always false.
+    #[schemars(extend("const" = false))]
+    super_admin: bool,
+    /// The account's own switch; it works only while all accounts above it are active, too.
+    active: bool,
+    /// The name of the account in your application.
+    #[schemars(example = &"x-1")]
+    external_account_id: Option<String>,
+    /// When the account was made, in Unix milliseconds.
+    timestamp: Millis,
+    /// The name and the time once more, as v2 has them.
+    details: Naming,
+    #[serde(flatten)]
+    kept: Kept,
+}
+
+/// The name of an account or a member, and when it was made.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct Naming {
+    /// The name.
+    pub name: String,
+    /// When it was made.
+    pub created_at: Date,
+}
+
+impl AccountRecord {
+    /// The record of this account.
+    pub fn of(account: &Account) -> Self {
+        let Account { id, kind, name, lineage, active, .. } = account;
+        let named = |level| (*kind == level).then(|| name.clone());
+        let status = if *active { ResellerStatus::Enabled } else { ResellerStatus::Disabled };
+        Self {
+            id: (*id).into(),
+            username: account.username.clone(),
+            account_type: Word(*kind),
+            name: name.clone(),
+            account_name: name.clone(),
+            partner_name: named(AccountType::Partner),
+            reseller_name: named(AccountType::Reseller),
+            org_name: named(AccountType::Organization),
+            reseller_status: (*kind == AccountType::Reseller).then_some(Word(status)),
+            organization_id: lineage.organization.map(Number::from),
+            reseller_id: lineage.reseller.map(Number::from),
+            partner_id: lineage.partner.map(Number::from),
+            parent_id: account.parent.map(Number::from),
+            super_admin: false,
+            active: *active,
+            external_account_id: account.external_id.clone(),
+            timestamp: Millis(account.created_at),
+            details: Naming { name: name.clone(), created_at: Date(account.created_at) },
+            kept: Kept::of(&account.details),
+        }
     }
-    let lineage = &account.lineage;
-    let own = json!({
-        "id": account.id.get(),
-        "username": account.username,
-        "accountType": account.kind.as_str(),
-        "name": account.name,
-        "accountName": account.name,
-        "organizationId": lineage.organization.map(|id| id.get()),
-        "resellerId": lineage.reseller.map(|id| id.get()),
-        "partnerId": lineage.partner.map(|id| id.get()),
-        "parentId": account.parent.map(|id| id.get()),
-        "superAdmin": false,
-        "active": account.active,
-        "externalAccountId": account.external_id,
-        "timestamp": account.created_at.millis(),
-        "details": {
-            "name": account.name,
-            "createdAt": account.created_at.to_string(),
-        },
-    });
-    if let Value::Object(own) = own {
-        record.extend(own);
+}
+
+/// The same as JSON, for events.
+pub fn account_record(account: &Account) -> Value {
+    json!(AccountRecord::of(account))
+}
+
+/// A member, without the Agents that the member is restricted to.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Person {
+    /// The id of the member.
+    id: Number,
+    /// Always user.
+    #[schemars(extend("const" = "user"))]
+    account_type: &'static str,
+    /// The address of the member.
+    #[schemars(example = &"boss@good.example")]
+    username: String,
+    /// The address of the member.
+    #[schemars(example = &"boss@good.example")]
+    email: String,
+    /// The rights of the member.
+    role: Word<Role>,
+    /// The account that the member belongs to.
+    account_id: Number,
+    /// The same account, as v2 has it.
+    organization_id: Number,
+    /// The reseller above.
+    reseller_id: Option<Number>,
+    /// The partner above.
+    partner_id: Option<Number>,
+    /// When the member was invited, in Unix milliseconds.
+    timestamp: Millis,
+    /// When the member was invited.
+    created_at: Date,
+}
+
+impl Person {
+    /// The person that this member is.
+    pub fn of(member: &Member) -> Self {
+        Self {
+            id: member.id.into(),
+            account_type: "user",
+            username: member.email.to_string(),
+            email: member.email.to_string(),
+            role: Word(member.role),
+            account_id: member.account.into(),
+            organization_id: member.account.into(),
+            reseller_id: member.lineage.reseller.map(Number::from),
+            partner_id: member.lineage.partner.map(Number::from),
+            timestamp: Millis(member.created_at),
+            created_at: Date(member.created_at),
+        }
     }
-    record.insert(account.kind.name_field().to_owned(), account.name.clone().into());
-    if account.kind == AccountType::Reseller {
-        let status = if account.active { "enabled" } else { "disabled" };
-        record.insert("resellerStatus".to_owned(), status.into());
+}
+
+/// A person with access to an account.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Member")]
+pub struct MemberRecord {
+    #[serde(flatten)]
+    person: Person,
+    /// The Agents that the member is restricted to; empty for all.
+    permitted_account_ids: Vec<Number>,
+}
+
+impl MemberRecord {
+    /// The record of this member.
+    pub fn of(member: &Member) -> Self {
+        Self { person: Person::of(member), permitted_account_ids: permitted(member) }
     }
-    record
+}
+
+/// The Agents that this member is restricted to.
+pub fn permitted(member: &Member) -> Vec<Number> {
+    member.permitted.iter().copied().map(Number::from).collect()
+}
+
+/// What `member.invited` tells.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Invited {
+    /// The member who was invited.
+    pub member: MemberRecord,
+    /// Where the invitation should lead.
+    #[schemars(example = &"https://app.example/welcome")]
+    pub redirect_url: Option<String>,
+    /// Whether a welcome was asked for.
+    pub send_welcome_email: Option<bool>,
+    /// Who invited the member; null for the operator.
+    pub invited_by: Option<Inviter>,
+}
+
+/// An account that invited somebody.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct Inviter {
+    /// The account whose key invited.
+    pub account_id: Number,
+    /// The member whose key it was; null for a key of the account, and for members of accounts above.
+    pub member_id: Option<Number>,
 }
 
 #[cfg(test)]
@@ -71,7 +240,9 @@ mod tests {
             external_id: Some("x-1".into()),
             details: kept.as_object().unwrap().clone(),
         };
-        let record = Value::Object(account_record(&account));
+        let text = serde_json::to_string(&AccountRecord::of(&account)).unwrap();
+        assert_eq!(text.matches("\"id\"").count(), 1, "each field once: {text}");
+        let record = account_record(&account);
         for (name, expected) in [
             ("id", json!(2)),
             ("superAdmin", json!(false)),
@@ -88,6 +259,6 @@ mod tests {
         ] {
             assert_eq!(record[name], expected, "{name}");
         }
-        assert_eq!(record.get("orgName"), None);
+        assert_eq!((record.get("orgName"), record.get("permitted")), (None, None));
     }
 }

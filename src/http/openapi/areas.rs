@@ -7,15 +7,13 @@ use super::super::operation::{Asks, Operation};
 use super::super::table::OPERATIONS;
 use super::super::typed::{Bounds, Form};
 use super::{
-    accounts, conversation_logs, events, inbound_email, messaging, people, problems, webhooks,
+    conversation_logs, events, inbound_email, messaging, problems, webhooks,
 };
 use crate::rules::AccessRules;
 
 /// All operations, as each area describes its own.
 pub(in crate::http) fn operations(rules: &AccessRules) -> Vec<Description> {
     let areas = [
-        accounts::operations(rules),
-        people::operations(rules),
         messaging::operations(rules),
         inbound_email::operations(rules),
         conversation_logs::operations(rules),
@@ -45,8 +43,6 @@ fn forms() -> impl Iterator<Item = &'static Form> {
 pub(in crate::http) fn shapes(rules: &AccessRules) -> Vec<(String, Value)> {
     let bounds = Bounds::of(rules);
     let named = [
-        accounts::shapes(),
-        people::shapes(),
         messaging::shapes(),
         inbound_email::shapes(),
         conversation_logs::shapes(),

@@ -83,7 +83,7 @@ fn headers() -> Value {
     json!({
         "X-Request-Id": header("The id of the request, for the log.", json!({ "type": "string", "format": "uuid" })),
         "Retry-After": header("After how many seconds to try again.", json!({ "type": "integer", "minimum": 0 })),
-        "Link": header("Where the list goes on (RFC 8288): next goes on, prev goes back.", json!({ "type": "string" })),
+        "Link": header("Other pages of the list (RFC 8288): next goes on; prev leads back, to what is newer.", json!({ "type": "string" })),
     })
 }
 
@@ -261,15 +261,19 @@ fn success(answer: &Answer, named: &Map<String, Value>) -> Value {
 impl Answer {
     /// Its JSON, if it is any.
     pub(in crate::http) fn schema(&self) -> Option<Value> {
+        let enveloped = |fields: &Fields| {
+            let mut all: Fields = vec![
+                ("success", json!({ "const": true, "description": "Always true." })),
+                ("message", schema::like(schema::text("What was done."), self.about)),
+            ];
+            all.extend(fields.iter().cloned());
+            object("A success.", all)
+        };
         match &self.content {
             Content::Json(schema) => Some(schema.clone()),
-            Content::Envelope(fields) => {
-                let mut all: Fields = vec![
-                    ("success", json!({ "const": true, "description": "Always true." })),
-                    ("message", schema::like(schema::text("What was done."), self.about)),
-                ];
-                all.extend(fields.iter().cloned());
-                Some(object("A success.", all))
+            Content::Envelope(fields) => Some(enveloped(fields)),
+            Content::OneOf(shapes) => {
+                Some(json!({ "anyOf": shapes.iter().map(enveloped).collect::<Vec<_>>() }))
             }
             Content::Empty | Content::Octets(_) => None,
         }

@@ -24,7 +24,6 @@
 //!
 //! What never happens here: a decision, and a number that is not in the rules.
 
-mod accounts;
 mod areas;
 mod conversation_logs;
 mod document;
@@ -32,7 +31,6 @@ mod events;
 mod inbound_email;
 mod messaging;
 mod page;
-mod people;
 mod problems;
 mod webhooks;
 

@@ -3,54 +3,86 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::state::Http;
-use crate::app::access::Target;
-use crate::app::tenancy::member_record;
-use crate::app::tenancy::record::account_record;
+use super::super::typed::successes;
+use crate::app::tenancy::record::{AccountRecord, Naming, Person, permitted};
 use crate::domain::account::{Account, Details};
 use crate::domain::member::Member;
+use crate::wire::{Date, Number};
 
-/// The target, an account or a member, never whoever asks; without a target, the one that owns the
-/// key.
-pub(in super::super) async fn show(_http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    Ok(success(StatusCode::OK, "account found", identity(call.target())))
+/// Shows an account or a member
+///
+/// Without a target, the owner of the key. Its fields decide the scope of the key.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Show {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Shown {
+    Account(Box<AccountRecord>),
+    Member(Box<Identity>),
 }
 
-fn identity(target: &Target) -> Value {
+successes! { Shown = OK "account found"; }
+
+/// A member, in the fields of an account.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct Identity {
+    #[serde(flatten)]
+    person: Person,
+    /// The Agents that the member is restricted to; absent for all.
+    // An empty list would restrict nothing, too; v2 leaves it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Number>")]
+    permitted_account_ids: Option<Vec<Number>>,
+    /// The address of the member.
+    #[schemars(example = &"boss@good.example")]
+    name: String,
+    /// The account that the member belongs to.
+    parent_id: Number,
+    /// Always false.
+    #[schemars(extend("const" = false))]
+    super_admin: bool,
+    /// Always true: a member who is not active is removed.
+    #[schemars(extend("const" = true))]
+    active: bool,
+    /// The name and the time once more, as v2 has them.
+    details: Naming,
+}
+
+/// The target, never whoever asks.
+pub async fn show(_: Arc<Http>, call: Call, _: Show) -> Result<Shown, Problem> {
+    let target = call.target();
+    let account = |account| Ok(Shown::Account(Box::new(AccountRecord::of(account))));
     match (&target.member, target.scope.permitted()) {
-        (Some(member), _) => of_member(member),
-        (None, None) => account_record(&target.account).into(),
+        (Some(member), _) => Ok(Shown::Member(Box::new(Identity::of(member)))),
+        (None, None) => account(&target.account),
         // To whoever is restricted to some of its Agents: which account it is, and no more.
         (None, Some(_)) => {
             let details = Details::new();
-            let known = Account { external_id: None, details, ..target.account.clone() };
-            account_record(&known).into()
+            account(&Account { external_id: None, details, ..target.account.clone() })
         }
     }
 }
 
-/// A member, in the fields of an account. An empty `permittedAccountIds` restricts nothing, and is
-/// left out. `active`: a member that is not is removed.
-fn of_member(member: &Member) -> Value {
-    let mut shape = member_record(member);
-    if let Value::Object(fields) = &mut shape {
-        if member.permitted.is_empty() {
-            fields.remove("permittedAccountIds");
+impl Identity {
+    fn of(member: &Member) -> Self {
+        let (name, created_at) = (member.email.to_string(), Date(member.created_at));
+        Self {
+            person: Person::of(member),
+            permitted_account_ids: Some(permitted(member)).filter(|ids| !ids.is_empty()),
+            name: name.clone(),
+            parent_id: member.account.into(),
+            super_admin: false,
+            active: true,
+            details: Naming { name, created_at },
         }
-        let email = member.email.to_string();
-        fields.insert("name".into(), email.as_str().into());
-        fields.insert("parentId".into(), member.account.get().into());
-        fields.insert("superAdmin".into(), false.into());
-        fields.insert("active".into(), true.into());
-        let details = json!({ "name": email, "createdAt": member.created_at.to_string() });
-        fields.insert("details".into(), details);
     }
-    shape
 }

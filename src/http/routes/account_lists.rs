@@ -5,195 +5,289 @@
 //! the figures of `searchAccounts` beside them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
-use super::super::query::Query;
+use super::super::page;
 use super::super::state::Http;
-use crate::app::tenancy::record::account_record;
+use super::super::typed::{Headed, successes};
+use crate::app::tenancy::record::AccountRecord;
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
+use crate::domain::id::AccountId;
 use crate::store::{AccountFilter, AccountPage};
+use crate::wire::{Moment, Named, Number, Word, mark, schema_of};
 
-/// The query of a list.
-pub(in super::super) const LIST: [&str; 5] = ["pagination", "page", "pageSize", "active", "after"];
+/// Requests for a page of accounts: fields of their own, and those that all have.
+macro_rules! paged {
+    ($($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty,)* })+) => { $(
+        $(#[$about])*
+        #[derive(Debug, Deserialize, JsonSchema)]
+        #[serde(rename_all = "camelCase")]
+        pub struct $name {
+            $($(#[$doc])* $field: $type,)*
+            /// Only accounts that are active, or only those that are not.
+            active: Option<bool>,
+            /// Whether page and pageSize count.
+            pagination: Option<bool>,
+            /// The number of the page, from 0.
+            #[schemars(extend("minimum" = 0, "maximum" = "limits.max_walk"))]
+            page: Option<u32>,
+            /// The size of the page.
+            #[schemars(extend("minimum" = 1, "maximum" = "limits.max_page"))]
+            page_size: Option<u32>,
+            /// Only accounts behind this one: `next` of the previous page.
+            after: Option<Named<AccountId>>,
+        }
 
-/// The query of `GET /searchAccounts`: what is kept of accounts, and [`NOT_KEPT`].
-pub(in super::super) const SEARCH: [&str; 31] = [
-    "accountType",
-    "queryText",
-    "createdStart",
-    "createdEnd",
-    "subscribed",
-    "active",
-    "productPlanId",
-    "billingId",
-    "externalAccountId",
-    "pagination",
-    "page",
-    "pageSize",
-    "after",
-    "canceledStart",
-    "canceledEnd",
-    "canceled",
-    "onboardingComplete",
-    "productPlanTerm",
-    "billingSubscriptionId",
-    "currentBillingPeriodVoiceMinutesMin",
-    "currentBillingPeriodVoiceMinutesMax",
-    "previousBillingPeriodVoiceMinutesMin",
-    "previousBillingPeriodVoiceMinutesMax",
-    "currentBillingPeriodMessagesMin",
-    "currentBillingPeriodMessagesMax",
-    "previousBillingPeriodMessagesMin",
-    "previousBillingPeriodMessagesMax",
-    "allTimeVoiceMinutesMin",
-    "allTimeVoiceMinutesMax",
-    "allTimeMessagesMin",
-    "allTimeMessagesMax",
-];
-
-/// Where the filters begin for which nothing is kept: one that was passed over in silence would
-/// show accounts that were not asked for.
-const NOT_KEPT: usize = 13;
-
-/// The resellers of the target, a partner.
-pub(in super::super) async fn resellers(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    list(&http, &call, AccountType::Reseller, "resellers").await
+        impl $name {
+            fn asked(&self) -> Asked {
+                let Self { active, pagination, page, page_size, after, .. } = self;
+                Asked {
+                    filter: AccountFilter { active: *active, ..AccountFilter::default() },
+                    pagination: *pagination,
+                    page: *page,
+                    size: *page_size,
+                    after: after.map(|Named(id)| id),
+                }
+            }
+        }
+    )+ };
 }
 
-/// The organizations of the target, a reseller.
-pub(in super::super) async fn organizations(
+paged! {
+    /// Lists the resellers of a partner
+    ListResellers {}
+    /// Lists the organizations of a reseller
+    ListOrganizations {}
+    /// Lists the Agents of an organization
+    ListAccounts {}
+    /// Finds accounts of one level below an account
+    ///
+    /// Only accounts for which all that is given holds. Their number is bounded, and so is totalAccounts: it
+    /// counts from after on.
+    #[expect(dead_code, reason = "filters that are refused hold nothing")]
+    Search {
+        /// The level of the accounts.
+        account_type: Word<AccountType>,
+        /// A part of the name.
+        query_text: Option<String>,
+        /// Made then or later.
+        created_start: Option<Moment>,
+        /// Made then or before, to the second.
+        created_end: Option<Moment>,
+        /// Only accounts with the premium service, or only those without.
+        subscribed: Option<bool>,
+        /// Only accounts with this plan.
+        product_plan_id: Option<String>,
+        /// Only accounts with this externalBillingId.
+        billing_id: Option<String>,
+        /// Only accounts with this externalAccountId.
+        #[schemars(example = &"x-1")]
+        external_account_id: Option<String>,
+        /// Nothing is ever cancelled here: false asks for all accounts.
+        #[schemars(extend("enum" = [false], "x-expected" = "false: nothing is ever cancelled here"))]
+        canceled: Option<bool>,
+        canceled_start: Option<Refused>,
+        canceled_end: Option<Refused>,
+        onboarding_complete: Option<Refused>,
+        product_plan_term: Option<Refused>,
+        billing_subscription_id: Option<Refused>,
+        current_billing_period_voice_minutes_min: Option<Refused>,
+        current_billing_period_voice_minutes_max: Option<Refused>,
+        previous_billing_period_voice_minutes_min: Option<Refused>,
+        previous_billing_period_voice_minutes_max: Option<Refused>,
+        current_billing_period_messages_min: Option<Refused>,
+        current_billing_period_messages_max: Option<Refused>,
+        previous_billing_period_messages_min: Option<Refused>,
+        previous_billing_period_messages_max: Option<Refused>,
+        all_time_voice_minutes_min: Option<Refused>,
+        all_time_voice_minutes_max: Option<Refused>,
+        all_time_messages_min: Option<Refused>,
+        all_time_messages_max: Option<Refused>,
+    }
+}
+
+/// A filter of v2 for which nothing is kept: one that was passed over in silence would show accounts
+/// that were not asked for.
+#[derive(Debug, Deserialize)]
+struct Refused {}
+
+schema_of!([] Refused, "Refused", json!({
+    "type": "string", "deprecated": true, mark::KIND: mark::REFUSED,
+    mark::EXPECTED: "left out: nothing is kept here that it could be compared with",
+    "description": "A filter of v2 that is refused: nothing is kept here that it could be compared with.",
+}));
+
+/// What all of these ask.
+struct Asked {
+    filter: AccountFilter,
+    pagination: Option<bool>,
+    page: Option<u32>,
+    size: Option<u32>,
+    after: Option<AccountId>,
+}
+
+/// The place of a page in a list.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Figures {
+    /// How many accounts there are, as far as they were looked at.
+    total_accounts: u64,
+    /// The size of the page.
+    page_size: u32,
+    /// The number of the page, from 0.
+    page_number: u32,
+    /// `after` of the next page, if there is one.
+    next: Option<Number>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Resellers {
+    /// In the order of their ids.
+    resellers: Vec<AccountRecord>,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Organizations {
+    /// In the order of their ids.
+    organizations: Vec<AccountRecord>,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Accounts {
+    /// In the order of their ids.
+    accounts: Vec<AccountRecord>,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+pub async fn resellers(
     http: Arc<Http>,
     call: Call,
-) -> Result<Response, Problem> {
-    list(&http, &call, AccountType::Organization, "organizations").await
+    asked: ListResellers,
+) -> Result<Headed<Resellers>, Problem> {
+    let found = find(&http, &call, AccountType::Reseller, asked.asked()).await?;
+    let (resellers, figures) = found;
+    let next = figures.next.map(|next| ("after", next));
+    Ok(page::followed(&call, "/listResellers", next, Resellers { resellers, figures }))
 }
 
-/// The Agents of the target, an organization; a restricted member's only, if the caller is one.
-pub(in super::super) async fn accounts(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    list(&http, &call, AccountType::Agent, "accounts").await
+pub async fn organizations(
+    http: Arc<Http>,
+    call: Call,
+    asked: ListOrganizations,
+) -> Result<Headed<Organizations>, Problem> {
+    let found = find(&http, &call, AccountType::Organization, asked.asked()).await?;
+    let (organizations, figures) = found;
+    let next = figures.next.map(|next| ("after", next));
+    Ok(page::followed(&call, "/listOrganizations", next, Organizations { organizations, figures }))
 }
 
-async fn list(
+/// Of a restricted member, only the Agents that it is restricted to.
+pub async fn accounts(
+    http: Arc<Http>,
+    call: Call,
+    asked: ListAccounts,
+) -> Result<Headed<Accounts>, Problem> {
+    let (accounts, figures) = find(&http, &call, AccountType::Agent, asked.asked()).await?;
+    let next = figures.next.map(|next| ("after", next));
+    Ok(page::followed(&call, "/listAccounts", next, Accounts { accounts, figures }))
+}
+
+pub async fn search(
+    http: Arc<Http>,
+    call: Call,
+    asked: Search,
+) -> Result<Headed<Accounts>, Problem> {
+    let whole = asked.asked();
+    // v2 names the last second that is meant.
+    let end = |Moment(at): Moment| {
+        Timestamp::from_millis(at.seconds() * 1000).plus(Duration::from_secs(1))
+    };
+    let filter = AccountFilter {
+        text: asked.query_text,
+        since: asked.created_start.map(|Moment(at)| at),
+        before: asked.created_end.map(end),
+        external_id: asked.external_account_id,
+        plan: asked.product_plan_id,
+        billing: asked.billing_id,
+        subscribed: asked.subscribed,
+        ..whole.filter
+    };
+    let Word(kind) = asked.account_type;
+    let (accounts, figures) = find(&http, &call, kind, Asked { filter, ..whole }).await?;
+    let next = figures.next.map(|next| ("after", next));
+    Ok(page::followed(&call, "/searchAccounts", next, Accounts { accounts, figures }))
+}
+
+/// A page. Without pagination it is the first and as long as may be.
+async fn find(
     http: &Http,
     call: &Call,
     kind: AccountType,
-    noun: &str,
-) -> Result<Response, Problem> {
-    let filter = AccountFilter { active: call.query().flag("active")?, ..Default::default() };
-    answer(http, call, kind, &filter, noun).await
-}
-
-/// The accounts of one level below the target for which all that is given holds.
-pub(in super::super) async fn search(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let query = call.query();
-    // Nothing is ever cancelled here, so that `canceled=false` asks for all.
-    let all = |name: &str| name == "canceled" && query.get(name) == Some("false");
-    let mut not_kept = SEARCH.iter().skip(NOT_KEPT);
-    let not_kept = not_kept.find(|name| query.get(name).is_some() && !all(name));
-    if let Some(name) = not_kept {
-        let detail =
-            format!("nothing is kept here that {name} could be compared with: leave it out");
+    asked: Asked,
+) -> Result<(Vec<AccountRecord>, Figures), Problem> {
+    let limits = &http.rules.limits;
+    let paged = asked.pagination.unwrap_or(asked.page.is_some() || asked.size.is_some());
+    let size = asked.size.unwrap_or(limits.default_page);
+    let (number, limit) =
+        if paged { (asked.page.unwrap_or(0), size) } else { (0, limits.max_page) };
+    // What is passed over is read, too: further on by `after`.
+    let last = limits.max_walk / limit.max(1);
+    if number > last {
+        let detail = format!("page must be a whole number from 0 to {last}: go on by after");
         return Err(Problem::invalid(detail));
     }
-    let kinds = "accountType must be one of partner, reseller, organization, account";
-    let kind = query.get("accountType").and_then(|kind| kind.parse::<AccountType>().ok());
-    let kind = kind.ok_or_else(|| Problem::invalid(kinds))?;
-    let text = |name: &str| query.get(name).map(ToOwned::to_owned);
-    let filter = AccountFilter {
-        active: query.flag("active")?,
-        text: text("queryText"),
-        since: seconds(query, "createdStart")?,
-        // v2 names the last second that is meant.
-        before: seconds(query, "createdEnd")?
-            .map(|end| end.plus(std::time::Duration::from_secs(1))),
-        external_id: text("externalAccountId"),
-        plan: text("productPlanId"),
-        billing: text("billingId"),
-        subscribed: query.flag("subscribed")?,
-    };
-    answer(&http, &call, kind, &filter, "accounts").await
-}
-
-async fn answer(
-    http: &Http,
-    call: &Call,
-    kind: AccountType,
-    filter: &AccountFilter,
-    noun: &str,
-) -> Result<Response, Problem> {
-    let (number, page) = page(http, call.query())?;
+    let page = AccountPage { after: asked.after, skip: number.saturating_mul(limit), limit };
     let scope = &call.target().scope;
-    let found = call.tenancy(http).list_accounts(scope, kind, filter, page).await?;
-    let records: Vec<Value> =
-        found.accounts.iter().map(|account| account_record(account).into()).collect();
-    let fields = json!({
-        noun: records,
-        "totalAccounts": found.total,
-        "pageSize": page.limit,
-        "pageNumber": number,
-        "next": found.next.map(|next| next.get()),
-    });
-    Ok(success(StatusCode::OK, "accounts found", fields))
+    let found = call.tenancy(http).list_accounts(scope, kind, &asked.filter, page).await?;
+    let figures = Figures {
+        total_accounts: found.total,
+        page_size: limit,
+        page_number: number,
+        next: found.next.map(Number::from),
+    };
+    Ok((found.accounts.iter().map(AccountRecord::of).collect(), figures))
 }
 
-/// The number of the page, and where it lies. Without pagination it is the first and as long as may
-/// be.
-fn page(http: &Http, query: &Query) -> Result<(u32, AccountPage), Problem> {
-    let limits = &http.rules.limits;
-    let named = query.get("page").is_some() || query.get("pageSize").is_some();
-    let paged = query.flag("pagination")?.unwrap_or(named);
-    let (most, usual) = (limits.max_page, limits.default_page);
-    let size = query.number("pageSize", 1..=most)?;
-    let size = size.unwrap_or(if paged { usual } else { most });
-    // What is passed over is read, too: further on by `after`.
-    let last = if paged { limits.max_walk / size } else { limits.max_walk };
-    let place = query.number("page", 0..=last)?.unwrap_or(0);
-    let (place, limit) = if paged { (place, size) } else { (0, most) };
-    let after = query.get("after").map(str::parse).transpose();
-    let after = after.map_err(|error| Problem::invalid(format!("after: {error}")))?;
-    Ok((place, AccountPage { after, skip: place.saturating_mul(limit), limit }))
+/// Finds an account by its name in your application
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ByExternalId {
+    /// The name of the account in your application.
+    #[schemars(extend("minLength" = 1), example = &"x-1")]
+    external_account_id: String,
 }
 
-/// Unix seconds.
-fn seconds(query: &Query, name: &str) -> Result<Option<Timestamp>, Problem> {
-    const LAST: i64 = 253_402_300_799;
-    let Some(text) = query.get(name) else { return Ok(None) };
-    let seconds = text.parse().ok().filter(|seconds| (0..=LAST).contains(seconds));
-    let seconds = seconds.ok_or_else(|| {
-        Problem::invalid(format!("{name} must be a time in Unix seconds, a whole number"))
-    })?;
-    Ok(Some(Timestamp::from_millis(seconds * 1000)))
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Found {
+    account: AccountRecord,
 }
 
-/// The account in the target's scope that is called so by whoever is above it.
-pub(in super::super) async fn by_external_id(
+successes! {
+    Resellers = OK "accounts found", pages;
+    Organizations = OK "accounts found", pages;
+    Accounts = OK "accounts found", pages;
+    Found = OK "account found";
+}
+
+/// The one in the target's scope.
+pub async fn by_external_id(
     http: Arc<Http>,
     call: Call,
-) -> Result<Response, Problem> {
-    let wanted = call.query().get("externalAccountId").filter(|id| !id.is_empty());
-    let wanted =
-        wanted.ok_or_else(|| Problem::invalid("query parameter externalAccountId is missing"))?;
-    let tenancy = call.tenancy(&http);
-    let account = tenancy.account_by_external_id(&call.target().scope, wanted).await?;
-    let fields = json!({ "account": account_record(&account) });
-    Ok(success(StatusCode::OK, "account found", fields))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_kept_comes_before_what_is_not() {
-        assert_eq!(SEARCH[NOT_KEPT - 1], "after");
-        assert_eq!(SEARCH[NOT_KEPT], "canceledStart");
-        assert_eq!(SEARCH.len() - NOT_KEPT, 18);
-    }
+    asked: ByExternalId,
+) -> Result<Found, Problem> {
+    let (tenancy, scope) = (call.tenancy(&http), &call.target().scope);
+    let account = tenancy.account_by_external_id(scope, &asked.external_account_id).await?;
+    Ok(Found { account: AccountRecord::of(&account) })
 }

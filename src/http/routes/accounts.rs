@@ -2,116 +2,31 @@
 //! `createReseller` makes is an `organization` there, too.
 //!
 //! Whose an account is, of which level it is and what it may are no fields of any operation here,
-//! so that a body that names them is refused by name.
+//! so that a body that names them is refused by name. Fields that decide nothing (`details`) are read by
+//! their names from the body, which was held against the types here.
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::super::answer::success;
-use super::super::body::Fields;
 use super::super::call::Call;
 use super::super::error::{Code, Problem};
 use super::super::state::Http;
-use super::super::target::account_of_json;
+use super::super::typed::{Request, names_of, successes};
 use crate::app::tenancy::NewNode;
-use crate::app::tenancy::details;
-use crate::app::tenancy::record::account_record;
-use crate::domain::account::{Account, AccountType, Details};
+use crate::app::tenancy::details::{self, asked};
+use crate::app::tenancy::record::AccountRecord;
+use crate::domain::account::{Account, AccountType, Details, ResellerStatus};
 use crate::domain::app::AppRef;
 use crate::domain::feature::Feature;
+use crate::domain::id::AccountId;
 use crate::store::AccountUpdate;
-
-/// The fields of `POST /createReseller`.
-pub(in super::super) const RESELLER: &[&str] = &[
-    "resellerName",
-    "resellerStatus",
-    "email",
-    "offeredProductPlanId",
-    "productPlanId",
-    "hipaaEnabledDefault",
-];
-
-/// The fields of `POST /createOrganization`.
-pub(in super::super) const ORGANIZATION: &[&str] = &[
-    "orgName",
-    "accountName",
-    "externalAccountId",
-    "email",
-    "orgAccountType",
-    "productPlanId",
-    "offeredProductPlanId",
-    "externalBillingId",
-    "hipaaSetting",
-    "numberingProviders",
-    "servicePremium",
-    "smsEnabled",
-    "smsBrandId",
-    "smsCampaignId",
-    "integrations",
-];
-
-/// The fields of `POST /createAccount`.
-pub(in super::super) const AGENT: &[&str] =
-    &["accountName", "externalAccountId", "externalBillingId", "integrations"];
-
-/// The fields of `POST /account`: what an account says of itself, and whether it works, which is said
-/// from above: v2 has no other operation that changes a reseller.
-pub(in super::super) const ITSELF: &[&str] = &[
-    "active",
-    "name",
-    "partnerName",
-    "resellerName",
-    "orgName",
-    "accountName",
-    "firstName",
-    "lastName",
-    "description",
-    "image",
-    "businessName",
-    "businessAddress",
-    "email",
-    "settings",
-];
-
-/// The fields of `POST /updateOrganization`.
-pub(in super::super) const ORGANIZATION_UPDATE: &[&str] = &[
-    "active",
-    "productPlanId",
-    "offeredProductPlanId",
-    "email",
-    "orgName",
-    "smsEnabled",
-    "smsBrandId",
-    "smsCampaignId",
-    "servicePremium",
-    "externalAccountId",
-    "externalBillingId",
-    "hipaaSetting",
-    "orgAccountType",
-];
-
-/// The fields of `POST /updateAccount`.
-pub(in super::super) const AGENT_UPDATE: &[&str] =
-    &["active", "accountName", "externalAccountId", "externalBillingId"];
+use crate::wire::{Named, Number, Word};
 
 /// The name of an Agent that is made without one: v2 does not ask for it.
 const NAMELESS: &str = "Agent";
-
-/// Fields that are no part of what is only kept.
-const DECIDING: [&str; 9] = [
-    "name",
-    "partnerName",
-    "resellerName",
-    "orgName",
-    "accountName",
-    "active",
-    "externalAccountId",
-    "resellerStatus",
-    "cascade",
-];
 
 /// What an account does not say of itself: how whoever is above it calls it, whether it works, and
 /// what was agreed with it. Its key could otherwise find out how its neighbours are called, lock
@@ -127,254 +42,478 @@ const FROM_ABOVE: [&str; 8] = [
     "orgAccountType",
 ];
 
-/// A reseller below the target, a partner; `resellerStatus: "disabled"` makes one that is inactive.
-pub(in super::super) async fn create_reseller(
-    http: Arc<Http>,
-    call: Call,
-) -> Result<Response, Problem> {
-    let body = call.body();
-    let active = match body.text("resellerStatus")? {
-        None | Some("enabled") => true,
-        Some("disabled") => false,
-        Some(_) => {
-            return Err(Problem::invalid("field resellerStatus must be one of enabled, disabled"));
-        }
-    };
-    let name = body.required_text("resellerName")?;
-    let new = NewNode {
-        active,
-        details: kept(body, RESELLER)?,
-        ..NewNode::plain(AccountType::Reseller, call.account().id, name)
-    };
-    create(&http, &call, &new, "organization").await
+/// An app of a new account.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(inline)]
+struct Integration {
+    /// The app.
+    app_id: String,
+    /// The version of the app.
+    app_version: String,
+    /// The settings of the app; answers show only that there are any.
+    app_data: Map<String, Value>,
 }
 
-/// An organization below the target, a reseller, and its first Agent if `accountName` says so.
-pub(in super::super) async fn create_organization(
-    http: Arc<Http>,
-    call: Call,
-) -> Result<Response, Problem> {
-    let body = call.body();
-    let name = body.required_text("orgName")?;
-    let new = NewNode {
-        external_id: body.text("externalAccountId")?,
-        first_agent: body.text("accountName")?,
-        details: kept(body, ORGANIZATION)?,
-        ..NewNode::plain(AccountType::Organization, call.account().id, name)
-    };
-    create(&http, &call, &new, "organization").await
+/// Makes a reseller below a partner
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "what is only kept is read by its name")]
+pub struct CreateReseller {
+    /// The name of the reseller.
+    #[schemars(example = &"Example")]
+    reseller_name: String,
+    /// Whether the reseller is active.
+    reseller_status: Option<Word<ResellerStatus>>,
+    email: Option<asked::Email>,
+    offered_product_plan_id: Option<asked::OfferedProductPlan>,
+    product_plan_id: Option<asked::ProductPlan>,
+    hipaa_enabled_default: Option<asked::HipaaEnabledDefault>,
 }
 
-/// An Agent below the target, an organization.
-pub(in super::super) async fn create_account(
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ResellerMade {
+    organization: AccountRecord,
+}
+
+pub async fn create_reseller(
     http: Arc<Http>,
     call: Call,
-) -> Result<Response, Problem> {
-    let body = call.body();
-    let name = body.text("accountName")?.unwrap_or(NAMELESS);
+    asked: CreateReseller,
+) -> Result<ResellerMade, Problem> {
     let new = NewNode {
-        external_id: body.text("externalAccountId")?,
-        details: kept(body, AGENT)?,
+        active: asked.reseller_status != Some(Word(ResellerStatus::Disabled)),
+        ..NewNode::plain(AccountType::Reseller, call.account().id, &asked.reseller_name)
+    };
+    let (organization, _) = create(&http, &call, new, &[]).await?;
+    Ok(ResellerMade { organization })
+}
+
+/// Makes an organization below a reseller
+///
+/// With accountName, its first Agent is made, too.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "what is only kept is read by its name")]
+pub struct CreateOrganization {
+    /// The name of the organization.
+    #[schemars(example = &"Example")]
+    org_name: String,
+    /// The name of the first Agent.
+    #[schemars(example = &"Support")]
+    account_name: Option<String>,
+    /// The name of the organization in your application.
+    #[schemars(example = &"x-1")]
+    external_account_id: Option<String>,
+    email: Option<asked::Email>,
+    org_account_type: Option<asked::OrgAccountType>,
+    product_plan_id: Option<asked::ProductPlan>,
+    offered_product_plan_id: Option<asked::OfferedProductPlan>,
+    external_billing_id: Option<asked::ExternalBilling>,
+    hipaa_setting: Option<asked::HipaaSetting>,
+    numbering_providers: Option<asked::NumberingProviders>,
+    service_premium: Option<asked::ServicePremium>,
+    sms_enabled: Option<asked::SmsEnabled>,
+    sms_brand_id: Option<asked::SmsBrand>,
+    sms_campaign_id: Option<asked::SmsCampaign>,
+    /// Apps of the organization.
+    #[schemars(extend("x-null" = true))]
+    integrations: Option<Vec<Integration>>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct OrganizationMade {
+    organization: AccountRecord,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "AccountRecord")]
+    account: Option<AccountRecord>,
+}
+
+pub async fn create_organization(
+    http: Arc<Http>,
+    call: Call,
+    asked: CreateOrganization,
+) -> Result<OrganizationMade, Problem> {
+    let new = NewNode {
+        external_id: asked.external_account_id.as_deref(),
+        first_agent: asked.account_name.as_deref(),
+        ..NewNode::plain(AccountType::Organization, call.account().id, &asked.org_name)
+    };
+    let integrations = asked.integrations.as_deref().unwrap_or_default();
+    let (organization, account) = create(&http, &call, new, integrations).await?;
+    Ok(OrganizationMade { organization, account })
+}
+
+/// Makes an Agent below an organization
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 0))]
+#[expect(dead_code, reason = "what is only kept is read by its name")]
+pub struct CreateAccount {
+    /// The name of the Agent.
+    #[schemars(example = &"Support")]
+    account_name: Option<String>,
+    /// The name of the Agent in your application.
+    #[schemars(example = &"x-1")]
+    external_account_id: Option<String>,
+    external_billing_id: Option<asked::ExternalBilling>,
+    /// Apps of the Agent.
+    #[schemars(extend("x-null" = true))]
+    integrations: Option<Vec<Integration>>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AccountMade {
+    account: AccountRecord,
+}
+
+pub async fn create_account(
+    http: Arc<Http>,
+    call: Call,
+    asked: CreateAccount,
+) -> Result<AccountMade, Problem> {
+    let name = asked.account_name.as_deref().unwrap_or(NAMELESS);
+    let new = NewNode {
+        external_id: asked.external_account_id.as_deref(),
         ..NewNode::plain(AccountType::Agent, call.account().id, name)
     };
-    create(&http, &call, &new, "account").await
+    let integrations = asked.integrations.as_deref().unwrap_or_default();
+    let (account, _) = create(&http, &call, new, integrations).await?;
+    Ok(AccountMade { account })
 }
 
+/// Makes an account, and its first Agent if there is to be one; with what the body says beside.
 async fn create(
     http: &Http,
     call: &Call,
-    new: &NewNode<'_>,
-    noun: &str,
-) -> Result<Response, Problem> {
-    let mut new = new.clone();
-    let integrations = integrations(call.body())?;
+    mut new: NewNode<'_>,
+    integrations: &[Integration],
+) -> Result<(AccountRecord, Option<AccountRecord>), Problem> {
+    new.details = kept(call)?;
+    new.details.retain(|_, value| !value.is_null());
     if !integrations.is_empty() {
+        let app = |one: &Integration| AppRef::new(&one.app_id, &one.app_version);
+        let with_data = integrations.iter().map(|one| Some((app(one)?, &one.app_data)));
+        let with_data = with_data.collect::<Option<Vec<_>>>().ok_or_else(|| {
+            Problem::invalid(
+                "integrations: an appId has 1 to 64, an appVersion 1 to 32 letters, digits, '-', \
+                 '_' and '.', a letter or a digit first",
+            )
+        })?;
         // It has what its parent has.
         http.use_cases.access.has(call.account(), Feature::Apps).await?;
-        let (id, kept) = call.apps(http).for_new_account(&integrations).await?;
+        let (id, kept) = call.apps(http).for_new_account(&with_data).await?;
         (new.id, new.integrations) = (Some(id), kept);
     }
     let (made, agent) = call.tenancy(http).create_node(&new).await?;
-    let mut fields = Map::new();
-    fields.insert(noun.to_owned(), account_record(&made).into());
-    if let Some(agent) = agent {
-        fields.insert("account".to_owned(), account_record(&agent).into());
-    }
-    Ok(success(StatusCode::CREATED, &format!("{} created", made.kind.as_str()), fields.into()))
+    Ok((AccountRecord::of(&made), agent.as_ref().map(AccountRecord::of)))
 }
 
-/// An app, and the data that is kept for it.
-type Integration<'b> = (AppRef, &'b Map<String, Value>);
-
-/// The data that the new account keeps for its integrations. (The shape of the list was checked with
-/// what is kept of the account, in which the data is masked.)
-fn integrations(body: &Fields) -> Result<Vec<Integration<'_>>, Problem> {
-    let list = body.get("integrations").and_then(Value::as_array).into_iter().flatten();
-    let one = |item| {
-        let text = |name: &str| Value::get(item, name).and_then(Value::as_str).unwrap_or_default();
-        let app = AppRef::new(text("appId"), text("appVersion"));
-        let data = item.get("appData").and_then(Value::as_object);
-        app.zip(data).ok_or_else(|| {
-            Problem::invalid(
-                "field integrations: an appId has 1 to 64, an appVersion 1 to 32 letters, digits, \
-                 '-', '_' and '.', a letter or a digit first",
-            )
-        })
-    };
-    list.map(one).collect()
+/// What the body says that is only kept.
+fn kept(call: &Call) -> Result<Details, Problem> {
+    details::kept(call.body().pairs()).map_err(Problem::invalid)
 }
 
-/// What the target says of itself; the answer is that of `GET /account`.
-pub(in super::super) async fn update_itself(
+/// What was changed.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Settings {
+    /// The fields that were changed.
+    updated_settings: Vec<&'static str>,
+    /// Always empty: what cannot be changed is an error that names it.
+    #[schemars(extend("maxItems" = 0, "examples" = [[]]))]
+    failed_settings: Vec<String>,
+}
+
+/// Changes what an account says of itself
+///
+/// All fields are changed, or none. What is agreed with an account above, and `active`, are changed by a key of
+/// that account.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(
+    extend("minProperties" = 1),
+    example = json!({ "name": "Example", "email": "boss@good.example" })
+)]
+#[expect(dead_code, reason = "what is only kept is read by its name")]
+pub struct UpdateItself {
+    /// Whether the account is active.
+    active: Option<bool>,
+    /// The new name.
+    #[schemars(example = &"Example")]
+    name: Option<String>,
+    /// The new name of a partner.
+    partner_name: Option<String>,
+    /// The new name of a reseller.
+    reseller_name: Option<String>,
+    /// The new name of an organization.
+    org_name: Option<String>,
+    /// The new name of an Agent.
+    account_name: Option<String>,
+    first_name: Option<asked::FirstName>,
+    last_name: Option<asked::LastName>,
+    description: Option<asked::Description>,
+    image: Option<asked::Image>,
+    business_name: Option<asked::BusinessName>,
+    business_address: Option<asked::BusinessAddress>,
+    email: Option<asked::Email>,
+    settings: Option<asked::Settings>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ItselfUpdated {
+    #[serde(flatten)]
+    account: AccountRecord,
+    #[serde(flatten)]
+    settings: Settings,
+}
+
+/// The answer is that of `GET /account`.
+pub async fn update_itself(
     http: Arc<Http>,
     call: Call,
-) -> Result<Response, Problem> {
-    update(&http, &call, ITSELF, account_record).await
+    asked: UpdateItself,
+) -> Result<ItselfUpdated, Problem> {
+    let UpdateItself { active, name, partner_name, reseller_name, org_name, account_name, .. } =
+        asked;
+    let names = [
+        ("name", name),
+        ("partnerName", partner_name),
+        ("resellerName", reseller_name),
+        ("orgName", org_name),
+        ("accountName", account_name),
+    ];
+    let name = own_name(names, call.account().kind)?;
+    let change = AccountUpdate { name, active, ..AccountUpdate::default() };
+    let (account, settings) = update::<UpdateItself>(&http, &call, change).await?;
+    Ok(ItselfUpdated { account, settings })
 }
 
-/// An organization, as it stands with whoever is above it.
-pub(in super::super) async fn update_organization(
+/// Changes an organization, from above
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+#[expect(dead_code, reason = "what is only kept is read by its name")]
+pub struct UpdateOrganization {
+    /// Whether the organization is active.
+    active: Option<bool>,
+    product_plan_id: Option<asked::ProductPlan>,
+    offered_product_plan_id: Option<asked::OfferedProductPlan>,
+    email: Option<asked::Email>,
+    /// The new name.
+    #[schemars(example = &"Example")]
+    org_name: Option<String>,
+    sms_enabled: Option<asked::SmsEnabled>,
+    sms_brand_id: Option<asked::SmsBrand>,
+    sms_campaign_id: Option<asked::SmsCampaign>,
+    service_premium: Option<asked::ServicePremium>,
+    /// The name of the organization in your application; null takes the name away.
+    #[serde(default, deserialize_with = "crate::wire::sent")]
+    #[schemars(extend("x-null" = true), example = &"x-1")]
+    external_account_id: Option<Option<String>>,
+    external_billing_id: Option<asked::ExternalBilling>,
+    hipaa_setting: Option<asked::HipaaSetting>,
+    org_account_type: Option<asked::OrgAccountType>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct OrganizationUpdated {
+    organization: AccountRecord,
+    #[serde(flatten)]
+    settings: Settings,
+}
+
+pub async fn update_organization(
     http: Arc<Http>,
     call: Call,
-) -> Result<Response, Problem> {
-    update(&http, &call, ORGANIZATION_UPDATE, of_organization).await
+    asked: UpdateOrganization,
+) -> Result<OrganizationUpdated, Problem> {
+    let UpdateOrganization { active, org_name, external_account_id, .. } = asked;
+    let names = [("orgName", org_name)];
+    let name = own_name(names, call.account().kind)?;
+    let external_id = external_account_id;
+    let change = AccountUpdate { name, external_id, active, details: Details::new() };
+    let (organization, settings) = update::<UpdateOrganization>(&http, &call, change).await?;
+    Ok(OrganizationUpdated { organization, settings })
 }
 
-/// An Agent, as it stands with whoever is above it.
-pub(in super::super) async fn update_account(
+/// Changes an Agent, from above
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("minProperties" = 1))]
+#[expect(dead_code, reason = "what is only kept is read by its name")]
+pub struct UpdateAccount {
+    /// Whether the Agent is active.
+    active: Option<bool>,
+    /// The new name.
+    #[schemars(example = &"Support")]
+    account_name: Option<String>,
+    /// The name of the Agent in your application; null takes the name away.
+    #[serde(default, deserialize_with = "crate::wire::sent")]
+    #[schemars(extend("x-null" = true), example = &"x-1")]
+    external_account_id: Option<Option<String>>,
+    external_billing_id: Option<asked::ExternalBilling>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AccountUpdated {
+    account: AccountRecord,
+    #[serde(flatten)]
+    settings: Settings,
+}
+
+pub async fn update_account(
     http: Arc<Http>,
     call: Call,
-) -> Result<Response, Problem> {
-    update(&http, &call, AGENT_UPDATE, |account| noun("account", account)).await
-}
-
-fn of_organization(account: &Account) -> Map<String, Value> {
-    noun("organization", account)
-}
-
-fn noun(noun: &str, account: &Account) -> Map<String, Value> {
-    Map::from_iter([(noun.to_owned(), account_record(account).into())])
+    asked: UpdateAccount,
+) -> Result<AccountUpdated, Problem> {
+    let UpdateAccount { active, account_name, external_account_id, .. } = asked;
+    let name = own_name([("accountName", account_name)], call.account().kind)?;
+    let external_id = external_account_id;
+    let change = AccountUpdate { name, external_id, active, details: Details::new() };
+    let (account, settings) = update::<UpdateAccount>(&http, &call, change).await?;
+    Ok(AccountUpdated { account, settings })
 }
 
 /// All fields are changed or none is, so `failedSettings`, which v2 has beside `updatedSettings`,
 /// is always empty: what cannot be changed is an error that names it.
-async fn update(
+async fn update<R: Request>(
     http: &Http,
     call: &Call,
-    known: &[&'static str],
-    shape: impl Fn(&Account) -> Map<String, Value>,
-) -> Result<Response, Problem> {
-    let (body, account) = (call.body(), call.account());
-    let named: Vec<&str> = known.iter().copied().filter(|name| body.get(name).is_some()).collect();
+    change: AccountUpdate,
+) -> Result<(AccountRecord, Settings), Problem> {
+    let (body, account, known) = (call.body(), call.account(), names_of::<R>());
+    let is_sent = |name: &&&str| body.get(name).is_some();
+    let named: Vec<&str> = known.iter().filter(is_sent).copied().collect();
     if named.is_empty() {
         let detail = format!("nothing is to be changed: send one of {}", known.join(", "));
         return Err(Problem::invalid(detail));
     }
     // A member who is restricted to some Agents is not above them (contract §4).
-    let theirs = FROM_ABOVE.iter().find(|name| body.get(name).is_some());
-    if let Some(name) = theirs
-        .filter(|_| call.caller().account.id == account.id || call.caller().permitted().is_some())
-    {
+    let is_above = call.caller().account.id != account.id && call.caller().permitted().is_none();
+    if let Some(name) = FROM_ABOVE.iter().find(is_sent).filter(|_| !is_above) {
         let detail = format!("{name} is set by an account above this one: use a key of that one");
         return Err(Problem::new(Code::Forbidden, detail));
     }
-    let update = AccountUpdate {
-        name: own_name(body, account.kind, known)?,
-        external_id: match body.get("externalAccountId") {
-            Some(Value::Null) => Some(None),
-            _ => body.text("externalAccountId")?.map(|id| Some(id.to_owned())),
-        },
-        active: body.flag("active")?,
-        details: kept(body, known)?,
-    };
-    let account = call.tenancy(http).update_account(account.id, update).await?;
-    let mut fields = shape(&account);
-    fields.insert("updatedSettings".to_owned(), json!(named));
-    fields.insert("failedSettings".to_owned(), json!([]));
-    Ok(success(StatusCode::OK, "account updated", fields.into()))
+    let change = AccountUpdate { details: kept(call)?, ..change };
+    let account = call.tenancy(http).update_account(account.id, change).await?;
+    let settings = Settings { updated_settings: named, failed_settings: Vec::new() };
+    Ok((AccountRecord::of(&account), settings))
 }
 
 /// The new name, by the fields of the account's own level.
-fn own_name(
-    body: &Fields,
+fn own_name<const N: usize>(
+    names: [(&str, Option<String>); N],
     level: AccountType,
-    known: &[&'static str],
 ) -> Result<Option<String>, Problem> {
-    let mut found: Option<&str> = None;
-    let names = ["name", "partnerName", "resellerName", "orgName", "accountName"];
-    for field in names.into_iter().filter(|name| known.contains(name)) {
-        let Some(name) = body.text(field)? else { continue };
+    let mut found: Option<String> = None;
+    for (field, name) in names {
+        let Some(name) = name else { continue };
         if field != "name" && field != level.name_field() {
             return Err(Problem::invalid(format!(
                 "field {field} names no account of type {level}: send {}",
                 level.name_field()
             )));
         }
-        if found.is_some_and(|other| other != name) {
+        if found.as_ref().is_some_and(|other| *other != name) {
             let detail = format!("name and {field} differ: send the new name once");
             return Err(Problem::invalid(detail));
         }
         found = Some(name);
     }
-    Ok(found.map(ToOwned::to_owned))
+    Ok(found)
 }
 
-/// The fields that are checked and kept.
-fn kept(body: &Fields, known: &[&'static str]) -> Result<Details, Problem> {
-    let mut kept = Details::new();
-    for name in known.iter().filter(|name| !DECIDING.contains(name)) {
-        if let Some(value) = body.get(name) {
-            let value = details::checked(name, value).map_err(Problem::invalid)?;
-            kept.insert((*name).to_owned(), value);
-        }
-    }
-    Ok(kept)
+/// Deletes an organization or a reseller
+///
+/// Nothing of it can be read from the answer on.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeleteOrganization {
+    /// The organization or the reseller to delete.
+    #[schemars(extend("x-place" = "body"))]
+    target_organization_id: Named<AccountId>,
+    /// Whether all accounts below are deleted, too; otherwise they are a conflict.
+    #[schemars(extend("x-place" = "body"))]
+    cascade: Option<bool>,
 }
 
-/// Deletes what v2 calls an organization: an organization, or a reseller.
-pub(in super::super) async fn delete_organization(
+/// Deletes an Agent
+///
+/// Nothing of it can be read from the answer on.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeleteAccount {
+    /// The Agent to delete.
+    #[schemars(extend("x-place" = "body"))]
+    target_account_id: Named<AccountId>,
+    /// Whether all accounts below are deleted, too; an Agent has none.
+    #[schemars(extend("x-place" = "body"))]
+    cascade: Option<bool>,
+}
+
+/// What is gone.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Gone {
+    /// The account that was deleted.
+    deleted: Number,
+    /// How many accounts below it were deleted with it.
+    deleted_below: usize,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct OrganizationDeleted(Gone);
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub struct AccountDeleted(Gone);
+
+successes! {
+    ResellerMade = CREATED "reseller created";
+    OrganizationMade = CREATED "organization created";
+    AccountMade = CREATED "account created";
+    ItselfUpdated = OK "account updated";
+    OrganizationUpdated = OK "account updated";
+    AccountUpdated = OK "account updated";
+    OrganizationDeleted = CREATED "organization deleted";
+    AccountDeleted = CREATED "account deleted";
+}
+
+pub async fn delete_organization(
     http: Arc<Http>,
     call: Call,
-) -> Result<Response, Problem> {
-    let account = named(&http, &call, "targetOrganizationId").await?;
+    asked: DeleteOrganization,
+) -> Result<OrganizationDeleted, Problem> {
+    let account = call.below(&http, asked.target_organization_id.0).await?;
     if account.kind == AccountType::Agent {
         let detail = "targetOrganizationId is the id of an Agent: use deleteAccount";
         return Err(Problem::invalid(detail));
     }
-    delete(&http, &call, &account, "organization deleted").await
+    Ok(OrganizationDeleted(delete(&http, &call, &account, asked.cascade).await?))
 }
 
-/// Deletes an Agent.
-pub(in super::super) async fn delete_account(
+pub async fn delete_account(
     http: Arc<Http>,
     call: Call,
-) -> Result<Response, Problem> {
-    let account = named(&http, &call, "targetAccountId").await?;
+    asked: DeleteAccount,
+) -> Result<AccountDeleted, Problem> {
+    let account = call.below(&http, asked.target_account_id.0).await?;
     if account.kind != AccountType::Agent {
         let detail = "targetAccountId is not the id of an Agent: use deleteOrganization";
         return Err(Problem::invalid(detail));
     }
-    delete(&http, &call, &account, "account deleted").await
+    Ok(AccountDeleted(delete(&http, &call, &account, asked.cascade).await?))
 }
 
-/// The account that the body names; it lies below the target.
-async fn named(http: &Http, call: &Call, field: &str) -> Result<Account, Problem> {
-    let Some(value) = call.body().get(field) else {
-        let detail = format!("field {field} is missing: send the id of what is to be deleted");
-        return Err(Problem::invalid(detail));
-    };
-    call.below(http, account_of_json(field, value)?).await
-}
-
-/// 201, as v2 declares it.
+/// With all below it, if that is said.
 async fn delete(
     http: &Http,
     call: &Call,
     account: &Account,
-    message: &str,
-) -> Result<Response, Problem> {
-    let cascade = call.body().flag("cascade")?.unwrap_or(false);
-    let below = call.tenancy(http).delete_account(account.id, cascade).await?;
-    let fields = json!({ "deleted": account.id.get(), "deletedBelow": below });
-    Ok(success(StatusCode::CREATED, message, fields))
+    cascade: Option<bool>,
+) -> Result<Gone, Problem> {
+    let below = call.tenancy(http).delete_account(account.id, cascade.unwrap_or(false)).await?;
+    Ok(Gone { deleted: account.id.into(), deleted_below: below })
 }

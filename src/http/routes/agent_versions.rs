@@ -79,7 +79,7 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
     let versions = page.versions.iter().map(shape).collect();
     let answer = Listed { versions, next: page.next.map(Number::from) };
     let path = format!("/agent/{}/versions", asked.agent_config_id.0);
-    let next = page.next.map(|last| ("before", last.to_string()));
+    let next = page.next.map(|last| ("before", last));
     Ok(page::followed(&call, &path, next, answer))
 }
 

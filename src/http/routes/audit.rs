@@ -1,86 +1,169 @@
 //! `/audit`: who did what to an account and to all below it, and what was refused.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
+use schemars::JsonSchema;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::super::answer;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
 use super::super::state::Http;
+use super::super::typed::{Headed, Limit, Spot, successes};
 use crate::app::access::Caller;
-use crate::domain::audit::{Change, Deed, Doer, Entry, Who};
-use crate::domain::id::{AccountId, KeyId};
+use crate::domain::audit::{self, Change, Deed, Doer, Who};
+use crate::domain::id::{AuditId, KeyId};
 use crate::store::{AuditFilter, Cursor, Page};
-use crate::wire;
+use crate::wire::{self, Date, Id, Moment, Number, Seconds, Texts, Word, mark, schema_of};
 
-/// A page of entries, the newest first; `before` and `after` as for messages. One that passes over
-/// many entries ends early, before it is full: `Link` leads on behind them.
-pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let limit = page::limit(&call, &http.rules)?;
-    let filter = filter(&call)?;
-    let mut page = Page { limit, from: page::from(&call)?, until: None };
-    let (log, scope, filter) = (&http.use_cases.audit, &call.target().scope, &filter);
-    page.until = log.end_of_entries(scope, filter, &page, http.rules.limits.max_walk).await?;
-    let part = |part: Page| async move { log.entries(scope, filter, &part).await };
-    let caller = call.caller();
-    let show =
-        |entry: &Entry| (Cursor { at: entry.at, id: entry.id.0 }, shape(entry, caller).to_string());
-    let rows = page::read(&http.rules, page, part, show).await?;
-    // Written by hand, because the entries are text already.
-    let text =
-        format!(r#"{{"success":true,"message":"audit log found","audit":{}}}"#, rows.array());
-    let mut response = answer::json(StatusCode::OK, text);
-    rows.link(&call, "/audit", limit, &mut response);
-    Ok(response)
+/// A change that was made, or an attempt that was refused.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "AuditEntry")]
+pub struct Entry {
+    /// The id of the entry.
+    id: Id,
+    /// When the change was made.
+    date: Date,
+    /// The same in Unix seconds.
+    timestamp: Seconds,
+    /// The change.
+    action: Word<Deed>,
+    /// The account that was changed.
+    account_id: Option<Number>,
+    /// The part of the account that was changed: an address, the id of a key and the like.
+    object: String,
+    /// The values before, as texts by field; a list of a field that is there several times.
+    before: Map<String, Value>,
+    /// The values after, in the same way.
+    after: Map<String, Value>,
+    /// The actor.
+    by: By,
+    /// The address of the actor; null where it is not shown.
+    #[schemars(example = &"192.0.2.7")]
+    remote_address: Option<String>,
+    /// The request of the actor.
+    request_id: Option<Id>,
+    /// How many attempts this entry counts; 1 for a change.
+    count: u64,
 }
 
-fn filter(call: &Call) -> Result<AuditFilter, Problem> {
-    let query = call.query();
-    let deed = query.get("action").map(str::parse::<Deed>).transpose();
-    Ok(AuditFilter {
-        deed: deed.map_err(|error| Problem::invalid(format!("action: {error}")))?,
-        doer: query.get("actor").map(doer).transpose()?,
-        since: call.time("since")?,
-        until: call.time("until")?,
-    })
+/// An actor.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct By {
+    /// The kind of actor.
+    #[schemars(extend("enum" = ["key", "operator", "gateway"]))]
+    r#type: &'static str,
+    /// The key; null where it is not shown.
+    key_id: Option<Id>,
+    /// The account whose key it was.
+    account_id: Option<Number>,
+    /// The member, if it was a member's key; null where it is not shown.
+    member_id: Option<Number>,
+}
+
+/// Lists who did what to an account and to all below it
+///
+/// Newest first. A page may end before it is full: next and Link lead on.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct List {
+    /// Only this kind of change.
+    action: Option<Word<Deed>>,
+    /// Only by this key, this account with its members, this member, the operator or the gateway.
+    by: Option<Actor>,
+    /// Only from then on.
+    since: Option<Moment>,
+    /// Only before.
+    until: Option<Moment>,
+    limit: Option<Limit>,
+    /// Only what is older: a cursor, or the id of an entry.
+    before: Option<Spot>,
+    /// Only what is newer: a cursor, or the id of an entry.
+    after: Option<Spot>,
 }
 
 /// A key by its UUID, an account or a member by its id, or one of two words.
-fn doer(text: &str) -> Result<Doer, Problem> {
-    let key = wire::uuid(text).map(|id| Doer::Key(KeyId(id)));
-    match text {
-        "operator" => Ok(Doer::Operator),
-        "gateway" => Ok(Doer::Gateway),
-        _ => key.or_else(|| text.parse().ok().map(Doer::User)).ok_or_else(|| {
-            Problem::invalid(
-                "actor must be the id of a key, of an account or of a member, or one of: operator, \
-                 gateway",
-            )
-        }),
+#[derive(Clone, Copy, Debug)]
+struct Actor(Doer);
+
+schema_of!([] Actor, "Actor", json!({
+    "anyOf": [
+        { "type": "string", "enum": ["operator", "gateway"] },
+        { "type": "string", "format": "uuid" },
+        { "type": "string", "pattern": "^[1-9][0-9]{0,15}$", mark::KIND: mark::USER_ID },
+    ],
+    mark::EXPECTED: "the id of a key, of an account or of a member, or one of: operator, gateway",
+}));
+
+impl<'de> Deserialize<'de> for Actor {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        let doer = match &*text {
+            "operator" => Some(Doer::Operator),
+            "gateway" => Some(Doer::Gateway),
+            _ => match wire::uuid(&text) {
+                Some(id) => Some(Doer::Key(KeyId(id))),
+                None => text.parse().ok().map(Doer::User),
+            },
+        };
+        doer.map(Self).ok_or_else(|| D::Error::custom("no actor"))
     }
 }
 
-fn shape(entry: &Entry, caller: &Caller) -> Value {
-    let account = entry.lineage.ids().last().map(AccountId::get);
-    let seen = is_seen(&entry.actor.who, caller);
-    json!({
-        "id": entry.id.to_string(),
-        "date": entry.at.to_string(),
-        "timestamp": entry.at.seconds(),
-        "action": entry.deed.as_str(),
-        "accountId": account,
-        "object": entry.object,
-        "before": values(&entry.changes, |change| change.before.as_ref()),
-        "after": values(&entry.changes, |change| change.after.as_ref()),
-        "by": by(&entry.actor.who, seen),
-        "remoteAddress": entry.actor.remote.filter(|_| seen).map(|address| address.to_string()),
-        "requestId": entry.actor.request.map(|id| id.to_string()),
-        "count": entry.count,
-    })
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Listed {
+    /// Newest first.
+    audit: Texts<Entry>,
+    /// `before` of the next page, if there is one.
+    next: Option<String>,
+}
+
+successes! { Listed = OK "audit log found", pages; }
+
+/// A page that passes over many entries ends early, before it is full.
+pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
+    let limit = page::at_most(asked.limit, &http.rules);
+    let (log, scope) = (&http.use_cases.audit, &call.target().scope);
+    let find = |id| log.place_of(scope, AuditId(id));
+    let from = page::beside(asked.before, asked.after, find).await?;
+    let mut page = Page { limit, from, until: None };
+    let filter = &AuditFilter {
+        deed: asked.action.map(|Word(deed)| deed),
+        doer: asked.by.map(|Actor(doer)| doer),
+        since: asked.since.map(|Moment(at)| at),
+        until: asked.until.map(|Moment(at)| at),
+    };
+    page.until = log.end_of_entries(scope, filter, &page, http.rules.limits.max_walk).await?;
+    let part = |part: Page| async move { log.entries(scope, filter, &part).await };
+    let caller = call.caller();
+    let show = |one: &audit::Entry| (Cursor { at: one.at, id: one.id.0 }, shape(one, caller));
+    let rows = page::read(&http.rules, page, part, |one| page::text(show(one))).await?;
+    let next = rows.next().map(|next| next.to_string());
+    Ok(rows.linked(&call, "/audit", limit, Listed { audit: rows.list()?, next }))
+}
+
+fn shape(entry: &audit::Entry, caller: &Caller) -> Entry {
+    let audit::Actor { who, remote, request, once: _ } = &entry.actor;
+    let seen = is_seen(who, caller);
+    Entry {
+        id: Id(entry.id.0),
+        date: Date(entry.at),
+        timestamp: Seconds(entry.at),
+        action: Word(entry.deed),
+        account_id: entry.lineage.ids().last().map(Number::from),
+        object: entry.object.clone(),
+        before: values(&entry.changes, |change| change.before.as_ref()),
+        after: values(&entry.changes, |change| change.after.as_ref()),
+        by: by(who, seen),
+        remote_address: remote.filter(|_| seen).map(|address| address.to_string()),
+        request_id: request.map(Id),
+        count: entry.count,
+    }
 }
 
 /// Of an account above its own, a caller learns that it was that one: its keys, its members and
@@ -96,18 +179,18 @@ fn is_seen(who: &Who, caller: &Caller) -> bool {
     *member == own || member.is_none() && agents.contains(account)
 }
 
-fn by(who: &Who, seen: bool) -> Value {
-    let (word, key, account, member) = match who {
+fn by(who: &Who, seen: bool) -> By {
+    let (r#type, key, account, member) = match who {
         Who::Operator => ("operator", None, None, None),
         Who::Gateway => ("gateway", None, None, None),
-        Who::Key { key, account, member } => ("key", Some(key), Some(account.get()), *member),
+        Who::Key { key, account, member } => ("key", Some(key), Some(*account), *member),
     };
-    json!({
-        "type": word,
-        "keyId": key.filter(|_| seen).map(ToString::to_string),
-        "accountId": account,
-        "memberId": member.filter(|_| seen).map(|member| member.get()),
-    })
+    By {
+        r#type,
+        key_id: key.filter(|_| seen).map(|key| Id(key.0)),
+        account_id: account.map(Number::from),
+        member_id: member.filter(|_| seen).map(Number::from),
+    }
 }
 
 /// Values by field; of a field that is there several times, a list.

@@ -1,108 +1,167 @@
 //! `/members` and `/member`: the people with access to an account.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::state::Http;
-use super::super::target::account_of_json;
-use crate::app::tenancy::{Invitation, member_record};
+use super::super::typed::successes;
+use crate::app::tenancy::Invitation;
+use crate::app::tenancy::record::MemberRecord;
 use crate::domain::address::Address;
 use crate::domain::id::{AccountId, MemberId};
-use crate::domain::member::{Member, Role};
+use crate::domain::member::Role;
 use crate::store::MemberChange;
+use crate::wire::{Named, Word};
 
-/// What a request names a member by.
-const NAME: &str = "targetMemberId";
-const PERMITTED: &str = "permittedAccountIds";
+/// Lists the members of an account
+///
+/// The members of an Agent are those of its organization who may act on the Agent.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct List {}
 
-/// All of the target, oldest first.
-pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Listed {
+    /// How many members there are.
+    count: usize,
+    /// Oldest first.
+    members: Vec<MemberRecord>,
+}
+
+pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
     let members = call.tenancy(&http).members(call.account()).await?;
-    let members: Vec<Value> = members.iter().map(member_record).collect();
-    let fields = json!({ "count": members.len(), "members": members });
-    Ok(success(StatusCode::OK, "members found", fields))
+    Ok(Listed { count: members.len(), members: members.iter().map(MemberRecord::of).collect() })
 }
 
-/// One of the target, or of an account below it.
-pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let found = call.tenancy(&http).member_of(call.account(), named(&call)?).await?;
-    Ok(answer(StatusCode::OK, "member found", &found))
+/// Shows a member of an account, or of an account below it
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Show {
+    /// The member.
+    target_member_id: Named<MemberId>,
 }
 
-/// Makes one. Nothing is sent: the event `member.invited` says what was asked for. Without a role
-/// it gets the narrower one: v2 names no default, and a right is more easily given than noticed.
-pub(in super::super) async fn invite(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let body = call.body();
-    let redirect_url = body.text("redirectUrl")?.map(str::to_owned);
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Found {
+    member: MemberRecord,
+}
+
+pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Problem> {
+    let found = call.tenancy(&http).member_of(call.account(), asked.target_member_id.0).await?;
+    Ok(Found { member: MemberRecord::of(&found) })
+}
+
+/// Invites a member
+///
+/// Nothing is sent to the member: the event member.invited says what was asked for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Invite {
+    /// The address of the new member.
+    #[schemars(example = &"boss@good.example")]
+    email: String,
+    /// Where the invitation should lead.
+    #[schemars(example = &"https://app.example/welcome")]
+    redirect_url: Option<String>,
+    /// The rights of the member; without a role, those of `member`.
+    role: Option<Word<Role>>,
+    /// The Agents that the member is restricted to; empty for all.
+    #[schemars(extend("x-null" = true, "maxItems" = "members.max_permitted"))]
+    permitted_account_ids: Option<Vec<Named<AccountId>>>,
+    /// Whether the member should be welcomed.
+    send_welcome_email: Option<bool>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Invited {
+    member: MemberRecord,
+}
+
+/// Without a role it is the narrower one: v2 names no default, and a right is more easily given than
+/// noticed.
+pub async fn invite(http: Arc<Http>, call: Call, asked: Invite) -> Result<Invited, Problem> {
     let invitation = Invitation {
-        email: email(body.required_text("email")?)?,
-        role: body.text("role")?.map(role).transpose()?.unwrap_or(Role::Member),
-        permitted: permitted(&call)?,
-        redirect_url,
-        send_welcome_email: body.flag("sendWelcomeEmail")?,
+        email: email(&asked.email)?,
+        role: asked.role.map_or(Role::Member, |Word(role)| role),
+        permitted: asked.permitted_account_ids.map(ids),
+        redirect_url: asked.redirect_url,
+        send_welcome_email: asked.send_welcome_email,
     };
     let made = call.tenancy(&http).invite(call.account(), invitation).await?;
-    Ok(answer(StatusCode::CREATED, "member invited", &made))
+    Ok(Invited { member: MemberRecord::of(&made) })
 }
 
-/// Changes one: what is not there stays as it is; an empty list restricts nothing any more.
-pub(in super::super) async fn update(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let (body, id) = (call.body(), named(&call)?);
-    if body.get(PERMITTED).is_some_and(Value::is_null) {
-        return Err(Problem::invalid(format!(
-            "{PERMITTED} is null: leave it out to keep it, or send [] to lift the restriction"
-        )));
-    }
+/// Changes a member
+///
+/// Fields that are not sent stay as they are.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Update {
+    /// The member.
+    target_member_id: Named<MemberId>,
+    /// The new address.
+    #[schemars(example = &"boss@good.example")]
+    email: Option<String>,
+    /// The new rights.
+    role: Option<Word<Role>>,
+    /// The Agents that the member is restricted to from now on; an empty list lifts the restriction.
+    #[schemars(extend("maxItems" = "members.max_permitted"))]
+    permitted_account_ids: Option<Vec<Named<AccountId>>>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Updated {
+    member: MemberRecord,
+}
+
+pub async fn update(http: Arc<Http>, call: Call, asked: Update) -> Result<Updated, Problem> {
     let change = MemberChange {
-        email: body.text("email")?.map(email).transpose()?,
-        role: body.text("role")?.map(role).transpose()?,
-        permitted: permitted(&call)?,
+        email: asked.email.as_deref().map(email).transpose()?,
+        role: asked.role.map(|Word(role)| role),
+        permitted: asked.permitted_account_ids.map(ids),
     };
-    let changed = call.tenancy(&http).update_member(call.account(), id, &change).await?;
-    Ok(answer(StatusCode::CREATED, "member updated", &changed))
+    let (tenancy, Named(id)) = (call.tenancy(&http), asked.target_member_id);
+    let changed = tenancy.update_member(call.account(), id, &change).await?;
+    Ok(Updated { member: MemberRecord::of(&changed) })
 }
 
-/// Removes one; its keys stop at once.
-pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let removed = call.tenancy(&http).remove_member(call.account(), named(&call)?).await?;
-    Ok(answer(StatusCode::CREATED, "member removed", &removed))
+/// Removes a member; the member's keys stop at once
+///
+/// Name the member in the query or in the body.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Remove {
+    /// The member.
+    target_member_id: Named<MemberId>,
 }
 
-fn answer(status: StatusCode, message: &str, member: &Member) -> Response {
-    success(status, message, json!({ "member": member_record(member) }))
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Removed {
+    member: MemberRecord,
 }
 
-/// The member that query or body name; both, if they agree.
-fn named(call: &Call) -> Result<MemberId, Problem> {
-    let id = call.id(NAME)?.and_then(|id| MemberId::new(id.get()));
-    id.ok_or_else(|| Problem::invalid(format!("{NAME} is missing: send the id of a member")))
+pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
+    let tenancy = call.tenancy(&http);
+    let removed = tenancy.remove_member(call.account(), asked.target_member_id.0).await?;
+    Ok(Removed { member: MemberRecord::of(&removed) })
+}
+
+successes! {
+    Listed = OK "members found";
+    Found = OK "member found";
+    Invited = CREATED "member invited";
+    Updated = CREATED "member updated";
+    Removed = CREATED "member removed";
 }
 
 fn email(text: &str) -> Result<Address, Problem> {
     Address::parse(text).map_err(|error| Problem::invalid(format!("email: {error}")))
 }
 
-fn role(text: &str) -> Result<Role, Problem> {
-    text.parse().map_err(|error| Problem::invalid(format!("role: {error}")))
-}
-
-/// `None` where the body has no such field, or null: that nobody meant to restrict nothing. One
-/// that is there twice is there once.
-fn permitted(call: &Call) -> Result<Option<BTreeSet<AccountId>>, Problem> {
-    let ids = match call.body().get(PERMITTED) {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::Array(ids)) => ids,
-        Some(_) => {
-            return Err(Problem::invalid(format!("{PERMITTED} must be an array of ids")));
-        }
-    };
-    let ids = ids.iter().map(|id| account_of_json(PERMITTED, id));
-    ids.collect::<Result<_, _>>().map(Some)
+/// An id that is there twice is there once.
+fn ids<T: FromIterator<AccountId>>(ids: Vec<Named<AccountId>>) -> T {
+    ids.into_iter().map(|Named(id)| id).collect()
 }

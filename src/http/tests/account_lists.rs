@@ -72,6 +72,21 @@ async fn pages_are_counted_from_zero_and_bounded() {
         }
         assert_eq!(found, agents, "{query}");
     }
+    // `Link` leads there, too.
+    let mut path = "/listAccounts?pagination=true&page=1&pageSize=3".to_owned();
+    let mut found = Vec::new();
+    loop {
+        let reply = house.get("org1", &path).await;
+        let page = reply.success(200);
+        found.extend(ids(&page["accounts"]));
+        let Some(next) = reply.link("next") else {
+            assert_eq!(page["next"], Value::Null);
+            break;
+        };
+        path = format!("/listAccounts?pagination=true&pageSize=3&after={}", page["next"]);
+        assert_eq!(next, path);
+    }
+    assert_eq!(found, agents[3..]);
     for (query, words) in [
         ("pageSize=6", "from 1 to 5"),
         ("pageSize=0", "from 1 to 5"),
@@ -115,6 +130,10 @@ async fn a_search_finds_what_is_kept_and_says_what_is_not() {
         ("&createdStart=1795000001", vec![]),
         ("&createdEnd=1795000000", vec![org1, org2, org3]),
         ("&createdEnd=1794999999", vec![]),
+        ("&createdStart=2026-11-18T11:06:40Z", vec![org1, org2, org3]),
+        ("&createdStart=2026-11-18T11:06:41Z", vec![]),
+        ("&createdEnd=2026-11-18T11:06:40Z", vec![org1, org2, org3]),
+        ("&createdEnd=2026-11-18", vec![]),
         ("&pagination=true&page=1&pageSize=2", vec![org3]),
     ] {
         let path = format!("/searchAccounts?accountType=organization{query}");
@@ -129,12 +148,15 @@ async fn a_search_finds_what_is_kept_and_says_what_is_not() {
     let mine = house.get("org1", "/searchAccounts?accountType=account").await.success(200);
     assert_eq!((ids(&mine["accounts"]).len(), &mine["totalAccounts"]), (2, &json!(2)));
     for (query, words) in [
-        ("", "accountType must be one of"),
+        ("", "/accountType is missing: send one of: partner, reseller, organization, account"),
         ("accountType=user", "accountType must be one of"),
-        ("accountType=account&canceled=true", "canceled could be compared"),
-        ("accountType=account&allTimeVoiceMinutesMin=1", "allTimeVoiceMinutesMin could be"),
-        ("accountType=account&createdStart=x", "createdStart must be a time"),
-        ("accountType=account&createdEnd=-1", "createdEnd must be a time"),
+        ("accountType=account&canceled=true", "/canceled must be false"),
+        (
+            "accountType=account&allTimeVoiceMinutesMin=1",
+            "/allTimeVoiceMinutesMin must be left out",
+        ),
+        ("accountType=account&createdStart=x", "/createdStart must be Unix seconds"),
+        ("accountType=account&createdEnd=-1", "/createdEnd must be Unix seconds"),
         ("accountType=account&name=x", "name"),
     ] {
         let reply = house.get("partner", &format!("/searchAccounts?{query}")).await;

@@ -331,6 +331,23 @@ async fn a_log_is_read_page_by_page_and_narrowed() {
         path = next.split(['<', '>']).nth(1).unwrap().replacen("/api/v2", "", 1);
     }
     assert_eq!(read, all);
+    // The next page is in the body, too, and an id is as good as a cursor.
+    let page = house.get("partner", "/audit?limit=7").await;
+    let next = page.json()["next"].as_str().unwrap().to_owned();
+    assert!(page.link("next").unwrap().ends_with(&format!("&before={next}")), "{next}");
+    let (older, id) = (format!("before={next}"), all[6]["id"].as_str().unwrap());
+    for (query, expected) in [
+        (older, &all[7..]),
+        (format!("before={id}"), &all[7..]),
+        (format!("after={id}"), &all[..6]),
+    ] {
+        assert_eq!(log(&house, "partner", &query).await, expected, "{query}");
+    }
+    assert_eq!(house.get("partner", "/audit?limit=200").await.json()["next"], Value::Null);
+    for (caller, id) in [("partner", "019a9e5c-7c80-7000-8000-000000000001"), ("org2", id)] {
+        let reply = house.get(caller, &format!("/audit?before={id}")).await;
+        reply.problem(400, "invalid_request", "shows nothing with this id");
+    }
     let made = log(&house, "partner", "action=key.created").await;
     assert_eq!(made.len(), house.residents.len());
     assert!(made.iter().all(|entry| entry["action"] == "key.created"));
@@ -345,22 +362,22 @@ async fn a_log_is_read_page_by_page_and_narrowed() {
         ("operator".into(), all.len()),
         ("gateway".into(), 0),
     ] {
-        let query = format!("actor={actor}");
+        let query = format!("by={actor}");
         assert_eq!(log(&house, "partner", &query).await.len(), expected, "{query}");
     }
-    let reply = house.get("partner", "/audit?action=key.created&actor=operator&limit=2").await;
+    let reply = house.get("partner", "/audit?action=key.created&by=operator&limit=2").await;
     let link = &reply.headers["link"];
-    assert!(link.contains("action=key.created&actor=operator&limit=2&before="), "{link}");
+    assert!(link.contains("action=key.created&by=operator&limit=2&before="), "{link}");
     let first = all.last().unwrap()["timestamp"].as_i64().unwrap();
     assert_eq!(log(&house, "partner", &format!("until={first}")).await.len(), 0);
     assert!(log(&house, "partner", &format!("since={first}")).await.len() > all.len());
     for (query, words) in [
         ("action=key.eaten", "action"),
-        ("actor=me", "actor must be"),
-        ("actor=01", "actor must be"),
+        ("by=me", "/by must be the id of a key"),
+        ("by=01", "/by must be"),
         ("since=yesterday", "since must be"),
         ("until=", "until must be"),
-        ("before=x", "before is not a cursor"),
+        ("before=x", "/before must be a cursor"),
         ("limit=0", "limit"),
     ] {
         let reply = house.get("partner", &format!("/audit?{query}")).await;

@@ -106,7 +106,7 @@ async fn a_member_is_invited_shown_changed_and_removed() {
 
     let body = json!({ "targetMemberId": eva["id"], "permittedAccountIds": Value::Null });
     let reply = member(&house, "org1", "PUT", body).await;
-    reply.problem(400, "invalid_request", "send [] to lift the restriction");
+    reply.problem(400, "invalid_request", "/permittedAccountIds must be an array");
     assert_eq!(house.get("org1", &named(&eva["id"])).await.success(200)["member"], changed);
     let body = json!({ "targetMemberId": eva["id"], "permittedAccountIds": [],
                        "email": "Eva@Other.Example" });
@@ -170,8 +170,8 @@ async fn what_is_not_said_rightly_makes_no_member() {
     for (body, words) in [
         (json!({ "role": "admin" }), "email is missing"),
         (with("email", json!("no address")), "email: "),
-        (with("role", json!("owner")), "role: "),
-        (with("role", json!("Admin")), "role: "),
+        (with("role", json!("owner")), "/role must be one of: admin, member"),
+        (with("role", json!("Admin")), "/role must be one of"),
         (with("permittedAccountIds", json!(agent)), "must be an array"),
         (with("permittedAccountIds", json!([1.5])), "permittedAccountIds"),
         (with("permittedAccountIds", json!(["01"])), "permittedAccountIds"),
@@ -182,7 +182,7 @@ async fn what_is_not_said_rightly_makes_no_member() {
             "is not the id of an Agent",
         ),
         (with("permittedAccountIds", json!([house.id("org1").get()])), "is not the id of an Agent"),
-        (with("permittedAccountIds", json!([1, 2, 3])), "at most 2 ids"),
+        (with("permittedAccountIds", json!([1, 2, 3])), "an array of at most 2 items"),
         (with("redirectUrl", json!("javascript:alert(1)")), "redirectUrl"),
         (with("redirectUrl", json!("/welcome")), "redirectUrl"),
         (with("redirectUrl", json!("https://a:b@c.example/")), "redirectUrl"),
@@ -196,6 +196,12 @@ async fn what_is_not_said_rightly_makes_no_member() {
     ] {
         member(&house, "org1", "POST", body).await.problem(400, "invalid_request", words);
     }
+    // Everything that is wrong is told at once.
+    let body = json!({ "role": "owner", "permittedAccountIds": [1, "01"], "sendWelcomeEmail": 1 });
+    let told = member(&house, "org1", "POST", body).await.json();
+    let told = told["errors"].as_array().unwrap().iter();
+    let pointers: Vec<_> = told.map(|one| one["pointer"].as_str().unwrap()).collect();
+    assert_eq!(pointers, ["/email", "/role", "/permittedAccountIds/1", "/sendWelcomeEmail"]);
     assert_eq!(house.get("org1", "/members").await.success(200)["count"], 0);
     let one = invited(&house, "org1", with("role", json!("admin"))).await;
     let reply = member(&house, "org1", "POST", json!({ "email": "y@good.example" })).await;
@@ -207,7 +213,7 @@ async fn what_is_not_said_rightly_makes_no_member() {
         (json!({ "targetMemberId": house.id("agent1").get() }), 404, "no such member"),
         (json!({ "targetMemberId": NOBODY }), 404, "no such member"),
         (json!({ "targetMemberId": id, "permittedAccountIds": [NOBODY] }), 400, "is not the id"),
-        (json!({ "targetMemberId": id, "permittedAccountIds": [1, 2, 3] }), 400, "at most 2 ids"),
+        (json!({ "targetMemberId": id, "permittedAccountIds": [1, 2, 3] }), 400, "at most 2 items"),
     ] {
         let code = if status == 404 { "not_found" } else { "invalid_request" };
         member(&house, "org1", "PUT", body).await.problem(status, code, words);

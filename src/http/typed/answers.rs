@@ -5,13 +5,15 @@ use axum::http::header::{HeaderName, HeaderValue};
 use axum::response::Response;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::super::answer;
 use super::super::description::{Answer, Content};
 use super::super::error::Problem;
 use super::tidy::{fields_of, published, tidy};
 
-/// A success: its fields stand beside `success` and `message`, if it is in the envelope of v2.
+/// A success: its fields, or those of one of its shapes (`untagged`), stand beside `success` and `message`,
+/// if it is in the envelope of v2.
 pub trait Success: Serialize + JsonSchema {
     const STATUS: StatusCode;
     const MESSAGE: &'static str;
@@ -61,9 +63,13 @@ impl<S: Success> Answers for S {
             generator.subschema_for::<Self>().to_value()
         };
         tidy(&mut schema, false);
-        let content = match S::ENVELOPE {
-            true => Content::Envelope(fields_of(&published(schema), &[]).0),
-            false => Content::Json(published(schema)),
+        let fields = |shape: &Value| fields_of(&published(shape.clone()), &[]).0;
+        let content = match schema.get("anyOf").and_then(Value::as_array) {
+            _ if !S::ENVELOPE => Content::Json(published(schema)),
+            None => Content::Envelope(fields(&schema)),
+            Some(shapes) => Content::OneOf(
+                shapes.iter().map(|shape| fields(&named(generator, shape))).collect(),
+            ),
         };
         let (status, about, pages) = (S::STATUS.as_u16(), S::MESSAGE, S::PAGES);
         vec![Answer { status, about, content, pages, also: None }]
@@ -88,6 +94,15 @@ impl<S: Success> Answers for S {
         let text = text.map_err(|error| Problem::internal(error.to_string()))?;
         Ok(answer::json(S::STATUS, text))
     }
+}
+
+/// The shape that a reference leads to; a shape without a name as it is.
+fn named(generator: &SchemaGenerator, shape: &Value) -> Value {
+    let name = shape.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
+    let mut found =
+        name.and_then(|name| generator.definitions().get(name)).unwrap_or(shape).clone();
+    tidy(&mut found, false);
+    found
 }
 
 /// A success with headers of its own.

@@ -79,7 +79,7 @@ impl Form {
             fields.iter().filter(in_body).map(|field| field.name).collect::<Vec<_>>().leak();
         let least = request.get("minProperties").and_then(Value::as_u64);
         let needs_body = least.is_some_and(|least| least > 0)
-            || fields.iter().filter(in_body).any(|field| field.needed);
+            || fields.iter().any(|field| field.needed && field.place == Place::Body);
         let body = match verb {
             Verb::Get => BodyRule::None,
             Verb::Delete if names.is_empty() && least.is_none() => BodyRule::None,
@@ -200,7 +200,8 @@ impl Field {
             Some(mark::USER_ID) if !in_body => schema::id_text(about),
             _ => published(self.schema.clone()),
         };
-        let is_marked = !self.needed && self.place != Place::Path;
+        // A field that may stand in either is missing in one of them.
+        let is_marked = self.place == Place::Either || !self.needed && self.place != Place::Path;
         (if is_marked { format!("{}?", self.name).leak() } else { self.name }, described)
     }
 }
@@ -236,7 +237,7 @@ pub(super) fn generator(contract: Contract) -> SchemaGenerator {
 }
 
 /// The names of the fields of a struct, in the order in which they are declared.
-pub(super) fn names_of<R: DeserializeOwned>() -> &'static [&'static str] {
+pub(in crate::http) fn names_of<R: DeserializeOwned>() -> &'static [&'static str] {
     struct Names<'n>(&'n mut &'static [&'static str]);
 
     impl<'de> Deserializer<'de> for Names<'_> {

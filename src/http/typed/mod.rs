@@ -21,9 +21,9 @@ use axum::response::Response;
 
 pub(super) use self::answers::{Answers, Either, Headed, Success, successes};
 pub use self::bounds::Bounds;
-pub(super) use self::form::needed;
 pub use self::form::{Form, Request};
-pub use self::values::{Limit, Place};
+pub(super) use self::form::{names_of, needed};
+pub use self::values::{Limit, Place, Spot};
 use super::call::Call;
 use super::error::Problem;
 use super::state::Http;

@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use schemars::json_schema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use uuid::Uuid;
 
 use crate::store::Cursor;
-use crate::wire::{mark, schema_of};
+use crate::wire::{self, mark, schema_of};
 
 /// How many a page has at most.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -32,6 +33,30 @@ impl<'de> Deserialize<'de> for Place {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let cursor = Cow::<str>::deserialize(deserializer)?.parse().ok();
         cursor.map(Self).ok_or_else(|| D::Error::custom("no cursor"))
+    }
+}
+
+/// A place in a list whose rows have ids: an earlier answer's cursor, or the id of a row.
+#[derive(Clone, Copy, Debug)]
+pub enum Spot {
+    Cursor(Cursor),
+    Row(Uuid),
+}
+
+schema_of!([] Spot, "Spot", json_schema!({
+    "anyOf": [
+        { "type": "string", "examples": ["1795168800123-019a9e5c7c8070008000000000000001"], mark::KIND: mark::CURSOR },
+        { "type": "string", "format": "uuid" },
+    ],
+    mark::EXPECTED: "a cursor of an earlier answer, or the id of something that the list shows",
+}));
+
+impl<'de> Deserialize<'de> for Spot {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        let row = wire::uuid(&text).map(Self::Row);
+        let spot = row.or_else(|| text.parse().ok().map(Self::Cursor));
+        spot.ok_or_else(|| D::Error::custom("no cursor, and no id"))
     }
 }
 

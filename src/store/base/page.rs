@@ -204,7 +204,37 @@ pub enum List {
     Audit,
 }
 
+impl List {
+    /// The tables and the ranges in them that its rows lie in.
+    const fn ranges(self) -> &'static [[&'static str; 2]] {
+        match self {
+            Self::Messages => &[["messages WHERE ", RECORDED[0]], ["messages WHERE ", RECORDED[1]]],
+            Self::IntakeRecords => &[["records WHERE recorded = 1 AND ", ""]],
+            Self::Audit => &[["audit_entries WHERE ", ""]],
+        }
+    }
+}
+
 impl Base {
+    /// The place of the row with this id in a list, if `scope` has it.
+    pub async fn place_of(
+        &self,
+        list: List,
+        scope: &Scope,
+        id: Uuid,
+    ) -> Result<Option<Cursor>, StoreError> {
+        let mut query = sql("");
+        for (number, [table, range]) in list.ranges().iter().enumerate() {
+            query.push(if number > 0 { " UNION ALL " } else { "" });
+            query.push("SELECT at FROM ").push(table).push(range).push("id = ").push_value(id);
+            query.push(" AND ");
+            within(&mut query, scope);
+        }
+        let row = query.fetch_optional(self.reader()).await?;
+        let at = row.map(|row| Columns { table: "audit_entries", row: &row }.time("at"));
+        Ok(at.transpose()?.map(|at| Cursor { at, id }))
+    }
+
     /// The place of the last of the next `most` rows of a list that a page looks at in `scope`,
     /// whichever of them it shows; `None` if there are fewer. A page that passes over rows ends
     /// there at the latest (`Page::until`): how much a request looks at must not depend on what it
@@ -218,18 +248,13 @@ impl Base {
         (since, before): (Option<Timestamp>, Option<Timestamp>),
         most: u32,
     ) -> Result<Option<Cursor>, StoreError> {
-        let ranges: &[_] = match list {
-            List::Messages => &RECORDED.map(|range| ["messages WHERE ", range]),
-            List::IntakeRecords => &[["records WHERE recorded = 1 AND ", ""]],
-            List::Audit => &[["audit_entries WHERE ", ""]],
-        };
         let last = Page { until: None, limit: 1, ..*page };
         let part = |query: &mut Statement, range: &[&str; 2]| {
             query.push("SELECT at, id FROM ").push(&range.concat());
             in_range(query, scope);
         };
         let skip = (&last, most.saturating_sub(1));
-        let query = merged(self.reader().is_postgres(), ranges, part, skip, (since, before));
+        let query = merged(self.reader().is_postgres(), list.ranges(), part, skip, (since, before));
         let row = query.fetch_optional(self.reader()).await?;
         let place = row.map(|row| {
             let columns = Columns { table: "intake_records", row: &row };

@@ -1,7 +1,7 @@
 //! The account tree: making accounts and finding them. One that was deleted keeps its row, which
 //! every reading passes over.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::addresses::{self, Claim, Claimed};
 use super::app_rows;
@@ -24,7 +24,7 @@ use crate::store::engine::sql::{Row, Statement, sql};
 use crate::store::events::announcements::announce_told;
 
 /// What an event tells of an account: its record.
-pub type Tell = fn(&Account) -> Details;
+pub type Tell = fn(&Account) -> Value;
 
 /// An account to be made.
 #[derive(Clone, Debug)]
@@ -353,7 +353,7 @@ async fn insert(tx: &mut Transaction, account: &Account) -> Result<bool, StoreEr
 
 /// As the database keeps it.
 pub fn kept(details: &Details) -> Option<String> {
-    (!details.is_empty()).then(|| serde_json::Value::Object(details.clone()).to_string())
+    (!details.is_empty()).then(|| Value::Object(details.clone()).to_string())
 }
 
 pub fn account(row: &Row) -> Result<Account, StoreError> {

@@ -1,0 +1,138 @@
+//! Secrets in what is kept of an account: known by the names of fields, and masked before anything is kept.
+
+use serde_json::{Map, Value};
+
+use super::details::MASK;
+
+/// The same fields; of those whose names are names of secrets only what is no text.
+pub(super) fn without_secrets(fields: &Map<String, Value>) -> Map<String, Value> {
+    let kept = |(name, value): (&String, &Value)| {
+        let value = if names_a_secret(name) { hushed(value) } else { searched(value) };
+        (name.clone(), value)
+    };
+    fields.iter().map(kept).collect()
+}
+
+/// Nesting is bounded by [`DEEPEST`].
+fn searched(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => Value::Object(without_secrets(fields)),
+        Value::Array(items) => items.iter().map(searched).collect(),
+        value => value.clone(),
+    }
+}
+
+/// Nothing but the names of fields.
+pub(super) fn masked(value: &Value) -> Value {
+    match value {
+        Value::Null => Value::Null,
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| (name.clone(), masked(value))).collect()
+        }
+        _ => MASK.into(),
+    }
+}
+
+/// Numbers and flags stay: `maxTokens` is none.
+fn hushed(value: &Value) -> Value {
+    match value {
+        Value::String(_) => MASK.into(),
+        Value::Array(items) => items.iter().map(hushed).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| (name.clone(), hushed(value))).collect()
+        }
+        value => value.clone(),
+    }
+}
+
+/// Parts of names of secrets.
+const SECRETS: &[&str] = &[
+    "token",
+    "secret",
+    "password",
+    "passphrase",
+    "passwd",
+    "passcode",
+    "credential",
+    "authorization",
+    "bearer",
+    "cookie",
+    "private",
+];
+
+/// Words that end in `key` and are none.
+const NO_KEYS: &[&str] = &["monkey", "donkey", "turkey", "hockey", "jockey", "whiskey"];
+
+/// `key` alone is a name of things (`reportingFields[].key`); an `apiKey` is a secret.
+fn names_a_secret(name: &str) -> bool {
+    let words = words(name);
+    let name = name.to_ascii_lowercase();
+    let is = |word: &String| ["pass", "pwd", "auth"].contains(&word.as_str());
+    let key = |word: &String| {
+        let one = word.strip_suffix('s').unwrap_or(word);
+        one.ends_with("key") && !NO_KEYS.contains(&one)
+    };
+    SECRETS.iter().any(|part| name.contains(part))
+        || ["config", "appdata"].contains(&name.as_str())
+        || words.iter().any(is)
+        || (words.last().is_some_and(key) && name != "key")
+}
+
+/// `smtpPass`, `smtp_pass` and `SMTP-PASS` are two words each, in small letters.
+fn words(name: &str) -> Vec<String> {
+    let (mut words, mut small) = (vec![String::new()], false);
+    for letter in name.chars() {
+        if !letter.is_ascii_alphanumeric() || (small && letter.is_ascii_uppercase()) {
+            words.push(String::new());
+        }
+        small = letter.is_ascii_lowercase() || letter.is_ascii_digit();
+        if let Some(word) = words.last_mut().filter(|_| letter.is_ascii_alphanumeric()) {
+            word.push(letter.to_ascii_lowercase());
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn shown(settings: Value) -> Value {
+        without_secrets(settings.as_object().unwrap()).into()
+    }
+
+    #[test]
+    fn a_secret_is_known_by_its_name() {
+        for name in [
+            "pass",
+            "smtpPass",
+            "smtp_pass",
+            "passwd",
+            "dbPwd",
+            "passcode",
+            "auth",
+            "basicAuth",
+            "Authorization",
+            "bearer",
+            "sessionCookie",
+            "privatePem",
+            "credential",
+            "apiKeys",
+            "apikey",
+            "accessTokens",
+            "SECRETS",
+            "keys",
+        ] {
+            let kept = shown(json!({ name: ["hunter2"] }));
+            assert_eq!(kept, json!({ name: [MASK] }));
+        }
+        for name in ["monkey", "Monkeys", "key", "author", "compass", "passengers", "keyboard"] {
+            let kept = json!({ name: "seen" });
+            assert_eq!(shown(kept.clone()), kept);
+        }
+        let kept = json!({ "maxTokens": 500, "auth": { "on": true, "none": null } });
+        assert_eq!(shown(kept.clone()), kept);
+    }
+}
