@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::words::Words;
+
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident = $code:literal, $explanation:literal, $advice:literal;)*) => {
         /// Why a recipient, a message or a session was turned away (contract §2, Replies).
@@ -121,6 +123,16 @@ impl Reason {
                 | Self::NoSpace
                 | Self::TooBusy
         )
+    }
+}
+
+impl Words for Reason {
+    fn all() -> &'static [Self] {
+        Self::ALL
+    }
+
+    fn word(self) -> &'static str {
+        self.as_str()
     }
 }
 

@@ -6,11 +6,12 @@ use axum::http::header::{HeaderValue, LINK};
 use axum::response::Response;
 use serde::Serialize;
 use url::form_urlencoded;
+use uuid::Uuid;
 
 use super::call::Call;
 use super::error::Problem;
 use super::operation::BASE;
-use super::typed::{Headed, Limit, Place};
+use super::typed::{Headed, Limit, Next, Place, Spot, refused};
 use crate::rules::AccessRules;
 use crate::store::{Cursor, Direction, Page, StoreError};
 use crate::wire::Texts;
@@ -36,6 +37,33 @@ pub(super) fn between(
     after: Option<Place>,
 ) -> Result<Option<(Direction, Cursor)>, Problem> {
     one_of(before.map(|Place(cursor)| cursor), after.map(|Place(cursor)| cursor))
+}
+
+/// Where a page begins that a request asks for by places or ids; `find` looks up the place of an id.
+pub(super) async fn begin<R>(
+    before: Option<Spot>,
+    after: Option<Spot>,
+    find: impl FnOnce(Uuid) -> R,
+) -> Result<Option<(Direction, Cursor)>, Problem>
+where
+    R: Future<Output = Result<Option<Cursor>, StoreError>>,
+{
+    let (name, direction, spot) = match (before, after) {
+        (None, None) => return Ok(None),
+        (Some(spot), None) => ("before", Direction::Before, spot),
+        (None, Some(spot)) => ("after", Direction::After, spot),
+        (Some(_), Some(_)) => {
+            return Err(Problem::invalid("before and after exclude each other: send one"));
+        }
+    };
+    match spot {
+        Spot::Next(Next(cursor)) => Ok(Some((Direction::Before, cursor))),
+        Spot::Cursor(cursor) => Ok(Some((direction, cursor))),
+        Spot::Id(id) => match find(id).await? {
+            Some(cursor) => Ok(Some((direction, cursor))),
+            None => Err(refused(name, &"this list has no such id")),
+        },
+    }
 }
 
 /// A row of a page, as JSON.
@@ -150,6 +178,13 @@ impl Rows {
         Texts::of(self.array()).map_err(|error| Problem::internal(error.to_string()))
     }
 
+    /// Where a list that shows the newest first goes on.
+    pub(super) fn next(&self) -> Option<Next> {
+        let is_newer = matches!(self.from, Some((Direction::After, _)));
+        let last = self.texts.last().filter(|_| is_newer || self.more).map(|(cursor, _)| *cursor);
+        self.until.filter(|_| !is_newer).or(last).map(Next)
+    }
+
     /// Where a list that shows the oldest first goes on.
     pub(super) fn newest_if_more(&self) -> Option<Cursor> {
         self.texts.first().map(|(cursor, _)| *cursor).filter(|_| self.more)
@@ -177,15 +212,15 @@ impl Rows {
     /// `next` while there are older ones. `prev` always: whoever follows it again and again reads
     /// what has come since, the empty page included.
     fn links(&self, call: &Call, path: &str, limit: u32) -> Vec<String> {
-        let link = |place, relation| link(call, path, limit, place, relation);
+        let link = |(name, cursor): (&str, Cursor), relation| {
+            let own = [("limit", limit.to_string()), (name, cursor.to_string())];
+            link(call, path, &own, relation)
+        };
         let after = match self.from {
             Some((Direction::After, cursor)) => Some(cursor),
             _ => None,
         };
-        let older_exist = after.is_some() || self.more;
-        let last = self.texts.last().filter(|_| older_exist).map(|(cursor, _)| *cursor);
-        let last = self.until.filter(|_| after.is_none()).or(last);
-        let next = last.map(|cursor| link(("before", cursor), "next"));
+        let next = self.next().map(|Next(cursor)| link(("before", cursor), "next"));
         let newest = self.texts.first().map(|(cursor, _)| *cursor).or(after);
         let newest = self.until.filter(|_| after.is_some()).or(newest);
         let prev = newest.map(|cursor| link(("after", cursor), "prev"));
@@ -193,21 +228,26 @@ impl Rows {
     }
 }
 
-/// One link of a `Link` header (RFC 8288): relative, so that it works behind any name, and without
-/// the token. What the request asked for beside the place goes with it.
-fn link(
+/// An answer with the `Link` header of a list that goes on with these parameters, if it does.
+pub(super) fn goes_on<S>(
     call: &Call,
     path: &str,
-    limit: u32,
-    (name, cursor): (&str, Cursor),
-    relation: &str,
-) -> String {
+    own: Option<&[(&str, String)]>,
+    answer: S,
+) -> Headed<S> {
+    let link = own.and_then(|own| HeaderValue::try_from(link(call, path, own, "next")).ok());
+    Headed { answer, headers: link.map(|link| (LINK, link)).into_iter().collect() }
+}
+
+/// One link of a `Link` header (RFC 8288): relative, so that it works behind any name, and without
+/// the token. What the request asked for beside these parameters and its place goes with it.
+fn link(call: &Call, path: &str, own: &[(&str, String)], relation: &str) -> String {
+    let is_own = |name: &str| own.iter().any(|(one, _)| *one == name);
     let asked = call.query().pairs();
-    let asked = asked.filter(|(name, _)| !["limit", "before", "after"].contains(name));
+    let asked = asked.filter(|(name, _)| !["before", "after"].contains(name) && !is_own(name));
     let query = form_urlencoded::Serializer::new(String::new())
         .extend_pairs(asked)
-        .append_pair("limit", &limit.to_string())
-        .append_pair(name, &cursor.to_string())
+        .extend_pairs(own)
         .finish();
     format!("<{BASE}{path}?{query}>; rel=\"{relation}\"")
 }

@@ -7,8 +7,7 @@ use super::super::operation::{Asks, Operation};
 use super::super::table::OPERATIONS;
 use super::super::typed::{Bounds, Form};
 use super::{
-    accounts, agents, apps, computers, conversation_logs, events, inbound_email, messaging, people,
-    problems, templates, webhooks,
+    accounts, agents, apps, computers, events, messaging, people, problems, templates, webhooks,
 };
 use crate::rules::AccessRules;
 
@@ -18,8 +17,6 @@ pub(in crate::http) fn operations(rules: &AccessRules) -> Vec<Description> {
         accounts::operations(rules),
         people::operations(rules),
         messaging::operations(rules),
-        inbound_email::operations(rules),
-        conversation_logs::operations(rules),
         webhooks::operations(rules),
         agents::operations(rules),
         templates::operations(rules),
@@ -53,8 +50,6 @@ pub(in crate::http) fn shapes(rules: &AccessRules) -> Vec<(String, Value)> {
         accounts::shapes(),
         people::shapes(),
         messaging::shapes(),
-        inbound_email::shapes(),
-        conversation_logs::shapes(),
         webhooks::shapes(),
         agents::shapes(),
         templates::shapes(),

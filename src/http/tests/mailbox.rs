@@ -231,20 +231,23 @@ async fn a_page_that_passes_over_many_records_ends_early() {
 async fn intake_filters_are_checked() {
     let house = House::new().await;
     for (query, words) in [
-        ("agent=x", "agent:"),
-        ("sender=x", "sender:"),
+        (
+            "agent=x&agentId=01",
+            "/agentId must be a whole number from 1 to 9007199254740991, without sign or leading zeros; /agent must be",
+        ),
+        ("sender=x", "/sender is refused"),
         ("verdict=maybe", "accepted, refused, deferred"),
         ("reason=because", "dkim_missing"),
         ("since=yesterday", "Unix seconds"),
         ("until=2026-02-30", "Unix seconds"),
-        ("after=1", "not a cursor"),
+        ("after=1", "/after must be a cursor of an earlier answer, or an id"),
         ("limit=1000", "1 to 200"),
     ] {
         let reply = house.get("partner", &format!("/email/intake?{query}")).await;
         reply.problem(400, "invalid_request", words);
     }
     let long = format!("/email/intake?recipient={}", "x".repeat(257));
-    house.get("partner", &long).await.problem(400, "invalid_request", "256 octets");
+    house.get("partner", &long).await.problem(400, "invalid_request", "at most 256 characters");
     // Out of the key's reach, out of the target's, and not there at all.
     let agent = |name| format!("/email/intake?agent={}", house.id(name));
     house.get("org1", &agent("agent4")).await.problem(403, "forbidden", "does not reach");

@@ -20,7 +20,7 @@ pub trait Success: Serialize + JsonSchema {
     const PAGES: bool = false;
 
     /// The words of this one, where they are not always the same.
-    fn message(&self) -> &'static str {
+    fn message(&self) -> &str {
         Self::MESSAGE
     }
 }
@@ -63,24 +63,28 @@ impl<S: Success> Answers for S {
     }
 
     fn response(self) -> Result<Response, Problem> {
-        #[derive(Serialize)]
-        struct Envelope<S> {
-            success: bool,
-            message: &'static str,
-            #[serde(flatten)]
-            fields: S,
-        }
-        let text = match S::ENVELOPE {
-            true => serde_json::to_string(&Envelope {
-                success: true,
-                message: self.message(),
-                fields: self,
-            }),
-            false => serde_json::to_string(&self),
-        };
-        let text = text.map_err(|error| Problem::internal(error.to_string()))?;
-        Ok(answer::json(S::STATUS, text))
+        Ok(answer::json(S::STATUS, text(&self)?))
     }
+}
+
+/// A success as JSON.
+pub(in crate::http) fn text<S: Success>(success: &S) -> Result<String, Problem> {
+    #[derive(Serialize)]
+    struct Envelope<'s, S> {
+        success: bool,
+        message: &'s str,
+        #[serde(flatten)]
+        fields: &'s S,
+    }
+    let text = match S::ENVELOPE {
+        true => serde_json::to_string(&Envelope {
+            success: true,
+            message: success.message(),
+            fields: success,
+        }),
+        false => serde_json::to_string(success),
+    };
+    text.map_err(|error| Problem::internal(error.to_string()))
 }
 
 /// A success with headers of its own.

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::super::body::LISTED;
 use super::super::query::quoted;
 use super::bounds::Bounds;
+use super::values::Spot;
 use crate::app::agents::schema::{Fault, join};
 use crate::store::Cursor;
 use crate::wire::{self, mark};
@@ -27,12 +28,36 @@ impl<'c> Check<'c> {
         self.add(Fault { pointer: join(at, name), detail });
     }
 
+    /// Of these fields exactly one must have been sent.
+    pub(super) fn one_of(&mut self, among: &[&str], given: &Map<String, Value>) {
+        let sent: Vec<_> = among.iter().filter(|name| given.contains_key(**name)).collect();
+        let names = among.join(" or ");
+        match sent.as_slice() {
+            [] => {
+                let first = among.first().copied().unwrap_or_default();
+                let detail = format!("is missing: send {names}");
+                self.add(Fault { pointer: join("", first), detail });
+            }
+            [_] => {}
+            [_, second, ..] => self.add(Fault {
+                pointer: join("", second),
+                detail: format!("is one too many: send {names}, once"),
+            }),
+        }
+    }
+
     /// Adds what is wrong with the value at this place.
     pub(super) fn value(&mut self, schema: &'c Value, value: &Value, at: &str) {
         let schema = self.shape(schema);
         if !self.is_of(schema, value) {
             let detail = format!("must be {}", self.expected(schema));
             return self.add(Fault { pointer: at.to_owned(), detail });
+        }
+        if let Some(Value::Array(ways)) = schema.get("anyOf") {
+            if let Some(way) = ways.iter().find(|way| self.is_of(self.shape(way), value)) {
+                self.value(way, value, at);
+            }
+            return;
         }
         match value {
             Value::Object(fields) => self.fields(schema, fields, at),
@@ -107,6 +132,7 @@ impl<'c> Check<'c> {
                 Some(mark::CURSOR) => {
                     text.parse().is_ok_and(|cursor: Cursor| cursor.to_string() == text)
                 }
+                Some(mark::SPOT) => Spot::read(text).is_some(),
                 Some(kind) => wire::is_of_kind(kind, value),
                 None => true,
             }
