@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::state::Http;
-use super::super::typed::{refused, successes};
+use super::super::typed::{Created, refused, successes};
 use crate::app::tenancy::Claiming;
 use crate::domain::address::Address;
 
@@ -30,13 +30,17 @@ const DESK: &str = "support@agents.example";
 pub struct List {}
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
+pub struct Addresses {
     /// All of the Agent.
     addresses: Vec<AgentAddress>,
+    #[serde(skip)]
+    message: &'static str,
 }
 
-pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
-    Ok(Listed { addresses: all(&http, &call).await? })
+successes! { Addresses = OK "addresses of the Agent", said; }
+
+pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Addresses, Problem> {
+    all(&http, &call, "addresses found").await
 }
 
 /// Gives an Agent an address
@@ -52,18 +56,12 @@ pub struct Add {
     catch_all: Option<bool>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Added {
-    /// All of the Agent.
-    addresses: Vec<AgentAddress>,
-}
-
-pub async fn add(http: Arc<Http>, call: Call, asked: Add) -> Result<Added, Problem> {
+pub async fn add(http: Arc<Http>, call: Call, asked: Add) -> Result<Created<Addresses>, Problem> {
     let address = Address::parse(&asked.address).map_err(|error| refused("address", &error))?;
     let catch_all = asked.catch_all.unwrap_or_default();
     let tenancy = call.tenancy(&http);
     tenancy.claim_address(call.account(), &address, catch_all, Claiming::Never).await?;
-    Ok(Added { addresses: all(&http, &call).await? })
+    all(&http, &call, "the Agent has the address").await.map(Created)
 }
 
 /// Takes an address from an Agent
@@ -76,31 +74,19 @@ pub struct Remove {
     address: String,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Removed {
-    /// All of the Agent.
-    addresses: Vec<AgentAddress>,
-}
-
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
+pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Addresses, Problem> {
     let (tenancy, agent) = (call.tenancy(&http), call.account().id);
     let named = tenancy.named_address(agent, &asked.address).await?;
     let address = named.map_err(|error| refused("address", &error))?;
     tenancy.release_address(agent, &address).await?;
-    Ok(Removed { addresses: all(&http, &call).await? })
+    all(&http, &call, "the Agent no longer has the address").await
 }
 
-successes! {
-    Listed = OK "addresses found";
-    Added = CREATED "the Agent has the address";
-    Removed = OK "the Agent no longer has the address";
-}
-
-async fn all(http: &Http, call: &Call) -> Result<Vec<AgentAddress>, Problem> {
+async fn all(http: &Http, call: &Call, message: &'static str) -> Result<Addresses, Problem> {
     let addresses = call.tenancy(http).addresses(call.account().id).await?;
     let shape = |(address, catch_all): (Address, bool)| AgentAddress {
         address: address.to_string(),
         catch_all,
     };
-    Ok(addresses.into_iter().map(shape).collect())
+    Ok(Addresses { addresses: addresses.into_iter().map(shape).collect(), message })
 }

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::state::Http;
-use super::super::typed::{Success, refused, successes};
+use super::super::typed::{Created, refused, successes};
 use crate::app::tenancy::{Proof, proof_name};
 use crate::domain::domain_name::DomainName;
 use crate::store::HeldDomain;
@@ -38,13 +37,17 @@ const DOMAIN: &str = "agents.example";
 pub struct List {}
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
+pub struct Domains {
     /// All of the account.
     domains: Vec<MailDomain>,
+    #[serde(skip)]
+    message: String,
 }
 
-pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
-    Ok(Listed { domains: all(&http, &call).await? })
+successes! { Domains = OK "domains of the account", said; }
+
+pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Domains, Problem> {
+    all(&http, &call, "domains found").await
 }
 
 /// Claims or verifies a mail domain
@@ -57,24 +60,7 @@ pub struct Claim {
     domain: String,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Claimed {
-    /// All of the account.
-    domains: Vec<MailDomain>,
-    #[serde(skip)]
-    message: String,
-}
-
-impl Success for Claimed {
-    const STATUS: StatusCode = StatusCode::CREATED;
-    const MESSAGE: &'static str = "agents.example belongs to the account";
-
-    fn message(&self) -> &str {
-        &self.message
-    }
-}
-
-pub async fn claim(http: Arc<Http>, call: Call, asked: Claim) -> Result<Claimed, Problem> {
+pub async fn claim(http: Arc<Http>, call: Call, asked: Claim) -> Result<Created<Domains>, Problem> {
     let domain = DomainName::parse(&asked.domain).map_err(|error| refused("domain", &error))?;
     let (tenancy, dns) = (call.tenancy(&http), &http.use_cases.dns);
     let message = match tenancy.claim_domain(&domain, call.account().id, dns).await? {
@@ -85,7 +71,7 @@ pub async fn claim(http: Arc<Http>, call: Call, asked: Claim) -> Result<Claimed,
             proof_name(&domain)
         ),
     };
-    Ok(Claimed { domains: all(&http, &call).await?, message })
+    all(&http, &call, &message).await.map(Created)
 }
 
 /// Gives up a mail domain, or the claim to it
@@ -98,36 +84,23 @@ pub struct Remove {
     domain: String,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Removed {
-    /// All of the account.
-    domains: Vec<MailDomain>,
-}
-
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
+pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Domains, Problem> {
     // One that an earlier version took can be removed, as the list shows it.
     let text = &asked.domain;
     let domain = DomainName::parse(text).or_else(|error| DomainName::kept(text).map_err(|_| error));
     let domain = domain.map_err(|error| refused("domain", &error))?;
     call.tenancy(&http).remove_domain(&domain, call.account().id).await?;
-    Ok(Removed { domains: all(&http, &call).await? })
+    all(&http, &call, "the account no longer has the domain").await
 }
 
-successes! {
-    Listed = OK "domains found";
-    Removed = OK "the account no longer has the domain";
-}
-
-async fn all(http: &Http, call: &Call) -> Result<Vec<MailDomain>, Problem> {
-    let domains = call.tenancy(http).domains(Some(call.account().id)).await?;
-    Ok(domains.into_iter().map(shape).collect())
-}
-
-fn shape(held: HeldDomain) -> MailDomain {
-    MailDomain {
+async fn all(http: &Http, call: &Call, message: &str) -> Result<Domains, Problem> {
+    let shape = |held: HeldDomain| MailDomain {
         domain: held.domain.as_str().to_owned(),
         account_id: held.account.into(),
         verified: held.challenge.is_none(),
         challenge: held.challenge,
-    }
+    };
+    let domains = call.tenancy(http).domains(Some(call.account().id)).await?;
+    let message = message.to_owned();
+    Ok(Domains { domains: domains.into_iter().map(shape).collect(), message })
 }

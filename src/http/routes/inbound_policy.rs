@@ -32,14 +32,18 @@ pub struct InboundPolicy {
 pub struct Show {}
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Found {
+pub struct Shown {
     policy: InboundPolicy,
+    #[serde(skip)]
+    message: &'static str,
 }
 
-pub async fn show(http: Arc<Http>, call: Call, _: Show) -> Result<Found, Problem> {
+successes! { Shown = OK "inbound policy of the Agent", said; }
+
+pub async fn show(http: Arc<Http>, call: Call, _: Show) -> Result<Shown, Problem> {
     let agent = call.account().id;
     let policy = call.tenancy(&http).policy(agent).await?;
-    Ok(Found { policy: shape(agent, &policy) })
+    Ok(Shown { policy: shape(agent, &policy), message: "inbound policy found" })
 }
 
 /// Sets the inbound policy of an Agent
@@ -49,20 +53,10 @@ pub struct Set {
     mode: Word<Mode>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Changed {
-    policy: InboundPolicy,
-}
-
-pub async fn set(http: Arc<Http>, call: Call, asked: Set) -> Result<Changed, Problem> {
+pub async fn set(http: Arc<Http>, call: Call, asked: Set) -> Result<Shown, Problem> {
     let (agent, Word(mode)) = (call.account().id, asked.mode);
     let policy = call.tenancy(&http).set_mode(agent, mode).await?;
-    Ok(Changed { policy: shape(agent, &policy) })
-}
-
-successes! {
-    Found = OK "inbound policy found";
-    Changed = OK "inbound policy set";
+    Ok(Shown { policy: shape(agent, &policy), message: "inbound policy set" })
 }
 
 fn shape(agent: AccountId, policy: &Policy) -> InboundPolicy {

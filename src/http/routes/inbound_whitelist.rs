@@ -13,7 +13,7 @@ use super::super::error::Problem;
 use super::super::page;
 use super::super::state::Http;
 use super::super::typed::{Headed, Limit, mistaken, refused, successes};
-use crate::app::agents::schema::{Fault, join};
+use crate::app::agents::schema::Fault;
 use crate::domain::address::{Address, AddressError};
 use crate::domain::lookalike;
 use crate::domain::policy::AllowedSender;
@@ -75,6 +75,21 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
     Ok(page::goes_on(&call, "/email/inboundWhitelist", own, listed))
 }
 
+/// Addresses of senders.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(
+    inline, extend("minItems" = 1, "maxItems" = "limits.max_addresses_per_call"), example = &[BOSS]
+)]
+pub struct Senders(Vec<String>);
+
+impl Senders {
+    /// The addresses of this field of a request, or all that is wrong with them.
+    pub(super) fn read(&self, name: &str) -> Result<Vec<Address>, Problem> {
+        read(name, self.0.iter().map(|text| Address::parse(text)))
+    }
+}
+
 /// Adds senders to the allowlist of an Agent
 ///
 /// Send email or emails. All are added, or none if one of them is not an address.
@@ -88,8 +103,7 @@ pub struct Add {
     #[schemars(example = &BOSS)]
     email: Option<String>,
     /// Several senders.
-    #[schemars(extend("minItems" = 1, "maxItems" = "limits.max_addresses_per_call"), example = &[BOSS])]
-    emails: Option<Vec<String>>,
+    emails: Option<Senders>,
     /// Why the senders are on the list.
     #[schemars(extend("maxLength" = "limits.max_note_bytes"))]
     note: Option<String>,
@@ -120,8 +134,8 @@ struct Warning {
 }
 
 pub async fn add(http: Arc<Http>, call: Call, asked: Add) -> Result<Added, Problem> {
-    let (pointer, named) = named(asked.email, asked.emails);
-    let senders = read(pointer, named.iter().map(|text| Address::parse(text)))?;
+    let (name, named) = named(asked.email, asked.emails);
+    let senders = read(name, named.iter().map(|text| Address::parse(text)))?;
     let (note, most) = (asked.note.as_deref(), http.rules.limits.max_note_bytes);
     if note.is_some_and(|note| note.len() > most || note.chars().any(char::is_control)) {
         let why = format!("send at most {most} octets and no control characters");
@@ -147,11 +161,8 @@ pub struct Remove {
     #[schemars(example = &BOSS)]
     email: Option<String>,
     /// Several senders.
-    #[schemars(
-        extend("minItems" = 1, "maxItems" = "limits.max_addresses_per_call", "x-place" = "body"),
-        example = &[BOSS]
-    )]
-    emails: Option<Vec<String>>,
+    #[schemars(extend("x-place" = "body"))]
+    emails: Option<Senders>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -166,9 +177,9 @@ pub struct Removed {
 
 pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
     let (tenancy, agent) = (call.tenancy(&http), call.account().id);
-    let (pointer, named) = named(asked.email, asked.emails);
+    let (name, named) = named(asked.email, asked.emails);
     let named: Vec<&str> = named.iter().map(String::as_str).collect();
-    let senders = read(pointer, tenancy.named_senders(agent, &named).await?.into_iter())?;
+    let senders = read(name, tenancy.named_senders(agent, &named).await?.into_iter())?;
     let change = tenancy.disallow(agent, &senders).await?;
     Ok(Removed {
         removed: texts(&change.changed),
@@ -183,35 +194,29 @@ successes! {
     Removed = OK "senders are not on the inbound whitelist";
 }
 
-/// The senders that a request names, and where each stands in it.
-fn named(email: Option<String>, emails: Option<Vec<String>>) -> (fn(usize) -> String, Vec<String>) {
+/// The senders that a request names, and the field that does.
+fn named(email: Option<String>, emails: Option<Senders>) -> (&'static str, Vec<String>) {
     match email {
-        Some(email) => (|_| join("", "email"), vec![email]),
-        None => (|place| join("/emails", &place.to_string()), emails.unwrap_or_default()),
+        Some(email) => ("email", vec![email]),
+        None => ("emails", emails.unwrap_or_default().0),
     }
 }
 
-/// The addresses of a list in a request, or all that is wrong with them.
-pub(super) fn addresses(name: &str, texts: &[String]) -> Result<Vec<Address>, Problem> {
-    let pointer = |place: usize| join(&join("", name), &place.to_string());
-    read(pointer, texts.iter().map(|text| Address::parse(text)))
-}
-
 fn read(
-    pointer: impl Fn(usize) -> String,
+    name: &str,
     parsed: impl Iterator<Item = Result<Address, AddressError>>,
 ) -> Result<Vec<Address>, Problem> {
     let (mut addresses, mut faults) = (Vec::new(), Vec::new());
     for (place, one) in parsed.enumerate() {
+        let pointer = || if name == "email" { "/email".into() } else { format!("/{name}/{place}") };
         match one {
             Ok(address) => addresses.push(address),
-            Err(error) if faults.len() < LISTED => {
-                let detail = format!("is refused: {error}");
-                faults.push(Fault { pointer: pointer(place), detail });
+            Err(why) => {
+                faults.push(Fault { pointer: pointer(), detail: format!("is refused: {why}") })
             }
-            Err(_) => {}
         }
     }
+    faults.truncate(LISTED);
     if faults.is_empty() { Ok(addresses) } else { Err(mistaken(faults)) }
 }
 

@@ -15,7 +15,7 @@ use super::super::error::{Code, Problem};
 use super::super::state::Http;
 use super::super::turns::Place;
 use super::super::typed::{refused, successes};
-use super::inbound_whitelist::addresses;
+use super::inbound_whitelist::Senders;
 use crate::app::intake::preview::{Changed, Days, Looked, Tally};
 use crate::app::mailbox::intake::WholeIntakeRecord;
 use crate::domain::address::Address;
@@ -82,22 +82,10 @@ struct PreviewChange {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 struct Counts {
-    was: Verdicts,
-    would: Verdicts,
+    was: Tally,
+    would: Tally,
     /// Number of records that would have another verdict.
     changed: usize,
-}
-
-/// Number of records with each verdict.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(inline)]
-struct Verdicts {
-    /// Accepted records.
-    accepted: u64,
-    /// Refused records.
-    refused: u64,
-    /// Deferred records.
-    deferred: u64,
 }
 
 /// Previews a change of an inbound policy
@@ -112,11 +100,9 @@ pub struct Preview {
     /// allowlist admits the senders of the list, open any authenticated sender.
     mode: Option<Word<Mode>>,
     /// Senders that the draft adds to the list.
-    #[schemars(extend("minItems" = 1, "maxItems" = "limits.max_addresses_per_call"), example = &[BOSS])]
-    add: Option<Vec<String>>,
+    add: Option<Senders>,
     /// Senders that the draft removes from the list.
-    #[schemars(extend("minItems" = 1, "maxItems" = "limits.max_addresses_per_call"), example = &[BOSS])]
-    remove: Option<Vec<String>>,
+    remove: Option<Senders>,
     /// How far back to look, in days: as long as records are kept.
     #[schemars(range(min = 1, max = 3650))]
     days: Option<u64>,
@@ -130,8 +116,8 @@ const BOSS: &str = "boss@good.example";
 
 /// What the draft would have changed in the last `days`, or would make of the message `eml`.
 pub async fn preview(http: Arc<Http>, call: Call, asked: Preview) -> Result<Previewed, Problem> {
-    let list = |name: &str, texts: Option<Vec<String>>| addresses(name, &texts.unwrap_or_default());
-    let (add, remove) = (list("add", asked.add)?, list("remove", asked.remove)?);
+    let add = asked.add.unwrap_or_default().read("add")?;
+    let remove = asked.remove.unwrap_or_default().read("remove")?;
     let draft = Draft::new(asked.mode.map(|Word(mode)| mode), add, remove.iter().cloned());
     let draft = draft.map_err(|both| {
         let place = remove.iter().position(|address| *address == both).unwrap_or(0);
@@ -157,7 +143,7 @@ async fn past(http: &Http, call: &Call, draft: &Draft, days: u64) -> Result<Prev
         examined: was.total(),
         complete,
         since: Some(Date(since)),
-        counts: counts(was, would, changed.len()),
+        counts: Counts { was, would, changed: changed.len() },
         changed: changed.into_iter().map(shape).collect(),
         current: None,
         draft: None,
@@ -203,7 +189,7 @@ async fn message(
         examined: 1,
         complete: true,
         since: None,
-        counts: counts(before, after, changed.iter().len()),
+        counts: Counts { was: before, would: after, changed: changed.iter().len() },
         changed: changed.into_iter().collect(),
         current: Some(unkept(&current)),
         draft: Some(unkept(&draft)),
@@ -257,9 +243,4 @@ fn change(
         would: Word(would.outcome()),
         would_reason: would.reason().map(Word),
     }
-}
-
-fn counts(was: Tally, would: Tally, changed: usize) -> Counts {
-    let shown = |Tally { accepted, refused, deferred }| Verdicts { accepted, refused, deferred };
-    Counts { was: shown(was), would: shown(would), changed }
 }

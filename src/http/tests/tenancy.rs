@@ -71,7 +71,10 @@ async fn senders_are_added_listed_and_removed() {
     assert_eq!(added["warnings"].as_array().unwrap().len(), 1, "{added}");
     call("DELETE", json!({ "email": odd })).await.success(200);
 
-    let page = house.get("agent1", &format!("{path}?limit=1")).await.success(200);
+    let page = house.get("agent1", &format!("{path}?limit=1")).await;
+    let link = "/api/v2/email/inboundWhitelist?limit=1&after=anna%40xn--mnchen-3ya.example";
+    assert_eq!(page.headers["link"], format!("<{link}>; rel=\"next\""));
+    let page = page.success(200);
     assert_eq!((&page["count"], &page["total"]), (&json!(1), &json!(2)));
     assert_eq!(page["whitelist"][0]["email"], spelled[0]);
     assert_eq!(page["whitelist"][0]["note"], "friends");
@@ -146,6 +149,7 @@ async fn one_bad_sender_refuses_all() {
     for (body, words) in [
         (json!({ "emails": ["a@good.example", "*@good.example", "@x"] }), "/emails/2 is refused"),
         (json!({ "emails": ["a@good.example", "a@x,b@y"] }), "/emails/1 is refused"),
+        (json!({ "emails": ["@", "a@b.example", "b"] }), "; /emails/2 is refused"),
         (json!({ "email": "Boss <boss@good.example>" }), "/email is refused"),
         (json!({ "email": " boss@good.example" }), "/email is refused"),
         (json!({ "emails": [] }), "1 to 1000"),

@@ -59,6 +59,10 @@ async fn what_everybody_wants_to_know_is_there() {
         assert_eq!(found["value"], value, "{caller} {metric}");
         assert_eq!(found["eventCount"], events, "{caller} {metric}");
         assert_eq!(found["metric"]["name"], metric);
+        assert_eq!(
+            (&found["start"], &found["endDate"]),
+            (&json!(1_794_873_600), &json!("2026-11-19T00:00:00.000Z"))
+        );
         let series = found["series"].as_array().unwrap();
         assert_eq!(series.len(), 2);
         assert_eq!(series[0]["start"], "2026-11-17T00:00:00.000Z");

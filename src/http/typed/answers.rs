@@ -25,7 +25,8 @@ pub trait Success: Serialize + JsonSchema {
     }
 }
 
-/// `successes! { Rotated = OK "secret rotated"; Listed = OK "deliveries found", pages; Recent = OK "messages found", bare, pages; }`
+/// `successes! { Rotated = OK "secret rotated"; Listed = OK "deliveries found", pages; Recent = OK "messages found", bare, pages; }`;
+/// of one that is `said`, its field `message` has the words.
 macro_rules! successes {
     ($($type:ty = $status:ident $message:literal $(, $more:ident)*;)+) => { $(
         impl $crate::http::typed::answers::Success for $type {
@@ -36,6 +37,11 @@ macro_rules! successes {
     )+ };
     (@ bare) => { const ENVELOPE: bool = false; };
     (@ pages) => { const PAGES: bool = true; };
+    (@ said) => {
+        fn message(&self) -> &str {
+            self.message.as_ref()
+        }
+    };
 }
 pub(in crate::http) use successes;
 
@@ -103,6 +109,21 @@ impl<S: Success> Answers for Headed<S> {
         let mut response = self.answer.response()?;
         response.headers_mut().extend(self.headers);
         Ok(response)
+    }
+}
+
+/// A success that made something: 201.
+#[derive(Debug)]
+pub struct Created<S>(pub S);
+
+impl<S: Success> Answers for Created<S> {
+    fn described(generator: &mut SchemaGenerator) -> Vec<Answer> {
+        let answers = S::described(generator).into_iter();
+        answers.map(|answer| Answer { status: 201, ..answer }).collect()
+    }
+
+    fn response(self) -> Result<Response, Problem> {
+        Ok(answer::json(StatusCode::CREATED, text(&self.0)?))
     }
 }
 

@@ -166,10 +166,10 @@ pub(in crate::http) fn mistaken(faults: Vec<Fault>) -> Problem {
     Problem { faults, ..Problem::invalid(detail) }
 }
 
-/// 400: this field of a request is refused for a reason that its type does not know.
+/// 400: this field of a request (`emails`, `emails/2`) is refused for a reason that its type does not know.
 pub(in crate::http) fn refused(name: &str, why: &impl fmt::Display) -> Problem {
     let detail = format!("is refused: {why}");
-    mistaken(vec![Fault { pointer: join("", name), detail }])
+    mistaken(vec![Fault { pointer: format!("/{name}"), detail }])
 }
 
 /// 400 that names the fields that are missing, all at once: names, and whether each is there.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 
-pub(super) use self::answers::{Answers, Either, Headed, Success, successes, text};
+pub(super) use self::answers::{Answers, Created, Either, Headed, Success, successes, text};
 pub use self::bounds::Bounds;
 pub use self::form::{Form, Request};
 pub(super) use self::form::{mistaken, needed, refused};

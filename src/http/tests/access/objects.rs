@@ -111,7 +111,7 @@ fn address(town: &Town, node: usize) -> Option<Value> {
 }
 
 /// All of them.
-const THINGS: [Thing; 45] = [
+const THINGS: &[Thing] = &[
     thing("GET /agent/{agentConfigId}", Place::Path, config, no_config, 404),
     thing("GET /agent/{agentConfigId}/versions", Place::Path, config, no_config, 404),
     thing("POST /agent/{agentConfigId}/versions", Place::Path, config, no_config, 404),
@@ -142,6 +142,8 @@ const THINGS: [Thing; 45] = [
     thing("GET /messages/{roomId}", Place::Path, room, no_room, 404),
     thing("GET /conversation/{roomId}/{uuid}", Place::Path, turn, no_turn, 404),
     thing("GET /email/intake/{id}", Place::Path, record, no_uuid, 404),
+    thing("GET /email/intake", Place::Query("agentId"), agent, no_id, 403),
+    thing("GET /email/intake", Place::Query("agentId"), contact, no_id, 403),
     thing("GET /email/intake", Place::Query("agent"), agent, no_id, 403),
     thing("GET /email/intake", Place::Query("agent"), contact, no_id, 403),
     thing("DELETE /messages/{uuid}", Place::Path, message, no_uuid, 404),
@@ -320,7 +322,7 @@ async fn what_is_elsewhere_is_answered_as_if_there_were_nothing() {
     let keys: Vec<Key> =
         keys.into_iter().filter(|key| ASKING.contains(&key.what.as_str())).collect();
     let mut asked = BTreeSet::new();
-    for thing in &THINGS {
+    for thing in THINGS {
         let rule = &rules[thing.operation];
         for key in &keys {
             for target in TARGETS.map(Named::Node).into_iter().chain([Named::Nothing]) {
