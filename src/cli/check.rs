@@ -19,7 +19,7 @@ use self::kept::Kept;
 use super::send::HERE;
 use super::{Failure, StoreArgs, print_json, say};
 use crate::app::intake::{Case, Examination, Visit, examine, examine_file, judge};
-use crate::app::mailbox::intake::whole_intake_record;
+use crate::app::mailbox::intake::WholeIntakeRecord;
 use crate::domain::account::AccountType;
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
@@ -106,7 +106,7 @@ impl Check {
         let case = Case { envelope: &envelope, recipient: &recipient, visit, now };
         let mut record = judge::record(&case, &examination, &standing, &mint);
         record.agent = agent;
-        let mut shown = whole_intake_record(&record);
+        let mut shown = fields(&record)?;
         // Nothing was written.
         shown.insert("id".into(), Value::Null);
         if self.json {
@@ -137,7 +137,7 @@ impl Check {
         let case = Case { envelope, recipient, visit, now };
         let mut record = judge::record(&case, &examination, &kept.standing, &run::system_mint());
         behind_policy(&mut record, &kept);
-        let mut shown = whole_intake_record(&record);
+        let mut shown = fields(&record)?;
         for name in ["id", "date", "agentId", "messageUuid"] {
             shown.insert(name.into(), kept.field(name).clone());
         }
@@ -224,6 +224,12 @@ fn behind_policy(record: &mut IntakeRecord, kept: &Kept) {
         record.verdict = Verdict::of(reason);
         record.explanation = kept.text("explanation").to_owned();
     }
+}
+
+/// The record as the API shows it.
+fn fields(record: &IntakeRecord) -> Result<Map<String, Value>, Failure> {
+    let shown = serde_json::to_value(WholeIntakeRecord::from(record))?;
+    Ok(serde_json::from_value(shown)?)
 }
 
 /// A record, for people: its steps, the verdict, what happened and what to do.

@@ -28,6 +28,14 @@ words! {
 }
 
 words! {
+    /// By which moment a definition says that rows are dated; both are the same one.
+    DateFilter {
+        Timestamp = "timestamp",
+        Date = "date",
+    }
+}
+
+words! {
     /// By what rows are told apart.
     Grouping {
         Reason = "reason",

@@ -4,6 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::words::Words;
+
 macro_rules! reasons {
     ($($variant:ident = $code:literal, $ground:ident, $smtp:literal $enhanced:literal $words:literal,
        $explanation:literal, $advice:literal;)*) => {
@@ -143,6 +145,16 @@ impl Reason {
     /// Whether the sending server is told to try again (4xx) instead of giving up (5xx).
     pub const fn is_temporary(self) -> bool {
         self.reply().0 < 500
+    }
+}
+
+impl Words for Reason {
+    fn all() -> &'static [Self] {
+        Self::ALL
+    }
+
+    fn word(self) -> &'static str {
+        self.as_str()
     }
 }
 

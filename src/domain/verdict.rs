@@ -3,6 +3,16 @@
 use std::fmt;
 
 use super::reason::Reason;
+use super::words::words;
+
+words! {
+    /// A verdict without its reason.
+    Outcome {
+        Accepted = "accepted",
+        Refused = "refused",
+        Deferred = "deferred",
+    }
+}
 
 /// Every transaction ends in exactly one of these (contract §2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,13 +32,18 @@ impl Verdict {
         }
     }
 
+    /// The verdict without its reason.
+    pub const fn outcome(self) -> Outcome {
+        match self {
+            Self::Accepted => Outcome::Accepted,
+            Self::Refused(_) => Outcome::Refused,
+            Self::Deferred(_) => Outcome::Deferred,
+        }
+    }
+
     /// The word shown in records and answers.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Accepted => "accepted",
-            Self::Refused(_) => "refused",
-            Self::Deferred(_) => "deferred",
-        }
+        self.outcome().as_str()
     }
 
     /// Why, unless it was accepted.

@@ -25,10 +25,9 @@ pub(super) fn success(status: StatusCode, message: &str, fields: Value) -> Respo
     json(status, envelope(message, fields))
 }
 
-/// The same of one that is large: its octets keep their `place` until they are sent or the
+/// The same of text that is large: its octets keep their `place` until they are sent or the
 /// connection is gone, whichever is first.
-pub(super) fn large(message: &str, fields: Value, place: Place) -> Response {
-    let text = envelope(message, fields);
+pub(super) fn large(text: String, place: Place) -> Response {
     let length = (CONTENT_LENGTH, HeaderValue::from(text.len()));
     let content_type = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let held = Bytes::from_owner(Held { bytes: text.into_bytes(), _place: place });

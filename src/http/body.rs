@@ -60,6 +60,11 @@ impl Fields {
         self.fields.get(name)
     }
 
+    /// The value of a field, which is not there any more.
+    pub(super) fn take(&mut self, name: &str) -> Option<Value> {
+        self.fields.remove(name)
+    }
+
     /// All fields, by name.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.fields.iter().map(|(name, value)| (name.as_str(), value))

@@ -243,8 +243,13 @@ impl Call {
 
     /// The scope of an Agent named beside the target: one answer, whether it is out of reach or not
     /// there.
-    pub(super) async fn agent_within(&self, http: &Http, id: AccountId) -> Result<Scope, Problem> {
-        self.agent_in(http, "agent", id).await.map(|found| found.scope)
+    pub(super) async fn agent_within(
+        &self,
+        http: &Http,
+        field: &str,
+        id: AccountId,
+    ) -> Result<Scope, Problem> {
+        self.agent_in(http, field, id).await.map(|found| found.scope)
     }
 
     /// The Agent itself, named by this field.

@@ -1,6 +1,5 @@
 //! Pages of lists, as clients ask for them and as links lead on.
 
-use std::fmt::Display;
 use std::future::Future;
 
 use axum::http::header::{HeaderValue, LINK};
@@ -12,7 +11,7 @@ use uuid::Uuid;
 use super::call::Call;
 use super::error::Problem;
 use super::operation::BASE;
-use super::typed::{Headed, Limit, Place, Spot};
+use super::typed::{Headed, Limit, Next, Place, Spot, refused};
 use crate::rules::AccessRules;
 use crate::store::{Cursor, Direction, Page, StoreError};
 use crate::wire::Texts;
@@ -40,6 +39,33 @@ pub(super) fn between(
     one_of(before.map(|Place(cursor)| cursor), after.map(|Place(cursor)| cursor))
 }
 
+/// Where a page begins that a request asks for by places or ids; `find` looks up the place of an id.
+pub(super) async fn begin<R>(
+    before: Option<Spot>,
+    after: Option<Spot>,
+    find: impl FnOnce(Uuid) -> R,
+) -> Result<Option<(Direction, Cursor)>, Problem>
+where
+    R: Future<Output = Result<Option<Cursor>, StoreError>>,
+{
+    let (name, direction, spot) = match (before, after) {
+        (None, None) => return Ok(None),
+        (Some(spot), None) => ("before", Direction::Before, spot),
+        (None, Some(spot)) => ("after", Direction::After, spot),
+        (Some(_), Some(_)) => {
+            return Err(Problem::invalid("before and after exclude each other: send one"));
+        }
+    };
+    match spot {
+        Spot::Next(Next(cursor)) => Ok(Some((Direction::Before, cursor))),
+        Spot::Cursor(cursor) => Ok(Some((direction, cursor))),
+        Spot::Id(id) => match find(id).await? {
+            Some(cursor) => Ok(Some((direction, cursor))),
+            None => Err(refused(name, &"this list has no such id")),
+        },
+    }
+}
+
 /// A row of a page, as JSON.
 pub(super) fn text((cursor, row): (Cursor, impl Serialize)) -> (Cursor, String) {
     // No shape of ours has a map whose keys are no texts.
@@ -62,31 +88,14 @@ pub(super) fn from(call: &Call) -> Result<Option<(Direction, Cursor)>, Problem> 
     one_of(cursor(call, "before")?, cursor(call, "after")?)
 }
 
-/// The same in a list that shows rows with ids, which `find` finds.
-pub(super) async fn beside<F>(
-    before: Option<Spot>,
-    after: Option<Spot>,
-    find: impl FnOnce(Uuid) -> F,
-) -> Result<Option<(Direction, Cursor)>, Problem>
-where
-    F: Future<Output = Result<Option<Cursor>, StoreError>>,
-{
-    let Some((direction, spot)) = one_of(before, after)? else { return Ok(None) };
-    let cursor = match spot {
-        Spot::Cursor(cursor) => Some(cursor),
-        Spot::Row(id) => find(id).await?,
-    };
-    let cursor = cursor.ok_or_else(|| {
-        Problem::invalid("this list shows nothing with this id: take one from an earlier answer")
-    })?;
-    Ok(Some((direction, cursor)))
-}
-
-fn one_of<P>(before: Option<P>, after: Option<P>) -> Result<Option<(Direction, P)>, Problem> {
+fn one_of(
+    before: Option<Cursor>,
+    after: Option<Cursor>,
+) -> Result<Option<(Direction, Cursor)>, Problem> {
     match (before, after) {
         (None, None) => Ok(None),
-        (Some(place), None) => Ok(Some((Direction::Before, place))),
-        (None, Some(place)) => Ok(Some((Direction::After, place))),
+        (Some(cursor), None) => Ok(Some((Direction::Before, cursor))),
+        (None, Some(cursor)) => Ok(Some((Direction::After, cursor))),
         (Some(_), Some(_)) => {
             Err(Problem::invalid("before and after exclude each other: send one"))
         }
@@ -169,6 +178,13 @@ impl Rows {
         Texts::of(self.array()).map_err(|error| Problem::internal(error.to_string()))
     }
 
+    /// Where a list that shows the newest first goes on.
+    pub(super) fn next(&self) -> Option<Next> {
+        let is_newer = matches!(self.from, Some((Direction::After, _)));
+        let last = self.texts.last().filter(|_| is_newer || self.more).map(|(cursor, _)| *cursor);
+        self.until.filter(|_| !is_newer).or(last).map(Next)
+    }
+
     /// Where a list that shows the oldest first goes on.
     pub(super) fn newest_if_more(&self) -> Option<Cursor> {
         self.texts.first().map(|(cursor, _)| *cursor).filter(|_| self.more)
@@ -193,28 +209,18 @@ impl Rows {
         HeaderValue::try_from(links.join(", ")).ok().filter(|_| !links.is_empty())
     }
 
-    /// Where older ones begin, if there are any: `before` of the next page.
-    pub(super) fn next(&self) -> Option<Cursor> {
-        let after = self.after();
-        let older_exist = after.is_some() || self.more;
-        let last = self.texts.last().filter(|_| older_exist).map(|(cursor, _)| *cursor);
-        self.until.filter(|_| after.is_none()).or(last)
-    }
-
-    /// Behind which place newer ones were asked for.
-    fn after(&self) -> Option<Cursor> {
-        self.from.filter(|(direction, _)| *direction == Direction::After).map(|(_, cursor)| cursor)
-    }
-
     /// `next` while there are older ones. `prev` always: whoever follows it again and again reads
     /// what has come since, the empty page included.
     fn links(&self, call: &Call, path: &str, limit: u32) -> Vec<String> {
         let link = |(name, cursor): (&str, Cursor), relation| {
-            let added = [("limit", limit.to_string()), (name, cursor.to_string())];
-            link(call, path, &["limit", "before", "after"], &added, relation)
+            let own = [("limit", limit.to_string()), (name, cursor.to_string())];
+            link(call, path, &own, relation)
         };
-        let next = self.next().map(|cursor| link(("before", cursor), "next"));
-        let after = self.after();
+        let after = match self.from {
+            Some((Direction::After, cursor)) => Some(cursor),
+            _ => None,
+        };
+        let next = self.next().map(|Next(cursor)| link(("before", cursor), "next"));
         let newest = self.texts.first().map(|(cursor, _)| *cursor).or(after);
         let newest = self.until.filter(|_| after.is_some()).or(newest);
         let prev = newest.map(|cursor| link(("after", cursor), "prev"));
@@ -222,34 +228,28 @@ impl Rows {
     }
 }
 
-/// This answer with a `Link` header to the page behind a place that is an id, in this parameter; all else
-/// that was asked for stays, but pages that are counted (`page`).
+/// This answer with a `Link` header to the page that this parameter leads to, if there is one; all else that was
+/// asked for stays.
 pub(super) fn followed<S>(
     call: &Call,
     path: &str,
     next: Option<(&str, impl ToString)>,
     answer: S,
 ) -> Headed<S> {
-    let link = next.map(|(name, place)| {
-        link(call, path, &["page", name], &[(name, place.to_string())], "next")
-    });
-    let value = link.and_then(|link| HeaderValue::try_from(link).ok());
-    Headed { answer, headers: value.map(|value| (LINK, value)).into_iter().collect() }
+    let link = next.map(|(name, place)| link(call, path, &[(name, place.to_string())], "next"));
+    let link = link.and_then(|link| HeaderValue::try_from(link).ok());
+    Headed { answer, headers: link.map(|link| (LINK, link)).into_iter().collect() }
 }
 
 /// One link of a `Link` header (RFC 8288): relative, so that it works behind any name, and without
-/// the token. What the request asked for goes with it, but for what is `left` out, and with what is `added`.
-fn link(
-    call: &Call,
-    path: &str,
-    left: &[&str],
-    added: &[(&str, String)],
-    relation: &str,
-) -> String {
-    let asked = call.query().pairs().filter(|(name, _)| !left.contains(name));
+/// the token. What the request asked for beside these parameters and its place goes with it.
+fn link(call: &Call, path: &str, own: &[(&str, String)], relation: &str) -> String {
+    let is_own = |name: &str| own.iter().any(|(one, _)| *one == name);
+    let is_place = |name: &str| ["before", "after", "page"].contains(&name);
+    let asked = call.query().pairs().filter(|(name, _)| !is_place(name) && !is_own(name));
     let query = form_urlencoded::Serializer::new(String::new())
         .extend_pairs(asked)
-        .extend_pairs(added)
+        .extend_pairs(own)
         .finish();
     format!("<{BASE}{path}?{query}>; rel=\"{relation}\"")
 }

@@ -36,11 +36,6 @@ pub(in crate::http) fn count(about: &str) -> Value {
     json!({ "type": "integer", "minimum": 0, "description": about })
 }
 
-/// Any number.
-pub(in crate::http) fn number(about: &str) -> Value {
-    json!({ "type": "number", "description": about })
-}
-
 /// A whole number of a range.
 pub(in crate::http) fn within(about: &str, range: RangeInclusive<u64>) -> Value {
     json!({ "type": "integer", "minimum": range.start(), "maximum": range.end(), "description": about })

@@ -4,16 +4,16 @@
 
 use std::sync::LazyLock;
 
-use super::body::BodyRule::{None as NoBody, Optional, Required, WithMessage};
+use super::body::BodyRule::{None as NoBody, Required};
 use super::error::Code::{Conflict, FeatureRequired, NotFound};
 use super::linked;
 use super::operation::{Asks, Operation};
 use super::routes::{
     account, account_lists, accounts, addresses, agent_versions, agents, apps, audit,
     computer_config, computer_health, computers, contacts, conversations, deliveries, domains,
-    erasure, events, features, inbound_policy, inbound_whitelist, intake, log_filter, logs, media,
-    members, messages, policy_preview, receive_message, rooms, search, sessions, templates,
-    time_series, tokens, webhook_acts, webhook_relay, webhooks,
+    erasure, events, features, inbound_policy, inbound_whitelist, intake, logs, media, members,
+    messages, policy_preview, receive_message, rooms, search, sessions, templates, time_series,
+    tokens, webhook_acts, webhook_relay, webhooks,
 };
 use super::tag::Tag;
 use super::target::Aim;
@@ -165,33 +165,22 @@ pub static OPERATIONS: &[Operation] = &[
         [], NoBody, erasure::contact),
     operation!(Messaging: receiveMessage = Post "/agent/receiveMessage", WRITE_OWN.once(), [], Required(receive_message::FIELDS),
         receive_message::receive),
-    operation!(InboundEmail: getInboundPolicy = Get "/email/inboundPolicy", READ_AGENT, [], NoBody, inbound_policy::show),
-    operation!(InboundEmail: setInboundPolicy = Put "/email/inboundPolicy", WRITE_AGENT, [], Required(&["mode"]),
-        inbound_policy::set),
-    operation!(InboundEmail: previewInboundPolicy = Post "/email/inboundPolicy/preview", READ_AGENT, [],
-        WithMessage(&["mode", "add", "remove", "days", "eml"]), policy_preview::preview),
-    operation!(InboundEmail: listSenders = Get "/email/inboundWhitelist", READ_AGENT, ["limit", "after"], NoBody,
-        inbound_whitelist::list),
-    operation!(InboundEmail: addSenders = Post "/email/inboundWhitelist", WRITE_AGENT.once(), [],
-        Required(&["email", "emails", "note"]), inbound_whitelist::add),
-    operation!(InboundEmail: removeSenders = Delete "/email/inboundWhitelist", WRITE_AGENT, ["email"],
-        Optional(&["email", "emails"]), inbound_whitelist::remove),
-    operation!(InboundEmail: listAddresses = Get "/email/addresses", READ_AGENT, [], NoBody, addresses::list),
-    operation!(InboundEmail: addAddress = Post "/email/addresses", WRITE_AGENT.once(), [],
-        Required(&["address", "catchAll"]),
-        addresses::add),
-    operation!(InboundEmail: removeAddress = Delete "/email/addresses", WRITE_AGENT, ["address"], Optional(&["address"]),
-        addresses::remove),
-    operation!(InboundEmail: listDomains = Get "/domains", READ_PARENT, [], NoBody, domains::list),
-    operation!(InboundEmail: claimDomain = Post "/domain", WRITE_PARENT.once(), [], Required(&["domain"]), domains::claim),
-    operation!(InboundEmail: removeDomain = Delete "/domain", WRITE_PARENT, ["domain"], Optional(&["domain"]), domains::remove),
-    operation!(InboundEmail: listIntakeRecords = Get "/email/intake", READ,
-        ["agent", "sender", "recipient", "verdict", "reason", "since", "until", "limit", "after"],
-        NoBody, intake::list),
-    operation!(InboundEmail: getIntakeRecord = Get "/email/intake/{id}", READ, [], NoBody, intake::show),
-    operation!(ConversationLogs: listConversationLogs = Get "/logs", READ, log_filter::LIST, NoBody, logs::list),
-    operation!(ConversationLogs: getTimeSeries = Post "/logs/timeSeries", READ, [], Required(time_series::FIELDS),
-        time_series::measure),
+    operation!(InboundEmail: getInboundPolicy = Get "/email/inboundPolicy", READ_AGENT, inbound_policy::show),
+    operation!(InboundEmail: setInboundPolicy = Put "/email/inboundPolicy", WRITE_AGENT, inbound_policy::set),
+    operation!(InboundEmail: previewInboundPolicy = Post "/email/inboundPolicy/preview", READ_AGENT, policy_preview::preview),
+    operation!(InboundEmail: listSenders = Get "/email/inboundWhitelist", READ_AGENT, inbound_whitelist::list),
+    operation!(InboundEmail: addSenders = Post "/email/inboundWhitelist", WRITE_AGENT.once(), inbound_whitelist::add).fails(&[Conflict]),
+    operation!(InboundEmail: removeSenders = Delete "/email/inboundWhitelist", WRITE_AGENT, inbound_whitelist::remove),
+    operation!(InboundEmail: listAddresses = Get "/email/addresses", READ_AGENT, addresses::list),
+    operation!(InboundEmail: addAddress = Post "/email/addresses", WRITE_AGENT.once(), addresses::add).fails(&[Conflict]),
+    operation!(InboundEmail: removeAddress = Delete "/email/addresses", WRITE_AGENT, addresses::remove).fails(&[NotFound]),
+    operation!(InboundEmail: listDomains = Get "/domains", READ_PARENT, domains::list),
+    operation!(InboundEmail: claimDomain = Post "/domain", WRITE_PARENT.once(), domains::claim).fails(&[Conflict]),
+    operation!(InboundEmail: removeDomain = Delete "/domain", WRITE_PARENT, domains::remove).fails(&[NotFound, Conflict]),
+    operation!(InboundEmail: listIntakeRecords = Get "/email/intake", READ, intake::list),
+    operation!(InboundEmail: getIntakeRecord = Get "/email/intake/{id}", READ, intake::show),
+    operation!(ConversationLogs: listConversationLogs = Get "/logs", READ, logs::list),
+    operation!(ConversationLogs: getTimeSeries = Post "/logs/timeSeries", READ, time_series::measure),
     operation!(Accounts: listAuditEntries = Get "/audit", READ.administrators(), audit::list),
     operation!(Webhooks: listWebhooks = Get "/webhooks", READ_OWN, webhooks::list),
     operation!(Webhooks: createWebhook = Post "/webhooks", WRITE_OWN.once(), webhooks::keep).fails(&[Conflict, NotFound]),

@@ -42,6 +42,7 @@ pub mod mark {
     pub const FIELD: &str = "field of a configuration";
     /// A field that is known, and refused with its `x-expected` whatever it holds.
     pub const REFUSED: &str = "refused";
+    pub const SPOT: &str = "spot";
     /// Says in words what is expected, to those who sent something else.
     pub const EXPECTED: &str = "x-expected";
     /// The noun of a word in a path: one that is none of them leads nowhere (404).
@@ -53,7 +54,10 @@ pub mod mark {
     /// The body may be as large as a message.
     pub const MESSAGE: &str = "x-message";
 
-    pub const ALL: [&str; 6] = [KIND, EXPECTED, NOUN, NULL, PLACE, MESSAGE];
+    /// Fields of a request of which exactly one is sent.
+    pub const ONE_OF: &str = "x-one-of";
+
+    pub const ALL: [&str; 7] = [KIND, EXPECTED, NOUN, NULL, PLACE, MESSAGE, ONE_OF];
 }
 
 /// Whether a value is of this kind, as far as its noun says; other kinds say nothing.

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::judge::{self, Case};
 use super::{Examination, examine_file};
@@ -60,11 +62,15 @@ pub struct Days {
     pub since: Timestamp,
 }
 
-/// How many records ended how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Number of records with each verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Tally {
+    /// Accepted records.
     pub accepted: u64,
+    /// Refused records.
     pub refused: u64,
+    /// Deferred records.
     pub deferred: u64,
 }
 

@@ -1,50 +1,146 @@
 //! The intake record's shape: how a verdict looks to readers of the API and of `gatepost check`.
 
-use serde_json::{Map, Value, json};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
 
 use crate::domain::cause::{Cause, Particulars};
-use crate::domain::contact::Handle;
 use crate::domain::evidence::Evidence;
-use crate::domain::intake_record::IntakeRecord;
+use crate::domain::intake_record::IntakeRecord as Record;
 use crate::domain::reason::{Ground, Reason};
+use crate::domain::source::Source;
+use crate::domain::verdict::Outcome;
+use crate::wire::{Date, Id, Number, Word};
 
-/// A record as lists show it (contract §4).
-pub fn intake_record(record: &IntakeRecord) -> Map<String, Value> {
-    let fields = [
-        ("id", json!(record.id.to_string())),
-        ("date", json!(record.at.to_string())),
-        ("source", json!(record.source.as_str())),
-        ("agentId", json!(record.agent.map(|agent| agent.get()))),
-        ("recipient", json!(record.recipient)),
-        ("sender", json!(record.sender.as_ref().map(Handle::to_string))),
-        ("envelopeFrom", json!(record.envelope_from)),
-        ("remoteAddress", json!(record.remote_address.to_string())),
-        ("helo", json!(record.helo)),
-        ("verdict", json!(record.verdict.as_str())),
-        ("reason", json!(record.verdict.reason().map(Reason::as_str))),
-        ("explanation", json!(record.explanation)),
-        ("messageUuid", json!(record.message.map(|id| id.to_string()))),
-        // More than 1 only where one record counts the refusals of a minute (contract §2.3).
-        ("count", json!(record.count)),
-    ];
-    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+/// The verdict on a message for one recipient.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct IntakeRecord {
+    /// The id of the record; null if the record is not kept.
+    pub id: Option<Id>,
+    /// When the message came.
+    date: Date,
+    /// How the message came.
+    source: Word<Source>,
+    /// The Agent; null if no Agent has the address.
+    agent_id: Option<Number>,
+    /// The recipient, as sent.
+    #[schemars(example = &"support@agents.example")]
+    recipient: String,
+    /// The address in the From field; null if there is none.
+    #[schemars(example = &"boss@good.example")]
+    sender: Option<String>,
+    /// The reverse-path, as sent.
+    #[schemars(example = &"bounce@good.example")]
+    envelope_from: String,
+    /// The address of the sending server.
+    #[schemars(regex(pattern = r"^[0-9a-fA-F.:]+$"), example = &"192.0.2.7")]
+    remote_address: String,
+    /// The name that the sending server gave itself.
+    #[schemars(example = &"mx.good.example")]
+    helo: String,
+    /// The verdict.
+    verdict: Word<Outcome>,
+    /// The reason; null if the message was accepted.
+    reason: Option<Word<Reason>>,
+    /// The verdict in plain words.
+    explanation: String,
+    /// The message, if it was accepted.
+    message_uuid: Option<Id>,
+    /// How many refusals this record counts, else 1.
+    // More than 1 only where one record counts the refusals of a minute (contract §2.3).
+    count: u64,
 }
 
-/// A record with its evidence: `steps`, `advice`, and of the message `size` (octets; 0 where none
-/// was sent), `sha256` (hexadecimal; null where none was read whole) and `headers` (its header
-/// section as text, cut where it was too long to keep; what is not UTF-8 shows as U+FFFD).
-pub fn whole_intake_record(record: &IntakeRecord) -> Map<String, Value> {
-    let mut shown = intake_record(record);
-    shown.insert("size".into(), record.size.into());
-    shown.insert("sha256".into(), record.digest.map(|digest| digest.to_string()).into());
-    shown.insert("headers".into(), String::from_utf8_lossy(&record.headers).into());
-    shown.insert("steps".into(), json!(record.evidence));
-    shown.insert("advice".into(), record.verdict.reason().map(|why| advice(record, why)).into());
-    shown
+/// An intake record with its evidence.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct WholeIntakeRecord {
+    #[serde(flatten)]
+    pub record: IntakeRecord,
+    /// Size of the message in octets; 0 if none was sent.
+    size: u64,
+    /// SHA-256 of the message in hexadecimal; null if no message was read to its end.
+    sha256: Option<String>,
+    /// The header section, cut if it is long; U+FFFD stands for octets that are not UTF-8.
+    headers: String,
+    /// The steps of the verdict, in order.
+    #[schemars(schema_with = "steps")]
+    steps: Evidence,
+    /// How to mend a refusal; null if the message was accepted.
+    advice: Option<String>,
+}
+
+impl From<&Record> for IntakeRecord {
+    fn from(record: &Record) -> Self {
+        Self {
+            id: Some(Id(record.id.0)),
+            date: Date(record.at),
+            source: Word(record.source),
+            agent_id: record.agent.map(Number::from),
+            recipient: record.recipient.clone(),
+            sender: record.sender.as_ref().map(ToString::to_string),
+            envelope_from: record.envelope_from.clone(),
+            remote_address: record.remote_address.to_string(),
+            helo: record.helo.clone(),
+            verdict: Word(record.verdict.outcome()),
+            reason: record.verdict.reason().map(Word),
+            explanation: record.explanation.clone(),
+            message_uuid: record.message.map(|id| Id(id.0)),
+            count: record.count,
+        }
+    }
+}
+
+impl From<&Record> for WholeIntakeRecord {
+    fn from(record: &Record) -> Self {
+        Self {
+            record: record.into(),
+            size: record.size,
+            sha256: record.digest.map(|digest| digest.to_string()),
+            headers: String::from_utf8_lossy(&record.headers).into_owned(),
+            steps: record.evidence.clone(),
+            advice: record.verdict.reason().map(|why| advice(record, why)),
+        }
+    }
+}
+
+/// The fields that every step has; `domain/evidence` declares those of each kind.
+fn steps(_: &mut SchemaGenerator) -> Schema {
+    let text = |about| json_schema!({ "type": "string", "description": about });
+    let like = |about, example| json_schema!({ "type": "string", "description": about, "examples": [example] });
+    json_schema!({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "description": "A step of the verdict.",
+            "properties": {
+                "name": like("The name of the step.", "dkim"),
+                "result": like("The result of the step.", "pass"),
+                "detail": text("The result in plain words."),
+                "inputs": {
+                    "type": "object", "additionalProperties": true,
+                    "description": "The facts that decided the step.",
+                },
+                "dns": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "description": "A DNS answer that the step used.",
+                        "properties": { "name": text("The name that was looked up.") },
+                        "required": ["name"],
+                        "additionalProperties": true,
+                    },
+                    "description": "The DNS answers that the step used.",
+                },
+                "micros": { "type": "integer", "minimum": 0, "description": "Duration in microseconds." },
+            },
+            "required": ["name", "result", "detail", "inputs", "dns", "micros"],
+            "additionalProperties": true,
+        },
+    })
 }
 
 /// What somebody can do about it: by the causes that the evidence names, where it names some.
-fn advice(record: &IntakeRecord, reason: Reason) -> String {
+fn advice(record: &Record, reason: Reason) -> String {
     let is_of_proof = reason.ground() == Ground::Proof;
     let advice = if is_of_proof { by_causes(&record.evidence) } else { None };
     advice.unwrap_or_else(|| reason.advice().to_owned())

@@ -1,11 +1,15 @@
 //! The conversation log as readers see it: pages of rows, and how a value is written as JSON or in a
 //! table.
 
-use serde_json::{Map, Value};
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use super::Mailbox;
 use crate::domain::condition::LogFilter;
-use crate::domain::log_field::{LogField, LogValue};
+use crate::domain::log_field::{Kind, LogField, LogValue};
 use crate::domain::scope::Scope;
 use crate::store::{Cursor, LogRow, Page, StoreError};
 
@@ -86,13 +90,48 @@ impl Mailbox {
     }
 }
 
-/// A row as JSON, by the names of its fields.
-pub fn log_record(row: &LogRow, fields: &[LogField]) -> Map<String, Value> {
-    let named = fields.iter().zip(&row.values);
-    named.map(|(field, value)| (field.name().to_owned(), json(value))).collect()
+/// A row as JSON, by the names of the fields that were asked for.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct LogRecord(Map<String, Value>);
+
+impl LogRecord {
+    pub fn of(row: &LogRow, fields: &[LogField]) -> Self {
+        let named = fields.iter().zip(&row.values);
+        Self(named.map(|(field, value)| (field.name().to_owned(), shown(value))).collect())
+    }
 }
 
-fn json(value: &LogValue) -> Value {
+impl JsonSchema for LogRecord {
+    fn schema_name() -> Cow<'static, str> {
+        "LogRow".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let schema = |field: &LogField| {
+            let about = field.about();
+            match field.kind() {
+                Kind::Integer => json!({ "type": ["integer", "null"], "description": about }),
+                Kind::Real => json!({ "type": ["number", "null"], "description": about }),
+                Kind::Text => json!({ "type": ["string", "null"], "description": about }),
+                Kind::Id => {
+                    json!({ "type": ["string", "null"], "format": "uuid", "description": about })
+                }
+                Kind::Time => {
+                    json!({ "type": ["string", "null"], "format": "date-time", "description": about })
+                }
+                Kind::Unfilled => json!({ "type": "null", "description": about }),
+            }
+        };
+        let all = LogField::ALL.iter().map(|field| (field.name().to_owned(), schema(field)));
+        json_schema!({
+            "type": "object", "properties": all.collect::<Map<_, _>>(),
+            "description": "A row, with the fields that were asked for.",
+        })
+    }
+}
+
+fn shown(value: &LogValue) -> Value {
     match value {
         LogValue::Null => Value::Null,
         LogValue::Integer(number) => (*number).into(),

@@ -2,13 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
 use super::Mailbox;
+use super::logs::as_number;
 use crate::domain::clock::Timestamp;
 use crate::domain::condition::LogFilter;
+use crate::domain::id::AccountId;
 use crate::domain::metric::{Grouping, Interval, Metric, Tally};
 use crate::domain::scope::Scope;
 use crate::rules::LogRules;
 use crate::store::StoreError;
+use crate::wire::{Date, Number, Seconds};
 
 /// What is asked of a metric.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,19 +28,68 @@ pub struct Question {
     pub grouping: Option<Grouping>,
 }
 
-/// The rows of one kind: bucket by bucket (empty ones, too), and all together.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The result over some rows.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Point {
+    /// The result; null if there is none.
+    #[schemars(with = "Option<f64>")]
+    value: Option<Value>,
+    /// Number of rows that the result rests on.
+    event_count: u64,
+    /// Whether those rows are too few.
+    below_minimum_sample: bool,
+}
+
+/// A metric over a part of the time.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "MetricBucket")]
+pub struct Bucket {
+    #[serde(flatten)]
+    point: Point,
+    /// The beginning of the bucket.
+    start: Date,
+    /// The same in Unix seconds.
+    timestamp: Seconds,
+}
+
+/// The result over all rows of one kind, and bucket by bucket.
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Series {
-    pub whole: Tally,
-    pub buckets: Vec<(Timestamp, Tally)>,
+    #[serde(flatten)]
+    whole: Point,
+    /// Bucket by bucket, empty ones too.
+    series: Vec<Bucket>,
+}
+
+/// A group of rows.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct Group {
+    /// What the rows of the group have in common; null if they have no such value.
+    key: Option<Key>,
+    #[serde(flatten)]
+    series: Series,
+}
+
+/// As in the log: an account by its number.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+enum Key {
+    Account(Number),
+    Word(String),
 }
 
 /// The answer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Measured {
-    pub all: Series,
-    /// Where rows are told apart; without the word those that have none.
-    pub groups: Vec<(Option<String>, Series)>,
+    #[serde(flatten)]
+    all: Series,
+    /// Group by group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Group>")]
+    groups: Option<Vec<Group>>,
 }
 
 /// Why there is none.
@@ -89,8 +145,8 @@ impl Mailbox {
         if found.len() > most {
             return Err(Unmeasured::TooManyPoints(rules.max_points));
         }
-        let mut all = Group::new();
-        let mut groups: BTreeMap<Option<String>, Group> = BTreeMap::new();
+        let mut all = Tallies::new();
+        let mut groups: BTreeMap<Option<String>, Tallies> = BTreeMap::new();
         for bucket in found {
             let start = begin(bucket.start, asked.interval);
             all.entry(start).or_default().add(&bucket.tally);
@@ -105,18 +161,40 @@ impl Mailbox {
         if groups.len().saturating_mul(starts.len()) > rules.max_points {
             return Err(Unmeasured::TooManyPoints(rules.max_points));
         }
-        let groups = groups.into_iter().map(|(word, group)| (word, series(&starts, &group)));
-        Ok(Measured { all: series(&starts, &all), groups: groups.collect() })
+        let series = |found: &Tallies| series(&asked.metric, &starts, found);
+        let group = |(word, found): (Option<String>, Tallies)| Group {
+            key: word.map(|word| key(asked.grouping, word)),
+            series: series(&found),
+        };
+        let groups = asked.grouping.map(|_| groups.into_iter().map(group).collect());
+        Ok(Measured { all: series(&all), groups })
     }
 }
 
-type Group = BTreeMap<Timestamp, Tally>;
+type Tallies = BTreeMap<Timestamp, Tally>;
 
-fn series(starts: &[Timestamp], found: &Group) -> Series {
-    let tally = |start: &Timestamp| (*start, found.get(start).copied().unwrap_or_default());
+fn series(metric: &Metric, starts: &[Timestamp], found: &Tallies) -> Series {
+    let bucket = |start: &Timestamp| Bucket {
+        point: point(metric, &found.get(start).copied().unwrap_or_default()),
+        start: Date(*start),
+        timestamp: Seconds(*start),
+    };
     let mut whole = Tally::default();
     found.values().for_each(|tally| whole.add(tally));
-    Series { whole, buckets: starts.iter().map(tally).collect() }
+    Series { whole: point(metric, &whole), series: starts.iter().map(bucket).collect() }
+}
+
+fn point(metric: &Metric, tally: &Tally) -> Point {
+    Point {
+        value: metric.result(tally).map(as_number),
+        event_count: tally.events,
+        below_minimum_sample: tally.events < metric.minimum_sample,
+    }
+}
+
+fn key(by: Option<Grouping>, word: String) -> Key {
+    let id = word.parse::<AccountId>().ok().filter(|_| by == Some(Grouping::AccountId));
+    id.map_or(Key::Word(word), |id| Key::Account(id.into()))
 }
 
 /// Where the buckets begin; `None` if they are more than `most`.

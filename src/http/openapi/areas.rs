@@ -7,7 +7,7 @@ use super::super::operation::{Asks, Operation};
 use super::super::table::OPERATIONS;
 use super::super::typed::{Bounds, Form};
 use super::{
-    conversation_logs, events, inbound_email, messaging, problems, webhooks,
+    events, messaging, problems, webhooks,
 };
 use crate::rules::AccessRules;
 
@@ -15,8 +15,6 @@ use crate::rules::AccessRules;
 pub(in crate::http) fn operations(rules: &AccessRules) -> Vec<Description> {
     let areas = [
         messaging::operations(rules),
-        inbound_email::operations(rules),
-        conversation_logs::operations(rules),
         webhooks::operations(rules),
     ];
     let bounds = Bounds::of(rules);
@@ -44,8 +42,6 @@ pub(in crate::http) fn shapes(rules: &AccessRules) -> Vec<(String, Value)> {
     let bounds = Bounds::of(rules);
     let named = [
         messaging::shapes(),
-        inbound_email::shapes(),
-        conversation_logs::shapes(),
         webhooks::shapes(),
     ];
     let named = named.into_iter().flatten().map(|(name, schema)| (name.to_owned(), schema));

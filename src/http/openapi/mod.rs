@@ -25,10 +25,8 @@
 //! What never happens here: a decision, and a number that is not in the rules.
 
 mod areas;
-mod conversation_logs;
 mod document;
 mod events;
-mod inbound_email;
 mod messaging;
 mod page;
 mod problems;

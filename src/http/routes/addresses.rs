@@ -2,56 +2,91 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::state::Http;
+use super::super::typed::{Created, refused, successes};
 use crate::app::tenancy::Claiming;
-use crate::domain::address::{Address, AddressError};
+use crate::domain::address::Address;
 
-/// All of them.
-pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let fields = shape(&http, &call).await?;
-    Ok(success(StatusCode::OK, "addresses found", fields))
+/// An address of an Agent.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentAddress {
+    /// The address.
+    #[schemars(example = &DESK)]
+    address: String,
+    /// Catch-all for the domain.
+    catch_all: bool,
 }
 
-/// Gives the Agent an address, in a domain of an account above it.
-pub(in super::super) async fn add(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let address = Address::parse(call.body().required_text("address")?);
-    let address = address.map_err(|error| refused(&error))?;
-    let catch_all = call.body().flag("catchAll")?.unwrap_or(false);
+const DESK: &str = "support@agents.example";
+
+/// Lists the addresses of an Agent
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct List {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Addresses {
+    /// All of the Agent.
+    addresses: Vec<AgentAddress>,
+    #[serde(skip)]
+    message: &'static str,
+}
+
+successes! { Addresses = OK "addresses of the Agent", said; }
+
+pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Addresses, Problem> {
+    all(&http, &call, "addresses found").await
+}
+
+/// Gives an Agent an address
+///
+/// The domain must belong to an account above the Agent.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Add {
+    /// The address.
+    #[schemars(example = &DESK)]
+    address: String,
+    /// Catch-all for the domain.
+    catch_all: Option<bool>,
+}
+
+pub async fn add(http: Arc<Http>, call: Call, asked: Add) -> Result<Created<Addresses>, Problem> {
+    let address = Address::parse(&asked.address).map_err(|error| refused("address", &error))?;
+    let catch_all = asked.catch_all.unwrap_or_default();
     let tenancy = call.tenancy(&http);
     tenancy.claim_address(call.account(), &address, catch_all, Claiming::Never).await?;
-    let fields = shape(&http, &call).await?;
-    Ok(success(StatusCode::CREATED, "the Agent has the address", fields))
+    all(&http, &call, "the Agent has the address").await.map(Created)
 }
 
-/// Takes an address from the Agent.
-pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let text = match (call.query().get("address"), call.body().text("address")?) {
-        (Some(text), None) | (None, Some(text)) => text,
-        _ => return Err(Problem::invalid("name the address once: in the body or in the query")),
-    };
+/// Takes an address from an Agent
+///
+/// Name it in the query or in the body.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Remove {
+    /// The address.
+    #[schemars(example = &DESK)]
+    address: String,
+}
+
+pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Addresses, Problem> {
     let (tenancy, agent) = (call.tenancy(&http), call.account().id);
-    let address = tenancy.named_address(agent, text).await?.map_err(|error| refused(&error))?;
+    let named = tenancy.named_address(agent, &asked.address).await?;
+    let address = named.map_err(|error| refused("address", &error))?;
     tenancy.release_address(agent, &address).await?;
-    let fields = shape(&http, &call).await?;
-    Ok(success(StatusCode::OK, "the Agent no longer has the address", fields))
+    all(&http, &call, "the Agent no longer has the address").await
 }
 
-fn refused(error: &AddressError) -> Problem {
-    Problem::invalid(format!("address: {error}"))
-}
-
-async fn shape(http: &Http, call: &Call) -> Result<Value, Problem> {
+async fn all(http: &Http, call: &Call, message: &'static str) -> Result<Addresses, Problem> {
     let addresses = call.tenancy(http).addresses(call.account().id).await?;
-    Ok(json!({ "addresses": addresses.iter().map(entry).collect::<Vec<_>>() }))
-}
-
-fn entry((address, catch_all): &(Address, bool)) -> Value {
-    json!({ "address": address.to_string(), "catchAll": catch_all })
+    let shape = |(address, catch_all): (Address, bool)| AgentAddress {
+        address: address.to_string(),
+        catch_all,
+    };
+    Ok(Addresses { addresses: addresses.into_iter().map(shape).collect(), message })
 }

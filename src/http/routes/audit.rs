@@ -12,7 +12,7 @@ use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
 use super::super::state::Http;
-use super::super::typed::{Headed, Limit, Spot, successes};
+use super::super::typed::{Headed, Limit, Next, Spot, successes};
 use crate::app::access::Caller;
 use crate::domain::audit::{self, Change, Deed, Doer, Who};
 use crate::domain::id::{AuditId, KeyId};
@@ -119,8 +119,8 @@ impl<'de> Deserialize<'de> for Actor {
 pub struct Listed {
     /// Newest first.
     audit: Texts<Entry>,
-    /// `before` of the next page, if there is one.
-    next: Option<String>,
+    /// `after` of the next page, if there is one.
+    next: Option<Next>,
 }
 
 successes! { Listed = OK "audit log found", pages; }
@@ -130,7 +130,7 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
     let limit = page::at_most(asked.limit, &http.rules);
     let (log, scope) = (&http.use_cases.audit, &call.target().scope);
     let find = |id| log.place_of(scope, AuditId(id));
-    let from = page::beside(asked.before, asked.after, find).await?;
+    let from = page::begin(asked.before, asked.after, find).await?;
     let mut page = Page { limit, from, until: None };
     let filter = &AuditFilter {
         deed: asked.action.map(|Word(deed)| deed),
@@ -143,8 +143,8 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
     let caller = call.caller();
     let show = |one: &audit::Entry| (Cursor { at: one.at, id: one.id.0 }, shape(one, caller));
     let rows = page::read(&http.rules, page, part, |one| page::text(show(one))).await?;
-    let next = rows.next().map(|next| next.to_string());
-    Ok(rows.linked(&call, "/audit", limit, Listed { audit: rows.list()?, next }))
+    let listed = Listed { audit: rows.list()?, next: rows.next() };
+    Ok(rows.linked(&call, "/audit", limit, listed))
 }
 
 fn shape(entry: &audit::Entry, caller: &Caller) -> Entry {

@@ -2,28 +2,66 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::state::Http;
+use super::super::typed::{Created, refused, successes};
 use crate::app::tenancy::{Proof, proof_name};
-use crate::domain::domain_name::{DomainName, DomainNameError};
+use crate::domain::domain_name::DomainName;
 use crate::store::HeldDomain;
+use crate::wire::Number;
 
-/// All that the account has or claims.
-pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let fields = shape(&http, &call).await?;
-    Ok(success(StatusCode::OK, "domains found", fields))
+/// A mail domain of an account, or one that it claims.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Domain")]
+pub struct MailDomain {
+    /// The name of the domain.
+    #[schemars(example = &DOMAIN)]
+    domain: String,
+    /// The account that has or claims the domain.
+    account_id: Number,
+    /// Whether the domain is proven.
+    verified: bool,
+    /// The text for the TXT record _gatepost.<domain>; null once the domain is proven.
+    challenge: Option<String>,
 }
 
-/// Claims a domain, or looks for the proof of a claim.
-pub(in super::super) async fn claim(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let domain = DomainName::parse(call.body().required_text("domain")?);
-    let domain = domain.map_err(|error| refused(&error))?;
+const DOMAIN: &str = "agents.example";
+
+/// Lists the mail domains of an account
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct List {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Domains {
+    /// All of the account.
+    domains: Vec<MailDomain>,
+    #[serde(skip)]
+    message: String,
+}
+
+successes! { Domains = OK "domains of the account", said; }
+
+pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Domains, Problem> {
+    all(&http, &call, "domains found").await
+}
+
+/// Claims or verifies a mail domain
+///
+/// Send the domain again once its TXT record is published: the answer says whether the record was found.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Claim {
+    /// The domain.
+    #[schemars(example = &DOMAIN)]
+    domain: String,
+}
+
+pub async fn claim(http: Arc<Http>, call: Call, asked: Claim) -> Result<Created<Domains>, Problem> {
+    let domain = DomainName::parse(&asked.domain).map_err(|error| refused("domain", &error))?;
     let (tenancy, dns) = (call.tenancy(&http), &http.use_cases.dns);
     let message = match tenancy.claim_domain(&domain, call.account().id, dns).await? {
         Proof::Given => format!("{domain} belongs to the account"),
@@ -33,38 +71,36 @@ pub(in super::super) async fn claim(http: Arc<Http>, call: Call) -> Result<Respo
             proof_name(&domain)
         ),
     };
-    let fields = shape(&http, &call).await?;
-    Ok(success(StatusCode::CREATED, &message, fields))
+    all(&http, &call, &message).await.map(Created)
 }
 
-/// Gives a domain up, or the claim to it.
-pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let text = match (call.query().get("domain"), call.body().text("domain")?) {
-        (Some(text), None) | (None, Some(text)) => text,
-        _ => return Err(Problem::invalid("name the domain once: in the body or in the query")),
-    };
+/// Gives up a mail domain, or the claim to it
+///
+/// Name it in the query or in the body.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Remove {
+    /// The domain.
+    #[schemars(example = &DOMAIN)]
+    domain: String,
+}
+
+pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Domains, Problem> {
     // One that an earlier version took can be removed, as the list shows it.
+    let text = &asked.domain;
     let domain = DomainName::parse(text).or_else(|error| DomainName::kept(text).map_err(|_| error));
-    let domain = domain.map_err(|error| refused(&error))?;
+    let domain = domain.map_err(|error| refused("domain", &error))?;
     call.tenancy(&http).remove_domain(&domain, call.account().id).await?;
-    let fields = shape(&http, &call).await?;
-    Ok(success(StatusCode::OK, "the account no longer has the domain", fields))
+    all(&http, &call, "the account no longer has the domain").await
 }
 
-fn refused(error: &DomainNameError) -> Problem {
-    Problem::invalid(format!("domain: {error}"))
-}
-
-async fn shape(http: &Http, call: &Call) -> Result<Value, Problem> {
+async fn all(http: &Http, call: &Call, message: &str) -> Result<Domains, Problem> {
+    let shape = |held: HeldDomain| MailDomain {
+        domain: held.domain.as_str().to_owned(),
+        account_id: held.account.into(),
+        verified: held.challenge.is_none(),
+        challenge: held.challenge,
+    };
     let domains = call.tenancy(http).domains(Some(call.account().id)).await?;
-    Ok(json!({ "domains": domains.iter().map(entry).collect::<Vec<_>>() }))
-}
-
-fn entry(held: &HeldDomain) -> Value {
-    json!({
-        "domain": held.domain.as_str(),
-        "accountId": held.account.get(),
-        "verified": held.challenge.is_none(),
-        "challenge": held.challenge,
-    })
+    let message = message.to_owned();
+    Ok(Domains { domains: domains.into_iter().map(shape).collect(), message })
 }

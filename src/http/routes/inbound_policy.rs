@@ -2,39 +2,68 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::state::Http;
+use super::super::typed::successes;
 use crate::domain::id::AccountId;
 use crate::domain::policy::{Mode, Policy};
+use crate::wire::{Date, Number, Word};
 
-/// The policy.
-pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+/// The inbound policy of an Agent.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InboundPolicy {
+    /// The Agent.
+    account_id: Number,
+    /// allowlist admits the senders of the list, open any authenticated sender.
+    mode: Word<Mode>,
+    /// Number of senders on the list.
+    allowlist_count: u64,
+    /// When the policy or the list changed last.
+    updated_at: Date,
+}
+
+/// Shows the inbound policy of an Agent
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Show {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Shown {
+    policy: InboundPolicy,
+    #[serde(skip)]
+    message: &'static str,
+}
+
+successes! { Shown = OK "inbound policy of the Agent", said; }
+
+pub async fn show(http: Arc<Http>, call: Call, _: Show) -> Result<Shown, Problem> {
     let agent = call.account().id;
     let policy = call.tenancy(&http).policy(agent).await?;
-    Ok(success(StatusCode::OK, "inbound policy found", shape(agent, &policy)))
+    Ok(Shown { policy: shape(agent, &policy), message: "inbound policy found" })
 }
 
-/// Sets the mode.
-pub(in super::super) async fn set(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let mode: Mode = call.body().required_text("mode")?.parse().map_err(Problem::invalid)?;
-    let agent = call.account().id;
+/// Sets the inbound policy of an Agent
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Set {
+    /// allowlist admits the senders of the list, open any authenticated sender.
+    mode: Word<Mode>,
+}
+
+pub async fn set(http: Arc<Http>, call: Call, asked: Set) -> Result<Shown, Problem> {
+    let (agent, Word(mode)) = (call.account().id, asked.mode);
     let policy = call.tenancy(&http).set_mode(agent, mode).await?;
-    Ok(success(StatusCode::OK, "inbound policy set", shape(agent, &policy)))
+    Ok(Shown { policy: shape(agent, &policy), message: "inbound policy set" })
 }
 
-fn shape(agent: AccountId, policy: &Policy) -> Value {
-    json!({
-        "policy": {
-            "accountId": agent.get(),
-            "mode": policy.mode.as_str(),
-            "allowlistCount": policy.allowlist_count,
-            "updatedAt": policy.updated_at.to_string(),
-        },
-    })
+fn shape(agent: AccountId, policy: &Policy) -> InboundPolicy {
+    InboundPolicy {
+        account_id: agent.into(),
+        mode: Word(policy.mode),
+        allowlist_count: policy.allowlist_count,
+        updated_at: Date(policy.updated_at),
+    }
 }

@@ -3,137 +3,229 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::super::answer::success;
+use super::super::body::LISTED;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
 use super::super::state::Http;
+use super::super::typed::{Headed, Limit, mistaken, refused, successes};
+use crate::app::agents::schema::Fault;
 use crate::domain::address::{Address, AddressError};
 use crate::domain::lookalike;
 use crate::domain::policy::AllowedSender;
-use crate::rules::AccessRules;
+use crate::wire::Date;
 
-/// A page of the list, in the order of the addresses.
-pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let limit = page::limit(&call, &http.rules)?;
-    let after = call.query().get("after").map(Address::kept).transpose();
-    let after = after.map_err(|_| Problem::invalid("after is not an address of this list"))?;
+const BOSS: &str = "boss@good.example";
+
+/// Lists the senders on the allowlist of an Agent
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct List {
+    limit: Option<Limit>,
+    /// `next` of the previous page.
+    #[schemars(example = &BOSS)]
+    after: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Listed {
+    /// In the order of their addresses.
+    whitelist: Vec<Sender>,
+    /// Number of senders on this page.
+    count: usize,
+    /// Number of senders on the list.
+    total: u64,
+    /// Where the next page begins, if there is one.
+    #[schemars(example = &BOSS)]
+    next: Option<String>,
+}
+
+/// A sender.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct Sender {
+    /// The address, normalised.
+    #[schemars(example = &BOSS)]
+    email: String,
+    /// Why the sender is on the list.
+    note: Option<String>,
+    /// When the sender was added.
+    added_at: Date,
+}
+
+pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
+    let limit = page::at_most(asked.limit, &http.rules);
+    let after = asked.after.as_deref().map(Address::kept).transpose();
+    let after = after.map_err(|error| refused("after", &error))?;
     let agent = call.account().id;
     let page = call.tenancy(&http).allowed_senders(agent, limit, after.as_ref()).await?;
-    let fields = json!({
-        "whitelist": page.senders.iter().map(entry).collect::<Vec<_>>(),
-        "count": page.senders.len(),
-        "total": page.total,
-        "next": page.next.map(|address| address.to_string()),
-    });
-    Ok(success(StatusCode::OK, "inbound whitelist found", fields))
+    let next = page.next.as_ref().map(Address::to_string);
+    let place = next.clone().map(|next| ("after", next));
+    let listed = Listed {
+        count: page.senders.len(),
+        total: page.total,
+        next,
+        whitelist: page.senders.into_iter().map(shape).collect(),
+    };
+    Ok(page::followed(&call, "/email/inboundWhitelist", place, listed))
 }
 
-/// Adds senders: all, or none if one of them is no address. Says which may be taken for others.
-pub(in super::super) async fn add(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let (name, named) = named(&call, &http.rules)?;
+/// Addresses of senders.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(
+    inline, extend("minItems" = 1, "maxItems" = "limits.max_addresses_per_call"), example = &[BOSS]
+)]
+pub struct Senders(Vec<String>);
+
+impl Senders {
+    /// The addresses of this field of a request, or all that is wrong with them.
+    pub(super) fn read(&self, name: &str) -> Result<Vec<Address>, Problem> {
+        read(name, self.0.iter().map(|text| Address::parse(text)))
+    }
+}
+
+/// Adds senders to the allowlist of an Agent
+///
+/// Send email or emails. All are added, or none if one of them is not an address.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(
+    extend("minProperties" = 1, "x-one-of" = ["email", "emails"]),
+    example = json!({ "email": BOSS, "note": "The boss" })
+)]
+pub struct Add {
+    /// A sender.
+    #[schemars(example = &BOSS)]
+    email: Option<String>,
+    /// Several senders.
+    emails: Option<Senders>,
+    /// Why the senders are on the list.
+    #[schemars(extend("maxLength" = "limits.max_note_bytes"))]
+    note: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Added {
+    /// Senders that are new on the list, normalised.
+    added: Vec<String>,
+    /// Senders that were on the list before.
+    existing: Vec<String>,
+    /// Number of senders on the list.
+    total: u64,
+    /// Warnings about senders of this request.
+    warnings: Vec<Warning>,
+}
+
+/// A warning about a sender.
+// Threats A13.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Warning {
+    /// The sender.
+    #[schemars(example = &BOSS)]
+    email: String,
+    /// What the address may be taken for.
+    warning: String,
+}
+
+pub async fn add(http: Arc<Http>, call: Call, asked: Add) -> Result<Added, Problem> {
+    let (name, named) = named(asked.email, asked.emails);
     let senders = read(name, named.iter().map(|text| Address::parse(text)))?;
-    let note = note(&call, &http.rules)?;
+    let (note, most) = (asked.note.as_deref(), http.rules.limits.max_note_bytes);
+    if note.is_some_and(|note| note.len() > most || note.chars().any(char::is_control)) {
+        let why = format!("send at most {most} octets and no control characters");
+        return Err(refused("note", &why));
+    }
     let change = call.tenancy(&http).allow(call.account().id, &senders, note).await?;
     let distinct: BTreeSet<&Address> = senders.iter().collect();
-    let fields = json!({
-        "added": texts(&change.changed),
-        "existing": texts(&change.unchanged),
-        "total": change.total,
-        "warnings": distinct.into_iter().flat_map(warnings).collect::<Vec<_>>(),
-    });
-    Ok(success(StatusCode::OK, "senders are on the inbound whitelist", fields))
+    Ok(Added {
+        added: texts(&change.changed),
+        existing: texts(&change.unchanged),
+        total: change.total,
+        warnings: distinct.into_iter().flat_map(warnings).collect(),
+    })
 }
 
-/// Removes senders.
-pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
+/// Removes senders from the allowlist of an Agent
+///
+/// Send email in the query, or email or emails in the body.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(extend("x-one-of" = ["email", "emails"]), example = json!({ "email": BOSS }))]
+pub struct Remove {
+    /// A sender.
+    #[schemars(example = &BOSS)]
+    email: Option<String>,
+    /// Several senders.
+    #[schemars(extend("x-place" = "body"))]
+    emails: Option<Senders>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Removed {
+    /// Senders that were on the list.
+    removed: Vec<String>,
+    /// Senders that were not on the list.
+    missing: Vec<String>,
+    /// Number of senders on the list.
+    total: u64,
+}
+
+pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
     let (tenancy, agent) = (call.tenancy(&http), call.account().id);
-    let (name, named) = named(&call, &http.rules)?;
+    let (name, named) = named(asked.email, asked.emails);
+    let named: Vec<&str> = named.iter().map(String::as_str).collect();
     let senders = read(name, tenancy.named_senders(agent, &named).await?.into_iter())?;
     let change = tenancy.disallow(agent, &senders).await?;
-    let fields = json!({
-        "removed": texts(&change.changed),
-        "missing": texts(&change.unchanged),
-        "total": change.total,
-    });
-    Ok(success(StatusCode::OK, "senders are not on the inbound whitelist", fields))
+    Ok(Removed {
+        removed: texts(&change.changed),
+        missing: texts(&change.unchanged),
+        total: change.total,
+    })
 }
 
-/// What a request names, from the one place where it does, and the name of that.
-fn named<'c>(call: &'c Call, rules: &AccessRules) -> Result<(&'static str, Vec<&'c str>), Problem> {
-    let (query, body) = (call.query().get("email"), call.body());
-    let (one, many) = (body.text("email")?, body.texts("emails")?);
-    match (query, one, many) {
-        (Some(email), None, None) | (None, Some(email), None) => Ok(("email", vec![email])),
-        (None, None, Some(emails)) => {
-            within_limits("emails", emails.len(), rules)?;
-            Ok(("emails", emails))
-        }
-        _ => Err(Problem::invalid("name the senders once: as email or as emails")),
+successes! {
+    Listed = OK "inbound whitelist found", pages;
+    Added = OK "senders are on the inbound whitelist";
+    Removed = OK "senders are not on the inbound whitelist";
+}
+
+/// The senders that a request names, and the field that does.
+fn named(email: Option<String>, emails: Option<Senders>) -> (&'static str, Vec<String>) {
+    match email {
+        Some(email) => ("email", vec![email]),
+        None => ("emails", emails.unwrap_or_default().0),
     }
 }
 
-/// The addresses of the field `name`: at least one, each mistake named by its index.
-pub(super) fn addresses(
-    name: &str,
-    texts: &[&str],
-    rules: &AccessRules,
-) -> Result<Vec<Address>, Problem> {
-    within_limits(name, texts.len(), rules)?;
-    read(name, texts.iter().map(|text| Address::parse(text)))
-}
-
-fn within_limits(name: &str, count: usize, rules: &AccessRules) -> Result<(), Problem> {
-    let most = rules.limits.max_addresses_per_call;
-    if (1..=most).contains(&count) {
-        return Ok(());
-    }
-    Err(Problem::invalid(format!("{name} must hold 1 to {most} addresses")))
-}
-
-/// All of them, or none: a mistake in a list is named by its index.
 fn read(
     name: &str,
     parsed: impl Iterator<Item = Result<Address, AddressError>>,
 ) -> Result<Vec<Address>, Problem> {
-    let problem = |index, error| {
-        Problem::invalid(match name {
-            "email" => format!("email: {error}"),
-            _ => format!("{name}[{index}]: {error}; nothing was changed"),
-        })
-    };
-    parsed.enumerate().map(|(index, one)| one.map_err(|error| problem(index, error))).collect()
-}
-
-fn note<'a>(call: &'a Call, rules: &AccessRules) -> Result<Option<&'a str>, Problem> {
-    let most = rules.limits.max_note_bytes;
-    match call.body().text("note")? {
-        Some(note) if note.len() > most || note.chars().any(char::is_control) => {
-            Err(Problem::invalid(format!(
-                "note must have at most {most} octets and no control characters"
-            )))
+    let (mut addresses, mut faults) = (Vec::new(), Vec::new());
+    for (place, one) in parsed.enumerate() {
+        let pointer = || if name == "email" { "/email".into() } else { format!("/{name}/{place}") };
+        match one {
+            Ok(address) => addresses.push(address),
+            Err(why) => {
+                faults.push(Fault { pointer: pointer(), detail: format!("is refused: {why}") })
+            }
         }
-        note => Ok(note),
     }
+    faults.truncate(LISTED);
+    if faults.is_empty() { Ok(addresses) } else { Err(mistaken(faults)) }
 }
 
-fn entry(sender: &AllowedSender) -> Value {
-    json!({
-        "email": sender.address.to_string(),
-        "note": sender.note,
-        "addedAt": sender.added_at.to_string(),
-    })
+fn shape(sender: AllowedSender) -> Sender {
+    Sender { email: sender.address.to_string(), note: sender.note, added_at: Date(sender.added_at) }
 }
 
-/// `{email, warning}` for each thing that is remarkable about an entry (threats A13).
-fn warnings(address: &Address) -> Vec<Value> {
-    let email = address.to_string();
+fn warnings(address: &Address) -> Vec<Warning> {
     let found = lookalike::warnings(address).into_iter();
-    found.map(|warning| json!({ "email": email, "warning": warning })).collect()
+    found.map(|warning| Warning { email: address.to_string(), warning }).collect()
 }
 
 fn texts(addresses: &[Address]) -> Vec<String> {

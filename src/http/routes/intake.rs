@@ -1,95 +1,138 @@
-//! `/email/intake`: what became of every message, and why.
+//! `/email/intake`: the verdict on every message, and its reasons.
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
 use super::super::state::Http;
-use crate::app::mailbox::intake::{intake_record, whole_intake_record};
-use crate::domain::address::Address;
+use super::super::typed::{Headed, Limit, Next, Spot, refused, successes};
+use crate::app::mailbox::intake::{IntakeRecord, WholeIntakeRecord};
+use crate::domain::address::{Address, AddressError};
 use crate::domain::contact::Handle;
-use crate::domain::id::IntakeId;
+use crate::domain::id::{AccountId, IntakeId};
+use crate::domain::intake_record;
 use crate::domain::reason::Reason;
-use crate::store::{Cursor, Direction, IntakeFilter, Page};
+use crate::domain::verdict::Outcome;
+use crate::store::{Cursor, IntakeFilter, Page};
+use crate::wire::{Id, Moment, Named, Texts, Word};
 
-/// Verdicts that a filter may name.
-const VERDICTS: [&str; 3] = ["accepted", "refused", "deferred"];
 /// RFC 5321 §4.5.3.1.3: a path has at most 256 octets.
 const LONGEST_PATH: usize = 256;
 
-/// A page of records, the newest first; `after` goes on where the answer before ended. One that
-/// passes over many records ends early, before it is full: `next` goes on behind them.
-pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let limit = page::limit(&call, &http.rules)?;
-    let from = page::cursor(&call, "after")?.map(|cursor| (Direction::Before, cursor));
-    let filter = filter(&call)?;
-    let agent = call.query().get("agent").map(str::parse).transpose();
-    let agent = agent.map_err(|error| Problem::invalid(format!("agent: {error}")))?;
-    let scope = match agent {
-        Some(agent) => call.agent_within(&http, agent).await?,
-        None => call.target().scope.clone(),
+/// Lists intake records
+///
+/// The newest first. A page may end before it is full: next goes on from there.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct List {
+    /// Records of this Agent.
+    agent_id: Option<Named<AccountId>>,
+    /// The same as agentId.
+    agent: Option<Named<AccountId>>,
+    /// Records of this sender; other sources than email as sms:+15551231234.
+    #[schemars(example = &"boss@good.example")]
+    sender: Option<String>,
+    /// Records of this recipient.
+    #[schemars(length(max = LONGEST_PATH))]
+    recipient: Option<String>,
+    /// Records with this verdict.
+    verdict: Option<Word<Outcome>>,
+    /// Records with this reason.
+    reason: Option<Word<Reason>>,
+    /// Records from then on.
+    since: Option<Moment>,
+    /// Records before then.
+    until: Option<Moment>,
+    limit: Option<Limit>,
+    /// Older records than this one: a cursor or the id of a record.
+    before: Option<Spot>,
+    /// Newer records than this one: a cursor or the id of a record; or next of the previous page.
+    after: Option<Spot>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Listed {
+    /// The newest first.
+    intake: Texts<IntakeRecord>,
+    /// Where the next page begins, if there is one.
+    next: Option<Next>,
+}
+
+/// A list that passes over many records ends early, before it is full: `next` goes on behind them.
+pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
+    let limit = page::at_most(asked.limit, &http.rules);
+    let filter = IntakeFilter {
+        sender: asked
+            .sender
+            .as_deref()
+            .map(handle)
+            .transpose()
+            .map_err(|error| refused("sender", &error))?,
+        recipient: asked.recipient,
+        verdict: asked.verdict.map(|Word(verdict)| verdict),
+        reason: asked.reason.map(|Word(reason)| reason),
+        since: asked.since.map(|Moment(at)| at),
+        until: asked.until.map(|Moment(at)| at),
+    };
+    let scope = match (asked.agent_id, asked.agent) {
+        (None, None) => call.target().scope.clone(),
+        (Some(Named(agent)), None) => call.agent_within(&http, "agentId", agent).await?,
+        (None, Some(Named(agent))) => call.agent_within(&http, "agent", agent).await?,
+        (Some(_), Some(_)) => return Err(refused("agent", &"it is agentId: send one")),
     };
     let mailbox = &http.use_cases.mailbox;
-    let mut page = Page { limit: limit.saturating_add(1), from, until: None };
+    let find = async |id| {
+        let found = mailbox.intake_record(&scope, IntakeId(id)).await?;
+        Ok(found.as_ref().map(place))
+    };
+    let from = page::begin(asked.before, asked.after, find).await?;
+    let mut page = Page { limit, from, until: None };
     let most = http.rules.limits.max_walk;
     page.until = mailbox.end_of_intake_records(&scope, &filter, &page, most).await?;
-    let mut records = mailbox.intake_records(&scope, &filter, &page).await?;
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let more = records.len() > limit;
-    records.truncate(limit);
-    let last = records.last().map(|last| Cursor { at: last.at, id: last.id.0 });
-    let next = if more { last } else { page.until };
-    let fields = json!({
-        "intake": records.iter().map(intake_record).collect::<Vec<_>>(),
-        "next": next.map(|cursor| cursor.to_string()),
-    });
-    Ok(success(StatusCode::OK, "intake records found", fields))
+    let (scope, filter) = (&scope, &filter);
+    let part = |part: Page| async move { mailbox.intake_records(scope, filter, &part).await };
+    let show =
+        |one: &intake_record::IntakeRecord| page::text((place(one), IntakeRecord::from(one)));
+    let rows = page::read(&http.rules, page, part, show).await?;
+    let listed = Listed { intake: rows.list()?, next: rows.next() };
+    Ok(rows.linked(&call, "/email/intake", limit, listed))
 }
 
-/// One record with its evidence.
-pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let id = IntakeId(call.uuid("id")?);
-    let record = http.use_cases.mailbox.intake_record(&call.target().scope, id).await?;
+/// Shows an intake record with its evidence
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Show {
+    /// The record.
+    id: Id,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Found {
+    intake: WholeIntakeRecord,
+}
+
+pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Problem> {
+    let Id(id) = asked.id;
+    let record = http.use_cases.mailbox.intake_record(&call.target().scope, IntakeId(id)).await?;
     let record = record.ok_or_else(|| Problem::not_found("intake record"))?;
-    let shown = json!({ "intake": whole_intake_record(&record) });
-    Ok(success(StatusCode::OK, "intake record found", shown))
+    Ok(Found { intake: (&record).into() })
 }
 
-fn filter(call: &Call) -> Result<IntakeFilter, Problem> {
-    let query = call.query();
-    // An earlier version may have taken what is no address any more.
-    let read = |text: &str| match Address::parse(text) {
-        Ok(address) => Ok(Handle::Mailbox(address)),
-        // `sms:+15551231234`, as a record of what came otherwise shows it.
-        Err(error) => text.parse::<Handle>().map_err(|_| error),
-    };
-    let sender = query.get("sender").map(read).transpose();
-    let recipient = query.get("recipient");
-    if recipient.is_some_and(|path| path.len() > LONGEST_PATH) {
-        return Err(Problem::invalid(format!("recipient has at most {LONGEST_PATH} octets")));
-    }
-    let verdict = query.get("verdict");
-    if verdict.is_some_and(|verdict| !VERDICTS.contains(&verdict)) {
-        return Err(Problem::invalid(format!("verdict must be one of: {}", VERDICTS.join(", "))));
-    }
-    let reason = query.get("reason").map(str::parse::<Reason>).transpose();
-    Ok(IntakeFilter {
-        sender: sender.map_err(|error| Problem::invalid(format!("sender: {error}")))?,
-        recipient: recipient.map(str::to_owned),
-        verdict: verdict.map(str::to_owned),
-        reason: reason.map_err(|_| Problem::invalid(reasons()))?,
-        since: call.time("since")?,
-        until: call.time("until")?,
-    })
+successes! {
+    Listed = OK "intake records found", pages;
+    Found = OK "intake record found";
 }
 
-fn reasons() -> String {
-    let codes: Vec<_> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
-    format!("reason must be one of: {}", codes.join(", "))
+fn place(record: &intake_record::IntakeRecord) -> Cursor {
+    Cursor { at: record.at, id: record.id.0 }
+}
+
+/// A sender. An earlier version may have taken what is no address any more, and what came otherwise than by
+/// mail is shown as `sms:+15551231234`.
+fn handle(text: &str) -> Result<Handle, AddressError> {
+    let parsed = Address::parse(text).map(Handle::Mailbox);
+    parsed.or_else(|error| text.parse().map_err(|_: AddressError| error))
 }

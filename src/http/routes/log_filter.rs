@@ -1,105 +1,145 @@
 //! A request for the conversation log, as it is read: rows by any of their fields, between two moments.
 
-use super::super::call::Call;
+use schemars::{JsonSchema, Schema};
+use serde::Deserialize;
+use serde_json::json;
+
 use super::super::error::Problem;
-use super::super::query::{FILTERS, quoted};
-use super::super::target::TARGET;
+use super::super::query::quoted;
+use super::super::typed::{Filters, mistaken, refused};
+use crate::app::agents::schema::{Fault, join};
 use crate::domain::condition::{Condition, LogFilter, delivery_terms};
 use crate::domain::log_field::{LogField, Op};
 use crate::rules::LogRules;
+use crate::wire::Moment;
 
-/// The parameters that it knows, beside the filters.
-pub(in super::super) const LIST: [&str; 8] =
-    ["start", "end", "fields", "includeFields", "format", "page", "pageSize", FILTERS];
+/// Shows the conversation log
+///
+/// The newest first; as JSON page by page, or as a table.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct List {
+    /// Rows from then on.
+    start: Option<Moment>,
+    /// Rows before then.
+    end: Option<Moment>,
+    #[schemars(transform = about_fields, example = &"date,outcome,reason")]
+    fields: Option<String>,
+    /// Whether the answer explains the fields.
+    include_fields: Option<bool>,
+    /// csv is a table of all rows.
+    pub(super) format: Option<Format>,
+    /// Number of the page, from 1.
+    #[schemars(range(min = 1, max = 4_294_967_295_u32))]
+    page: Option<u32>,
+    /// Most rows on a page.
+    #[schemars(extend("minimum" = 1, "maximum" = "logs.max_page", "default" = "logs.default_page"))]
+    page_size: Option<u32>,
+    #[serde(rename = "field__op")]
+    #[schemars(transform = about_filters, example = json!({ "outcome": "refused" }))]
+    filters: Option<Filters>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(super) enum Format {
+    Json,
+    Csv,
+}
+
+fn about_fields(schema: &mut Schema) {
+    let about = format!("Names with commas between them: {}.", LogField::names());
+    schema.insert("description".to_owned(), about.into());
+}
+
+fn about_filters(schema: &mut Schema) {
+    let ops = Op::ALL.iter().map(|op| op.as_str()).collect::<Vec<_>>().join(", ");
+    let about = format!(
+        "Filters, each a parameter of its own: field=value, or field__op=value with one of {ops} \
+         behind the name of the field."
+    );
+    schema.insert("description".to_owned(), about.into());
+}
 
 /// A request, read.
 pub(super) struct Wanted {
     pub(super) filter: LogFilter,
     pub(super) fields: Vec<LogField>,
     /// Its number, from 1, and its size.
-    pub(super) page: (u64, u32),
+    pub(super) page: (u32, u32),
     /// Whether one is asked for.
     pub(super) is_paged: bool,
     pub(super) describes: bool,
 }
 
 /// Reads a request.
-pub(super) fn wanted(call: &Call, rules: &LogRules) -> Result<Wanted, Problem> {
-    let describes = match call.query().get("includeFields") {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(_) => return Err(Problem::invalid("includeFields must be true or false")),
-    };
-    let number = |name: &str, otherwise: u64, most: u64| {
-        let Some(text) = call.query().get(name) else { return Ok(otherwise) };
-        let number = text.parse().ok().filter(|number: &u64| number.to_string() == text);
-        number.filter(|number| (1..=most).contains(number)).ok_or_else(|| {
-            Problem::invalid(format!("{name} must be a whole number from 1 to {most}"))
-        })
-    };
-    let size = number("pageSize", rules.default_page.into(), rules.max_page.into())?;
-    let page = number("page", 1, u32::MAX.into())?;
+pub(super) fn wanted(asked: List, rules: &LogRules) -> Result<Wanted, Problem> {
+    let (since, before) = (asked.start.map(|Moment(at)| at), asked.end.map(|Moment(at)| at));
+    if since.zip(before).is_some_and(|(since, before)| since > before) {
+        return Err(Problem::invalid("start lies behind end: exchange them"));
+    }
+    let conditions = conditions(&asked.filters.unwrap_or_default(), rules)?;
     Ok(Wanted {
-        filter: filter(call, rules)?,
-        fields: fields(call)?,
-        page: (page, u32::try_from(size).unwrap_or(rules.max_page)),
-        is_paged: ["page", "pageSize"].iter().any(|name| call.query().get(name).is_some()),
-        describes,
+        filter: LogFilter { conditions, since, before }.narrowed(),
+        fields: fields(asked.fields.as_deref())?,
+        page: (asked.page.unwrap_or(1), asked.page_size.unwrap_or(rules.default_page)),
+        is_paged: asked.page.is_some() || asked.page_size.is_some(),
+        describes: asked.include_fields.unwrap_or_default(),
     })
 }
 
-fn fields(call: &Call) -> Result<Vec<LogField>, Problem> {
-    let Some(text) = call.query().get("fields") else {
+fn fields(asked: Option<&str>) -> Result<Vec<LogField>, Problem> {
+    let Some(text) = asked else {
         return Ok(LogField::ALL.iter().copied().filter(|field| field.is_listed()).collect());
     };
     let mut fields = Vec::new();
     for name in text.split(',').map(str::trim) {
-        let field = LogField::named(name).ok_or_else(|| unknown("fields: ", name))?;
+        let unknown = || refused("fields", &format!("{} {}", quoted(name), unknown()));
+        let field = LogField::named(name).ok_or_else(unknown)?;
         if fields.contains(&field) {
-            return Err(Problem::invalid(format!("fields: {name} is there twice")));
+            return Err(refused("fields", &format!("{name} is there twice")));
         }
         fields.push(field);
     }
     Ok(fields)
 }
 
-fn unknown(place: &str, name: &str) -> Problem {
-    let known = LogField::names();
-    Problem::invalid(format!("{place}{} is no field of the log: expected {known}", quoted(name)))
+fn unknown() -> String {
+    format!("is no field of the log: expected {}", LogField::names())
 }
 
-fn filter(call: &Call, rules: &LogRules) -> Result<LogFilter, Problem> {
-    let (since, before) = (call.time("start")?, call.time("end")?);
-    if since.zip(before).is_some_and(|(since, before)| since > before) {
-        return Err(Problem::invalid("start lies behind end: exchange them"));
-    }
-    let mut conditions = Vec::new();
-    for (name, value) in call.query().pairs() {
-        if name != TARGET && !LIST.contains(&name) || name == FILTERS {
-            conditions.push(condition(name, value, rules)?);
-        }
-    }
-    if conditions.len() > rules.max_filters {
+fn conditions(filters: &Filters, rules: &LogRules) -> Result<Vec<Condition>, Problem> {
+    if filters.len() > rules.max_filters {
         return Err(Problem::invalid(format!("at most {} filters at once", rules.max_filters)));
     }
+    let (mut conditions, mut faults) = (Vec::new(), Vec::new());
+    for (name, value) in filters {
+        match condition(name, value, rules) {
+            Ok(condition) => conditions.push(condition),
+            Err(detail) => faults.push(Fault { pointer: join("", name), detail }),
+        }
+    }
+    if !faults.is_empty() {
+        return Err(mistaken(faults));
+    }
     check_delivery_terms(delivery_terms(&conditions), rules)?;
-    Ok(LogFilter { conditions, since, before }.narrowed())
+    Ok(conditions)
 }
 
 /// `field=value` or `field__op=value`; several values with commas between them.
-fn condition(name: &str, value: &str, rules: &LogRules) -> Result<Condition, Problem> {
+fn condition(name: &str, value: &str, rules: &LogRules) -> Result<Condition, String> {
     let (field, op) = name.split_once("__").unwrap_or((name, Op::Eq.as_str()));
-    let place = format!("query parameter {}: ", quoted(name));
-    let field = LogField::named(field).ok_or_else(|| unknown(&place, field))?;
+    let field = LogField::named(field).ok_or_else(unknown)?;
     let op: Op = op.parse().map_err(|_| {
         let known: Vec<_> = field.kind().ops().iter().map(|op| op.as_str()).collect();
-        Problem::invalid(format!("{place}expected one of {} behind __", known.join(", ")))
+        format!("has an unknown operator after __: expected one of {}", known.join(", "))
     })?;
     let values: Vec<&str> = match op {
         Op::In | Op::Nin => value.split(',').collect(),
         _ => vec![value],
     };
-    checked(field, op, &values, rules).map_err(|fault| Problem::invalid(format!("{place}{fault}")))
+    checked(field, op, &values, rules).map_err(|fault| format!("is refused: {fault}"))
 }
 
 /// One comparison with no more values than may be.

@@ -55,8 +55,8 @@ pub(super) async fn table(
     let asked = Arc::new(Asked { scope: call.target().scope.clone(), wanted });
     let (mailbox, most) = (http.use_cases.mailbox.clone(), http.rules.logs.max_rows);
     let (of, held) = (Arc::clone(&asked), (Arc::clone(&turn), http.logs.permit().await?));
-    let starting =
-        async move { mailbox.log_start(&of.scope, &of.wanted.filter, (number, size), most).await };
+    let page = (number.into(), size);
+    let starting = async move { mailbox.log_start(&of.scope, &of.wanted.filter, page, most).await };
     let start = to_the_end(held, starting).await??;
     let left = if asked.wanted.is_paged { size } else { u32::MAX };
     let mut table = Table { http, again: call.again(), asked, page: start.page, left, turn };

@@ -3,31 +3,125 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::{Value, json};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Serialize;
 
-use super::super::answer::{large, success};
+use super::super::answer::large;
 use super::super::call::Call;
+use super::super::description::Answer;
+use super::super::downloads::Place;
 use super::super::error::Problem;
+use super::super::page::followed;
 use super::super::state::Http;
 use super::super::turns::to_the_end;
-use super::log_filter::{Wanted, behind, wanted};
+use super::super::typed::{Answers, Headed, successes, text};
+use super::log_filter::{Format, List, Wanted, behind, wanted};
 use super::log_table;
-use crate::app::mailbox::logs::log_record;
-use crate::domain::log_field::LogField;
+use crate::app::mailbox::logs::{LogPage, LogRecord};
+use crate::domain::log_field::{LogField, Op};
+use crate::wire::Word;
 
-/// A page; as `text/csv` all rows that are looked at where no page is asked for.
-pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let wanted = wanted(&call, &http.rules.logs)?;
-    match call.query().get("format") {
-        None | Some("json") => page(http, &call, wanted).await,
-        Some("csv") => log_table::table(http, &call, wanted).await,
-        Some(_) => Err(Problem::invalid("format must be json or csv")),
+/// A page of the log.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Found {
+    /// Number of rows on this page.
+    count: usize,
+    /// The newest first.
+    logs: Vec<LogRecord>,
+    /// Number of rows that match.
+    total_count: u64,
+    /// Whether older rows were left out.
+    total_count_is_lower_bound: bool,
+    pagination: Pagination,
+    /// The names of all fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<String>")]
+    schema: Option<Vec<&'static str>>,
+    /// All fields, explained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Field>")]
+    fields: Option<Vec<Field>>,
+}
+
+/// The place of the page.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct Pagination {
+    /// Number of the page, from 1.
+    page: u32,
+    /// Most rows on a page.
+    page_size: u32,
+    /// Number of pages.
+    total_pages: u64,
+    /// The same as totalPages.
+    page_count: u64,
+    /// Number of rows that match.
+    total_count: u64,
+    /// Whether there is another page.
+    has_more: bool,
+}
+
+/// A field.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Field {
+    /// The name of the field.
+    #[schemars(example = &"outcome")]
+    name: &'static str,
+    /// The type of its values.
+    #[schemars(example = &"string")]
+    r#type: &'static str,
+    /// Whether answers show the field if the request names none.
+    listed: bool,
+    /// The meaning of the field.
+    description: &'static str,
+    /// The operators that filters of this field take.
+    operators: Vec<Word<Op>>,
+}
+
+successes! { Found = OK "logs found", pages; }
+
+/// A page, with a place if it is large; or a table.
+#[derive(Debug)]
+pub enum Logs {
+    Page(Headed<Found>, Option<Place>),
+    Table(Response),
+}
+
+impl Answers for Logs {
+    fn described(generator: &mut SchemaGenerator) -> Vec<Answer> {
+        let mut answers = Found::described(generator);
+        answers.iter_mut().for_each(|answer| answer.also = Some("text/csv"));
+        answers
+    }
+
+    fn response(self) -> Result<Response, Problem> {
+        match self {
+            Self::Page(page, None) => page.response(),
+            Self::Page(Headed { answer, headers }, Some(place)) => {
+                let mut response = large(text(&answer)?, place);
+                response.headers_mut().extend(headers);
+                Ok(response)
+            }
+            Self::Table(table) => Ok(table),
+        }
     }
 }
 
-async fn page(http: Arc<Http>, call: &Call, wanted: Wanted) -> Result<Response, Problem> {
+/// A page; as `text/csv` all rows that are looked at where no page is asked for.
+pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Logs, Problem> {
+    let format = asked.format;
+    let wanted = wanted(asked, &http.rules.logs)?;
+    match format {
+        Some(Format::Csv) => log_table::table(http, &call, wanted).await.map(Logs::Table),
+        Some(Format::Json) | None => page(http, &call, wanted).await,
+    }
+}
+
+async fn page(http: Arc<Http>, call: &Call, wanted: Wanted) -> Result<Logs, Problem> {
     let (number, size) = wanted.page;
     let turn = call.turn_at_logs(&http)?;
     // A large page is held in memory whole, until it is sent.
@@ -38,8 +132,9 @@ async fn page(http: Arc<Http>, call: &Call, wanted: Wanted) -> Result<Response, 
     let (scope, most) = (call.target().scope.clone(), http.rules.logs.max_rows);
     let (mailbox, permit) = (http.use_cases.mailbox.clone(), http.logs.permit().await?);
     let reading = async move {
-        let Wanted { filter, fields, page, .. } = &wanted;
-        let found = mailbox.log_page(&scope, filter, *page, fields, most).await;
+        let Wanted { filter, fields, .. } = &wanted;
+        let page = (number.into(), size);
+        let found = mailbox.log_page(&scope, filter, page, fields, most).await;
         (found, wanted)
     };
     let (found, wanted) = to_the_end((turn, permit), reading).await?;
@@ -47,41 +142,39 @@ async fn page(http: Arc<Http>, call: &Call, wanted: Wanted) -> Result<Response, 
     if found.rows.is_empty() && number > 1 && !found.complete {
         return Err(behind(most));
     }
-    let pages = found.total.div_ceil(size.into());
-    let logs: Vec<Value> =
-        found.rows.iter().map(|row| log_record(row, &wanted.fields).into()).collect();
-    let mut fields = json!({
-        "count": logs.len(),
-        "logs": logs,
-        "totalCount": found.total,
-        "totalCountIsLowerBound": !found.complete,
-        "pagination": {
-            "page": number,
-            "pageSize": size,
-            "totalPages": pages,
-            "pageCount": pages,
-            "totalCount": found.total,
-            "hasMore": number < pages,
-        },
-    });
-    if let (true, Value::Object(fields)) = (wanted.describes, &mut fields) {
-        let names = LogField::ALL.iter().map(|field| field.name());
-        fields.insert("schema".into(), names.collect::<Vec<_>>().into());
-        fields.insert("fields".into(), LogField::ALL.iter().map(described).collect());
-    }
-    Ok(match held {
-        Some(place) => large("logs found", fields, place),
-        None => success(StatusCode::OK, "logs found", fields),
-    })
+    let page = shape(&found, &wanted);
+    let next = page.pagination.has_more.then(|| ("page", number.saturating_add(1)));
+    Ok(Logs::Page(followed(call, "/logs", next, page), held))
 }
 
-fn described(field: &LogField) -> Value {
-    let operators = field.kind().ops().iter().map(|op| op.as_str());
-    json!({
-        "name": field.name(),
-        "type": field.kind().as_str(),
-        "listed": field.is_listed(),
-        "description": field.about(),
-        "operators": operators.collect::<Vec<_>>(),
-    })
+fn shape(found: &LogPage, wanted: &Wanted) -> Found {
+    let (page, page_size) = wanted.page;
+    let pages = found.total.div_ceil(page_size.into());
+    let all = || LogField::ALL.iter();
+    Found {
+        count: found.rows.len(),
+        logs: found.rows.iter().map(|row| LogRecord::of(row, &wanted.fields)).collect(),
+        total_count: found.total,
+        total_count_is_lower_bound: !found.complete,
+        pagination: Pagination {
+            page,
+            page_size,
+            total_pages: pages,
+            page_count: pages,
+            total_count: found.total,
+            has_more: u64::from(page) < pages,
+        },
+        schema: wanted.describes.then(|| all().map(|field| field.name()).collect()),
+        fields: wanted.describes.then(|| all().map(described).collect()),
+    }
+}
+
+fn described(field: &LogField) -> Field {
+    Field {
+        name: field.name(),
+        r#type: field.kind().as_str(),
+        listed: field.is_listed(),
+        description: field.about(),
+        operators: field.kind().ops().iter().copied().map(Word).collect(),
+    }
 }

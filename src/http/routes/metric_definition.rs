@@ -1,204 +1,236 @@
-//! The definition of a metric, as v2 writes it, read strictly: `{name, title, filters, formula,
-//! fieldTypes, aggregation, scale, format, precision, dateFilter, minimumSampleSize}`.
+//! The definition of a metric, as v2 writes it: with filters and a formula over fields of the log.
 
-use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Number, Value, json};
 
 use super::super::error::Problem;
 use super::super::query::quoted;
+use super::super::typed::refused;
 use super::log_filter::checked;
 use crate::domain::condition::Condition;
 use crate::domain::formula::Formula;
 use crate::domain::log_field::{LogField, Op};
-use crate::domain::metric::{Aggregation, Metric};
+use crate::domain::metric::{Aggregation, DateFilter, Metric};
 use crate::rules::LogRules;
+use crate::wire::{Word, mark};
 
-const KNOWN: [&str; 11] = [
-    "name",
-    "title",
-    "filters",
-    "formula",
-    "fieldTypes",
-    "aggregation",
-    "scale",
-    "format",
-    "precision",
-    "dateFilter",
-    "minimumSampleSize",
-];
 /// A value that is JSON inside of a text ends so.
 const JSON: &str = "||json";
 /// Texts that are only shown, characters.
 const LONGEST: usize = 200;
 /// Beyond it a result could leave the range of numbers.
 const LARGEST_SCALE: f64 = 1e9;
-const MOST_DIGITS: u64 = 10;
 
-/// A metric, and what its definition says beside it, which is answered as it came.
-pub(super) struct Definition {
+/// A metric by name, or a definition of one.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline, extend("x-expected" = "a name, or a definition"))]
+pub enum Asked {
+    Name(String),
+    Defined(Box<Definition>),
+}
+
+/// A definition of a metric.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[schemars(
+    rename = "MetricDefinition", transform = or_null,
+    example = json!({ "name": "refused", "filters": { "outcome": { "op": "eq", "value": "refused" } } })
+)]
+pub struct Definition {
+    /// The name of the metric.
+    #[schemars(length(max = LONGEST))]
+    name: Option<String>,
+    /// The title of the metric.
+    #[schemars(length(max = LONGEST))]
+    title: Option<String>,
+    /// Comparisons by fields of the log; all must hold.
+    filters: Option<BTreeMap<String, Comparisons>>,
+    /// A formula over the fields of a row.
+    formula: Option<Written>,
+    /// The types of fields, as v2 has them.
+    field_types: Option<BTreeMap<String, String>>,
+    /// How values of many rows become one.
+    aggregation: Option<Word<Aggregation>>,
+    /// A factor for the result.
+    scale: Option<Number>,
+    /// A format for the result; kept and not applied.
+    #[schemars(length(max = LONGEST))]
+    format: Option<String>,
+    /// Number of decimal places.
+    #[schemars(range(max = 10))]
+    precision: Option<u32>,
+    /// The moment that dates a row; start and end bound it.
+    date_filter: Option<Word<DateFilter>>,
+    /// With fewer rows there is no result.
+    minimum_sample_size: Option<u64>,
+}
+
+/// A formula; v2 writes the number 1 to count rows.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+enum Written {
+    Text(String),
+    Number(Number),
+}
+
+/// One comparison or several.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline, extend("x-expected" = "{\"op\": …, \"value\": …}, or a list of such"))]
+enum Comparisons {
+    One(Comparison),
+    Several(Vec<Comparison>),
+}
+
+/// A comparison of a field.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+struct Comparison {
+    /// The operator.
+    op: Word<Op>,
+    /// The value: a text, a number, true or false, or a list of such.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::wire::sent"
+    )]
+    #[schemars(extend("x-null" = true))]
+    value: Option<Value>,
+}
+
+/// In a definition null is as good as nothing.
+fn or_null(schema: &mut Schema) {
+    let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for field in fields.into_iter().flat_map(Map::values_mut) {
+        if let Value::Object(field) = field {
+            field.insert(mark::NULL.to_owned(), true.into());
+        }
+    }
+}
+
+/// A metric, and its definition as answers show it.
+pub(super) struct Defined {
     pub(super) metric: Metric,
-    shown: Map<String, Value>,
+    pub(super) shown: Map<String, Value>,
+}
+
+impl Asked {
+    /// The metric that the field `place` of a request asks for.
+    pub(super) fn read(self, place: &str, rules: &LogRules) -> Result<Defined, Problem> {
+        match self {
+            Self::Name(name) => {
+                let unknown = || {
+                    let (name, known) = (quoted(&name), Metric::ready_names());
+                    refused(
+                        place,
+                        &format!("{name} is not known: expected one of {known}, or a definition"),
+                    )
+                };
+                let metric = Metric::ready(&name).ok_or_else(unknown)?;
+                Ok(Defined { shown: shown(&metric, Map::new()), metric })
+            }
+            Self::Defined(definition) => {
+                // It is answered as it came.
+                let given = serde_json::to_value(&definition).and_then(serde_json::from_value);
+                let given = given.map_err(|error| Problem::internal(error.to_string()))?;
+                let metric = definition.metric(rules).map_err(|why| refused(place, &why))?;
+                Ok(Defined { shown: shown(&metric, given), metric })
+            }
+        }
+    }
 }
 
 impl Definition {
-    /// By name one of those that everybody has, or a definition.
-    pub(super) fn read(value: &Value, rules: &LogRules) -> Result<Self, Problem> {
-        match value {
-            Value::String(name) => {
-                let metric = Metric::ready(name).ok_or_else(|| {
-                    let known = Metric::ready_names();
-                    Problem::invalid(format!(
-                        "metric {} is not known: expected one of {known}, or a definition",
-                        quoted(name)
-                    ))
-                })?;
-                Ok(Self { metric, shown: Map::new() })
-            }
-            Value::Object(fields) => Self::of(fields, rules),
-            _ => Err(Problem::invalid("metric must be a name, or a definition {…}")),
-        }
-    }
-
-    fn of(fields: &Map<String, Value>, rules: &LogRules) -> Result<Self, Problem> {
-        if let Some(name) = fields.keys().find(|name| !KNOWN.contains(&name.as_str())) {
-            let (name, known) = (quoted(name), KNOWN.join(", "));
-            return Err(fault(&format!("{name} is not known: expected {known}")));
-        }
-        // What is null is not there.
-        let get = |name: &str| fields.get(name).filter(|value| !value.is_null());
-        let text = |name: &str| match get(name) {
-            None => Ok(None),
-            Some(Value::String(text)) if text.chars().count() <= LONGEST => Ok(Some(text.clone())),
-            Some(_) => {
-                Err(fault(&format!("{name} must be a text of at most {LONGEST} characters")))
-            }
-        };
-        let name = text("name")?.unwrap_or_else(|| "custom".to_owned());
-        let formula = match get("formula") {
+    fn metric(self, rules: &LogRules) -> Result<Metric, String> {
+        let name = self.name.unwrap_or_else(|| "custom".to_owned());
+        let formula = match self.formula {
             None => "1".to_owned(),
-            Some(Value::String(text)) => text.clone(),
-            Some(Value::Number(number)) => number.to_string(),
-            Some(_) => return Err(fault("formula must be a text")),
+            Some(Written::Text(text)) => text,
+            Some(Written::Number(number)) => number.to_string(),
         };
-        let aggregation = text("aggregation")?.map(|word| word.parse::<Aggregation>()).transpose();
-        let aggregation = aggregation.map_err(|why| fault(&format!("aggregation: {why}")))?;
-        let metric = Metric {
-            title: text("title")?.unwrap_or_else(|| name.clone()),
+        for name in self.field_types.iter().flat_map(BTreeMap::keys) {
+            field(name)?;
+        }
+        Ok(Metric {
+            title: self.title.unwrap_or_else(|| name.clone()),
             name,
-            filters: get("filters").map_or(Ok(Vec::new()), |value| filters(value, rules))?,
-            formula: Formula::parse(&formula).map_err(|why| fault(&why))?,
-            aggregation: aggregation.unwrap_or(Aggregation::Count),
-            scale: get("scale").map_or(Ok(1.0), scale)?,
-            precision: whole(get("precision"), "precision", MOST_DIGITS)?
-                .and_then(|digits| u32::try_from(digits).ok()),
-            minimum_sample: whole(get("minimumSampleSize"), "minimumSampleSize", u64::MAX)?
-                .unwrap_or(0),
-        };
-        text("format")?;
-        get("fieldTypes").map_or(Ok(()), field_types)?;
-        if !get("dateFilter").is_none_or(|value| value == "timestamp" || value == "date") {
-            return Err(fault(
-                "dateFilter must be \"timestamp\" or \"date\": start and end say when",
-            ));
-        }
-        Ok(Self { metric, shown: fields.clone() })
-    }
-
-    /// As it came, with what it left open.
-    pub(super) fn shown(&self) -> Value {
-        let metric = &self.metric;
-        let mut shown = json!({
-            "name": metric.name,
-            "title": metric.title,
-            "aggregation": metric.aggregation.as_str(),
-            "scale": metric.scale,
-            "precision": metric.precision,
-            "minimumSampleSize": metric.minimum_sample,
-        });
-        if let Value::Object(shown) = &mut shown {
-            let given = self.shown.iter().filter(|(_, value)| !value.is_null());
-            shown.extend(given.map(|(name, value)| (name.clone(), value.clone())));
-        }
-        shown
+            filters: conditions(self.filters.unwrap_or_default(), rules)?,
+            formula: Formula::parse(&formula)?,
+            aggregation: self.aggregation.map_or(Aggregation::Count, |Word(word)| word),
+            scale: self.scale.map_or(Ok(1.0), |scale| factor(&scale))?,
+            precision: self.precision,
+            minimum_sample: self.minimum_sample_size.unwrap_or(0),
+        })
     }
 }
 
-fn fault(what: &str) -> Problem {
-    Problem::invalid(format!("definition: {what}"))
+/// A definition with what it left open.
+fn shown(metric: &Metric, given: Map<String, Value>) -> Map<String, Value> {
+    let filled = [
+        ("name", json!(metric.name)),
+        ("title", json!(metric.title)),
+        ("aggregation", json!(metric.aggregation.as_str())),
+        ("scale", json!(metric.scale)),
+        ("precision", json!(metric.precision)),
+        ("minimumSampleSize", json!(metric.minimum_sample)),
+    ];
+    let filled = filled.into_iter().map(|(name, value)| (name.to_owned(), value));
+    filled.chain(given.into_iter().filter(|(_, value)| !value.is_null())).collect()
 }
 
-fn scale(value: &Value) -> Result<f64, Problem> {
-    let number = value.as_f64().filter(|number| number.abs() <= LARGEST_SCALE);
-    number.ok_or_else(|| fault(&format!("scale must be a number of at most {LARGEST_SCALE}")))
+fn factor(scale: &Number) -> Result<f64, String> {
+    let number = scale.as_f64().filter(|number| number.abs() <= LARGEST_SCALE);
+    number.ok_or_else(|| format!("scale must be a number of at most {LARGEST_SCALE}"))
 }
 
-fn whole(value: Option<&Value>, name: &str, most: u64) -> Result<Option<u64>, Problem> {
-    let Some(value) = value else { return Ok(None) };
-    let number = value.as_u64().filter(|number| *number <= most);
-    let fault = || fault(&format!("{name} must be a whole number from 0 to {most}"));
-    number.map(Some).ok_or_else(fault)
-}
-
-/// Which type each field has is known here; the names must be.
-fn field_types(value: &Value) -> Result<(), Problem> {
-    let types = value.as_object().ok_or_else(|| fault("fieldTypes must be an object"))?;
-    for (name, kind) in types {
-        field(name)?;
-        if !kind.is_string() {
-            return Err(fault(&format!("fieldTypes: the type of {name} must be a text")));
-        }
-    }
-    Ok(())
-}
-
-fn field(name: &str) -> Result<LogField, Problem> {
+fn field(name: &str) -> Result<LogField, String> {
     LogField::named(name).ok_or_else(|| {
-        let (name, known) = (quoted(name), LogField::names());
-        fault(&format!("{name} is no field of the log: expected {known}"))
+        format!("{} is no field of the log: expected {}", quoted(name), LogField::names())
     })
 }
 
-/// `{field: {op, value}}`, or a list of such for a field.
-fn filters(value: &Value, rules: &LogRules) -> Result<Vec<Condition>, Problem> {
-    let fields = value.as_object().ok_or_else(|| fault("filters must be {field: {op, value}}"))?;
+fn conditions(
+    filters: BTreeMap<String, Comparisons>,
+    rules: &LogRules,
+) -> Result<Vec<Condition>, String> {
     let mut conditions = Vec::new();
-    for (name, wanted) in fields {
-        let field = field(name)?;
-        match wanted {
-            Value::Array(several) => {
-                for one in several {
-                    conditions.push(condition(field, one, rules)?);
-                }
-            }
-            one => conditions.push(condition(field, one, rules)?),
+    for (name, wanted) in filters {
+        let field = field(&name)?;
+        let several = match wanted {
+            Comparisons::One(one) => vec![one],
+            Comparisons::Several(several) => several,
+        };
+        for one in several {
+            conditions.push(condition(field, one, rules).map_err(|why| format!("filters: {why}"))?);
         }
         if conditions.len() > rules.max_filters {
-            return Err(fault(&format!("at most {} filters at once", rules.max_filters)));
+            return Err(format!("at most {} filters at once", rules.max_filters));
         }
     }
     Ok(conditions)
 }
 
-fn condition(field: LogField, wanted: &Value, rules: &LogRules) -> Result<Condition, Problem> {
-    let place = |what: &str| fault(&format!("filters: {}: {what}", field.name()));
-    let shape = || place("expected {\"op\": …, \"value\": …}");
-    let wanted = wanted.as_object().ok_or_else(shape)?;
-    if wanted.keys().any(|name| name != "op" && name != "value") {
-        return Err(shape());
-    }
-    let op = wanted.get("op").and_then(Value::as_str).ok_or_else(shape)?;
-    let op: Op = op.parse().map_err(|_| {
-        let known: Vec<_> = field.kind().ops().iter().map(|op| op.as_str()).collect();
-        place(&format!("op must be one of {}", known.join(", ")))
-    })?;
-    let texts = match (wanted.get("value"), op) {
+fn condition(field: LogField, wanted: Comparison, rules: &LogRules) -> Result<Condition, String> {
+    let Word(op) = wanted.op;
+    let texts = match (wanted.value, op) {
         (None, Op::Isset | Op::Isnull) => vec!["true".to_owned()],
-        (None, _) => return Err(shape()),
-        (Some(value), _) => texts(value).ok_or_else(|| {
-            place("a value must be a text, a number, true or false, or a list of such; whether there is one, isset says")
+        (None, _) => return Err(format!("{}: expected {{\"op\": …, \"value\": …}}", field.name())),
+        (Some(value), _) => texts(&value).ok_or_else(|| {
+            format!(
+                "{}: a value must be a text, a number, true or false, or a list of such; whether \
+                 there is one, isset says",
+                field.name()
+            )
         })?,
     };
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    checked(field, op, &texts, rules).map_err(|why| fault(&format!("filters: {why}")))
+    checked(field, op, &texts, rules)
 }
 
 /// The values as texts; one that ends in `||json` is what stands before it, as JSON.

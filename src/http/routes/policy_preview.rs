@@ -2,85 +2,152 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::{Code, Problem};
 use super::super::state::Http;
 use super::super::turns::Place;
-use super::inbound_whitelist::addresses;
+use super::super::typed::{refused, successes};
+use super::inbound_whitelist::Senders;
 use crate::app::intake::preview::{Changed, Days, Looked, Tally};
-use crate::app::mailbox::intake::whole_intake_record;
+use crate::app::mailbox::intake::WholeIntakeRecord;
 use crate::domain::address::Address;
+use crate::domain::clock::Timestamp;
 use crate::domain::contact::Handle;
 use crate::domain::draft::Draft;
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::policy::Mode;
 use crate::domain::reason::Reason;
-use crate::domain::verdict::Verdict;
+use crate::domain::verdict::{Outcome, Verdict};
 use crate::mail::line_ends::as_received;
-use crate::rules::{AccessRules, BareLineEnds};
+use crate::rules::BareLineEnds;
+use crate::wire::{Date, Id, Word};
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
+/// A preview of a policy that nobody has set yet.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Previewed {
+    /// Number of records examined.
+    examined: u64,
+    /// Whether every record of that time was examined.
+    complete: bool,
+    /// The beginning of the time that was examined.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Date")]
+    since: Option<Date>,
+    /// Records that would have another verdict.
+    changed: Vec<PreviewChange>,
+    counts: Counts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "WholeIntakeRecord")]
+    current: Option<WholeIntakeRecord>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "WholeIntakeRecord")]
+    draft: Option<WholeIntakeRecord>,
+}
+
+/// A record that would have another verdict.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct PreviewChange {
+    /// The record; null for a message that was sent for the preview.
+    intake_id: Option<Id>,
+    /// The sender.
+    #[schemars(example = &BOSS)]
+    sender: Option<String>,
+    /// When the message came.
+    date: Date,
+    /// The verdict.
+    was: Word<Outcome>,
+    /// The reason; null if the message was accepted.
+    was_reason: Option<Word<Reason>>,
+    /// The verdict under the draft.
+    would: Word<Outcome>,
+    /// The reason under the draft; null if the message would be accepted.
+    would_reason: Option<Word<Reason>>,
+}
+
+/// Numbers of records by verdict.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Counts {
+    was: Tally,
+    would: Tally,
+    /// Number of records that would have another verdict.
+    changed: usize,
+}
+
+/// Previews a change of an inbound policy
+///
+/// Send days to examine the records of the last days, or eml to examine a message. Nothing is changed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(
+    extend("minProperties" = 1, "x-message" = true, "x-one-of" = ["days", "eml"]),
+    example = json!({ "mode": "open", "days": 7 })
+)]
+pub struct Preview {
+    /// allowlist admits the senders of the list, open any authenticated sender.
+    mode: Option<Word<Mode>>,
+    /// Senders that the draft adds to the list.
+    add: Option<Senders>,
+    /// Senders that the draft removes from the list.
+    remove: Option<Senders>,
+    /// How far back to look, in days: as long as records are kept.
+    #[schemars(range(min = 1, max = 3650))]
+    days: Option<u64>,
+    /// The text of a message, or its base64.
+    eml: Option<String>,
+}
+
+successes! { Previewed = OK "inbound policy previewed; nothing was changed"; }
+
+const BOSS: &str = "boss@good.example";
+
 /// What the draft would have changed in the last `days`, or would make of the message `eml`.
-pub(in super::super) async fn preview(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let draft = draft(&call, &http.rules)?;
-    match (call.body().number("days")?, call.body().text("eml")?.is_some()) {
-        (Some(days), false) => past(&http, &call, &draft, days).await,
-        (None, true) => message(&http, call, &draft).await,
-        (Some(_), true) => Err(Problem::invalid("days and eml exclude each other: send one")),
-        (None, false) => Err(Problem::invalid("name what to look at: send days, or eml")),
+pub async fn preview(http: Arc<Http>, call: Call, asked: Preview) -> Result<Previewed, Problem> {
+    let add = asked.add.unwrap_or_default().read("add")?;
+    let remove = asked.remove.unwrap_or_default().read("remove")?;
+    let draft = Draft::new(asked.mode.map(|Word(mode)| mode), add, remove.iter().cloned());
+    let draft = draft.map_err(|both| {
+        let place = remove.iter().position(|address| *address == both).unwrap_or(0);
+        refused(&format!("remove/{place}"), &format!("{both} is to be added, too"))
+    })?;
+    match (asked.days, asked.eml) {
+        (Some(days), _) => past(&http, &call, &draft, days).await,
+        (None, eml) => message(&http, call, &draft, eml.unwrap_or_default()).await,
     }
 }
 
-fn draft(call: &Call, rules: &AccessRules) -> Result<Draft, Problem> {
-    let body = call.body();
-    let mode: Option<Mode> =
-        body.text("mode")?.map(str::parse).transpose().map_err(Problem::invalid)?;
-    let list = |name: &str| match body.texts(name)? {
-        None => Ok(Vec::new()),
-        Some(texts) => addresses(name, &texts, rules),
-    };
-    let (add, remove) = (list("add")?, list("remove")?);
-    Draft::new(mode, add, remove.iter().cloned()).map_err(|both| {
-        let index = remove.iter().position(|address| *address == both).unwrap_or(0);
-        Problem::invalid(format!(
-            "remove[{index}]: {both} is to be added, too; nothing was changed"
-        ))
-    })
-}
-
-async fn past(http: &Http, call: &Call, draft: &Draft, days: u64) -> Result<Response, Problem> {
+async fn past(http: &Http, call: &Call, draft: &Draft, days: u64) -> Result<Previewed, Problem> {
     let preview = &http.use_cases.preview;
     let agent = call.account();
     let kept = preview.days(&agent.lineage);
-    if !(1..=kept).contains(&days) {
-        let detail =
-            format!("days must be a whole number from 1 to {kept}: so long records are kept");
-        return Err(Problem::invalid(detail));
+    if days > kept {
+        return Err(refused("days", &format!("send 1 to {kept}: so long records are kept")));
     }
     let most = http.rules.limits.max_preview;
     let found = preview.past((agent, &call.target().scope), draft, days, most).await?;
     let Days { was, would, changed, complete, since } = found;
-    let fields = json!({
-        "examined": was.total(),
-        "complete": complete,
-        "since": since.to_string(),
-        "changed": changed.iter().map(change).collect::<Vec<_>>(),
-        "counts": counts(was, would, changed.len()),
-    });
-    Ok(success(StatusCode::OK, "inbound policy previewed; nothing was changed", fields))
+    Ok(Previewed {
+        examined: was.total(),
+        complete,
+        since: Some(Date(since)),
+        counts: Counts { was, would, changed: changed.len() },
+        changed: changed.into_iter().map(shape).collect(),
+        current: None,
+        draft: None,
+    })
 }
 
 /// The octets of a message, with its place: given back when the last who looks at them is done,
@@ -96,50 +163,50 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-async fn message(http: &Http, mut call: Call, draft: &Draft) -> Result<Response, Problem> {
+async fn message(
+    http: &Http,
+    mut call: Call,
+    draft: &Draft,
+    eml: String,
+) -> Result<Previewed, Problem> {
     let preview = &http.use_cases.preview;
     let (most, bare) = (preview.max_message_bytes(), preview.bare_line_ends());
-    let agent = call.account().clone();
     let place = call.place(http).await?;
     let read = tokio::task::spawn_blocking(move || {
-        let octets = octets(&call, most, bare)?;
+        let octets = octets(eml, most, bare)?;
         Ok::<_, Problem>(Bytes::from_owner(Held { octets, _place: place }))
     });
     let raw = read.await.map_err(|error| Problem::internal(error.to_string()))??;
-    let Looked { current, draft } = preview.message(&agent, draft, &raw).await?;
+    let Looked { current, draft } = preview.message(call.account(), draft, &raw).await?;
     drop(raw);
     let (was, would) = (current.verdict, draft.verdict);
     let (mut before, mut after) = (Tally::default(), Tally::default());
     before.count(was);
     after.count(would);
-    let changed = (was != would).then(|| {
-        let sender = current.sender.as_ref().and_then(Handle::mailbox);
-        entry(Value::Null, sender, &current.at.to_string(), was, would)
-    });
-    let changed: Vec<Value> = changed.into_iter().collect();
-    let fields = json!({
-        "examined": 1,
-        "complete": true,
-        "counts": counts(before, after, changed.len()),
-        "changed": changed,
-        "current": shown(&current),
-        "draft": shown(&draft),
-    });
-    Ok(success(StatusCode::OK, "inbound policy previewed; nothing was changed", fields))
+    let sender = current.sender.as_ref().and_then(Handle::mailbox);
+    let changed = (was != would).then(|| change(None, sender, current.at, (was, would)));
+    Ok(Previewed {
+        examined: 1,
+        complete: true,
+        since: None,
+        counts: Counts { was: before, would: after, changed: changed.iter().len() },
+        changed: changed.into_iter().collect(),
+        current: Some(unkept(&current)),
+        draft: Some(unkept(&draft)),
+    })
 }
 
 /// The message in `eml`: its text, or its base64, which has no colon in its first line, where a
 /// header section has one.
-fn octets(call: &Call, most: usize, bare: BareLineEnds) -> Result<Vec<u8>, Problem> {
-    let eml = call.body().required_text("eml")?;
+fn octets(eml: String, most: usize, bare: BareLineEnds) -> Result<Vec<u8>, Problem> {
     let is_text = eml.lines().next().is_some_and(|line| line.contains(':'));
     let raw = if is_text {
-        eml.as_bytes().to_vec()
+        eml.into_bytes()
     } else {
         let packed: Vec<u8> = eml.bytes().filter(|octet| !octet.is_ascii_whitespace()).collect();
         let decoded = BASE64.decode(packed).ok().filter(|raw| !raw.is_empty());
         decoded.ok_or_else(|| {
-            Problem::invalid("eml must be the text of a message, or the base64 of its octets")
+            refused("eml", &"send the text of a message, or the base64 of its octets")
         })?
     };
     let raw = as_received(raw, bare);
@@ -151,36 +218,29 @@ fn octets(call: &Call, most: usize, bare: BareLineEnds) -> Result<Vec<u8>, Probl
 }
 
 /// A record that is not in the store, so that it has no id.
-fn shown(record: &IntakeRecord) -> Map<String, Value> {
-    let mut shown = whole_intake_record(record);
-    shown.insert("id".into(), Value::Null);
+fn unkept(record: &IntakeRecord) -> WholeIntakeRecord {
+    let mut shown = WholeIntakeRecord::from(record);
+    shown.record.id = None;
     shown
 }
 
-fn change(changed: &Changed) -> Value {
-    let Changed { past, would } = changed;
-    let id = Value::from(past.id.to_string());
-    entry(id, past.sender.as_ref(), &past.at.to_string(), past.verdict, *would)
+fn shape(Changed { past, would }: Changed) -> PreviewChange {
+    change(Some(Id(past.id.0)), past.sender.as_ref(), past.at, (past.verdict, would))
 }
 
-fn entry(id: Value, sender: Option<&Address>, date: &str, was: Verdict, would: Verdict) -> Value {
-    let reason = |verdict: Verdict| verdict.reason().map(Reason::as_str);
-    json!({
-        "intakeId": id,
-        "sender": sender.map(Address::to_string),
-        "date": date,
-        "was": was.as_str(),
-        "wasReason": reason(was),
-        "would": would.as_str(),
-        "wouldReason": reason(would),
-    })
-}
-
-fn counts(was: Tally, would: Tally, changed: usize) -> Value {
-    let shown = |tally: Tally| {
-        json!({
-            "accepted": tally.accepted, "refused": tally.refused, "deferred": tally.deferred,
-        })
-    };
-    json!({ "was": shown(was), "would": shown(would), "changed": changed })
+fn change(
+    intake_id: Option<Id>,
+    sender: Option<&Address>,
+    at: Timestamp,
+    (was, would): (Verdict, Verdict),
+) -> PreviewChange {
+    PreviewChange {
+        intake_id,
+        sender: sender.map(Address::to_string),
+        date: Date(at),
+        was: Word(was.outcome()),
+        was_reason: was.reason().map(Word),
+        would: Word(would.outcome()),
+        would_reason: would.reason().map(Word),
+    }
 }

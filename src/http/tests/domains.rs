@@ -257,9 +257,10 @@ async fn a_domain_is_given_up_when_no_address_uses_it() {
         let reply = house.call(caller, "DELETE", "/domain", Some(&body)).await;
         reply.problem(404, "not_found", "org1.example does not belong to");
     }
-    let both = house.call("org1", "DELETE", "/domain?domain=org1.example", Some(&body)).await;
+    let both = house.call("org1", "DELETE", "/domain?domain=org2.example", Some(&body)).await;
     both.problem(400, "invalid_request", "once");
-    house.call("org1", "DELETE", "/domain", None).await.problem(400, "invalid_request", "once");
+    let nothing = house.call("org1", "DELETE", "/domain", None).await;
+    nothing.problem(400, "invalid_request", "domain is missing");
     let gone = house.call("org1", "DELETE", "/domain?domain=ORG1.example", None).await;
     assert_eq!(gone.success(200)["domains"], json!([]));
     // For an account below, by an account above.

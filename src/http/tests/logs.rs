@@ -167,21 +167,22 @@ async fn every_field_is_a_filter_and_nothing_else_is() {
         assert_eq!(found(query).await, expected, "{query}");
     }
     for (query, said) in [
-        ("nothing=1", "\\\"nothing\\\" is no field of the log: expected id, uuid"),
+        ("nothing=1", "/nothing is no field of the log: expected id, uuid"),
         ("field__op=1", "is no field of the log"),
-        ("outcome__regex=x", "expected one of eq, ne, in"),
+        ("outcome__regex=x", "unknown operator after __: expected one of eq, ne, in"),
         ("outcome__gte=x", "does not take gte"),
         ("size=x", "a whole number"),
         ("uuid=x", "a UUID"),
         ("date__gt=x", "a date like"),
         ("reason__isnull=1", "true or false"),
-        ("fields=id,nothing", "fields: \\\"nothing\\\" is no field"),
+        ("fields=id,nothing", "/fields is refused: \\\"nothing\\\" is no field"),
         ("fields=id,id", "id is there twice"),
-        ("format=xml", "json or csv"),
+        ("format=xml", "/format must be one of: json, csv"),
         ("page=0", "page must be a whole number from 1"),
         ("pageSize=10001", "from 1 to 10000"),
         ("includeFields=1", "true or false"),
         ("start=2&end=1", "start lies behind end"),
+        ("nothing=1&size=x", "; /size is refused"),
     ] {
         let reply = house.get("agent1", &format!("/logs?{query}")).await;
         reply.problem(400, "invalid_request", "");
@@ -220,8 +221,13 @@ async fn no_value_is_more_than_a_value() {
 async fn pages_have_numbers_and_end_where_a_request_ends() {
     let house = house("[logs]\nmax_rows = 4\nmax_filters = 2\nmax_values = 2\n").await;
     let page = async |query: &str| house.get("agent1", &format!("/logs?pageSize=2&{query}")).await;
-    assert_eq!(outcomes(&page("page=1").await.success(200)), ["deferred", "refused"]);
-    let last = page("page=2").await.success(200);
+    let first = page("page=1&outcome__ne=x").await;
+    assert_eq!(outcomes(&first.success(200)), ["deferred", "refused"]);
+    let link = "/api/v2/logs?outcome__ne=x&page=2&pageSize=2";
+    assert_eq!(first.headers["link"], format!("<{link}>; rel=\"next\""));
+    let last = page("page=2").await;
+    assert!(!last.headers.contains_key("link"));
+    let last = last.success(200);
     assert_eq!(
         (outcomes(&last), &last["pagination"]["hasMore"]),
         (vec!["accepted"], &json!(false))

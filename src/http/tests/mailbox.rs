@@ -194,6 +194,53 @@ async fn intake_records_are_filtered_and_paged() {
     house.get("agent2", &path).await.problem(404, "not_found", "no such intake record");
 }
 
+/// `before` and `after` a place or an id mean older and newer, as in every list that shows the newest first;
+/// `next` says itself that it goes on to older ones.
+#[tokio::test]
+async fn intake_records_are_places_in_their_list() {
+    let house = House::new().await;
+    let mut ids = Vec::new();
+    for _ in 0..4 {
+        ids.push(house.refuse("agent1", Verdict::Refused(Reason::DkimMissing)).await.to_string());
+    }
+    let foreign = house.refuse("agent4", Verdict::Refused(Reason::DkimMissing)).await;
+    let list = async |query: &str| {
+        let reply = house.get("agent1", &format!("/email/intake?{query}")).await;
+        let body = reply.success(200);
+        let records = body["intake"].as_array().unwrap().iter();
+        let shown = records.map(|one| ids.iter().position(|id| one["id"] == id.as_str()).unwrap());
+        (shown.collect::<Vec<_>>(), body["next"].clone(), reply.headers.get("link").cloned())
+    };
+    let (shown, next, link) = list("limit=2").await;
+    let (next, link) = (next.as_str().unwrap().to_owned(), link.unwrap());
+    assert_eq!(shown, [3, 2]);
+    let place = next.strip_prefix("older.").unwrap();
+    assert!(link.contains(&format!("limit=2&before={place}>; rel=\"next\"")), "{link}");
+    for (query, expected) in [
+        (format!("limit=9&after={next}"), vec![1, 0]),
+        (format!("limit=9&before={next}"), vec![1, 0]),
+        (format!("limit=9&before={place}"), vec![1, 0]),
+        (format!("limit=9&after={place}"), vec![3]),
+        (format!("before={}", ids[2]), vec![1, 0]),
+        (format!("after={}", ids[1]), vec![3, 2]),
+        (format!("limit=1&after={}", ids[1]), vec![2]),
+        (format!("agentId={}&before={}", house.id("agent1"), ids[1]), vec![0]),
+    ] {
+        assert_eq!(list(&query).await.0, expected, "{query}");
+    }
+    assert_eq!(list(&format!("before={}", ids[2])).await.1, Value::Null);
+    for (query, words) in [
+        // Of another Agent, and of nobody: one answer.
+        (format!("after={foreign}"), "/after is refused: this list has no such id"),
+        (format!("before={}", uuid::Uuid::nil()), "/before is refused: this list has no such id"),
+        (format!("before={next}&after={next}"), "exclude each other"),
+        (format!("agentId={0}&agent={0}", house.id("agent1")), "send one"),
+    ] {
+        let reply = house.get("agent1", &format!("/email/intake?{query}")).await;
+        reply.problem(400, "invalid_request", words);
+    }
+}
+
 /// However much a filter leaves out: a request looks at three records, and `next` goes on.
 #[tokio::test]
 async fn a_page_that_passes_over_many_records_ends_early() {
@@ -231,20 +278,23 @@ async fn a_page_that_passes_over_many_records_ends_early() {
 async fn intake_filters_are_checked() {
     let house = House::new().await;
     for (query, words) in [
-        ("agent=x", "agent:"),
-        ("sender=x", "sender:"),
+        (
+            "agent=x&agentId=01",
+            "/agentId must be a whole number from 1 to 9007199254740991, without sign or leading zeros; /agent must be",
+        ),
+        ("sender=x", "/sender is refused"),
         ("verdict=maybe", "accepted, refused, deferred"),
         ("reason=because", "dkim_missing"),
         ("since=yesterday", "Unix seconds"),
         ("until=2026-02-30", "Unix seconds"),
-        ("after=1", "not a cursor"),
+        ("after=1", "/after must be a cursor of an earlier answer, or an id"),
         ("limit=1000", "1 to 200"),
     ] {
         let reply = house.get("partner", &format!("/email/intake?{query}")).await;
         reply.problem(400, "invalid_request", words);
     }
     let long = format!("/email/intake?recipient={}", "x".repeat(257));
-    house.get("partner", &long).await.problem(400, "invalid_request", "256 octets");
+    house.get("partner", &long).await.problem(400, "invalid_request", "at most 256 characters");
     // Out of the key's reach, out of the target's, and not there at all.
     let agent = |name| format!("/email/intake?agent={}", house.id(name));
     house.get("org1", &agent("agent4")).await.problem(403, "forbidden", "does not reach");

@@ -117,27 +117,30 @@ async fn mistakes_are_named_and_change_nothing() {
     let house = House::new().await;
     let many: Vec<String> = (0..1001).map(|number| format!("a{number}@b.example")).collect();
     for (body, words) in [
-        (json!({}), "send days, or eml"),
-        (json!({ "mode": "open" }), "send days, or eml"),
-        (json!({ "days": 1, "eml": "From: a@b.example" }), "exclude each other"),
-        (json!({ "days": 0 }), "from 1 to 90"),
-        (json!({ "days": 91 }), "from 1 to 90"),
-        (json!({ "days": -1 }), "field days must be a whole number"),
-        (json!({ "days": 1.5 }), "field days must be a whole number"),
-        (json!({ "days": "1" }), "field days must be a whole number"),
-        (json!({ "days": 1, "mode": "Open" }), "is not a mode"),
-        (json!({ "days": 1, "add": "a@b.example" }), "field add must be an array of strings"),
-        (json!({ "days": 1, "add": [BOSS, "x"] }), "add[1]: "),
-        (json!({ "days": 1, "remove": [BOSS, "a@b.example", "@b"] }), "remove[2]: "),
-        (json!({ "days": 1, "add": many }), "add must hold 1 to 1000 addresses"),
+        (json!({}), "send days or eml"),
+        (json!({ "mode": "open" }), "send days or eml"),
+        (
+            json!({ "days": 1, "eml": "From: a@b.example" }),
+            "/eml is one too many: send days or eml, once",
+        ),
+        (json!({ "days": 0 }), "/days must be a whole number from 1 to 3650"),
+        (json!({ "days": 91 }), "/days is refused: send 1 to 90"),
+        (json!({ "days": -1 }), "/days must be a whole number"),
+        (json!({ "days": 1.5 }), "/days must be a whole number"),
+        (json!({ "days": "1" }), "/days must be a whole number"),
+        (json!({ "days": 1, "mode": "Open" }), "/mode must be one of: allowlist, open"),
+        (json!({ "days": 1, "add": "a@b.example" }), "/add must be an array of 1 to 1000 items"),
+        (json!({ "days": 1, "add": [BOSS, "x"] }), "/add/1 is refused"),
+        (json!({ "days": 1, "remove": [BOSS, "a@b.example", "@b"] }), "/remove/2 is refused"),
+        (json!({ "days": 1, "add": many }), "/add must be an array of 1 to 1000 items"),
         (
             json!({ "days": 1, "add": [BOSS], "remove": ["a@b.example", "BOSS@good.example"] }),
-            "remove[1]: boss@good.example is to be added, too",
+            "/remove/1 is refused: boss@good.example is to be added, too",
         ),
         (json!({ "days": 1, "draft": {} }), "field \"draft\" is not known here"),
         (json!({ "eml": "" }), "the text of a message, or the base64"),
         (json!({ "eml": "no colon and no base64!" }), "the text of a message, or the base64"),
-        (json!({ "eml": 1 }), "field eml must be a string"),
+        (json!({ "eml": 1 }), "/eml must be a string"),
     ] {
         let reply = house.call("agent1", "POST", PATH, Some(&body)).await;
         reply.problem(400, "invalid_request", words);

@@ -59,6 +59,10 @@ async fn what_everybody_wants_to_know_is_there() {
         assert_eq!(found["value"], value, "{caller} {metric}");
         assert_eq!(found["eventCount"], events, "{caller} {metric}");
         assert_eq!(found["metric"]["name"], metric);
+        assert_eq!(
+            (&found["start"], &found["endDate"]),
+            (&json!(1_794_873_600), &json!("2026-11-19T00:00:00.000Z"))
+        );
         let series = found["series"].as_array().unwrap();
         assert_eq!(series.len(), 2);
         assert_eq!(series[0]["start"], "2026-11-17T00:00:00.000Z");
@@ -136,32 +140,49 @@ async fn a_definition_is_calculated_as_it_says() {
 async fn what_cannot_be_calculated_is_refused_with_the_reason() {
     let house = house("").await;
     for (asked, said) in [
-        (json!({}), "metric is missing: send one of accepted, refused"),
+        (json!({ "start": null }), "/start must be Unix seconds"),
+        (json!({}), "/metric is missing: send metric or definition"),
         (json!({ "metric": "x" }), "is not known: expected one of accepted"),
         (json!({ "metric": 1 }), "must be a name, or a definition"),
-        (json!({ "metric": "accepted", "definition": {} }), "exclude each other"),
+        (
+            json!({ "metric": "accepted", "definition": {} }),
+            "/definition is one too many: send metric or definition, once",
+        ),
         (json!({ "metric": "accepted", "start": null }), "start must be Unix seconds"),
         (json!({ "metric": "accepted", "end": 1 }), "start lies behind end"),
-        (json!({ "metric": "accepted", "interval": "year" }), "is not one of: hour, day"),
-        (json!({ "metric": "accepted", "groupBy": "sender" }), "is not one of: reason"),
-        (json!({ "metric": { "sql": "x" } }), "\"sql\" is not known: expected name, title"),
+        (
+            json!({ "metric": "accepted", "interval": "year" }),
+            "/interval must be one of: hour, day",
+        ),
+        (json!({ "metric": "accepted", "groupBy": "sender" }), "/groupBy must be one of: reason"),
+        (
+            json!({ "metric": { "sql": "x" } }),
+            "/metric/sql is not known here: expected aggregation",
+        ),
         (
             json!({ "metric": { "formula": "1; DROP TABLE x" } }),
             "character 2: expected an operator",
         ),
-        (json!({ "metric": { "aggregation": "p95" } }), "is not one of: avg, count"),
+        (
+            json!({ "metric": { "aggregation": "p95" } }),
+            "/metric/aggregation must be one of: avg, count",
+        ),
         (json!({ "metric": { "scale": 1e10 } }), "scale must be a number"),
         (json!({ "metric": { "precision": 11 } }), "precision must be a whole number from 0 to 10"),
         (json!({ "metric": { "minimumSampleSize": -1 } }), "minimumSampleSize must be"),
-        (json!({ "metric": { "title": "x".repeat(201) } }), "title must be a text"),
+        (
+            json!({ "metric": { "title": "x".repeat(201) } }),
+            "/metric/title must be a string of at most 200 characters",
+        ),
         (json!({ "metric": { "dateFilter": "yesterday" } }), "dateFilter must be"),
         (json!({ "metric": { "fieldTypes": { "x": "number" } } }), "\"x\" is no field of the log"),
-        (json!({ "metric": { "filters": [] } }), "filters must be {field:"),
-        (json!({ "metric": { "filters": { "x": {} } } }), "\"x\" is no field of the log"),
-        (json!({ "metric": { "filters": { "size": 1 } } }), "filters: size: expected {\"op\""),
+        (json!({ "metric": { "filters": [] } }), "/metric/filters must be an object"),
+        (json!({ "metric": { "filters": { "x": [] } } }), "\"x\" is no field of the log"),
+        (json!({ "metric": { "filters": { "size": {} } } }), "/metric/filters/size/op is missing"),
+        (json!({ "metric": { "filters": { "size": 1 } } }), "/metric/filters/size must be {\"op\""),
         (
             json!({ "metric": { "filters": { "size": { "op": "like", "value": 1 } } } }),
-            "op must be",
+            "/metric/filters/size/op must be one of: eq",
         ),
         (json!({ "metric": { "filters": { "size": { "op": "eq" } } } }), "expected {\"op\""),
         (

@@ -22,13 +22,14 @@ pub trait Success: Serialize + JsonSchema {
     const PAGES: bool = false;
 
     /// The words of this one, where they are not always the same.
-    fn message(&self) -> &'static str {
+    fn message(&self) -> &str {
         Self::MESSAGE
     }
 }
 
 /// `successes! { Rotated = OK "secret rotated"; Listed = OK "deliveries found", pages; Recent = OK "messages found", bare, pages; }`
-/// With `Created: Found = …` the answer is made here, too: it has the fields of another one.
+/// With `Created: Found = …` the answer is made here, too: it has the fields of another one. Of one that is `said`,
+/// its field `message` has the words.
 macro_rules! successes {
     ($($name:ident $(: $like:ty)? = $status:ident $message:literal $(, $more:ident)*;)+) => { $(
         $(
@@ -45,6 +46,11 @@ macro_rules! successes {
     )+ };
     (@ bare) => { const ENVELOPE: bool = false; };
     (@ pages) => { const PAGES: bool = true; };
+    (@ said) => {
+        fn message(&self) -> &str {
+            self.message.as_ref()
+        }
+    };
 }
 pub(in crate::http) use successes;
 
@@ -76,23 +82,7 @@ impl<S: Success> Answers for S {
     }
 
     fn response(self) -> Result<Response, Problem> {
-        #[derive(Serialize)]
-        struct Envelope<S> {
-            success: bool,
-            message: &'static str,
-            #[serde(flatten)]
-            fields: S,
-        }
-        let text = match S::ENVELOPE {
-            true => serde_json::to_string(&Envelope {
-                success: true,
-                message: self.message(),
-                fields: self,
-            }),
-            false => serde_json::to_string(&self),
-        };
-        let text = text.map_err(|error| Problem::internal(error.to_string()))?;
-        Ok(answer::json(S::STATUS, text))
+        Ok(answer::json(S::STATUS, text(&self)?))
     }
 }
 
@@ -103,6 +93,26 @@ fn named(generator: &SchemaGenerator, shape: &Value) -> Value {
         name.and_then(|name| generator.definitions().get(name)).unwrap_or(shape).clone();
     tidy(&mut found, false);
     found
+}
+
+/// A success as JSON.
+pub(in crate::http) fn text<S: Success>(success: &S) -> Result<String, Problem> {
+    #[derive(Serialize)]
+    struct Envelope<'s, S> {
+        success: bool,
+        message: &'s str,
+        #[serde(flatten)]
+        fields: &'s S,
+    }
+    let text = match S::ENVELOPE {
+        true => serde_json::to_string(&Envelope {
+            success: true,
+            message: success.message(),
+            fields: success,
+        }),
+        false => serde_json::to_string(success),
+    };
+    text.map_err(|error| Problem::internal(error.to_string()))
 }
 
 /// A success with headers of its own.
@@ -121,6 +131,21 @@ impl<S: Success> Answers for Headed<S> {
         let mut response = self.answer.response()?;
         response.headers_mut().extend(self.headers);
         Ok(response)
+    }
+}
+
+/// A success that made something: 201.
+#[derive(Debug)]
+pub struct Created<S>(pub S);
+
+impl<S: Success> Answers for Created<S> {
+    fn described(generator: &mut SchemaGenerator) -> Vec<Answer> {
+        let answers = S::described(generator).into_iter();
+        answers.map(|answer| Answer { status: 201, ..answer }).collect()
+    }
+
+    fn response(self) -> Result<Response, Problem> {
+        Ok(answer::json(StatusCode::CREATED, text(&self.0)?))
     }
 }
 

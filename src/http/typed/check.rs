@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::super::body::LISTED;
 use super::super::query::quoted;
 use super::bounds::Bounds;
+use super::values::Spot;
 use crate::app::agents::schema::{Fault, faults, is_line, join};
 use crate::store::Cursor;
 use crate::wire::{self, mark};
@@ -25,6 +26,24 @@ impl<'c> Check<'c> {
     pub(super) fn missing(&mut self, schema: &'c Value, at: &str, name: &str) {
         let detail = format!("is missing: send {}", self.expected(self.shape(schema)));
         self.add(Fault { pointer: join(at, name), detail });
+    }
+
+    /// Of these fields exactly one must have been sent.
+    pub(super) fn one_of(&mut self, among: &[&str], given: &Map<String, Value>) {
+        let sent: Vec<_> = among.iter().filter(|name| given.contains_key(**name)).collect();
+        let names = among.join(" or ");
+        match sent.as_slice() {
+            [] => {
+                let first = among.first().copied().unwrap_or_default();
+                let detail = format!("is missing: send {names}");
+                self.add(Fault { pointer: join("", first), detail });
+            }
+            [_] => {}
+            [_, second, ..] => self.add(Fault {
+                pointer: join("", second),
+                detail: format!("is one too many: send {names}, once"),
+            }),
+        }
     }
 
     /// Adds what is wrong with the value at this place.
@@ -136,6 +155,7 @@ impl<'c> Check<'c> {
                     text.parse().is_ok_and(|cursor: Cursor| cursor.to_string() == text)
                 }
                 Some(mark::LINE) => is_line(text, self.length(schema)),
+                Some(mark::SPOT) => Spot::read(text).is_some(),
                 Some(kind) => wire::is_of_kind(kind, value),
                 None => true,
             }

@@ -1,6 +1,8 @@
 //! The form of an operation, made from the type of its request: where each field stands, how each is
 //! checked, and how it is described.
 
+use std::fmt;
+
 use schemars::generate::{Contract, SchemaSettings};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserializer;
@@ -14,6 +16,7 @@ use super::super::description::Description;
 use super::super::error::Problem;
 use super::super::query::FILTERS;
 use super::super::schema::{self, Fields};
+use super::super::target::TARGET;
 use super::super::verb::{Verb, names};
 use super::answers::Answers;
 use super::bounds::Bounds;
@@ -54,6 +57,7 @@ pub struct Form {
     description: Description,
     /// The shapes that its request refers to by name, and those of its answers.
     asked: Map<String, Value>,
+    one_of: Vec<String>,
     shown: Map<String, Value>,
     pub query: &'static [&'static str],
     pub body: BodyRule,
@@ -103,11 +107,14 @@ impl Form {
             (body != BodyRule::None).then(|| described(&[Place::Body, Place::Either]));
         description.sent = request.pointer("/examples/0").cloned();
         description.answers = answers;
-        Self { fields, description, asked, shown, query, body }
+        let one_of =
+            request.get(mark::ONE_OF).cloned().and_then(|names| serde_json::from_value(names).ok());
+        let one_of = one_of.unwrap_or_default();
+        Self { fields, description, asked, one_of, shown, query, body }
     }
 
     /// The request, or all that is wrong with it.
-    pub(super) fn read<R: Request>(&self, call: &Call, bounds: &Bounds) -> Result<R, Problem> {
+    pub(super) fn read<R: Request>(&self, call: &mut Call, bounds: &Bounds) -> Result<R, Problem> {
         let mut check = Check::new(&self.asked, bounds);
         let mut given = Map::new();
         for field in &self.fields {
@@ -124,6 +131,10 @@ impl Form {
                 Ok(None) => {}
                 Err(fault) => check.faults.push(fault),
             }
+        }
+        if !self.one_of.is_empty() {
+            let names: Vec<_> = self.one_of.iter().map(String::as_str).collect();
+            check.one_of(&names, &given);
         }
         if !check.faults.is_empty() {
             return Err(mistaken(check.faults));
@@ -157,6 +168,12 @@ pub(in crate::http) fn mistaken(faults: Vec<Fault>) -> Problem {
     Problem { faults, ..Problem::invalid(detail) }
 }
 
+/// 400: this field of a request (`emails`, `emails/2`) is refused for a reason that its type does not know.
+pub(in crate::http) fn refused(name: &str, why: &impl fmt::Display) -> Problem {
+    let detail = format!("is refused: {why}");
+    mistaken(vec![Fault { pointer: format!("/{name}"), detail }])
+}
+
 /// 400 that names the fields that are missing, all at once: names, and whether each is there.
 pub(in crate::http) fn needed(fields: &[(&str, bool)]) -> Problem {
     let missing = fields.iter().filter(|(_, there)| !there);
@@ -165,26 +182,28 @@ pub(in crate::http) fn needed(fields: &[(&str, bool)]) -> Problem {
 
 impl Field {
     /// The value of this field; that of filters is every parameter that is not `known`.
-    fn given(&self, call: &Call, known: &[&str]) -> Result<Option<Value>, Fault> {
+    fn given(&self, call: &mut Call, known: &[&str]) -> Result<Option<Value>, Fault> {
         let text = |text: &str| of_text(&self.schema, text);
-        let (query, body) =
-            (|| call.query().get(self.name).map(text), || call.body().get(self.name).cloned());
         match self.place {
             Place::Path => Ok(Some(text(call.path(self.name)))),
             Place::Query if self.name == FILTERS => {
-                let others = call.query().pairs().filter(|(name, _)| !known.contains(name));
+                let is_other =
+                    |name: &str| name != TARGET && (name == FILTERS || !known.contains(&name));
+                let others = call.query().pairs().filter(|(name, _)| is_other(name));
                 let others = others.map(|(name, text)| (name.to_owned(), text.into()));
                 Ok(Some(Value::Object(others.collect())))
             }
-            Place::Query => Ok(query()),
-            Place::Body => Ok(body()),
-            Place::Either => match (query(), body()) {
-                (Some(one), Some(other)) if one != other => Err(Fault {
-                    pointer: join("", self.name),
-                    detail: "differs between query and body: send it once".to_owned(),
-                }),
-                (one, other) => Ok(one.or(other)),
-            },
+            Place::Query => Ok(call.query().get(self.name).map(text)),
+            Place::Body => Ok(call.body.take(self.name)),
+            Place::Either => {
+                match (call.query().get(self.name).map(text), call.body.take(self.name)) {
+                    (Some(one), Some(other)) if one != other => Err(Fault {
+                        pointer: join("", self.name),
+                        detail: "differs between query and body: send it once".to_owned(),
+                    }),
+                    (one, other) => Ok(one.or(other)),
+                }
+            }
         }
     }
 

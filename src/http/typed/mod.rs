@@ -19,11 +19,11 @@ use std::sync::Arc;
 
 use axum::response::Response;
 
-pub(super) use self::answers::{Answers, Either, Headed, Success, successes};
+pub(super) use self::answers::{Answers, Created, Either, Headed, Success, successes, text};
 pub use self::bounds::Bounds;
 pub use self::form::{Form, Request};
-pub(super) use self::form::{names_of, needed};
-pub use self::values::{Limit, Place, Spot};
+pub(super) use self::form::{mistaken, names_of, needed, refused};
+pub use self::values::{Filters, Limit, Next, Place, Spot};
 use super::call::Call;
 use super::error::Problem;
 use super::state::Http;
@@ -45,7 +45,7 @@ pub(super) async fn perform<R, A, F, P>(
     handler: F,
     form: &Form,
     http: Arc<Http>,
-    call: Call,
+    mut call: Call,
 ) -> Result<Response, Problem>
 where
     R: Request,
@@ -53,6 +53,6 @@ where
     F: Fn(Arc<Http>, Call, R) -> P,
     P: Future<Output = Result<A, Problem>>,
 {
-    let asked = form.read(&call, &http.bounds)?;
+    let asked = form.read(&mut call, &http.bounds)?;
     handler(http, call, asked).await?.response()
 }

@@ -35,6 +35,10 @@ struct Much {
     how_many: Option<u32>,
     /// A place.
     place: Option<Place>,
+    /// A place or an id.
+    spot: Option<Spot>,
+    /// A part or its id.
+    either: Option<PartOrId>,
     /// Some accounts.
     #[schemars(extend("minItems" = 1, "maxItems" = "members.max_permitted"))]
     of: Option<Vec<Named<AccountId>>>,
@@ -42,6 +46,15 @@ struct Much {
     #[serde(default, deserialize_with = "crate::wire::sent")]
     #[schemars(extend("x-null" = true))]
     maybe: Option<Option<bool>>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+#[expect(dead_code, reason = "its fields are looked at in its schema")]
+enum PartOrId {
+    Id(Id),
+    Part(Part),
 }
 
 /// A part.
@@ -70,7 +83,8 @@ fn mistakes(value: &Value) -> Vec<(String, String)> {
 fn all_mistakes_are_told_each_where_it_is() {
     let found = mistakes(&json!({
         "parts": [{ "id": "7" }, { "id": "019a9e5c-7c80-7000-8000-000000000001", "on": null }, { "of": 1 }, 4],
-        "word": "mail", "at": "soon", "limit": 0, "howMany": -1, "place": "1-2", "of": [7, "8", "07", 1.5],
+        "word": "mail", "at": "soon", "limit": 0, "howMany": -1, "place": "1-2", "spot": "older.1-2", "either": { "on": 1 },
+        "of": [7, "8", "07", 1.5],
     }));
     let told = |pointer: &str| {
         let of: Vec<_> =
@@ -88,9 +102,12 @@ fn all_mistakes_are_told_each_where_it_is() {
     assert_eq!(told("/limit"), "must be a whole number from 1 to 200");
     assert_eq!(told("/howMany"), "must be a whole number, not negative");
     assert_eq!(told("/place"), "must be a cursor: take it from an earlier answer");
+    assert_eq!(told("/spot"), "must be a cursor of an earlier answer, or an id of this list");
+    assert_eq!(told("/either/on"), "must be true or false");
+    assert_eq!(told("/either/id"), "is missing: send a UUID, as answers show it");
     let number = "must be a whole number from 1 to 9007199254740991, without sign or leading zeros";
     assert_eq!([told("/of/2"), told("/of/3")], [number, number]);
-    assert_eq!(found.len(), 13);
+    assert_eq!(found.len(), 16);
     let none = mistakes(&json!({ "text": "", "parts": [], "of": [] }));
     assert_eq!(none, [("/of".to_owned(), "must be an array of 1 to 200 items".to_owned())]);
 }
@@ -102,11 +119,31 @@ fn nothing_is_wrong_with_what_is_asked_for() {
         json!({ "text": "", "parts": [] }),
         json!({ "text": "x", "parts": [{ "id": id }, { "id": id, "on": true }], "word": "incoming",
                 "at": 1_795_168_800, "limit": 100, "howMany": 0, "of": ["7", 9] }),
-        json!({ "text": "x", "parts": [], "at": "2026-11-20" }),
+        json!({ "text": "x", "parts": [], "at": "2026-11-20", "spot": id, "either": id }),
+        json!({ "text": "x", "parts": [], "spot": format!("older.1-{}", id.replace('-', "")),
+                "either": { "id": id } }),
     ] {
         assert_eq!(mistakes(&value), []);
         let read: Much = serde_json::from_value(value).unwrap();
         assert!(read.parts.len() < 3 && read.limit.is_none_or(|Limit(limit)| limit == 100));
+    }
+}
+
+#[test]
+fn of_fields_that_exclude_each_other_one_is_sent() {
+    let bounds = Bounds::of(&Rules::defaults().unwrap().access);
+    for (given, expected) in [
+        (json!({}), Some("/one is missing: send one or other")),
+        (json!({ "one": 1, "more": 2 }), None),
+        (json!({ "other": 1 }), None),
+        (json!({ "one": 1, "other": 1 }), Some("/other is one too many: send one or other, once")),
+    ] {
+        let shapes = serde_json::Map::new();
+        let mut check = Check::new(&shapes, &bounds);
+        check.one_of(&["one", "other"], given.as_object().unwrap());
+        let told: Vec<_> =
+            check.faults.iter().map(|one| format!("{} {}", one.pointer, one.detail)).collect();
+        assert_eq!(told, expected.into_iter().collect::<Vec<_>>(), "{given}");
     }
 }
 
@@ -119,7 +156,10 @@ fn a_type_is_described_as_it_is_declared() {
     let names: Vec<_> = fields.iter().map(|(name, _)| *name).collect();
     assert_eq!(
         names,
-        ["text", "parts", "word?", "at?", "limit?", "howMany?", "place?", "of?", "maybe?"]
+        [
+            "text", "parts", "word?", "at?", "limit?", "howMany?", "place?", "spot?", "either?",
+            "of?", "maybe?",
+        ]
     );
     assert_eq!(about.split_once("\n\n").unwrap().0, "Asks for much");
     let of = |wanted: &str| fields.iter().find(|(name, _)| *name == wanted).unwrap().1.clone();

@@ -30,12 +30,12 @@ pub(super) fn plain(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Leaves out of a schema what says nothing to those who read it: sizes of integers, and, of a request,
+/// Leaves out of a schema what says nothing to those who read it: sizes of numbers, and, of a request,
 /// that a field which may be missing may be null, because it may not, and has null as its default.
 pub(super) fn tidy(schema: &mut Value, asked: bool) {
     if let Value::Object(fields) = schema {
-        let is_number = fields.get("type").is_some_and(|kind| kind.to_string().contains("integer"));
-        if is_number {
+        let kind = fields.get("type").map(Value::to_string).unwrap_or_default();
+        if kind.contains("integer") || kind.contains("number") {
             fields.remove("format");
         }
         if asked && !fields.contains_key(mark::NULL) {

@@ -1,14 +1,15 @@
 //! The values of requests that are this room's own: places in lists, and how many of one are shown.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use schemars::json_schema;
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
 use crate::store::Cursor;
-use crate::wire::{self, mark, schema_of};
+use crate::wire::{mark, schema_of, uuid};
 
 /// How many a page has at most.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -36,31 +37,60 @@ impl<'de> Deserialize<'de> for Place {
     }
 }
 
-/// A place in a list whose rows have ids: an earlier answer's cursor, or the id of a row.
+/// A place in a list that shows the newest first, as requests name it: by `next` of a page, by a cursor, or
+/// by the id of what stands there.
 #[derive(Clone, Copy, Debug)]
 pub enum Spot {
+    Next(Next),
     Cursor(Cursor),
-    Row(Uuid),
+    Id(Uuid),
 }
 
 schema_of!([] Spot, "Spot", json_schema!({
-    "anyOf": [
-        { "type": "string", "examples": ["1795168800123-019a9e5c7c8070008000000000000001"], mark::KIND: mark::CURSOR },
-        { "type": "string", "format": "uuid" },
-    ],
-    mark::EXPECTED: "a cursor of an earlier answer, or the id of something that the list shows",
+    "type": "string", "examples": ["older.1795168800123-019a9e5c7c8070008000000000000001"],
+    mark::KIND: mark::SPOT, mark::EXPECTED: "a cursor of an earlier answer, or an id of this list",
 }));
+
+impl Spot {
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let cursor = |text: &str| text.parse().ok().filter(|one: &Cursor| one.to_string() == text);
+        match text.strip_prefix(OLDER) {
+            Some(rest) => cursor(rest).map(|cursor| Self::Next(Next(cursor))),
+            None => cursor(text).map(Self::Cursor).or_else(|| uuid(text).map(Self::Id)),
+        }
+    }
+}
 
 impl<'de> Deserialize<'de> for Spot {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Cow::<str>::deserialize(deserializer)?;
-        let row = wire::uuid(&text).map(Self::Row);
-        let spot = row.or_else(|| text.parse().ok().map(Self::Cursor));
-        spot.ok_or_else(|| D::Error::custom("no cursor, and no id"))
+        Self::read(&text).ok_or_else(|| D::Error::custom("no place"))
+    }
+}
+
+/// Where the next page of such a list begins. It says that it leads to older ones: so `after` goes on there,
+/// as in every other list, while `after` a place or an id means what is newer.
+#[derive(Clone, Copy, Debug)]
+pub struct Next(pub Cursor);
+
+const OLDER: &str = "older.";
+
+schema_of!([] Next, "Next", json_schema!({
+    "type": "string", "examples": ["older.1795168800123-019a9e5c7c8070008000000000000001"],
+}));
+
+impl fmt::Display for Next {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{OLDER}{}", self.0)
+    }
+}
+
+impl Serialize for Next {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
 /// The parameters of a query that are none of its own, by name: `#[serde(rename = "field__op")]` on a field.
 /// The handler refuses names that are none.
-#[expect(dead_code, reason = "the log of conversations has it next")]
 pub type Filters = std::collections::BTreeMap<String, String>;

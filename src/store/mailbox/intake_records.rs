@@ -13,7 +13,7 @@ use crate::domain::id::{IntakeId, MessageId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::reason::Reason;
 use crate::domain::scope::Scope;
-use crate::domain::verdict::Verdict;
+use crate::domain::verdict::{Outcome, Verdict};
 use crate::store::base::Base;
 use crate::store::base::page::{Page, within};
 use crate::store::engine::database::Transaction;
@@ -29,8 +29,7 @@ pub struct IntakeFilter {
     pub sender: Option<Handle>,
     /// As given in RCPT, without regard to ASCII case.
     pub recipient: Option<String>,
-    /// `accepted`, `refused` or `deferred`.
-    pub verdict: Option<String>,
+    pub verdict: Option<Outcome>,
     pub reason: Option<Reason>,
     pub since: Option<Timestamp>,
     pub until: Option<Timestamp>,
@@ -88,7 +87,7 @@ impl IntakeFilter {
             // Both databases fold ASCII alone here.
             query.push(" AND lower(recipient) = ").push_value(recipient.to_ascii_lowercase());
         }
-        if let Some(verdict) = &self.verdict {
+        if let Some(verdict) = self.verdict {
             query.push(" AND verdict = ").push_value(verdict.as_str());
         }
         if let Some(reason) = self.reason {
