@@ -18,11 +18,8 @@ use super::areas::{self, operations, shapes};
 use super::{events, problems};
 use crate::rules::AccessRules;
 
-const ABOUT: &str = "Inbound mail for Agents: who may write to them, what came, and what became of \
-    it. Every operation is protected by a key, sent once as the query parameter `token`. What an \
-    operation acts on is said by `targetAccountId`; without it, that is the account which owns the key. \
-    Unknown parameters and fields are refused by name. Errors are problem documents (RFC 9457) with a \
-    `code` of a closed list.";
+/// What v2 fixes, what we chose, and how to begin.
+const ABOUT: &str = include_str!("introduction.md");
 
 /// The description of the API with the bounds of these rules.
 pub(in crate::http) fn document(rules: &AccessRules) -> Value {
@@ -49,7 +46,7 @@ pub(in crate::http) fn document(rules: &AccessRules) -> Value {
             "title": "Gatepost",
             "version": "2.0.0",
             "x-server-version": env!("CARGO_PKG_VERSION"),
-            "description": ABOUT,
+            "description": ABOUT.trim_end(),
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
         "servers": [{ "url": BASE, "description": "This gateway." }],

@@ -32,15 +32,14 @@ mod computers;
 mod conversation_logs;
 mod document;
 mod events;
+mod fields;
 mod inbound_email;
 mod messaging;
-mod page;
+mod pages;
 mod people;
 mod problems;
 mod templates;
 mod webhooks;
-
-use axum::http::HeaderValue;
 
 #[cfg(test)]
 pub(super) use self::areas::{of, operations, shapes};
@@ -53,10 +52,6 @@ use crate::rules::AccessRules;
 /// The description with the bounds of these rules.
 pub(super) fn described(rules: &AccessRules) -> Described {
     let document = document(rules);
-    let policy = HeaderValue::try_from(page::policy());
-    Described {
-        page: page::page(&document).into(),
-        document: document.to_string().into(),
-        policy: policy.unwrap_or(HeaderValue::from_static("default-src 'none'")),
-    }
+    let pages = pages::pages(&document, &areas::operations(rules));
+    Described { pages, document: document.to_string().into() }
 }

@@ -12,7 +12,7 @@ use super::super::operation::Operation;
 use super::super::schema::{count, list, object, one_of, put, text, uuid};
 
 /// What any request can meet, whatever it asks for.
-const ANY: [Code; 10] = [
+pub(super) const ANY: [Code; 10] = [
     Code::InvalidRequest,
     Code::Unauthorized,
     Code::Forbidden,
