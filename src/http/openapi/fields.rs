@@ -45,6 +45,9 @@ pub(super) fn rows<'d>(document: &'d Value, schema: &'d Value) -> Vec<Row<'d>> {
 fn below<'d>(document: &'d Value, all: &mut Vec<Row<'d>>, prefix: &str, schema: &'d Value) {
     for (name, field) in fields(schema, "/properties") {
         let path = format!("{prefix}{name}");
+        if all.iter().any(|row| row.name == path) {
+            continue;
+        }
         let is_required = items(schema, "required").any(|one| one == name.as_str());
         let own = Some(text(field, "/description")).filter(|own| !own.is_empty());
         let about = own.unwrap_or_else(|| text(resolved(document, field), "/description"));
@@ -54,13 +57,21 @@ fn below<'d>(document: &'d Value, all: &mut Vec<Row<'d>>, prefix: &str, schema: 
             below(document, all, &format!("{path}[]."), items);
         }
     }
+    for one in items(schema, "anyOf") {
+        below(document, all, prefix, one);
+    }
 }
 
 /// A parameter.
 pub(super) fn parameter(one: &Value) -> Row<'_> {
     let is_required = one.get("required") == Some(&Value::Bool(true));
     let kinds = one.get("schema").map(kinds).unwrap_or_default();
-    Row { name: text(one, "/name").to_owned(), is_required, kinds, about: text(one, "/description") }
+    Row {
+        name: text(one, "/name").to_owned(),
+        is_required,
+        kinds,
+        about: text(one, "/description"),
+    }
 }
 
 /// What a reference leads to; anything else is itself.
@@ -81,7 +92,9 @@ pub(super) fn names<'d>(document: &'d Value, schema: &'d Value) -> Vec<&'d str> 
 /// The types that a value may have.
 pub(super) fn kinds(schema: &Value) -> Vec<Kind<'_>> {
     if schema.get("anyOf").is_some() {
-        return items(schema, "anyOf").flat_map(kinds).collect();
+        let mut all: Vec<Kind<'_>> = items(schema, "anyOf").flat_map(kinds).collect();
+        all.dedup_by(|one, before| one.words == before.words);
+        return all;
     }
     if let Some(items) = schema.get("items") {
         let of = kinds(items);

@@ -44,6 +44,7 @@ mod webhooks;
 #[cfg(test)]
 pub(super) use self::areas::{of, operations, shapes};
 pub(super) use self::document::document;
+pub(super) use self::pages::pages;
 #[cfg(test)]
 pub(super) use self::problems::codes;
 use super::state::Described;
@@ -52,6 +53,5 @@ use crate::rules::AccessRules;
 /// The description with the bounds of these rules.
 pub(super) fn described(rules: &AccessRules) -> Described {
     let document = document(rules);
-    let pages = pages::pages(&document, &areas::operations(rules));
-    Described { pages, document: document.to_string().into() }
+    Described { pages: pages(&document, rules), document: document.to_string().into() }
 }

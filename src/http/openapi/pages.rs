@@ -16,14 +16,15 @@ use super::super::schema;
 use super::super::state::Pages;
 use super::super::table::OPERATIONS;
 use super::super::tag::Tag;
+use super::areas;
 use super::fields::{Row, fields, items, kinds, names, parameter, resolved, rows, shown, text};
 use super::problems::{self, ANY};
-use super::areas;
 use crate::app::access::identity::Level;
+use crate::rules::AccessRules;
 
 /// All pages, with their style and script.
-pub(super) fn pages(document: &Value, descriptions: &[Description]) -> Pages {
-    let areas = areas_of(document, descriptions);
+pub(in crate::http) fn pages(document: &Value, rules: &AccessRules) -> Pages {
+    let areas = areas_of(document, &areas::operations(rules));
     let page = |name: &str, body| (name.to_owned(), Page { document, areas: &areas, body }.html());
     let own = [
         page("", Body::Start),
@@ -34,7 +35,11 @@ pub(super) fn pages(document: &Value, descriptions: &[Description]) -> Pages {
     let of_areas = areas.iter().map(|area| page(&area.slug, Body::Area(area)));
     let files = [
         ("style.css", "text/css; charset=utf-8", include_str!("../templates/style.css")),
-        ("search.js", "text/javascript; charset=utf-8", include_str!("../templates/docs/search.js")),
+        (
+            "search.js",
+            "text/javascript; charset=utf-8",
+            include_str!("../templates/docs/search.js"),
+        ),
     ];
     let files = files.map(|(name, kind, text)| (name.to_owned(), (kind, text.into())));
     own.into_iter().chain(of_areas).chain(files).collect()
@@ -212,7 +217,11 @@ fn python(value: &Value, indent: usize) -> String {
         }
         Value::Object(fields) => {
             let line = |(name, one)| format!("{}: {}", Value::from(name), python(one, indent + 4));
-            block('{', fields.iter().map(|(name, one)| (name.as_str(), one)).map(line).collect(), '}')
+            block(
+                '{',
+                fields.iter().map(|(name, one)| (name.as_str(), one)).map(line).collect(),
+                '}',
+            )
         }
         other => other.to_string(),
     }
