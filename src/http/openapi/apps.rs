@@ -35,7 +35,7 @@ pub(super) fn operations() -> Vec<Description> {
 
 /// The shapes that it shows more than once.
 pub(super) fn shapes() -> Vec<(&'static str, Value)> {
-    vec![("App", app()), ("Feature", feature())]
+    vec![("App", app()), ("AccountFeature", feature())]
 }
 
 fn apps() -> Vec<Description> {
@@ -114,7 +114,7 @@ fn features() -> Vec<Description> {
     let shown = || {
         vec![
             ("accountId", id("The account.")),
-            ("features", list("All that there are.", reference("Feature"))),
+            ("features", list("All that there are.", reference("AccountFeature"))),
         ]
     };
     let one = |feature: &Feature| {

@@ -95,7 +95,7 @@ fn whole(
         "tags": [operation.tag.as_str()],
         "summary": description.summary,
         "parameters": parameters(operation, description, path),
-        "responses": answers(operation, description, named),
+        "responses": answers(operation, description),
     });
     if !description.about.is_empty() {
         put(&mut described, "description", description.about.into());
@@ -134,10 +134,8 @@ fn parameters(operation: &Operation, description: &Description, path: &str) -> V
         }
         all.push(one);
     }
-    // In the path it says enough.
-    let targets = operation.aim.names().iter().filter(|name| !operation.path.contains(**name));
     let shared = |name: &str| json!({ "$ref": format!("#/components/parameters/{name}") });
-    all.extend(targets.map(|name| shared(name)));
+    all.extend(operation.aim.names().iter().map(|name| shared(name)));
     for (name, schema) in &description.headers {
         all.push(parameter("header", plain(name), !name.ends_with('?'), schema.clone()));
     }
@@ -213,34 +211,30 @@ fn optional(name: &&'static str) -> (&'static str, Value) {
     (field, schema::reference(name))
 }
 
-fn answers(
-    operation: &Operation,
-    description: &Description,
-    named: &Map<String, Value>,
-) -> BTreeMap<String, Value> {
+fn answers(operation: &Operation, description: &Description) -> BTreeMap<String, Value> {
     let mut all = problems::answers(&problems::codes(operation, description));
     for answer in &description.answers {
-        all.insert(answer.status.to_string(), success(answer, named));
+        all.insert(answer.status.to_string(), success(answer));
     }
     all
 }
 
-fn success(answer: &Answer, named: &Map<String, Value>) -> Value {
-    let mut headers = json!({ "X-Request-Id": { "$ref": "#/components/headers/X-Request-Id" } });
+/// A success; its example is what the schema makes, and so not said again.
+fn success(answer: &Answer) -> Value {
+    let mut shown = json!({ "description": answer.about });
     if answer.pages {
-        put(&mut headers, "Link", json!({ "$ref": "#/components/headers/Link" }));
+        put(&mut shown, "headers", json!({ "Link": { "$ref": "#/components/headers/Link" } }));
     }
-    let mut shown = json!({ "description": answer.about, "headers": headers });
     if let Some(schema) = answer.schema() {
-        let example = schema::example(&schema, named);
-        let mut content = json!({ "application/json": { "schema": schema, "example": example } });
+        let mut content = json!({ "application/json": { "schema": schema } });
         if let Some(kind) = answer.also {
-            put(&mut content, kind, json!({}));
+            put(&mut content, kind, json!({ "schema": { "type": "string" } }));
         }
         put(&mut shown, "content", content);
     }
     if let Content::Octets(types) = answer.content {
-        let content = types.iter().map(|kind| ((*kind).to_owned(), json!({})));
+        let octets = json!({ "schema": { "type": "string", "format": "binary" } });
+        let content = types.iter().map(|kind| ((*kind).to_owned(), octets.clone()));
         put(&mut shown, "content", content.collect::<Map<_, _>>().into());
     }
     shown

@@ -22,6 +22,8 @@
 //! description of its operation, status, type, code, and body field by field (`tests/reply.rs`).
 //! `GATEPOST_BLESS=1 cargo test --lib -- openapi` writes `fixtures/openapi.json` anew.
 //!
+//! `pages` shows the document to people (`/docs`), by the templates of `http/templates`.
+//!
 //! What never happens here: a decision, and a number that is not in the rules.
 
 mod accounts;

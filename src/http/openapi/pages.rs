@@ -17,6 +17,7 @@ use super::super::state::Pages;
 use super::super::table::OPERATIONS;
 use super::super::tag::Tag;
 use super::areas;
+use super::events::HEADERS;
 use super::fields::{Row, fields, items, kinds, names, parameter, resolved, rows, shown, text};
 use super::problems::{self, ANY};
 use crate::app::access::identity::Level;
@@ -184,12 +185,11 @@ impl<'d> Shown<'d> {
     }
 }
 
-/// The headers that all events are sent with.
-fn headers(document: &Value) -> Vec<Row<'_>> {
-    let all = fields(document, "/webhooks").next().map(|(_, event)| event);
-    let all = all.and_then(|event| event.get("post")).into_iter();
-    let all = all.flat_map(|event| items(event, "parameters")).map(|one| resolved(document, one));
-    all.map(parameter).collect()
+/// A value that is of this schema.
+fn example(document: &Value, schema: &Value) -> Value {
+    let none = Map::new();
+    let shapes = document.pointer("/components/schemas").and_then(Value::as_object);
+    schema::example(schema, shapes.unwrap_or(&none))
 }
 
 fn pretty(value: &Value) -> String {
@@ -201,28 +201,13 @@ fn quoted(value: &Value) -> String {
     format!("'{}'", pretty(value).replace('\'', r"'\''"))
 }
 
-/// As a literal of Python.
-fn python(value: &Value, indent: usize) -> String {
-    let (outer, inner) = (" ".repeat(indent), " ".repeat(indent + 4));
-    let block = |open: char, lines: Vec<String>, close: char| match lines.len() {
-        0 => format!("{open}{close}"),
-        _ => format!("{open}\n{inner}{}\n{outer}{close}", lines.join(&format!(",\n{inner}"))),
+/// As a literal of Python: JSON, one value a line, but for three words.
+fn python(value: &Value) -> String {
+    let line = |line: &str| {
+        let (text, comma) = line.strip_suffix(',').map_or((line, ""), |text| (text, ","));
+        let words = [("true", "True"), ("false", "False"), ("null", "None")];
+        let found = words.iter().find_map(|(json, word)| Some((text.strip_suffix(json)?, word)));
+        found.map_or_else(|| line.to_owned(), |(before, word)| format!("{before}{word}{comma}"))
     };
-    match value {
-        Value::Null => "None".to_owned(),
-        Value::Bool(true) => "True".to_owned(),
-        Value::Bool(false) => "False".to_owned(),
-        Value::Array(list) => {
-            block('[', list.iter().map(|one| python(one, indent + 4)).collect(), ']')
-        }
-        Value::Object(fields) => {
-            let line = |(name, one)| format!("{}: {}", Value::from(name), python(one, indent + 4));
-            block(
-                '{',
-                fields.iter().map(|(name, one)| (name.as_str(), one)).map(line).collect(),
-                '}',
-            )
-        }
-        other => other.to_string(),
-    }
+    pretty(value).lines().map(line).collect::<Vec<_>>().join("\n")
 }
