@@ -39,6 +39,7 @@ pub fn router(http: Arc<Http>) -> Router {
         .route(BASE, get(description::here))
         .route(description::OPENAPI, get(description::openapi))
         .route("/docs", get(description::docs))
+        .route("/docs/{page}", get(description::docs))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/inbound/{type}/{key}", post(inbound::post))

@@ -1,9 +1,9 @@
 //! All that a request may need: the use cases, the rules, and what is bounded.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use axum::body::Bytes;
-use axum::http::HeaderValue;
 use ipnet::IpNet;
 use tokio::runtime::Handle;
 
@@ -71,13 +71,14 @@ const LOGS: (&str, &str) = (
     "every place for a request for the log is taken",
 );
 
-/// The description of the API, ready to be sent.
+/// Pages by their names below `/docs`, each with its media type; the first page has no name.
+pub(crate) type Pages = BTreeMap<String, (&'static str, Bytes)>;
+
+/// The description of the API, ready to be sent: what asks for no key costs nothing to answer.
 #[derive(Debug)]
 pub(crate) struct Described {
     pub(super) document: Bytes,
-    pub(super) page: Bytes,
-    /// The page's Content-Security-Policy.
-    pub(super) policy: HeaderValue,
+    pub(super) pages: Pages,
 }
 
 /// Everything that a request may need.

@@ -18,11 +18,8 @@ use super::areas::{self, operations, shapes};
 use super::{events, problems};
 use crate::rules::AccessRules;
 
-const ABOUT: &str = "Inbound mail for Agents: who may write to them, what came, and what became of \
-    it. Every operation is protected by a key, sent once as the query parameter `token`. What an \
-    operation acts on is said by `targetAccountId`; without it, that is the account which owns the key. \
-    Unknown parameters and fields are refused by name. Errors are problem documents (RFC 9457) with a \
-    `code` of a closed list.";
+/// What v2 fixes, what we chose, and how to begin.
+const ABOUT: &str = include_str!("introduction.md");
 
 /// The description of the API with the bounds of these rules.
 pub(in crate::http) fn document(rules: &AccessRules) -> Value {
@@ -50,7 +47,7 @@ pub(in crate::http) fn document(rules: &AccessRules) -> Value {
             "title": "Gatepost",
             "version": "2.0.0",
             "x-server-version": env!("CARGO_PKG_VERSION"),
-            "description": ABOUT,
+            "description": ABOUT.trim_end(),
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
         "servers": [{ "url": BASE, "description": "This gateway." }],
@@ -99,7 +96,7 @@ fn whole(
         "tags": [operation.tag.as_str()],
         "summary": description.summary,
         "parameters": parameters(operation, description, path),
-        "responses": answers(operation, description, named),
+        "responses": answers(operation, description),
     });
     if !description.about.is_empty() {
         put(&mut described, "description", description.about.into());
@@ -225,34 +222,30 @@ fn optional(name: &str, component: &str) -> (&'static str, Value) {
     (field, schema::reference(component))
 }
 
-fn answers(
-    operation: &Operation,
-    description: &Description,
-    named: &Map<String, Value>,
-) -> BTreeMap<String, Value> {
+fn answers(operation: &Operation, description: &Description) -> BTreeMap<String, Value> {
     let mut all = problems::answers(&problems::codes(operation, description));
     for answer in &description.answers {
-        all.insert(answer.status.to_string(), success(answer, named));
+        all.insert(answer.status.to_string(), success(answer));
     }
     all
 }
 
-fn success(answer: &Answer, named: &Map<String, Value>) -> Value {
-    let mut headers = json!({ "X-Request-Id": { "$ref": "#/components/headers/X-Request-Id" } });
+/// A success; its example is what the schema makes, and so not said again.
+fn success(answer: &Answer) -> Value {
+    let mut shown = json!({ "description": answer.about });
     if answer.pages {
-        put(&mut headers, "Link", json!({ "$ref": "#/components/headers/Link" }));
+        put(&mut shown, "headers", json!({ "Link": { "$ref": "#/components/headers/Link" } }));
     }
-    let mut shown = json!({ "description": answer.about, "headers": headers });
     if let Some(schema) = answer.schema() {
-        let example = schema::example(&schema, named);
-        let mut content = json!({ "application/json": { "schema": schema, "example": example } });
+        let mut content = json!({ "application/json": { "schema": schema } });
         if let Some(kind) = answer.also {
-            put(&mut content, kind, json!({}));
+            put(&mut content, kind, json!({ "schema": { "type": "string" } }));
         }
         put(&mut shown, "content", content);
     }
     if let Content::Octets(types) = answer.content {
-        let content = types.iter().map(|kind| ((*kind).to_owned(), json!({})));
+        let octets = json!({ "schema": { "type": "string", "format": "binary" } });
+        let content = types.iter().map(|kind| ((*kind).to_owned(), octets.clone()));
         put(&mut shown, "content", content.collect::<Map<_, _>>().into());
     }
     shown

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use include_dir::{Dir, include_dir};
 use serde_json::{Map, Value, json};
 
-use super::super::schema::put;
+use super::super::schema::{put, reference, with};
+use super::fields::items;
 use crate::app::delivery::catalog;
 use crate::domain::destination::Payload;
 use crate::domain::event::{About, EventName};
@@ -50,9 +51,9 @@ fn capital(word: &str) -> String {
     letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect()
 }
 
-/// Standard Webhooks 1.0, and what receivers of v2 know. Content-Type is no parameter (OpenAPI 3.1,
+/// Headers of events: Standard Webhooks 1.0, and what receivers of v2 know. Content-Type is no parameter (OpenAPI 3.1,
 /// Parameter Object).
-const HEADERS: &[(&str, &str)] = &[
+pub(super) const HEADERS: &[(&str, &str)] = &[
     ("webhook-id", "The event's id, the same on every attempt: deduplicate by it."),
     ("webhook-timestamp", "When this attempt was made, in Unix seconds."),
     ("webhook-signature", "What proves that it comes from here (Standard Webhooks 1.0)."),
@@ -79,48 +80,46 @@ pub(super) fn parameters() -> Map<String, Value> {
     HEADERS.iter().map(header).collect()
 }
 
-/// The body of each event, by mode, and what it may be. The part that several events have in common is a
-/// shape of its own.
+/// The body of each event, whatever its mode: what `full` has, because the others have the same fields
+/// or those of `thin`. Data that several events have in common is a shape of its own.
 pub(super) fn shapes() -> BTreeMap<String, Value> {
-    let mut shapes = BTreeMap::from([("MessageRecord".to_owned(), record())]);
-    let reference = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
+    let mut shapes = BTreeMap::new();
     for entry in catalog::catalog() {
-        let name = entry.name.as_str();
-        let mut any = Vec::new();
-        for mode in Payload::ALL {
-            let schema = entry.schema.pointer(&format!("/$defs/{mode}"));
-            let mut schema = schema.cloned().unwrap_or_default();
-            if let Some(shared) = in_common(entry.name, *mode)
-                && let Some(data) = schema.pointer_mut("/properties/data")
-            {
-                shapes.insert(shared.clone(), std::mem::replace(data, reference(&shared)));
+        let full = entry.schema.pointer(&format!("/$defs/{}", Payload::Full));
+        let mut schema = full.cloned().unwrap_or_default();
+        put(&mut schema, "description", entry.description.into());
+        let any = schema.pointer_mut("/properties/data/anyOf").and_then(Value::as_array_mut);
+        for one in any.into_iter().flatten() {
+            if let Some(message) = one.pointer_mut("/properties/message") {
+                let record = std::mem::replace(message, reference("MessageRecord"));
+                shapes.insert("MessageRecord".to_owned(), with_example(record));
             }
-            let of_mode = format!("{name}.{mode}");
-            any.push(reference(&of_mode));
-            shapes.insert(of_mode, schema);
+            if let Some(name) = in_common(&entry, one) {
+                shapes.insert(name.to_owned(), std::mem::replace(one, reference(name)));
+            }
         }
-        let whole = json!({ "description": entry.description, "anyOf": any });
-        shapes.insert(name.to_owned(), whole);
+        shapes.insert(entry.name.as_str().to_owned(), schema);
     }
     shapes
 }
 
-/// The name of the data of an event, where it is that of others, too.
-fn in_common(name: EventName, mode: Payload) -> Option<String> {
-    match (mode, name.about()) {
-        (Payload::Thin, _) => Some("ThinData".to_owned()),
-        (_, About::Message) => Some(format!("MessageData.{mode}")),
-        (_, About::Contact) => Some(format!("ContactData.{mode}")),
+/// The name of what the data of an event may be, where it is that of others, too.
+fn in_common(entry: &catalog::Entry, data: &Value) -> Option<&'static str> {
+    let thin = entry.schema.pointer(&format!("/$defs/{}/properties/data", Payload::Thin));
+    if thin.is_some_and(|thin| thin.get("properties") == data.get("properties")) {
+        return Some("ThinData");
+    }
+    match entry.name.about() {
+        _ if items(data, "required").any(|one| one == "erased") => Some("ErasedData"),
+        About::Message => Some("MessageData"),
+        About::Contact => Some("ContactData"),
+        About::Account => Some("AccountData"),
         _ => None,
     }
 }
 
-/// The record of a message, as lists show it, and an example that was made.
-fn record() -> Value {
-    let mut schema = catalog::record_schema();
-    if let Value::Object(fields) = &mut schema {
-        fields.remove("$schema");
-    }
+/// The record of a message with an example that was made, as lists show it.
+fn with_example(record: Value) -> Value {
     let mut message = example(EventName::EmailReceived)
         .pointer_mut("/data/message")
         .map(Value::take)
@@ -136,6 +135,5 @@ fn record() -> Value {
             fields.remove("signed-url");
         }
     }
-    put(&mut schema, "examples", json!([message]));
-    schema
+    with(record, "examples", json!([message]))
 }

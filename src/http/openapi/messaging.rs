@@ -270,8 +270,16 @@ fn files() -> Vec<Description> {
                 )
                 .path(vec![("uuid", uuid("The message.")), ("filename", name)])
                 .query(vec![("original?", original)])
-                .file(200, "The part.", &["*/*"])
-                .file(206, "What was asked for of it.", &["*/*"]),
+                .file(
+                    200,
+                    "The part.",
+                    &["text/html", "text/plain", "application/octet-stream", "*/*"],
+                )
+                .file(
+                    206,
+                    "What was asked for of it.",
+                    &["text/html", "text/plain", "application/octet-stream", "*/*"],
+                ),
         ),
     ]
 }

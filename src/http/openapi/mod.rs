@@ -22,21 +22,23 @@
 //! description of its operation, status, type, code, and body field by field (`tests/reply.rs`).
 //! `GATEPOST_BLESS=1 cargo test --lib -- described` writes `fixtures/openapi`.
 //!
+//! `pages` shows the document to people (`/docs`), by the templates of `http/templates`.
+//!
 //! What never happens here: a decision, and a number that is not in the rules.
 
 mod areas;
 mod document;
 mod events;
+mod fields;
 mod messaging;
-mod page;
+mod pages;
 mod problems;
 mod webhooks;
-
-use axum::http::HeaderValue;
 
 #[cfg(test)]
 pub(super) use self::areas::{of, operations, shapes};
 pub(super) use self::document::document;
+pub(super) use self::pages::pages;
 #[cfg(test)]
 pub(super) use self::problems::codes;
 use super::state::Described;
@@ -45,10 +47,5 @@ use crate::rules::AccessRules;
 /// The description with the bounds of these rules.
 pub(super) fn described(rules: &AccessRules) -> Described {
     let document = document(rules);
-    let policy = HeaderValue::try_from(page::policy());
-    Described {
-        page: page::page(&document).into(),
-        document: document.to_string().into(),
-        policy: policy.unwrap_or(HeaderValue::from_static("default-src 'none'")),
-    }
+    Described { pages: pages(&document, rules), document: document.to_string().into() }
 }

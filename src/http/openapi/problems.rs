@@ -1,6 +1,6 @@
 //! The errors in the description: which an operation can answer, and how each looks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -12,7 +12,7 @@ use super::super::operation::Operation;
 use super::super::schema::{count, list, object, one_of, put, text, uuid};
 
 /// What any request can meet, whatever it asks for.
-const ANY: [Code; 10] = [
+pub(super) const ANY: [Code; 10] = [
     Code::InvalidRequest,
     Code::Unauthorized,
     Code::Forbidden,
@@ -44,28 +44,47 @@ pub(in crate::http) fn codes(operation: &Operation, description: &Description) -
     codes
 }
 
-/// The answers of these codes, by their statuses: references to the components below.
+/// The answers of these codes: references to the components below.
 pub(super) fn answers(codes: &[Code]) -> BTreeMap<String, Value> {
-    let status = |code: &Code| code.status().as_u16().to_string();
-    let answer =
-        |code: &Code| json!({ "$ref": format!("#/components/responses/{}", status(code)) });
-    codes.iter().map(|code| (status(code), answer(code))).collect()
+    let answer = |place: String| {
+        let reference = json!({ "$ref": format!("#/components/responses/{place}") });
+        (place, reference)
+    };
+    codes.iter().map(|code| answer(place(*code))).collect()
 }
 
-/// One answer for each status, with an example for each code.
-pub(super) fn components() -> BTreeMap<String, Value> {
-    let mut by_status: BTreeMap<String, Vec<Code>> = BTreeMap::new();
-    for code in Code::ALL {
-        by_status.entry(code.status().as_u16().to_string()).or_default().push(*code);
+/// What any request can meet is said once for all statuses of its class.
+fn place(code: Code) -> String {
+    let status = code.status();
+    match (ANY.contains(&code), status.is_client_error()) {
+        (true, true) => "4XX".to_owned(),
+        (true, false) => "5XX".to_owned(),
+        (false, _) => status.as_u16().to_string(),
     }
-    by_status.into_iter().map(|(status, codes)| (status, component(&codes))).collect()
+}
+
+/// One answer for each place, with an example for each code; a status that is a place of its own has
+/// all codes of that status.
+pub(super) fn components() -> BTreeMap<String, Value> {
+    let places: BTreeSet<String> = Code::ALL.iter().map(|code| place(*code)).collect();
+    let all = |name: String| {
+        let has = |code: &&Code| place(**code) == name || code.status().as_str() == name;
+        let codes: Vec<Code> = Code::ALL.iter().filter(has).copied().collect();
+        (name, component(&codes))
+    };
+    places.into_iter().map(all).collect()
+}
+
+/// A code as the body of an error.
+pub(super) fn example(code: Code) -> Value {
+    Problem::new(code, about(code)).body(Uuid::nil())
 }
 
 fn component(codes: &[Code]) -> Value {
     let body = |code: &Code| {
         json!({
             "summary": about(*code),
-            "value": Problem::new(*code, about(*code)).body(Uuid::nil()),
+            "value": example(*code),
         })
     };
     let examples: BTreeMap<&str, Value> =
@@ -111,7 +130,7 @@ pub(super) fn shapes() -> Vec<(String, Value)> {
 }
 
 /// What each code means to whoever reads it.
-const fn about(code: Code) -> &'static str {
+pub(super) const fn about(code: Code) -> &'static str {
     match code {
         Code::InvalidRequest => {
             "The request is malformed or contradicts itself: detail says where."

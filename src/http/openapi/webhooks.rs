@@ -18,7 +18,7 @@ pub(super) fn operations(rules: &AccessRules) -> Vec<Description> {
 
 /// The shapes that it shows more than once.
 pub(super) fn shapes() -> Vec<(&'static str, Value)> {
-    let full = EventName::ALL.iter().map(|name| reference(&format!("{name}.full")));
+    let full = EventName::ALL.iter().map(|name| reference(name.as_str()));
     let event = json!({
         "description": "An event, as a webhook gets it in full.", "anyOf": full.collect::<Vec<_>>(),
         "examples": [super::events::example(EventName::EmailReceived)],

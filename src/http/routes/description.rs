@@ -4,10 +4,12 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::http::Uri;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
 
+use super::super::error::{Code, NOTHING_HERE, Problem};
 use super::super::openapi;
 use super::super::operation::BASE;
 use super::super::state::Described;
@@ -39,12 +41,20 @@ pub(in super::super) async fn openapi(State(http): State<Arc<Http>>) -> Response
     (JSON, described.document.clone()).into_response()
 }
 
-/// The same to read.
-pub(in super::super) async fn docs(State(http): State<Arc<Http>>) -> Response {
-    let described = described(&http);
-    let kind = (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    let policy = (CONTENT_SECURITY_POLICY, described.policy.clone());
-    ([kind, policy], described.page.clone()).into_response()
+/// What a page may do: be styled, be searched and read other pages, all from here.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
+     base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+);
+
+/// A page to read, or a file that it loads.
+pub(in super::super) async fn docs(State(http): State<Arc<Http>>, uri: Uri) -> Response {
+    let name = uri.path().strip_prefix("/docs/").unwrap_or_default();
+    let Some((kind, text)) = described(&http).pages.get(name) else {
+        return Problem::new(Code::NotFound, NOTHING_HERE).into_response();
+    };
+    let kind = (CONTENT_TYPE, HeaderValue::from_static(kind));
+    ([kind, (CONTENT_SECURITY_POLICY, POLICY)], text.clone()).into_response()
 }
 
 fn described(http: &Http) -> &Described {

@@ -17,7 +17,7 @@ use crate::wire::{Number, Word, schema_of};
 /// A feature, and whether an account has it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "Feature")]
+#[schemars(rename = "AccountFeature")]
 pub struct Standing {
     /// Its name.
     feature: Word<Feature>,

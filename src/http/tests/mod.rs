@@ -12,6 +12,7 @@ mod canary;
 mod computers;
 mod deliveries;
 mod described;
+mod docs;
 mod domains;
 mod erasure;
 mod events;

@@ -1,0 +1,213 @@
+//! The description as pages to read, made from the document and the table of operations: `/docs`, one
+//! page a tag, and one each for events, errors and shapes. Their templates are files, in
+//! `src/http/templates`. A page loads a style and a script from here, and nothing else.
+
+use std::collections::BTreeSet;
+
+use askama::Template;
+use axum::body::Bytes;
+use serde_json::{Map, Value};
+use url::form_urlencoded::byte_serialize;
+
+use super::super::description::Description;
+use super::super::error::Code;
+use super::super::operation::{BASE, Operation};
+use super::super::schema;
+use super::super::state::Pages;
+use super::super::table::OPERATIONS;
+use super::super::tag::Tag;
+use super::areas;
+use super::events::HEADERS;
+use super::fields::{Row, fields, items, kinds, names, parameter, resolved, rows, shown, text};
+use super::problems::{self, ANY};
+use crate::app::access::identity::Level;
+use crate::rules::AccessRules;
+
+/// All pages, with their style and script.
+pub(in crate::http) fn pages(document: &Value, rules: &AccessRules) -> Pages {
+    let areas = areas_of(document, &areas::operations(rules));
+    let page = |name: &str, body| (name.to_owned(), Page { document, areas: &areas, body }.html());
+    let own = [
+        page("", Body::Start),
+        page("events", Body::Events),
+        page("errors", Body::Errors),
+        page("shapes", Body::Shapes),
+    ];
+    let of_areas = areas.iter().map(|area| page(&area.slug, Body::Area(area)));
+    let files = [
+        ("style.css", "text/css; charset=utf-8", include_str!("../templates/style.css")),
+        (
+            "search.js",
+            "text/javascript; charset=utf-8",
+            include_str!("../templates/docs/search.js"),
+        ),
+    ];
+    let files = files.map(|(name, kind, text)| (name.to_owned(), (kind, text.into())));
+    own.into_iter().chain(of_areas).chain(files).collect()
+}
+
+#[derive(Template)]
+#[template(path = "docs/page.html", config = "src/http/templates/askama.toml")]
+struct Page<'d> {
+    document: &'d Value,
+    areas: &'d [Area<'d>],
+    body: Body<'d>,
+}
+
+enum Body<'d> {
+    Start,
+    Area(&'d Area<'d>),
+    Events,
+    Errors,
+    Shapes,
+}
+
+/// The operations of a tag.
+struct Area<'d> {
+    tag: Tag,
+    slug: String,
+    operations: Vec<Shown<'d>>,
+}
+
+/// An operation.
+struct Shown<'d> {
+    row: &'static Operation,
+    /// What the document says of it.
+    place: &'d Value,
+    path: &'d str,
+    parameters: Vec<Row<'d>>,
+    /// The errors that not every request can meet.
+    codes: Vec<Code>,
+    /// The target of an example, behind the base, with what follows the key in its query.
+    target: (String, String),
+}
+
+impl Page<'_> {
+    fn html(&self) -> (&'static str, Bytes) {
+        // Writing into a text does not fail.
+        ("text/html; charset=utf-8", self.render().unwrap_or_default().into())
+    }
+
+    fn title(&self) -> &'static str {
+        match self.body {
+            Body::Start => "Introduction",
+            Body::Area(area) => area.tag.as_str(),
+            Body::Events => "Events",
+            Body::Errors => "Errors",
+            Body::Shapes => "Shapes",
+        }
+    }
+}
+
+fn areas_of<'d>(document: &'d Value, descriptions: &[Description]) -> Vec<Area<'d>> {
+    let shown = |row: &'static Operation| {
+        let (path, place) = fields(document, "/paths")
+            .flat_map(|(path, verbs)| fields(verbs, "").map(move |(_, place)| (path, place)))
+            .find(|(_, place)| text(place, "/operationId") == row.id)?;
+        let mut codes = problems::codes(row, areas::of(descriptions, row)?);
+        codes.retain(|code| !ANY.contains(code));
+        Some(Shown::of(document, row, (path, place), codes))
+    };
+    let area = |tag: Tag| {
+        let operations = OPERATIONS.iter().filter(|row| row.tag == tag).filter_map(shown);
+        let slug = tag.as_str().to_lowercase().replace(' ', "-");
+        Area { tag, slug, operations: operations.collect() }
+    };
+    Tag::ALL.into_iter().map(area).filter(|area| !area.operations.is_empty()).collect()
+}
+
+impl<'d> Shown<'d> {
+    fn of(
+        document: &'d Value,
+        row: &'static Operation,
+        (path, place): (&'d str, &'d Value),
+        codes: Vec<Code>,
+    ) -> Self {
+        let mut target = (path.to_owned(), String::new());
+        let mut parameters = Vec::new();
+        for one in items(place, "parameters").map(|one| resolved(document, one)) {
+            let row = parameter(one);
+            let schema = one.get("schema").unwrap_or(&Value::Null);
+            let example = shown(&schema::example(schema, &Map::new()));
+            let example = byte_serialize(example.as_bytes()).collect::<String>();
+            match text(one, "/in") {
+                "path" => target.0 = target.0.replace(&format!("{{{}}}", row.name), &example),
+                _ if row.is_required => target.1 += &format!("&{}={example}", row.name),
+                _ => {}
+            }
+            parameters.push(row);
+        }
+        Self { row, place, path, parameters, codes, target }
+    }
+
+    /// The body that it takes.
+    fn body(&self) -> Option<&'d Value> {
+        self.place.pointer("/requestBody/content/application~1json")
+    }
+
+    /// An example of the body; one without fields need not be sent.
+    fn sent(&self) -> Option<&'d Value> {
+        self.body()?.get("example").filter(|sent| **sent != Value::Object(Map::new()))
+    }
+
+    /// Whether it answers with JSON.
+    fn is_json(&self) -> bool {
+        let mut answers = fields(self.place, "/responses").map(|(_, answer)| answer);
+        answers.any(|answer| answer.pointer("/content/application~1json").is_some())
+    }
+
+    /// What it needs of a key and of its target.
+    fn needs(&self) -> Vec<String> {
+        let need = &self.row.need;
+        let mut needs = vec![match need.scope {
+            Level::Agent => "any key".to_owned(),
+            scope => format!("a key of {} or above", scope.account_type()),
+        }];
+        needs.push(format!("acts on {}", need.target.words()));
+        let more = [
+            (need.administrators, "members: administrators only"),
+            (need.unrestricted, "not for members restricted to some Agents"),
+            (self.row.linked.is_some(), "or a signed link instead of a key"),
+        ];
+        needs.extend(more.iter().filter(|(holds, _)| *holds).map(|(_, words)| (*words).to_owned()));
+        needs.extend(need.feature.map(|feature| format!("feature {}", feature.as_str())));
+        needs
+    }
+
+    /// The names by which a search finds it, beside its path and its summary.
+    fn words(&self, document: &Value) -> String {
+        let answers = fields(self.place, "/responses").flat_map(|(_, one)| fields(one, "/content"));
+        let contents = answers.map(|(_, content)| content).chain(self.body());
+        let schemas = contents.filter_map(|content| content.get("schema"));
+        let mut all: BTreeSet<&str> = schemas.flat_map(|schema| names(document, schema)).collect();
+        all.extend(self.parameters.iter().map(|row| row.name.as_str()));
+        all.into_iter().collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A value that is of this schema.
+fn example(document: &Value, schema: &Value) -> Value {
+    let none = Map::new();
+    let shapes = document.pointer("/components/schemas").and_then(Value::as_object);
+    schema::example(schema, shapes.unwrap_or(&none))
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+/// As a word of a POSIX shell.
+fn quoted(value: &Value) -> String {
+    format!("'{}'", pretty(value).replace('\'', r"'\''"))
+}
+
+/// As a literal of Python: JSON, one value a line, but for three words.
+fn python(value: &Value) -> String {
+    let line = |line: &str| {
+        let (text, comma) = line.strip_suffix(',').map_or((line, ""), |text| (text, ","));
+        let words = [("true", "True"), ("false", "False"), ("null", "None")];
+        let found = words.iter().find_map(|(json, word)| Some((text.strip_suffix(json)?, word)));
+        found.map_or_else(|| line.to_owned(), |(before, word)| format!("{before}{word}{comma}"))
+    };
+    pretty(value).lines().map(line).collect::<Vec<_>>().join("\n")
+}
