@@ -1,206 +1,210 @@
 //! The catalogue of events: what each says, in each payload mode, as JSON Schema 2020-12.
 //!
-//! Made from tables of fields, so that a field is explained once. A test holds every body against
-//! it: one that has a field more, or less, fails.
+//! One row an event (`row`): its description, and the structs that its body is made of. A test holds every
+//! body against its schema: one that has a field more, or less, fails.
 
-mod fields;
-
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
-use self::fields::{object, put};
+use super::payload::shapes::{
+    Arrived, ArrivedMail, Body, ContactData, ErasedData, MessageData, Nothing, Session, ThinData,
+};
+use crate::app::mailbox::record::MessageRecord;
+use crate::app::tenancy::invitation::{InvitationData, table};
 use crate::domain::destination::Payload;
 use crate::domain::event::{Category, EventName};
+use crate::store::{ChangedConfig, DisabledData, PolicyData, PublishedData, TestData};
+use crate::wire::tidy::{published, tidy};
 
 /// One event of the catalogue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     pub name: EventName,
     pub description: &'static str,
-    /// `$defs` has one schema for each payload mode, under its word.
+    /// `$defs` has one schema for each payload mode, under its word, and those that they refer to.
     pub schema: Value,
 }
 
 /// All events that are made, in the order of their list.
 pub fn catalog() -> Vec<Entry> {
-    let entry = |name: &EventName| Entry {
-        name: *name,
-        description: description(*name),
-        schema: schema(*name),
+    let entry = |name: &EventName| {
+        let row = row(*name);
+        Entry { name: *name, description: row.about, schema: row.schema(*name) }
     };
     EventName::ALL.iter().map(entry).collect()
 }
 
-const fn description(name: EventName) -> &'static str {
+/// The row of an event.
+struct Row {
+    about: &'static str,
+    /// Makes the schema of its body, with the fields beside the envelope.
+    body: fn(&mut SchemaGenerator) -> Schema,
+    /// Makes that of its `data`.
+    data: fn(&mut SchemaGenerator) -> Schema,
+}
+
+const fn row(name: EventName) -> Row {
     match name {
-        EventName::EmailReceived => "A message was accepted for an Agent.",
-        EventName::MessageReceived => "A message was handed in for an Agent by its own platform.",
-        EventName::ConversationStarted => "The first message of a conversation was accepted.",
-        EventName::ConversationUpdated => "A later message of a conversation was accepted.",
-        EventName::ContactCreated => "Somebody wrote to an organization for the first time.",
-        EventName::ContactUpdated => "A sender that is known has another name.",
-        EventName::AgentPublished => {
-            "What an Agent is configured to be was put in force: what was staged, or a version."
+        EventName::EmailReceived => {
+            Row::of::<ArrivedMail, MessageData<'_>>("A message was accepted for an Agent.")
         }
-        EventName::AgentReverted => "What was staged for an Agent became what is in force again.",
+        EventName::MessageReceived => {
+            Row::of::<Arrived, MessageData<'_>>("A platform handed in a message for an Agent.")
+        }
+        EventName::ConversationStarted => {
+            Row::of::<Session, MessageData<'_>>("The first message of a room was accepted.")
+        }
+        EventName::ConversationUpdated => {
+            Row::of::<Session, MessageData<'_>>("A later message of a room was accepted.")
+        }
+        EventName::ContactCreated => {
+            Row::of::<Nothing, ContactData>("A sender wrote to an organization for the first time.")
+        }
+        EventName::ContactUpdated => {
+            Row::of::<Nothing, ContactData>("A known sender has a new name.")
+        }
+        EventName::AgentPublished => Row::of::<Nothing, PublishedData>(
+            "The staged configuration of an Agent, or a version, went live.",
+        ),
+        EventName::AgentReverted => Row::of::<Nothing, ChangedConfig>(
+            "The staged configuration of an Agent went back to the live one.",
+        ),
         EventName::AgentPolicyChanged => {
-            "Who may write to an Agent was changed: its mode, or its allowlist."
+            Row::of::<Nothing, PolicyData>("The mode or the allowlist of an Agent changed.")
         }
-        EventName::AccountCreated => "An account was created.",
-        EventName::AccountDeleted => "An account was deleted.",
-        EventName::MemberInvited => "A member was invited to an account.",
-        EventName::WebhookDisabled => {
-            "Nothing is sent to a webhook any more: it failed for too long, or was switched off."
+        EventName::AccountCreated => Row::of::<Nothing, AccountData>("An account was created."),
+        EventName::AccountDeleted => Row::of::<Nothing, AccountData>("An account was deleted."),
+        EventName::MemberInvited => {
+            Row::of::<Nothing, InvitationData>("A member was invited to an account.")
         }
-        EventName::WebhookTest => "Somebody asked for a test of a webhook; only that one gets it.",
+        EventName::WebhookDisabled => Row::of::<Nothing, DisabledData>(
+            "A webhook gets nothing any more: it failed for too long, or was switched off.",
+        ),
+        EventName::WebhookTest => Row::of::<Nothing, TestData>(
+            "A test of a webhook was requested; only that webhook gets it.",
+        ),
     }
 }
 
-fn schema(name: EventName) -> Value {
-    let modes = Payload::ALL.iter().map(|mode| {
-        let reference = json!({ "$ref": format!("#/$defs/{}", mode.as_str()) });
-        ((*mode).as_str().to_owned(), reference, body(name, *mode))
-    });
-    let (mut any, mut defs) = (Vec::new(), Map::new());
-    for (word, reference, schema) in modes {
-        any.push(reference);
-        defs.insert(word, schema);
-    }
-    json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": name.as_str(),
-        "description": description(name),
-        "anyOf": any,
-        "$defs": defs,
-    })
-}
-
-/// The body in one mode.
-fn body(name: EventName, mode: Payload) -> Value {
-    let data = match mode {
-        Payload::Thin => object("What it is about, by its ids.", fields::THIN),
-        Payload::Full | Payload::Summary => data(name, mode),
-    };
-    let word = name.as_str();
-    let mut schema = object(about(mode), fields::ENVELOPE);
-    let mut add = |field: &str, schema_of: Value, required: bool| {
-        explain(&mut schema, field, schema_of);
-        if let (true, Some(Value::Array(names))) = (required, schema.get_mut("required")) {
-            names.push(field.into());
-        }
-    };
-    for (field, description) in
-        [("event", "The event's name."), ("type", "The event's name once more, as v2 has it.")]
-    {
-        add(field, json!({ "const": word, "description": description }), true);
-    }
-    if matches!(name.category(), Category::Incoming | Category::Conversation) {
-        for field in fields::SESSION {
-            add(field.name, field.schema(), true);
+impl Row {
+    const fn of<B: JsonSchema, D: JsonSchema>(about: &'static str) -> Self {
+        Self {
+            about,
+            body: Body::<B, Value>::json_schema,
+            data: SchemaGenerator::subschema_for::<D>,
         }
     }
-    if name.category() == Category::Incoming {
-        let mail = name == EventName::EmailReceived;
-        let named = |field: &&fields::Field| mail || field.name != "subject";
-        for field in fields::EMAIL_RECEIVED.iter().filter(named) {
-            add(field.name, field.schema(), true);
+
+    fn schema(&self, name: EventName) -> Value {
+        let mut generator = generator();
+        let modes: Vec<_> = Payload::ALL
+            .iter()
+            .map(|mode| (*mode, self.mode(name, *mode, &mut generator)))
+            .collect();
+        let mut shapes = generator.take_definitions(true);
+        for (mode, schema) in modes {
+            shapes.insert(mode.as_str().to_owned(), schema.to_value());
         }
+        let reference = |mode: &Payload| json!({ "$ref": format!("#/$defs/{mode}") });
+        let mut schema = json!({
+            "$schema": DIALECT,
+            "title": name.as_str(),
+            "description": self.about,
+            "anyOf": Payload::ALL.iter().map(reference).collect::<Vec<_>>(),
+            "$defs": shapes,
+        });
+        tidy(&mut schema, false);
+        published(schema)
     }
-    add("data", data, true);
-    schema
-}
 
-const fn about(mode: Payload) -> &'static str {
-    match mode {
-        Payload::Full => "All of it; what GET /events shows, too.",
-        Payload::Summary => "No text but its beginning, no HTML, the number of attachments.",
-        Payload::Thin => "Ids only: nothing that needs protecting.",
-    }
-}
-
-fn data(name: EventName, mode: Payload) -> Value {
-    let whole = match name.category() {
-        Category::Incoming | Category::Conversation => message(mode),
-        Category::Contact => holder("contact", object("The sender.", fields::CONTACT)),
-        Category::Agent => match name {
-            EventName::AgentPublished => object("What is in force now.", fields::PUBLISHED),
-            EventName::AgentReverted => object("What is staged now.", fields::REVERTED),
-            _ => object("The policy as it is now.", fields::POLICY),
-        },
-        Category::Onboarding => match name {
-            EventName::MemberInvited => object("Who was invited, and how.", fields::INVITATION),
-            EventName::WebhookTest => object("The webhook.", fields::TEST),
-            EventName::WebhookDisabled => object("The webhook, and why.", fields::DISABLED),
-            _ => {
-                let mut account = object("The account, as GET /account shows it.", fields::ACCOUNT);
-                // What v2 clients keep in it is kept as it is.
-                put(&mut account, "additionalProperties", json!(true));
-                holder("account", account)
+    /// The body in one mode.
+    fn mode(&self, name: EventName, mode: Payload, generator: &mut SchemaGenerator) -> Schema {
+        let is_erasable = matches!(
+            name.category(),
+            Category::Incoming | Category::Conversation | Category::Contact
+        );
+        let thin = generator.subschema_for::<ThinData>();
+        let data = if mode == Payload::Thin {
+            thin
+        } else {
+            let whole = (self.data)(generator);
+            let erased = is_erasable.then(|| generator.subschema_for::<ErasedData>());
+            let any: Vec<_> = [whole].into_iter().chain(erased).chain([thin]).collect();
+            json_schema!({ "description": "What happened.", "anyOf": any })
+        };
+        let mut schema = (self.body)(generator);
+        let about = match mode {
+            Payload::Full => "The whole event, as GET /events shows it.",
+            Payload::Summary => {
+                "The event without HTML, with the beginning of the text and the number of attachments."
             }
-        },
-    };
-    let mut any = vec![whole];
-    if matches!(name.category(), Category::Incoming | Category::Conversation | Category::Contact) {
-        any.push(object("It was erased since.", fields::ERASED));
+            Payload::Thin => "The ids of the event: nothing that needs protecting.",
+        };
+        schema.insert("description".to_owned(), about.into());
+        if let Some(Value::Object(fields)) = schema.get_mut("properties") {
+            for field in ["event", "type"] {
+                let about = fields.get(field).and_then(|field| field.get("description")).cloned();
+                let word = json!({ "const": name.as_str(), "description": about });
+                fields.insert(field.to_owned(), word);
+            }
+            fields.insert("data".to_owned(), data.to_value());
+        }
+        schema
     }
-    any.push(object("The whole would have been too long.", fields::THIN));
-    json!({ "description": "What happened.", "anyOf": any })
 }
 
-fn holder(name: &str, schema: Value) -> Value {
-    json!({
-        "type": "object",
-        "description": "What it is about.",
-        "properties": { name: schema },
-        "required": [name],
-    })
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// Of schemas that hold all that they refer to.
+fn generator() -> SchemaGenerator {
+    SchemaSettings::draft2020_12().for_serialize().into_generator()
 }
 
-const OF_MAIL: &str = "/properties/metadata/anyOf/0/properties";
-
-/// The Message record, whole, as lists of messages show it: JSON Schema 2020-12.
+/// The Message record: JSON Schema 2020-12.
 pub fn record_schema() -> Value {
-    let mut record = record();
-    if let Some(Value::Object(properties)) = record.get_mut("properties") {
-        // Only events cut.
-        properties.retain(|name, _| !["attachmentCount", "truncated"].contains(&name.as_str()));
+    let mut generator = generator();
+    let mut schema = MessageRecord::json_schema(&mut generator).to_value();
+    let shapes: Map<String, Value> = generator.take_definitions(true);
+    if let Value::Object(fields) = &mut schema {
+        fields.insert("$schema".to_owned(), DIALECT.into());
+        fields.insert("$defs".to_owned(), shapes.into());
     }
-    if let Some(Value::Object(properties)) = record.pointer_mut(OF_MAIL) {
-        // Whoever reads lists has a key.
-        properties.retain(|name, _| !name.to_ascii_lowercase().contains("signedurl"));
-    }
-    put(&mut record, "$schema", json!("https://json-schema.org/draft/2020-12/schema"));
-    record
+    tidy(&mut schema, false);
+    published(schema)
 }
 
-fn record() -> Value {
-    let mut record =
-        object("The Message record, as GET /messages/recent shows it.", fields::RECORD);
-    let mut received = object("What the platform gave, and of ours:", fields::RECEIVED);
-    put(&mut received, "additionalProperties", json!(true));
-    let of_mail = object("What belongs to mail.", fields::METADATA);
-    let either = json!({
-        "type": "object",
-        "description": "What belongs to mail, or what the platform gave.",
-        "anyOf": [of_mail, received],
-    });
-    explain(&mut record, "metadata", either);
-    record
-}
+/// The account.
+struct AccountData;
 
-fn message(mode: Payload) -> Value {
-    let mut record = record();
-    if let (Payload::Summary, Some(Value::Array(names))) = (mode, record.get_mut("required")) {
-        names.push("attachmentCount".into());
+impl JsonSchema for AccountData {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "AccountData".into()
     }
-    let mut data = object("The message.", fields::ROOM);
-    explain(&mut data, "message", record);
-    data
-}
 
-/// The schema of a property.
-fn explain(schema: &mut Value, name: &str, property: Value) {
-    if let Some(properties) = schema.get_mut("properties") {
-        put(properties, name, property);
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let fields = [
+            ("id", "integer", "The id of the account."),
+            ("username", "string", "The username, unique among accounts."),
+            ("accountType", "string", "partner, reseller, organization or account (an Agent)."),
+            ("name", "string", "The name."),
+            ("accountName", "string", "The name once more, as v2 has it."),
+            ("organizationId", "integer?", "The organization of the account."),
+            ("resellerId", "integer?", "The reseller of the account."),
+            ("partnerId", "integer?", "The partner of the account."),
+            ("parentId", "integer?", "The account directly above."),
+            ("superAdmin", "boolean", "Always false."),
+            ("active", "boolean", "The switch of the account itself."),
+            ("externalAccountId", "string?", "The id that your application gave the account."),
+            ("timestamp", "integer", "When the account was created, in Unix milliseconds."),
+        ];
+        let mut account = table("The account, as GET /account shows it.", &fields);
+        // What v2 clients keep in it is kept as it is.
+        account.insert("additionalProperties".to_owned(), true.into());
+        json_schema!({
+            "type": "object", "description": "The account.", "properties": { "account": account },
+            "required": ["account"],
+        })
     }
 }
 

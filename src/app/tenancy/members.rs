@@ -7,13 +7,14 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use url::Url;
 
+use super::invitation::{InvitationData, Inviter};
 use super::{Tenancy, TenancyError};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::audit::Who;
 use crate::domain::id::{AccountId, MemberId};
 use crate::domain::member::{Member, Role};
-use crate::store::{MemberChange, Membership, NewMember};
+use crate::store::{MemberChange, Membership, NewMember, told};
 
 /// Long enough for any page; bounds what every event carries.
 const LONGEST_URL: usize = 2000;
@@ -59,22 +60,22 @@ impl Tenancy {
         let invited_by = match &self.actor.who {
             Who::Key { account: own, member, .. } => {
                 // Members of accounts above are not known below, where the event is read.
-                let member = member.filter(|_| *own == account).map(MemberId::get);
-                json!({ "accountId": own.get(), "memberId": member })
+                let member_id = member.filter(|_| *own == account).map(Into::into);
+                Some(Inviter { account_id: (*own).into(), member_id })
             }
-            Who::Operator | Who::Gateway => Value::Null,
+            Who::Operator | Who::Gateway => None,
         };
-        let told = |member: &Member| {
-            json!({
-                "member": member_record(member),
-                "redirectUrl": redirect_url,
-                "sendWelcomeEmail": send_welcome_email,
-                "invitedBy": invited_by,
+        let tell = |member: &Member| {
+            told(&InvitationData {
+                member: member_record(member),
+                redirect_url: redirect_url.clone(),
+                send_welcome_email,
+                invited_by,
             })
         };
         let new = NewMember { account, email, role, permitted };
         let most = self.rules.members.max_per_account;
-        self.settled(self.store.insert_member(&new, most, &told, self.act()).await?)
+        self.settled(self.store.insert_member(&new, most, &tell, self.act()).await?)
     }
 
     /// The member with this id.

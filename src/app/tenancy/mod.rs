@@ -8,6 +8,7 @@ mod addresses;
 pub mod details;
 mod domains;
 mod inbound_policy;
+pub mod invitation;
 mod keys;
 mod members;
 pub mod record;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::super::schema::put;
+use super::super::schema::reference;
 use crate::app::delivery::catalog;
 use crate::domain::destination::Payload;
-use crate::domain::event::{Category, EventName};
+use crate::domain::event::EventName;
 
 /// What is sent for each event, in full: `fixtures/webhook` holds what the program makes.
 macro_rules! golden {
@@ -37,7 +37,7 @@ golden! {
 }
 
 /// A body as it is sent.
-pub(super) fn example(name: EventName) -> Value {
+pub(in crate::http) fn example(name: EventName) -> Value {
     serde_json::from_str(golden(name)).unwrap_or_default()
 }
 
@@ -45,7 +45,6 @@ pub(super) fn example(name: EventName) -> Value {
 pub(super) fn webhooks() -> Value {
     let shown = |entry: catalog::Entry| {
         let name = entry.name.as_str();
-        let schema = json!({ "$ref": format!("#/components/schemas/{name}") });
         let post = json!({
             "operationId": format!("on{}", name.split('.').map(capital).collect::<String>()),
             "tags": ["Webhooks"],
@@ -54,7 +53,7 @@ pub(super) fn webhooks() -> Value {
             "security": [],
             "parameters": headers(),
             "requestBody": { "required": true, "content": { "application/json": {
-                "schema": schema, "example": example(entry.name),
+                "schema": reference(name), "example": example(entry.name),
             } } },
             "responses": {
                 "2XX": { "description": "Delivered." },
@@ -101,63 +100,37 @@ pub(super) fn parameters() -> Map<String, Value> {
     HEADERS.iter().map(header).collect()
 }
 
-/// The body of each event, by mode, and what it may be. The part that several events have in common is a
-/// shape of its own.
+/// The body of each event, by mode, and the shapes that bodies refer to.
 pub(super) fn shapes() -> BTreeMap<String, Value> {
-    let mut shapes = BTreeMap::from([("MessageRecord".to_owned(), record())]);
-    let reference = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
+    let mut shapes = BTreeMap::new();
     for entry in catalog::catalog() {
         let name = entry.name.as_str();
-        let mut any = Vec::new();
-        for mode in Payload::ALL {
-            let schema = entry.schema.pointer(&format!("/$defs/{mode}"));
-            let mut schema = schema.cloned().unwrap_or_default();
-            if let Some(shared) = in_common(entry.name, *mode)
-                && let Some(data) = schema.pointer_mut("/properties/data")
-            {
-                shapes.insert(shared.clone(), std::mem::replace(data, reference(&shared)));
-            }
-            let of_mode = format!("{name}.{mode}");
-            any.push(reference(&of_mode));
-            shapes.insert(of_mode, schema);
+        let of_mode = |mode: &str| format!("{name}.{mode}");
+        let parts = entry.schema.get("$defs").and_then(Value::as_object);
+        for (part, schema) in parts.into_iter().flatten() {
+            let is_mode = Payload::ALL.iter().any(|mode| mode.as_str() == part);
+            let part = if is_mode { of_mode(part) } else { part.clone() };
+            shapes.insert(part, referring(schema.clone()));
         }
+        let any: Vec<_> =
+            Payload::ALL.iter().map(|mode| reference(&of_mode(mode.as_str()))).collect();
         let whole = json!({ "description": entry.description, "anyOf": any });
         shapes.insert(name.to_owned(), whole);
     }
     shapes
 }
 
-/// The name of the data of an event, where it is that of others, too.
-fn in_common(name: EventName, mode: Payload) -> Option<String> {
-    match (mode, name.category()) {
-        (Payload::Thin, _) => Some("ThinData".to_owned()),
-        (_, Category::Incoming | Category::Conversation) => Some(format!("MessageData.{mode}")),
-        (_, Category::Contact) => Some(format!("ContactData.{mode}")),
-        (_, Category::Agent | Category::Onboarding) => None,
-    }
-}
-
-/// The record of a message, as lists show it, and an example that was made.
-fn record() -> Value {
-    let mut schema = catalog::record_schema();
-    if let Value::Object(fields) = &mut schema {
-        fields.remove("$schema");
-    }
-    let mut message = example(EventName::EmailReceived)
-        .pointer_mut("/data/message")
-        .map(Value::take)
-        .unwrap_or_default();
-    // What only events have.
-    if let Some(Value::Object(metadata)) = message.get_mut("metadata") {
-        metadata.retain(|name, _| !name.to_ascii_lowercase().contains("signedurl"));
-    }
-    for attachment in
-        message.get_mut("attachments").and_then(Value::as_array_mut).into_iter().flatten()
-    {
-        if let Value::Object(fields) = attachment {
-            fields.remove("signed-url");
+/// The same schema, which refers to components.
+pub(in crate::http) fn referring(mut schema: Value) -> Value {
+    match &mut schema {
+        Value::String(text) => {
+            if let Some(name) = text.strip_prefix("#/$defs/") {
+                *text = format!("#/components/schemas/{name}");
+            }
         }
+        Value::Array(items) => items.iter_mut().for_each(|one| *one = referring(one.take())),
+        Value::Object(fields) => fields.values_mut().for_each(|one| *one = referring(one.take())),
+        _ => {}
     }
-    put(&mut schema, "examples", json!([message]));
     schema
 }

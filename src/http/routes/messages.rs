@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use axum::http::header::{HeaderName, HeaderValue};
 use axum::response::Response;
-use serde_json::Value;
 
 use super::super::answer::{File, entity_tag, json, not_modified};
 use super::super::call::{Call, Visit};
@@ -14,7 +13,7 @@ use super::super::error::Problem;
 use super::super::page;
 use super::super::range::Conditions;
 use super::super::state::Http;
-use crate::app::mailbox::record::message_record;
+use crate::app::mailbox::record::MessageRecord;
 use crate::domain::id::{MessageId, ThreadId};
 use crate::domain::message::Message;
 use crate::domain::scope::Scope;
@@ -62,7 +61,7 @@ pub(in super::super) async fn of_room(http: Arc<Http>, call: Call) -> Result<Res
 
 fn shown(message: &Message) -> (Cursor, String) {
     let cursor = Cursor { at: message.at, id: message.id.0 };
-    (cursor, Value::Object(message_record(message)).to_string())
+    (cursor, serde_json::to_string(&MessageRecord::of(message)).unwrap_or_default())
 }
 
 /// The original, octet for octet; beside it, as a header of the answer, the field that whoever

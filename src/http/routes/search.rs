@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
-use serde_json::Value;
 
 use super::super::answer::json;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page::{self, Rows};
 use super::super::state::Http;
-use crate::app::mailbox::record::message_record;
+use crate::app::mailbox::record::MessageRecord;
 use crate::app::mailbox::search::{Asked, Search};
 use crate::domain::search::query::Query;
 use crate::domain::source::Source;
@@ -77,7 +76,7 @@ async fn read(
             if is_full {
                 break;
             }
-            let text = Value::Object(message_record(message)).to_string();
+            let text = serde_json::to_string(&MessageRecord::of(message)).unwrap_or_default();
             octets = octets.saturating_add(text.len());
             texts.push((Cursor { at: message.at, id: message.id.0 }, text));
         }

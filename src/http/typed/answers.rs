@@ -9,7 +9,8 @@ use serde::Serialize;
 use super::super::answer;
 use super::super::description::{Answer, Content};
 use super::super::error::Problem;
-use super::tidy::{fields_of, published, tidy};
+use super::form::fields_of;
+use crate::wire::tidy::{published, tidy};
 
 /// A success: its fields stand beside `success` and `message`, if it is in the envelope of v2.
 pub trait Success: Serialize + JsonSchema {
