@@ -30,7 +30,6 @@ use crate::domain::audit::Actor;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, MessageId};
 use crate::domain::instant;
-use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 use crate::wire;
 
@@ -187,15 +186,6 @@ impl Call {
     pub(super) fn uuid(&self, name: &str) -> Result<Uuid, Problem> {
         wire::uuid(self.path(name)).ok_or_else(|| {
             Problem::invalid(format!("{name} in the path must be a UUID, as answers show it"))
-        })
-    }
-
-    /// The room in the path, as answers show it.
-    pub(super) fn room(&self) -> Result<Room, Problem> {
-        self.path("roomId").parse().map_err(|_| {
-            Problem::invalid(
-                "roomId in the path must be \"<contactId>:<agentId>\", as answers show it",
-            )
         })
     }
 

@@ -10,6 +10,7 @@ use axum::response::Response;
 use super::body::BodyRule;
 use super::call::{Call, Visit};
 use super::error::{Code, Problem};
+use super::query::SIGNED;
 use super::state::Http;
 use super::tag::Tag;
 use super::target::Aim;
@@ -72,6 +73,12 @@ impl Operation {
             Asks::Names(query, _) => query,
             Asks::Type(form) => form.query,
         }
+    }
+
+    /// The same with those of a signed link, where one may open it.
+    pub(super) fn known(&self) -> Vec<&'static str> {
+        let signed = self.linked.map(|_| SIGNED);
+        self.query().iter().copied().chain(signed.into_iter().flatten()).collect()
     }
 
     /// The fields that it knows, beside the target.

@@ -150,6 +150,13 @@ impl Rows {
         Texts::of(self.array()).map_err(|error| Problem::internal(error.to_string()))
     }
 
+    /// The oldest first, as a field of an answer.
+    pub(super) fn oldest_first<T>(&self) -> Result<Texts<T>, Problem> {
+        let texts: Vec<_> = self.texts.iter().rev().map(|(_, text)| text.as_str()).collect();
+        let array = format!("[{}]", texts.join(","));
+        Texts::of(array).map_err(|error| Problem::internal(error.to_string()))
+    }
+
     /// Where a list that shows the oldest first goes on.
     pub(super) fn newest_if_more(&self) -> Option<Cursor> {
         self.texts.first().map(|(cursor, _)| *cursor).filter(|_| self.more)
@@ -177,7 +184,10 @@ impl Rows {
     /// `next` while there are older ones. `prev` always: whoever follows it again and again reads
     /// what has come since, the empty page included.
     fn links(&self, call: &Call, path: &str, limit: u32) -> Vec<String> {
-        let link = |place, relation| link(call, path, limit, place, relation);
+        let link = |(name, cursor): (&'static str, Cursor), relation| {
+            let more = [("limit", limit.to_string()), (name, cursor.to_string())];
+            link(call, path, &more, relation)
+        };
         let after = match self.from {
             Some((Direction::After, cursor)) => Some(cursor),
             _ => None,
@@ -193,21 +203,28 @@ impl Rows {
     }
 }
 
-/// One link of a `Link` header (RFC 8288): relative, so that it works behind any name, and without
-/// the token. What the request asked for beside the place goes with it.
-fn link(
+/// An answer that says itself where its list goes on: with a `Link` header to that place, too.
+pub(super) fn onward<S>(
     call: &Call,
     path: &str,
-    limit: u32,
-    (name, cursor): (&str, Cursor),
-    relation: &str,
-) -> String {
-    let asked = call.query().pairs();
-    let asked = asked.filter(|(name, _)| !["limit", "before", "after"].contains(name));
+    next: Option<(&str, String)>,
+    answer: S,
+) -> Headed<S> {
+    let link = next.map(|next| link(call, path, &[next], "next"));
+    let link = link.and_then(|link| HeaderValue::try_from(link).ok());
+    Headed { answer, headers: link.map(|link| (LINK, link)).into_iter().collect() }
+}
+
+/// One link of a `Link` header (RFC 8288): relative, so that it works behind any name, and without
+/// the token. It asks for `more` beside what the request asked for, but for another place.
+fn link(call: &Call, path: &str, more: &[(&str, String)], relation: &str) -> String {
+    let is_kept = |name: &str| {
+        !["before", "after", "page"].contains(&name) && more.iter().all(|(own, _)| *own != name)
+    };
+    let asked = call.query().pairs().filter(|(name, _)| is_kept(name));
     let query = form_urlencoded::Serializer::new(String::new())
         .extend_pairs(asked)
-        .append_pair("limit", &limit.to_string())
-        .append_pair(name, &cursor.to_string())
+        .extend_pairs(more)
         .finish();
     format!("<{BASE}{path}?{query}>; rel=\"{relation}\"")
 }

@@ -5,8 +5,7 @@
 use std::sync::LazyLock;
 
 use super::body::BodyRule::{None as NoBody, Optional, Required, WithMessage};
-use super::error::Code::{Conflict, NotFound};
-use super::linked;
+use super::error::Code::{Conflict, NotFound, RangeNotSatisfiable};
 use super::operation::{Asks, Operation};
 use super::routes::{
     account, account_lists, accounts, addresses, agent_versions, agents, apps, audit,
@@ -148,28 +147,22 @@ pub static OPERATIONS: &[Operation] = &[
         account_lists::SEARCH, NoBody, account_lists::search),
     operation!(Accounts: getAccountByExternalId = Get "/getAccountByExternalId", READ, ["externalAccountId"], NoBody,
         account_lists::by_external_id),
-    operation!(Messaging: listRecentMessages = Get "/messages/recent", READ, ["limit", "before", "after"], NoBody,
-        messages::recent),
-    operation!(Messaging: searchMessages = Get "/messages/search", READ,
-        ["q", "limit", "before", "after", "since", "until", "source"], NoBody, search::messages),
-    operation!(Messaging: listRoomMessages = Get "/messages/{roomId}", READ, ["limit", "before", "after", "thread"], NoBody,
-        messages::of_room),
-    operation!(Messaging: listRooms = Get "/conversations", READ, rooms::LIST, NoBody, rooms::inbox),
-    operation!(Messaging: listJunkRooms = Get "/junkConversations", READ, rooms::LIST, NoBody, rooms::junk),
-    operation!(Messaging: getThread = Get "/conversation/{roomId}/{uuid}", READ, ["limit", "after"], NoBody,
-        conversations::show),
-    operation!(Messaging: getThreads = Post "/conversation/batch", READ, [], Required(&["items", "markRead"]),
-        conversations::batch),
-    operation!(Messaging: listContacts = Get "/contacts", READ, ["limit", "after"], NoBody, contacts::list),
-    operation!(Messaging: getRawMessage = Get "/messages/{uuid}/raw", READ, linked::SIGNED, NoBody, messages::raw)
+    operation!(Messaging: listRecentMessages = Get "/messages/recent", READ, messages::recent).fails(&[NotFound]),
+    operation!(Messaging: searchMessages = Get "/messages/search", READ, search::messages).fails(&[NotFound]),
+    operation!(Messaging: listRoomMessages = Get "/messages/{roomId}", READ, messages::of_room),
+    operation!(Messaging: listRooms = Get "/conversations", READ, rooms::inbox).fails(&[NotFound]),
+    operation!(Messaging: listJunkRooms = Get "/junkConversations", READ, rooms::junk).fails(&[NotFound]),
+    operation!(Messaging: getThread = Get "/conversation/{roomId}/{uuid}", READ, conversations::show),
+    operation!(Messaging: getThreads = Post "/conversation/batch", READ, conversations::batch),
+    operation!(Messaging: listContacts = Get "/contacts", READ, contacts::list),
+    operation!(Messaging: getRawMessage = Get "/messages/{uuid}/raw", READ, messages::raw).fails(&[RangeNotSatisfiable])
         .or_by_link(|http, visit| Box::pin(messages::raw_by_link(http, visit))),
-    operation!(Messaging: getMedia = Get "/media/{uuid}/{filename}", READ, media::QUERY, NoBody, media::show)
+    operation!(Messaging: getMedia = Get "/media/{uuid}/{filename}", READ, media::show).fails(&[RangeNotSatisfiable])
         .or_by_link(|http, visit| Box::pin(media::show_by_link(http, visit))),
-    operation!(Messaging: eraseMessage = Delete "/messages/{uuid}", WRITE_OWN, [], NoBody, erasure::message),
+    operation!(Messaging: eraseMessage = Delete "/messages/{uuid}", WRITE_OWN, erasure::message),
     operation!(Messaging: eraseContact = Delete "/contacts/{id}", WRITE_PARENT.at_least(Level::OrganizationAdmin).unrestricted(),
-        [], NoBody, erasure::contact),
-    operation!(Messaging: receiveMessage = Post "/agent/receiveMessage", WRITE_OWN.once(), [], Required(receive_message::FIELDS),
-        receive_message::receive),
+        erasure::contact),
+    operation!(Messaging: receiveMessage = Post "/agent/receiveMessage", WRITE_OWN.once(), receive_message::receive).fails(&[Conflict]),
     operation!(InboundEmail: getInboundPolicy = Get "/email/inboundPolicy", READ_AGENT, [], NoBody, inbound_policy::show),
     operation!(InboundEmail: setInboundPolicy = Put "/email/inboundPolicy", WRITE_AGENT, [], Required(&["mode"]),
         inbound_policy::set),
@@ -214,8 +207,8 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Webhooks: getRelay = Get "/webhookRelay/{type}", READ_OWN, webhook_relay::show).fails(&[Conflict]),
     operation!(Webhooks: setRelay = Post "/webhookRelay/{type}", WRITE_OWN.once().with(Feature::Relays), webhook_relay::set),
     operation!(Webhooks: removeRelay = Delete "/webhookRelay/{type}", WRITE_OWN, webhook_relay::remove),
-    operation!(Webhooks: listEvents = Get "/events", READ, events::LIST, NoBody, events::list),
-    operation!(Webhooks: getEventCatalog = Get "/events/catalog", READ, [], NoBody, events::catalog),
+    operation!(Webhooks: listEvents = Get "/events", READ, events::list).fails(&[NotFound]),
+    operation!(Webhooks: getEventCatalog = Get "/events/catalog", READ, events::catalog),
     // Agents: what each is configured to be.
     operation!(Agents: stageAgent = Post "/agent", WRITE_AGENT.once(), [], Required(schema::NAMES), agents::stage),
     operation!(Agents: publishAgent = Post "/agent/publish", WRITE_AGENT.once(), [], Optional(&["revision"]), agents::publish),

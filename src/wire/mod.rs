@@ -34,6 +34,7 @@ pub mod mark {
     pub const ROOM: &str = "room";
     pub const CAMPAIGN: &str = "campaign";
     pub const CURSOR: &str = "cursor";
+    pub const SPOT: &str = "cursor or id";
     /// Says in words what is expected, to those who sent something else.
     pub const EXPECTED: &str = "x-expected";
     /// The noun of a word in a path: one that is none of them leads nowhere (404).

@@ -35,6 +35,11 @@ pub fn catalog() -> Vec<Entry> {
     EventName::ALL.iter().map(entry).collect()
 }
 
+/// A body of this event as it is sent, in full.
+pub fn example(name: EventName) -> Value {
+    serde_json::from_str(row(name).example).unwrap_or_default()
+}
+
 /// The row of an event.
 struct Row {
     about: &'static str,
@@ -42,60 +47,55 @@ struct Row {
     body: fn(&mut SchemaGenerator) -> Schema,
     /// Makes that of its `data`.
     data: fn(&mut SchemaGenerator) -> Schema,
+    /// `fixtures/webhook` holds what the program makes.
+    example: &'static str,
 }
 
-const fn row(name: EventName) -> Row {
-    match name {
-        EventName::EmailReceived => {
-            Row::of::<ArrivedMail, MessageData<'_>>("A message was accepted for an Agent.")
+macro_rules! rows {
+    ($($name:ident = $word:literal, $beside:ty, $data:ty, $about:literal;)+) => {
+        const fn row(name: EventName) -> Row {
+            match name { $(EventName::$name => Row {
+                about: $about,
+                body: Body::<$beside, Value>::json_schema,
+                data: SchemaGenerator::subschema_for::<$data>,
+                example: include_str!(concat!("../../../fixtures/webhook/", $word, ".full.json")),
+            },)+ }
         }
-        EventName::MessageReceived => {
-            Row::of::<Arrived, MessageData<'_>>("A platform handed in a message for an Agent.")
-        }
-        EventName::ConversationStarted => {
-            Row::of::<Session, MessageData<'_>>("The first message of a room was accepted.")
-        }
-        EventName::ConversationUpdated => {
-            Row::of::<Session, MessageData<'_>>("A later message of a room was accepted.")
-        }
-        EventName::ContactCreated => {
-            Row::of::<Nothing, ContactData>("A sender wrote to an organization for the first time.")
-        }
-        EventName::ContactUpdated => {
-            Row::of::<Nothing, ContactData>("A known sender has a new name.")
-        }
-        EventName::AgentPublished => Row::of::<Nothing, PublishedData>(
-            "The staged configuration of an Agent, or a version, went live.",
-        ),
-        EventName::AgentReverted => Row::of::<Nothing, ChangedConfig>(
-            "The staged configuration of an Agent went back to the live one.",
-        ),
-        EventName::AgentPolicyChanged => {
-            Row::of::<Nothing, PolicyData>("The mode or the allowlist of an Agent changed.")
-        }
-        EventName::AccountCreated => Row::of::<Nothing, AccountData>("An account was created."),
-        EventName::AccountDeleted => Row::of::<Nothing, AccountData>("An account was deleted."),
-        EventName::MemberInvited => {
-            Row::of::<Nothing, InvitationData>("A member was invited to an account.")
-        }
-        EventName::WebhookDisabled => Row::of::<Nothing, DisabledData>(
-            "A webhook gets nothing any more: it failed for too long, or was switched off.",
-        ),
-        EventName::WebhookTest => Row::of::<Nothing, TestData>(
-            "A test of a webhook was requested; only that webhook gets it.",
-        ),
-    }
+    };
+}
+
+rows! {
+    EmailReceived = "email.received", ArrivedMail, MessageData<'static>,
+        "A message was accepted for an Agent.";
+    MessageReceived = "message.received", Arrived, MessageData<'static>,
+        "A platform handed in a message for an Agent.";
+    ConversationStarted = "conversation.started", Session, MessageData<'static>,
+        "The first message of a room was accepted.";
+    ConversationUpdated = "conversation.updated", Session, MessageData<'static>,
+        "A later message of a room was accepted.";
+    ContactCreated = "contact.created", Nothing, ContactData,
+        "A sender wrote to an organization for the first time.";
+    ContactUpdated = "contact.updated", Nothing, ContactData,
+        "A known sender has a new name.";
+    AgentPublished = "agent.published", Nothing, PublishedData,
+        "The staged configuration of an Agent, or a version, went live.";
+    AgentReverted = "agent.reverted", Nothing, ChangedConfig,
+        "The staged configuration of an Agent went back to the live one.";
+    AgentPolicyChanged = "agent.policyChanged", Nothing, PolicyData,
+        "The mode or the allowlist of an Agent changed.";
+    AccountCreated = "account.created", Nothing, AccountData,
+        "An account was created.";
+    AccountDeleted = "account.deleted", Nothing, AccountData,
+        "An account was deleted.";
+    MemberInvited = "member.invited", Nothing, InvitationData,
+        "A member was invited to an account.";
+    WebhookDisabled = "webhook.disabled", Nothing, DisabledData,
+        "A webhook gets nothing any more: it failed for too long, or was switched off.";
+    WebhookTest = "webhook.test", Nothing, TestData,
+        "A test of a webhook was requested; only that webhook gets it.";
 }
 
 impl Row {
-    const fn of<B: JsonSchema, D: JsonSchema>(about: &'static str) -> Self {
-        Self {
-            about,
-            body: Body::<B, Value>::json_schema,
-            data: SchemaGenerator::subschema_for::<D>,
-        }
-    }
-
     fn schema(&self, name: EventName) -> Value {
         let mut generator = generator();
         let modes: Vec<_> = Payload::ALL

@@ -7,8 +7,8 @@ use super::super::operation::{Asks, Operation};
 use super::super::table::OPERATIONS;
 use super::super::typed::{Bounds, Form};
 use super::{
-    accounts, agents, apps, computers, conversation_logs, events, inbound_email, messaging, people,
-    problems, templates, webhooks,
+    accounts, agents, apps, computers, conversation_logs, events, inbound_email, people, problems,
+    templates,
 };
 use crate::rules::AccessRules;
 
@@ -17,10 +17,8 @@ pub(in crate::http) fn operations(rules: &AccessRules) -> Vec<Description> {
     let areas = [
         accounts::operations(rules),
         people::operations(rules),
-        messaging::operations(rules),
         inbound_email::operations(rules),
         conversation_logs::operations(rules),
-        webhooks::operations(rules),
         agents::operations(rules),
         templates::operations(rules),
         apps::operations(),
@@ -52,10 +50,8 @@ pub(in crate::http) fn shapes(rules: &AccessRules) -> Vec<(String, Value)> {
     let named = [
         accounts::shapes(),
         people::shapes(),
-        messaging::shapes(),
         inbound_email::shapes(),
         conversation_logs::shapes(),
-        webhooks::shapes(),
         agents::shapes(),
         templates::shapes(),
         apps::shapes(),

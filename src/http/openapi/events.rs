@@ -7,39 +7,6 @@ use serde_json::{Map, Value, json};
 use super::super::schema::reference;
 use crate::app::delivery::catalog;
 use crate::domain::destination::Payload;
-use crate::domain::event::EventName;
-
-/// What is sent for each event, in full: `fixtures/webhook` holds what the program makes.
-macro_rules! golden {
-    ($($variant:ident = $word:literal,)*) => {
-        const fn golden(name: EventName) -> &'static str {
-            match name { $(EventName::$variant =>
-                include_str!(concat!("../../../fixtures/webhook/", $word, ".full.json")),)* }
-        }
-    };
-}
-
-golden! {
-    EmailReceived = "email.received",
-    MessageReceived = "message.received",
-    ConversationStarted = "conversation.started",
-    ConversationUpdated = "conversation.updated",
-    ContactCreated = "contact.created",
-    ContactUpdated = "contact.updated",
-    AgentPolicyChanged = "agent.policyChanged",
-    AgentPublished = "agent.published",
-    AgentReverted = "agent.reverted",
-    AccountCreated = "account.created",
-    AccountDeleted = "account.deleted",
-    MemberInvited = "member.invited",
-    WebhookDisabled = "webhook.disabled",
-    WebhookTest = "webhook.test",
-}
-
-/// A body as it is sent.
-pub(in crate::http) fn example(name: EventName) -> Value {
-    serde_json::from_str(golden(name)).unwrap_or_default()
-}
 
 /// One of each event.
 pub(super) fn webhooks() -> Value {
@@ -53,7 +20,7 @@ pub(super) fn webhooks() -> Value {
             "security": [],
             "parameters": headers(),
             "requestBody": { "required": true, "content": { "application/json": {
-                "schema": reference(name), "example": example(entry.name),
+                "schema": reference(name), "example": catalog::example(entry.name),
             } } },
             "responses": {
                 "2XX": { "description": "Delivered." },
@@ -121,7 +88,7 @@ pub(super) fn shapes() -> BTreeMap<String, Value> {
 }
 
 /// The same schema, which refers to components.
-pub(in crate::http) fn referring(mut schema: Value) -> Value {
+fn referring(mut schema: Value) -> Value {
     match &mut schema {
         Value::String(text) => {
             if let Some(name) = text.strip_prefix("#/$defs/") {

@@ -33,12 +33,10 @@ mod conversation_logs;
 mod document;
 mod events;
 mod inbound_email;
-mod messaging;
 mod page;
 mod people;
 mod problems;
 mod templates;
-mod webhooks;
 
 use axum::http::HeaderValue;
 

@@ -1,5 +1,7 @@
 //! Answers as types: their fields, in the envelope of v2, with the status and the words that go with them.
 
+use std::marker::PhantomData;
+
 use axum::http::StatusCode;
 use axum::http::header::{HeaderName, HeaderValue};
 use axum::response::Response;
@@ -9,6 +11,7 @@ use serde::Serialize;
 use super::super::answer;
 use super::super::description::{Answer, Content};
 use super::super::error::Problem;
+use super::super::schema::{Fields, text};
 use super::form::fields_of;
 use crate::wire::tidy::{published, tidy};
 
@@ -43,6 +46,11 @@ pub(in crate::http) use successes;
 /// All that an operation answers with success.
 pub trait Answers {
     fn described(generator: &mut SchemaGenerator) -> Vec<Answer>;
+
+    /// Headers of the request that they depend on.
+    fn heeds() -> Fields {
+        Fields::new()
+    }
 
     fn response(self) -> Result<Response, Problem>;
 }
@@ -100,6 +108,44 @@ impl<S: Success> Answers for Headed<S> {
         let mut response = self.answer.response()?;
         response.headers_mut().extend(self.headers);
         Ok(response)
+    }
+}
+
+/// The media types of a file.
+pub trait Kinds {
+    const KINDS: &'static [&'static str];
+}
+
+/// A file of one of these types: the whole, a part, or the word that the client has it already.
+#[derive(Debug)]
+pub struct Download<K>(Response, PhantomData<K>);
+
+impl<K> Download<K> {
+    pub const fn of(response: Response) -> Self {
+        Self(response, PhantomData)
+    }
+}
+
+impl<K: Kinds> Answers for Download<K> {
+    fn described(_: &mut SchemaGenerator) -> Vec<Answer> {
+        let answer =
+            |status, about, content| Answer { status, about, content, pages: false, also: None };
+        vec![
+            answer(200, "The file.", Content::Octets(K::KINDS)),
+            answer(206, "The requested part of the file.", Content::Octets(K::KINDS)),
+            answer(304, "The client has the file already.", Content::Empty),
+        ]
+    }
+
+    fn heeds() -> Fields {
+        vec![
+            ("Range?", text("The octets to send (RFC 9110 §14.2).")),
+            ("If-None-Match?", text("The ETag of the file that the client has.")),
+        ]
+    }
+
+    fn response(self) -> Result<Response, Problem> {
+        Ok(self.0)
     }
 }
 

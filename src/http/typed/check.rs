@@ -103,10 +103,8 @@ impl<'c> Check<'c> {
                 .get("format")
                 .is_none_or(|format| format != "uuid" || wire::uuid(text).is_some())
             && match kind {
-                // A cursor has one spelling, too.
-                Some(mark::CURSOR) => {
-                    text.parse().is_ok_and(|cursor: Cursor| cursor.to_string() == text)
-                }
+                Some(mark::CURSOR) => is_cursor(text),
+                Some(mark::SPOT) => is_cursor(text) || wire::uuid(text).is_some(),
                 Some(kind) => wire::is_of_kind(kind, value),
                 None => true,
             }
@@ -169,6 +167,11 @@ impl<'c> Check<'c> {
             self.faults.push(fault);
         }
     }
+}
+
+/// A cursor has one spelling, too.
+fn is_cursor(text: &str) -> bool {
+    text.parse().is_ok_and(|cursor: Cursor| cursor.to_string() == text)
 }
 
 pub(super) fn missing(at: &str, name: &str) -> Fault {

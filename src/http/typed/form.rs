@@ -101,6 +101,7 @@ impl Form {
             (body != BodyRule::None).then(|| described(&[Place::Body, Place::Either]));
         description.sent = request.pointer("/examples/0").cloned();
         description.answers = answers;
+        description.headers = A::heeds();
         Self { fields, description, asked, shown, query, body }
     }
 

@@ -17,11 +17,11 @@ use std::sync::Arc;
 
 use axum::response::Response;
 
-pub(super) use self::answers::{Answers, Either, Headed, Success, successes};
+pub(super) use self::answers::{Answers, Download, Either, Headed, Kinds, Success, successes};
 pub use self::bounds::Bounds;
 pub(super) use self::form::needed;
 pub use self::form::{Form, Request};
-pub use self::values::{Limit, Place};
+pub use self::values::{Limit, Place, Spot};
 use super::call::Call;
 use super::error::Problem;
 use super::state::Http;

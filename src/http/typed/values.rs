@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use schemars::json_schema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use uuid::Uuid;
 
 use crate::store::Cursor;
-use crate::wire::{mark, schema_of};
+use crate::wire::{self, mark, schema_of};
 
 /// How many a page has at most.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -32,6 +33,27 @@ impl<'de> Deserialize<'de> for Place {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let cursor = Cow::<str>::deserialize(deserializer)?.parse().ok();
         cursor.map(Self).ok_or_else(|| D::Error::custom("no cursor"))
+    }
+}
+
+/// A place in a list of messages: such a place, or the id of a message.
+#[derive(Clone, Copy, Debug)]
+pub enum Spot {
+    Place(Cursor),
+    Message(Uuid),
+}
+
+schema_of!([] Spot, "Spot", json_schema!({
+    "type": "string", "examples": ["019a9e5c-7c80-7000-8000-000000000001"], mark::KIND: mark::SPOT,
+    mark::EXPECTED: "a cursor from an earlier answer, or the id of a message",
+}));
+
+impl<'de> Deserialize<'de> for Spot {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        let cursor = || text.parse().ok().map(Self::Place);
+        let spot = wire::uuid(&text).map(Self::Message).or_else(cursor);
+        spot.ok_or_else(|| D::Error::custom("no place"))
     }
 }
 
