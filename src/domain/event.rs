@@ -89,21 +89,21 @@ events! {
     EmailReceived = "email.received", Incoming, Message, Arrival, None,
         "A message was accepted for an Agent.";
     MessageReceived = "message.received", Incoming, Message, Arrival, None,
-        "A message was handed in for an Agent by its own platform.";
+        "A platform handed in a message for an Agent.";
     ConversationStarted = "conversation.started", Conversation, Message, Arrival, None,
-        "The first message of a conversation was accepted.";
+        "The first message of a room was accepted.";
     ConversationUpdated = "conversation.updated", Conversation, Message, Arrival, None,
-        "A later message of a conversation was accepted.";
+        "A later message of a room was accepted.";
     ContactCreated = "contact.created", Contact, Contact, Arrival, None,
-        "Somebody wrote to an organization for the first time.";
+        "A sender wrote to an organization for the first time.";
     ContactUpdated = "contact.updated", Contact, Contact, Arrival, None,
-        "A sender that is known has another name.";
+        "A known sender has a new name.";
     AgentPublished = "agent.published", Agent, Published, Change, Some("/agentEventRules/default"),
-        "What an Agent is configured to be was put in force: what was staged, or a version.";
+        "The staged configuration of an Agent, or a version, went live.";
     AgentReverted = "agent.reverted", Agent, Reverted, Change, Some("/agentEventRules/staging"),
-        "What was staged for an Agent became what is in force again.";
+        "The staged configuration of an Agent went back to the live one.";
     AgentPolicyChanged = "agent.policyChanged", Agent, Policy, Change, Some("/account"),
-        "Who may write to an Agent was changed: its mode, or its allowlist.";
+        "The mode or the allowlist of an Agent changed.";
     AccountCreated = "account.created", Onboarding, Account, Change, Some("/account"),
         "An account was created.";
     AccountDeleted = "account.deleted", Onboarding, Account, Change, None,
@@ -111,9 +111,9 @@ events! {
     MemberInvited = "member.invited", Onboarding, Invitation, Change, Some("/members"),
         "A member was invited to an account.";
     WebhookDisabled = "webhook.disabled", Onboarding, DisabledWebhook, Change, Some("/webhooks"),
-        "Nothing is sent to a webhook any more: it failed for too long, or was switched off.";
+        "A webhook gets nothing any more: it failed for too long, or was switched off.";
     WebhookTest = "webhook.test", Onboarding, Webhook, Change, Some("/webhooks"),
-        "Somebody asked for a test of a webhook; only that one gets it.";
+        "A test of a webhook was requested; only that webhook gets it.";
 }
 
 /// Something that happened to an account. A message or a contact is named, not copied: the row it

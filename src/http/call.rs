@@ -29,7 +29,6 @@ use crate::domain::audit::Actor;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, MessageId};
 use crate::domain::instant;
-use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 use crate::wire;
 
@@ -180,34 +179,6 @@ impl Call {
     /// The turn of its key among requests for the log: 429 while another one is answered.
     pub(super) fn turn_at_logs(&self, http: &Http) -> Result<Turn, Problem> {
         http.logs.turn(self.caller.key.id)
-    }
-
-    /// A UUID in the path, in its one spelling of 36 characters.
-    pub(super) fn uuid(&self, name: &str) -> Result<Uuid, Problem> {
-        wire::uuid(self.path(name)).ok_or_else(|| {
-            Problem::invalid(format!("{name} in the path must be a UUID, as answers show it"))
-        })
-    }
-
-    /// The room in the path, as answers show it.
-    pub(super) fn room(&self) -> Result<Room, Problem> {
-        self.path("roomId").parse().map_err(|_| {
-            Problem::invalid(
-                "roomId in the path must be \"<contactId>:<agentId>\", as answers show it",
-            )
-        })
-    }
-
-    /// A moment in the query.
-    pub(super) fn time(&self, name: &str) -> Result<Option<Timestamp>, Problem> {
-        let read = |text| {
-            instant::parse(text).ok_or_else(|| {
-                Problem::invalid(format!(
-                    "{name} must be Unix seconds, or a date like 2026-11-20 or 2026-11-20T10:00:00Z"
-                ))
-            })
-        };
-        self.query.get(name).map(read).transpose()
     }
 
     /// All segments of the path that have a name.

@@ -83,11 +83,6 @@ impl Description {
         Self { query, ..self }
     }
 
-    /// Headers that it reads.
-    pub(in crate::http) fn headers(self, headers: Fields) -> Self {
-        Self { headers, ..self }
-    }
-
     /// The fields of its body, beside the target; others are refused.
     pub(in crate::http) fn body(self, fields: Fields) -> Self {
         Self { body: Some(fields), ..self }
@@ -106,21 +101,6 @@ impl Description {
     /// A success without the envelope.
     pub(in crate::http) fn bare(self, status: u16, about: &'static str, schema: Value) -> Self {
         self.with(status, about, Content::Json(schema))
-    }
-
-    /// A success that is no JSON.
-    pub(in crate::http) fn file(
-        self,
-        status: u16,
-        about: &'static str,
-        types: &'static [&'static str],
-    ) -> Self {
-        self.with(status, about, Content::Octets(types))
-    }
-
-    /// A success without a body.
-    pub(in crate::http) fn empty(self, status: u16, about: &'static str) -> Self {
-        self.with(status, about, Content::Empty)
     }
 
     fn with(mut self, status: u16, about: &'static str, content: Content) -> Self {

@@ -17,7 +17,7 @@ use super::downloads::Reader;
 use super::error::{Code, Problem};
 use super::observe::Trace;
 use super::operation::Operation;
-use super::query::{self, Query};
+use super::query::{self, EXPIRES, Query, SIGNATURE};
 use super::range::Conditions;
 use super::state::Http;
 use crate::app::access::need::Effect;
@@ -25,11 +25,6 @@ use crate::app::mailbox::links::{Linked, Opening};
 use crate::domain::id::MessageId;
 use crate::domain::network::Network;
 use crate::wire::uuid;
-
-/// The query of a signed link.
-pub(super) const SIGNED: [&str; 2] = [EXPIRES, SIGNATURE];
-pub(super) const EXPIRES: &str = "expires";
-pub(super) const SIGNATURE: &str = "signature";
 
 /// What a link says of itself, as it came.
 #[derive(Debug)]
@@ -85,7 +80,7 @@ pub(super) async fn visit(
     }
     let raw_query = parts.uri.query().unwrap_or_default();
     let limit = http.rules.limits.max_query_bytes;
-    let query = Query::parse(raw_query, limit, operation.query(), &[])?;
+    let query = Query::parse(raw_query, limit, &operation.known(), &[])?;
     if !body.is_end_stream() {
         return Err(Problem::invalid("this operation takes no body: use the query"));
     }

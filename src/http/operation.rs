@@ -10,6 +10,7 @@ use axum::response::Response;
 use super::body::BodyRule;
 use super::call::{Call, Visit};
 use super::error::{Code, Problem};
+use super::query::SIGNED;
 use super::state::Http;
 use super::tag::Tag;
 use super::target::Aim;
@@ -29,15 +30,6 @@ pub type Handler = fn(Arc<Http>, Call) -> Answering;
 /// Performs a request that a signed link opens.
 pub type LinkHandler = fn(Arc<Http>, Visit) -> Answering;
 
-/// The parameters and fields of an operation, beside `token` and the target.
-#[derive(Clone, Copy, Debug)]
-pub enum Asks {
-    /// Query parameters of these names, and such a body.
-    Names(&'static [&'static str], BodyRule),
-    /// The names that the type of its request says.
-    Type(&'static LazyLock<Form>),
-}
-
 /// One operation of the API.
 #[derive(Debug)]
 pub struct Operation {
@@ -54,7 +46,8 @@ pub struct Operation {
     pub fails: &'static [Code],
     /// The names under which a request says what it acts on.
     pub aim: Aim,
-    pub asks: Asks,
+    /// What the types of its request and its answers say.
+    pub form: &'static LazyLock<Form>,
     pub handler: Handler,
     /// Answers a client that has no key but a link which was signed for it; most operations have none.
     pub linked: Option<LinkHandler>,
@@ -68,18 +61,18 @@ impl Operation {
 
     /// The query parameters that it knows, beside `token` and the target.
     pub fn query(&self) -> &'static [&'static str] {
-        match self.asks {
-            Asks::Names(query, _) => query,
-            Asks::Type(form) => form.query,
-        }
+        self.form.query
+    }
+
+    /// The same with those of a signed link, where one may open it.
+    pub(super) fn known(&self) -> Vec<&'static str> {
+        let signed = self.linked.map(|_| SIGNED);
+        self.query().iter().copied().chain(signed.into_iter().flatten()).collect()
     }
 
     /// The fields that it knows, beside the target.
     pub fn body(&self) -> BodyRule {
-        match self.asks {
-            Asks::Names(_, body) => body,
-            Asks::Type(form) => form.body,
-        }
+        self.form.body
     }
 
     /// The fields of its body that name what it acts on: one that it declares itself is none.

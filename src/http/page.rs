@@ -185,6 +185,13 @@ impl Rows {
         self.until.filter(|_| !is_newer).or(last).map(Next)
     }
 
+    /// The oldest first, as a field of an answer.
+    pub(super) fn oldest_first<T>(&self) -> Result<Texts<T>, Problem> {
+        let texts: Vec<_> = self.texts.iter().rev().map(|(_, text)| text.as_str()).collect();
+        let array = format!("[{}]", texts.join(","));
+        Texts::of(array).map_err(|error| Problem::internal(error.to_string()))
+    }
+
     /// Where a list that shows the oldest first goes on.
     pub(super) fn newest_if_more(&self) -> Option<Cursor> {
         self.texts.first().map(|(cursor, _)| *cursor).filter(|_| self.more)

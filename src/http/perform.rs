@@ -74,7 +74,7 @@ async fn authorise(
     let raw_query = parts.uri.query().unwrap_or_default();
     let limit = http.rules.limits.max_query_bytes;
     let aim = operation.aim;
-    let query = Query::parse(raw_query, limit, operation.query(), aim.names())?;
+    let query = Query::parse(raw_query, limit, &operation.known(), aim.names())?;
     let path = operation
         .segments(path)
         .ok_or_else(|| Problem::invalid("the path is not UTF-8 in percent-encoding"))?;

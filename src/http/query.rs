@@ -7,6 +7,11 @@ use super::error::Problem;
 /// The name under which the key comes.
 pub(super) const TOKEN: &str = "token";
 
+/// The query of a signed link.
+pub(super) const SIGNED: [&str; 2] = [EXPIRES, SIGNATURE];
+pub(super) const EXPIRES: &str = "expires";
+pub(super) const SIGNATURE: &str = "signature";
+
 /// Stands among the parameters of an operation for filters of any field: it reads their names
 /// itself, and refuses those that are none.
 pub(super) const FILTERS: &str = "field__op";

@@ -4,10 +4,8 @@
 
 use std::sync::LazyLock;
 
-use super::body::BodyRule::{None as NoBody, Required};
-use super::error::Code::{Conflict, FeatureRequired, NotFound};
-use super::linked;
-use super::operation::{Asks, Operation};
+use super::error::Code::{Conflict, FeatureRequired, NotFound, RangeNotSatisfiable};
+use super::operation::Operation;
 use super::routes::{
     account, account_lists, accounts, addresses, agent_versions, agents, apps, audit,
     computer_config, computer_health, computers, contacts, conversations, deliveries, domains,
@@ -24,25 +22,11 @@ use crate::app::access::need::{Need, TargetType};
 use crate::domain::account::AccountType;
 use crate::domain::feature::Feature;
 
-/// A line of the table: with the names that its handler reads, or with a handler of a type that says them.
+/// A line of the table: the types of its handler say what the operation asks and answers.
 macro_rules! operation {
-    ($tag:ident: $id:ident = $verb:ident $path:literal, $need:expr, $query:expr, $body:expr,
-     $($handler:ident)::+) => {
-        operation!($tag: $id = $verb $path, Aim::ACCOUNT, $need, $query, $body, $($handler)::+)
-    };
-    ($tag:ident: $id:ident = $verb:ident $path:literal, $aim:expr, $need:expr, $query:expr, $body:expr,
-     $($handler:ident)::+) => {
-        operation!(@row $tag, $id, $verb, $path, $aim, $need, Asks::Names(&$query, $body),
-            |http, call| Box::pin($($handler)::+(http, call)))
-    };
     ($tag:ident: $id:ident = $verb:ident $path:literal, $need:expr, $($handler:ident)::+) => {{
         static FORM: LazyLock<Form> =
             LazyLock::new(|| typed::form($($handler)::+, Verb::$verb, $path));
-        operation!(@row $tag, $id, $verb, $path, Aim::ACCOUNT, $need, Asks::Type(&FORM),
-            |http, call| Box::pin(typed::perform($($handler)::+, &FORM, http, call)))
-    }};
-    (@row $tag:ident, $id:ident, $verb:ident, $path:literal, $aim:expr, $need:expr, $asks:expr,
-     $handler:expr) => {
         Operation {
             id: stringify!($id),
             verb: Verb::$verb,
@@ -50,12 +34,12 @@ macro_rules! operation {
             tag: Tag::$tag,
             need: $need,
             fails: &[],
-            aim: $aim,
-            asks: $asks,
-            handler: $handler,
+            aim: Aim::ACCOUNT,
+            form: &FORM,
+            handler: |http, call| Box::pin(typed::perform($($handler)::+, &FORM, http, call)),
             linked: None,
         }
-    };
+    }};
 }
 
 /// Agents' rows, of one Agent or of all below an account.
@@ -143,28 +127,22 @@ pub static OPERATIONS: &[Operation] = &[
         Need::read(TargetType::Parent).narrows().at_least(Level::OrganizationAdmin), account_lists::search),
     operation!(Accounts: getAccountByExternalId = Get "/getAccountByExternalId", READ, account_lists::by_external_id)
         .fails(&[NotFound, Conflict]),
-    operation!(Messaging: listRecentMessages = Get "/messages/recent", READ, ["limit", "before", "after"], NoBody,
-        messages::recent),
-    operation!(Messaging: searchMessages = Get "/messages/search", READ,
-        ["q", "limit", "before", "after", "since", "until", "source"], NoBody, search::messages),
-    operation!(Messaging: listRoomMessages = Get "/messages/{roomId}", READ, ["limit", "before", "after", "thread"], NoBody,
-        messages::of_room),
-    operation!(Messaging: listRooms = Get "/conversations", READ, rooms::LIST, NoBody, rooms::inbox),
-    operation!(Messaging: listJunkRooms = Get "/junkConversations", READ, rooms::LIST, NoBody, rooms::junk),
-    operation!(Messaging: getThread = Get "/conversation/{roomId}/{uuid}", READ, ["limit", "after"], NoBody,
-        conversations::show),
-    operation!(Messaging: getThreads = Post "/conversation/batch", READ, [], Required(&["items", "markRead"]),
-        conversations::batch),
-    operation!(Messaging: listContacts = Get "/contacts", READ, ["limit", "after"], NoBody, contacts::list),
-    operation!(Messaging: getRawMessage = Get "/messages/{uuid}/raw", READ, linked::SIGNED, NoBody, messages::raw)
+    operation!(Messaging: listRecentMessages = Get "/messages/recent", READ, messages::recent).fails(&[NotFound]),
+    operation!(Messaging: searchMessages = Get "/messages/search", READ, search::messages).fails(&[NotFound]),
+    operation!(Messaging: listRoomMessages = Get "/messages/{roomId}", READ, messages::of_room),
+    operation!(Messaging: listRooms = Get "/conversations", READ, rooms::inbox).fails(&[NotFound]),
+    operation!(Messaging: listJunkRooms = Get "/junkConversations", READ, rooms::junk).fails(&[NotFound]),
+    operation!(Messaging: getThread = Get "/conversation/{roomId}/{uuid}", READ, conversations::show),
+    operation!(Messaging: getThreads = Post "/conversation/batch", READ, conversations::batch),
+    operation!(Messaging: listContacts = Get "/contacts", READ, contacts::list),
+    operation!(Messaging: getRawMessage = Get "/messages/{uuid}/raw", READ, messages::raw).fails(&[RangeNotSatisfiable])
         .or_by_link(|http, visit| Box::pin(messages::raw_by_link(http, visit))),
-    operation!(Messaging: getMedia = Get "/media/{uuid}/{filename}", READ, media::QUERY, NoBody, media::show)
+    operation!(Messaging: getMedia = Get "/media/{uuid}/{filename}", READ, media::show).fails(&[RangeNotSatisfiable])
         .or_by_link(|http, visit| Box::pin(media::show_by_link(http, visit))),
-    operation!(Messaging: eraseMessage = Delete "/messages/{uuid}", WRITE_OWN, [], NoBody, erasure::message),
+    operation!(Messaging: eraseMessage = Delete "/messages/{uuid}", WRITE_OWN, erasure::message),
     operation!(Messaging: eraseContact = Delete "/contacts/{id}", WRITE_PARENT.at_least(Level::OrganizationAdmin).unrestricted(),
-        [], NoBody, erasure::contact),
-    operation!(Messaging: receiveMessage = Post "/agent/receiveMessage", WRITE_OWN.once(), [], Required(receive_message::FIELDS),
-        receive_message::receive),
+        erasure::contact),
+    operation!(Messaging: receiveMessage = Post "/agent/receiveMessage", WRITE_OWN.once(), receive_message::receive).fails(&[Conflict]),
     operation!(InboundEmail: getInboundPolicy = Get "/email/inboundPolicy", READ_AGENT, inbound_policy::show),
     operation!(InboundEmail: setInboundPolicy = Put "/email/inboundPolicy", WRITE_AGENT, inbound_policy::set),
     operation!(InboundEmail: previewInboundPolicy = Post "/email/inboundPolicy/preview", READ_AGENT, policy_preview::preview),
@@ -197,8 +175,8 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Webhooks: getRelay = Get "/webhookRelay/{type}", READ_OWN, webhook_relay::show).fails(&[Conflict]),
     operation!(Webhooks: setRelay = Post "/webhookRelay/{type}", WRITE_OWN.once().with(Feature::Relays), webhook_relay::set),
     operation!(Webhooks: removeRelay = Delete "/webhookRelay/{type}", WRITE_OWN, webhook_relay::remove),
-    operation!(Webhooks: listEvents = Get "/events", READ, events::LIST, NoBody, events::list),
-    operation!(Webhooks: getEventCatalog = Get "/events/catalog", READ, [], NoBody, events::catalog),
+    operation!(Webhooks: listEvents = Get "/events", READ, events::list).fails(&[NotFound]),
+    operation!(Webhooks: getEventCatalog = Get "/events/catalog", READ, events::catalog),
     // Agents: what each is configured to be.
     operation!(Agents: stageAgent = Post "/agent", WRITE_AGENT.once(), agents::stage).fails(&[NotFound, Conflict]),
     operation!(Agents: publishAgent = Post "/agent/publish", WRITE_AGENT.once(), agents::publish).fails(&[NotFound, Conflict]),

@@ -30,7 +30,7 @@ mod upkeep;
 pub use agents::agent_versions::Versioned;
 pub use agents::app_records::AppRemoval;
 pub use agents::computers::{ChangedComputer, ComputerChange};
-pub use agents::configurations::{ConfigChange, Configured};
+pub use agents::configurations::{ConfigChange, Configured, Says};
 pub use agents::template_links::Applied;
 pub use agents::template_migrations::{Asked, Working};
 pub use agents::templates::{TemplateChange, TemplateChanged, TemplateDeleted};
@@ -54,6 +54,7 @@ pub use events::delivery::event_lists::{
 pub use events::delivery::former_secrets::Forgotten;
 pub use events::delivery::replay_requests::{Replayed, Tested};
 pub use events::event_row::Place as EventPlace;
+pub use events::told::{ChangedConfig, DisabledData, PolicyData, PublishedData, TestData, told};
 pub use mailbox::conversations::Found;
 pub use mailbox::intake_records::IntakeFilter;
 pub use mailbox::logs::{Bucket, LogRow};

@@ -5,6 +5,7 @@
 //! have no wire shape. What never happens here: a decision.
 
 mod ids;
+pub mod tidy;
 mod times;
 mod word;
 

@@ -1,7 +1,5 @@
 //! What is worked on, publishing it, and going back to what was published.
 
-use serde_json::json;
-
 use super::{AgentError, Agents, schema};
 use crate::domain::agent_config::{
     AgentConfigs, Config, ConfigKind, Revisions, VersionId, differing, merged,
@@ -9,7 +7,7 @@ use crate::domain::agent_config::{
 use crate::domain::audit::{Change, Deed};
 use crate::domain::event::EventName;
 use crate::domain::id::AccountId;
-use crate::store::{ConfigChange, Configured};
+use crate::store::{ConfigChange, Configured, Says};
 
 /// How often a change is decided again because others came first.
 const ATTEMPTS: u32 = 5;
@@ -173,17 +171,8 @@ impl Agents {
     ) -> Result<Configured, AgentError> {
         let named = fields.iter().map(|field| Change::made("changed", field));
         let changes: Vec<Change> = decision.told.iter().cloned().chain(named).collect();
-        let live = before.map(|configs| configs.live.id.to_string());
-        let says = decision.event.map(|name| {
-            let mut told = Config::new();
-            told.insert("accountId".to_owned(), agent.get().into());
-            told.insert("campaignId".to_owned(), json!(live));
-            told.insert("changed".to_owned(), json!(fields));
-            if name == EventName::AgentPublished {
-                told.insert("versionId".to_owned(), json!(decision.version.map(VersionId::get)));
-            }
-            (name, told)
-        });
+        let version = decision.version;
+        let says = decision.event.map(|name| Says { name, changed: fields, version });
         let replaces = decision.kind == ConfigKind::Default;
         let change = ConfigChange {
             kind: decision.kind,

@@ -1,24 +1,34 @@
 //! The catalogue of events: what each says, in each payload mode, as JSON Schema 2020-12.
 //!
-//! Made from tables of fields, so that a field is explained once. A test holds every body against
-//! it: one that has a field more, or less, fails.
+//! What an event is about (`domain/event`) says of which structs its body is made. A test holds every body against
+//! its schema: one that has a field more, or less, fails.
 
-mod fields;
-
+use include_dir::{Dir, include_dir};
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 
-use self::fields::{object, put};
+use super::payload::shapes::{
+    Arrived, ArrivedMail, Body, ContactData, ErasedData, MessageData, Nothing, Session, ThinData,
+};
+use crate::app::mailbox::record::MessageRecord;
+use crate::app::tenancy::record::{AccountRecord, Invited};
 use crate::domain::destination::Payload;
-use crate::domain::event::{About, Category, EventName};
+use crate::domain::event::{About, EventName};
+use crate::store::{ChangedConfig, DisabledData, PolicyData, PublishedData, TestData};
+use crate::wire::tidy::{published, tidy};
 
 /// One event of the catalogue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     pub name: EventName,
     pub description: &'static str,
-    /// `$defs` has one schema for each payload mode, under its word.
+    /// `$defs` has one schema for each payload mode, under its word, and those that they refer to.
     pub schema: Value,
 }
+
+/// What is sent for each event in each payload mode, as the program makes it.
+static SENT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/fixtures/webhook");
 
 /// All events that are made, in the order of their list.
 pub fn catalog() -> Vec<Entry> {
@@ -30,149 +40,115 @@ pub fn catalog() -> Vec<Entry> {
     EventName::ALL.iter().map(entry).collect()
 }
 
-fn schema(name: EventName) -> Value {
-    let modes = Payload::ALL.iter().map(|mode| {
-        let reference = json!({ "$ref": format!("#/$defs/{}", mode.as_str()) });
-        ((*mode).as_str().to_owned(), reference, body(name, *mode))
-    });
-    let (mut any, mut defs) = (Vec::new(), Map::new());
-    for (word, reference, schema) in modes {
-        any.push(reference);
-        defs.insert(word, schema);
+/// A body of this event as it is sent, in full.
+pub fn example(name: EventName) -> Value {
+    let file = SENT.get_file(format!("{name}.full.json"));
+    file.and_then(|file| serde_json::from_slice(file.contents()).ok()).unwrap_or_default()
+}
+
+/// The schema of a body, with the fields beside the envelope.
+fn body(name: EventName, generator: &mut SchemaGenerator) -> Schema {
+    match (name, name.about()) {
+        (EventName::EmailReceived, _) => Body::<ArrivedMail, Value>::json_schema(generator),
+        (EventName::MessageReceived, _) => Body::<Arrived, Value>::json_schema(generator),
+        (_, About::Message) => Body::<Session, Value>::json_schema(generator),
+        _ => Body::<Nothing, Value>::json_schema(generator),
     }
-    json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
+}
+
+/// The schema of its `data`.
+fn data(name: EventName, generator: &mut SchemaGenerator) -> Schema {
+    match name.about() {
+        About::Message => generator.subschema_for::<MessageData<'static>>(),
+        About::Contact => generator.subschema_for::<ContactData>(),
+        About::Published => generator.subschema_for::<PublishedData>(),
+        About::Reverted => generator.subschema_for::<ChangedConfig>(),
+        About::Policy => generator.subschema_for::<PolicyData>(),
+        About::Account => generator.subschema_for::<AccountData>(),
+        About::Invitation => generator.subschema_for::<Invited>(),
+        About::Webhook => generator.subschema_for::<TestData>(),
+        About::DisabledWebhook => generator.subschema_for::<DisabledData>(),
+    }
+}
+
+fn schema(name: EventName) -> Value {
+    let mut generator = generator();
+    let modes: Vec<_> =
+        Payload::ALL.iter().map(|one| (*one, mode(name, *one, &mut generator))).collect();
+    let mut shapes = generator.take_definitions(true);
+    for (mode, schema) in modes {
+        shapes.insert(mode.as_str().to_owned(), schema.to_value());
+    }
+    let reference = |mode: &Payload| json!({ "$ref": format!("#/$defs/{mode}") });
+    let mut schema = json!({
+        "$schema": DIALECT,
         "title": name.as_str(),
         "description": name.description(),
-        "anyOf": any,
-        "$defs": defs,
-    })
+        "anyOf": Payload::ALL.iter().map(reference).collect::<Vec<_>>(),
+        "$defs": shapes,
+    });
+    tidy(&mut schema, false);
+    published(schema)
 }
 
 /// The body in one mode.
-fn body(name: EventName, mode: Payload) -> Value {
-    let data = match mode {
-        Payload::Thin => object("What it is about, by its ids.", fields::THIN),
-        Payload::Full | Payload::Summary => data(name, mode),
+fn mode(name: EventName, mode: Payload, generator: &mut SchemaGenerator) -> Schema {
+    let is_erasable = matches!(name.about(), About::Message | About::Contact);
+    let thin = generator.subschema_for::<ThinData>();
+    let shown = if mode == Payload::Thin {
+        thin
+    } else {
+        let whole = data(name, generator);
+        let erased = is_erasable.then(|| generator.subschema_for::<ErasedData>());
+        let any: Vec<_> = [whole].into_iter().chain(erased).chain([thin]).collect();
+        json_schema!({ "description": "What happened.", "anyOf": any })
     };
-    let word = name.as_str();
-    let mut schema = object(about(mode), fields::ENVELOPE);
-    let mut add = |field: &str, schema_of: Value, required: bool| {
-        explain(&mut schema, field, schema_of);
-        if let (true, Some(Value::Array(names))) = (required, schema.get_mut("required")) {
-            names.push(field.into());
+    let mut schema = body(name, generator);
+    let about = match mode {
+        Payload::Full => "The whole event, as GET /events shows it.",
+        Payload::Summary => {
+            "The event without HTML, with the beginning of the text and the number of attachments."
         }
+        Payload::Thin => "The ids of the event: nothing that needs protecting.",
     };
-    for (field, description) in
-        [("event", "The event's name."), ("type", "The event's name once more, as v2 has it.")]
-    {
-        add(field, json!({ "const": word, "description": description }), true);
-    }
-    if name.about() == About::Message {
-        for field in fields::SESSION {
-            add(field.name, field.schema(), true);
+    schema.insert("description".to_owned(), about.into());
+    if let Some(Value::Object(fields)) = schema.get_mut("properties") {
+        for field in ["event", "type"] {
+            let about = fields.get(field).and_then(|field| field.get("description")).cloned();
+            let word = json!({ "const": name.as_str(), "description": about });
+            fields.insert(field.to_owned(), word);
         }
+        fields.insert("data".to_owned(), shown.to_value());
     }
-    if name.category() == Category::Incoming {
-        let mail = name == EventName::EmailReceived;
-        let named = |field: &&fields::Field| mail || field.name != "subject";
-        for field in fields::EMAIL_RECEIVED.iter().filter(named) {
-            add(field.name, field.schema(), true);
-        }
-    }
-    add("data", data, true);
     schema
 }
 
-const fn about(mode: Payload) -> &'static str {
-    match mode {
-        Payload::Full => "All of it; what GET /events shows, too.",
-        Payload::Summary => "No text but its beginning, no HTML, the number of attachments.",
-        Payload::Thin => "Ids only: nothing that needs protecting.",
-    }
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// Of schemas that hold all that they refer to.
+fn generator() -> SchemaGenerator {
+    SchemaSettings::draft2020_12().for_serialize().into_generator()
 }
 
-fn data(name: EventName, mode: Payload) -> Value {
-    let whole = match name.about() {
-        About::Message => message(mode),
-        About::Contact => holder("contact", object("The sender.", fields::CONTACT)),
-        About::Published => object("What is in force now.", fields::PUBLISHED),
-        About::Reverted => object("What is staged now.", fields::REVERTED),
-        About::Policy => object("The policy as it is now.", fields::POLICY),
-        About::Invitation => object("Who was invited, and how.", fields::INVITATION),
-        About::Webhook => object("The webhook.", fields::TEST),
-        About::DisabledWebhook => object("The webhook, and why.", fields::DISABLED),
-        About::Account => {
-            let mut account = object("The account, as GET /account shows it.", fields::ACCOUNT);
-            // What v2 clients keep in it is kept as it is.
-            put(&mut account, "additionalProperties", json!(true));
-            holder("account", account)
-        }
-    };
-    let mut any = vec![whole];
-    if matches!(name.about(), About::Message | About::Contact) {
-        any.push(object("It was erased since.", fields::ERASED));
-    }
-    any.push(object("The whole would have been too long.", fields::THIN));
-    json!({ "description": "What happened.", "anyOf": any })
-}
-
-fn holder(name: &str, schema: Value) -> Value {
-    json!({
-        "type": "object",
-        "description": "What it is about.",
-        "properties": { name: schema },
-        "required": [name],
-    })
-}
-
-const OF_MAIL: &str = "/properties/metadata/anyOf/0/properties";
-
-/// The Message record, whole, as lists of messages show it: JSON Schema 2020-12.
+/// The Message record: JSON Schema 2020-12.
 pub fn record_schema() -> Value {
-    let mut record = record();
-    if let Some(Value::Object(properties)) = record.get_mut("properties") {
-        // Only events cut.
-        properties.retain(|name, _| !["attachmentCount", "truncated"].contains(&name.as_str()));
+    let mut generator = generator();
+    let mut schema = MessageRecord::json_schema(&mut generator).to_value();
+    let shapes: Map<String, Value> = generator.take_definitions(true);
+    if let Value::Object(fields) = &mut schema {
+        fields.insert("$schema".to_owned(), DIALECT.into());
+        fields.insert("$defs".to_owned(), shapes.into());
     }
-    if let Some(Value::Object(properties)) = record.pointer_mut(OF_MAIL) {
-        // Whoever reads lists has a key.
-        properties.retain(|name, _| !name.to_ascii_lowercase().contains("signedurl"));
-    }
-    put(&mut record, "$schema", json!("https://json-schema.org/draft/2020-12/schema"));
-    record
+    tidy(&mut schema, false);
+    published(schema)
 }
 
-fn record() -> Value {
-    let mut record =
-        object("The Message record, as GET /messages/recent shows it.", fields::RECORD);
-    let mut received = object("What the platform gave, and of ours:", fields::RECEIVED);
-    put(&mut received, "additionalProperties", json!(true));
-    let of_mail = object("What belongs to mail.", fields::METADATA);
-    let either = json!({
-        "type": "object",
-        "description": "What belongs to mail, or what the platform gave.",
-        "anyOf": [of_mail, received],
-    });
-    explain(&mut record, "metadata", either);
-    record
-}
-
-fn message(mode: Payload) -> Value {
-    let mut record = record();
-    if let (Payload::Summary, Some(Value::Array(names))) = (mode, record.get_mut("required")) {
-        names.push("attachmentCount".into());
-    }
-    let mut data = object("The message.", fields::ROOM);
-    explain(&mut data, "message", record);
-    data
-}
-
-/// The schema of a property.
-fn explain(schema: &mut Value, name: &str, property: Value) {
-    if let Some(properties) = schema.get_mut("properties") {
-        put(properties, name, property);
-    }
+/// An account.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "the body is made of the record alone")]
+struct AccountData {
+    /// The account, as GET /account shows it.
+    account: AccountRecord,
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::domain::message::Message;
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 use crate::domain::source::Source;
-use crate::store::{Cursor, Found, Page, RoomFilter, RoomList, RoomPage, StoreError};
+use crate::store::{Cursor, Found, Page, RoomFilter, RoomList, RoomPage, RoomPlace, StoreError};
 
 /// Messages, and octets of their originals, that are read at a time while threads are put
 /// together; one message always fits. What is read at a time is held in memory.
@@ -73,9 +73,13 @@ impl Mailbox {
         self.store.list_rooms(scope, filter, page, most).await
     }
 
-    /// Whether there is such a room.
-    pub async fn has_room(&self, scope: &Scope, room: Room) -> Result<bool, StoreError> {
-        self.store.has_room(scope, room).await
+    /// The place of a room in lists, if there is such a room.
+    pub async fn room_place(
+        &self,
+        scope: &Scope,
+        room: Room,
+    ) -> Result<Option<RoomPlace>, StoreError> {
+        self.store.room_place(scope, room).await
     }
 
     /// A page of a room's messages, or of one thread of it, the newest first.

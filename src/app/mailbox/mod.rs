@@ -1,6 +1,7 @@
 //! Reading what was accepted: messages, rooms, their parts, their raw bytes, and the intake records;
 //! and deleting what is old.
 
+pub mod contact_record;
 pub mod conversations;
 pub mod erasure;
 mod indexing;

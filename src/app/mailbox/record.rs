@@ -1,223 +1,334 @@
 //! The Message record: how a message looks to readers of the API and to receivers of events.
 //!
 //! `http` and `webhook` both show it, so its wire shape has this one place (contract §3): the 41
-//! fields of the interface's record and `metadata`, always all of them.
+//! fields of the interface's record and `metadata`, always all of them. Events add links that need no key,
+//! and may cut it (`delivery/payload`). It borrows the message, and becomes text without another copy.
 
-use serde_json::{Map, Value, json};
+mod metadata;
 
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+pub use self::metadata::{MailMetadata, Metadata, Signed};
 use super::links::Links;
-use crate::domain::automation::Automation;
 use crate::domain::id::MessageId;
-use crate::domain::marker::{self, Marker};
-use crate::domain::message::{Attachment, Content, Linked, Mailed, Message, Received};
-use crate::domain::source::Source;
+use crate::domain::message::{self, Content, Linked, Message};
+use crate::domain::source::{Inbox, Source};
+use crate::wire::{Date, Id, Number, RoomId, Seconds, Word};
 
-/// Fields of the interface's record that belong to calls, texts and campaigns: mail has no value
-/// for them.
-const WITHOUT_VALUE: [&str; 12] = [
-    "disposition-notification",
-    "aiLeadRating",
-    "aiLeadRatingReason",
-    "aiAgentOverride",
-    "fromNumber",
-    "toNumber",
-    "duration",
-    "agentOutcome",
-    "summary",
-    "callDialog",
-    "diversion",
-    "voicemailRecording",
-];
+/// A message, as lists and events show it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("examples" = [example()]))]
+pub struct MessageRecord<'m> {
+    /// The contact.
+    pub from: Number,
+    /// The sender's display name, or else the address.
+    pub from_user: Cow<'m, str>,
+    /// The Agent.
+    pub to: Number,
+    /// The Agent's username.
+    pub to_user: &'m str,
+    /// When the message was received, in Unix seconds.
+    pub timestamp: Seconds,
+    /// When the message was received.
+    pub date: Date,
+    /// The text that a person would read; cut if `truncated` is true.
+    pub message: &'m str,
+    /// The type of `message`: always text/plain.
+    #[serde(rename = "content-type")]
+    pub content_type: &'static str,
+    /// Known from v2; always null.
+    #[serde(rename = "disposition-notification")]
+    pub disposition_notification: Option<&'static str>,
+    /// The room: contact and Agent.
+    pub room_id: RoomId,
+    /// `success`, or `unreadable` if the stored message is damaged: then only some fields are known.
+    pub status: &'static str,
+    /// The files of the message; empty if `attachmentCount` stands in their place.
+    pub attachments: Vec<Attachment<'m>>,
+    /// Only in events: how many attachments there are, if they are not listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "usize")]
+    pub attachment_count: Option<usize>,
+    /// Always false.
+    pub is_live: bool,
+    /// Always true.
+    pub ai_agent: bool,
+    /// Known from v2; always null.
+    pub ai_lead_rating: Option<f64>,
+    /// Known from v2; always null.
+    pub ai_lead_rating_reason: Option<&'static str>,
+    /// Known from v2; always null.
+    pub ai_agent_override: Option<&'static str>,
+    /// The channel.
+    pub source: Word<Source>,
+    /// The id of the message.
+    pub uuid: Id,
+    /// The sender's telephone number; null for mail and chats.
+    pub from_number: Option<String>,
+    /// The number or name that the message was sent to; null for mail.
+    pub to_number: Option<&'m str>,
+    /// Always true.
+    pub notify: bool,
+    /// The inbox that shows the message.
+    pub target_inbox: Word<Inbox>,
+    /// The same as `source`.
+    #[serde(rename = "type")]
+    pub kind: Word<Source>,
+    /// The length of a call, in seconds.
+    pub duration: Option<u64>,
+    /// Always inbound.
+    pub direction: &'static str,
+    /// Whether nobody took a call.
+    pub missed_call: bool,
+    /// Always false.
+    pub bypass_agent: bool,
+    /// Whether a call is from a known nuisance.
+    pub cnam_spam: bool,
+    /// Always false.
+    pub self_call: bool,
+    /// Always true.
+    pub calling_user_is_contact: bool,
+    /// The outcome of a call.
+    pub agent_outcome: Option<&'m str>,
+    /// The summary of a call.
+    pub summary: Option<&'m str>,
+    /// A call, turn by turn; null for other channels, or if cut.
+    #[schemars(with = "Option<Vec<DialogTurn<'static>>>")]
+    pub call_dialog: Option<Dialog<'m>>,
+    /// The text as a dialogue; null for calls, or if cut.
+    #[schemars(with = "Option<Vec<DialogTurn<'static>>>")]
+    pub chat_dialog: Option<Dialog<'m>>,
+    /// Always 0.
+    pub agent_reply_count: u32,
+    /// Always false.
+    pub campaign: bool,
+    /// The number that a call was diverted from.
+    pub diversion: Option<&'m str>,
+    /// The URL of the recording of a call.
+    pub voicemail_recording: Option<&'m str>,
+    /// `inbound-` and the source.
+    pub event_type: String,
+    /// Always false.
+    pub forced_campaign: bool,
+    /// Further facts: of mail, or from the platform that handed the message in.
+    pub metadata: Metadata<'m>,
+    /// Only in events: true if something of this record was cut.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
 
-const YES: [&str; 3] = ["notify", "aiAgent", "callingUserIsContact"];
-const NO: [&str; 7] =
-    ["isLive", "missedCall", "bypassAgent", "cnamSpam", "selfCall", "campaign", "forcedCampaign"];
+/// A file of a message.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Attachment<'m> {
+    /// The type, as the message declares it.
+    pub content_type: &'m str,
+    /// The name, cleaned of paths and unseen characters.
+    pub filename: &'m str,
+    /// The URL of the file: relative to the API, without a token; or elsewhere.
+    pub content_url: Cow<'m, str>,
+    /// Only in events: a URL that needs no key, until `signedUrlsExpire`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub signed_url: Option<String>,
+    /// `email`, or the word of the platform.
+    #[serde(rename = "attachmentType")]
+    pub attachment_type: &'m str,
+}
 
-/// The record of a stored message: an object of 42 keys.
-pub fn message_record(message: &Message) -> Map<String, Value> {
-    let constants = WITHOUT_VALUE
-        .map(|name| (name, Value::Null))
-        .into_iter()
-        .chain(YES.map(|name| (name, Value::Bool(true))))
-        .chain(NO.map(|name| (name, Value::Bool(false))));
-    let mut record: Map<String, Value> =
-        constants.map(|(name, value)| (name.to_owned(), value)).collect();
-    let own = match &message.content {
-        Content::Mail(mailed) => of_mail(message, mailed),
-        Content::Received(received) => of_received(message, received),
-    };
-    for fields in [of_both(message), own] {
-        if let Value::Object(fields) = fields {
-            record.extend(fields);
+/// A turn of a dialogue.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct DialogTurn<'m> {
+    /// The speaker: user, or the word of the platform.
+    pub role: &'m str,
+    /// The text.
+    pub content: &'m str,
+}
+
+/// A dialogue: the text as its only turn, or turns that a platform gave.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Dialog<'m> {
+    Said([DialogTurn<'m>; 1]),
+    Given(&'m Value),
+}
+
+impl<'m> Dialog<'m> {
+    /// The text of a user.
+    pub const fn said(content: &'m str) -> Self {
+        Self::Said([DialogTurn { role: "user", content }])
+    }
+
+    /// Octets of its texts.
+    pub fn octets(&self) -> usize {
+        match self {
+            Self::Said([turn]) => turn.content.len(),
+            Self::Given(turns) => {
+                let turns = turns.as_array().into_iter().flatten();
+                turns.filter_map(|turn| turn.get("content")?.as_str()).map(str::len).sum()
+            }
         }
+    }
+}
+
+impl<'m> MessageRecord<'m> {
+    /// The record of a stored message, in which nothing is cut.
+    pub fn of(message: &'m Message) -> Self {
+        let source = message.source();
+        let received = match &message.content {
+            Content::Received(received) => Some(received.as_ref()),
+            Content::Mail(_) => None,
+        };
+        let call = received.map(|received| &received.call);
+        let has_number = matches!(source, Source::Sms | Source::Call);
+        Self {
+            from: message.contact.into(),
+            from_user: message
+                .from_name()
+                .map_or_else(|| message.from().address().into(), Into::into),
+            to: message.agent.into(),
+            to_user: &message.agent_username,
+            timestamp: Seconds(message.at),
+            date: Date(message.at),
+            message: message.text(),
+            content_type: "text/plain",
+            disposition_notification: None,
+            room_id: RoomId(message.room()),
+            status: if message.unreadable { "unreadable" } else { "success" },
+            attachments: attachments(message),
+            attachment_count: None,
+            is_live: false,
+            ai_agent: true,
+            ai_lead_rating: None,
+            ai_lead_rating_reason: None,
+            ai_agent_override: None,
+            source: Word(source),
+            uuid: Id(message.id.0),
+            from_number: received.filter(|_| has_number).map(|one| one.handle.address()),
+            to_number: received.and_then(|received| received.to.as_deref()),
+            notify: true,
+            target_inbox: Word(message.inbox),
+            kind: Word(source),
+            duration: call.and_then(|call| call.duration),
+            direction: "inbound",
+            missed_call: call.is_some_and(|call| call.missed),
+            bypass_agent: false,
+            cnam_spam: call.is_some_and(|call| call.cnam_spam),
+            self_call: false,
+            calling_user_is_contact: true,
+            agent_outcome: call.and_then(|call| call.outcome.as_deref()),
+            summary: call.and_then(|call| call.summary.as_deref()),
+            call_dialog: call.and_then(|call| call.dialog.as_ref()).map(Dialog::Given),
+            chat_dialog: chat_dialog(message),
+            agent_reply_count: 0,
+            campaign: false,
+            diversion: call.and_then(|call| call.diversion.as_deref()),
+            voicemail_recording: call.and_then(|call| call.recording.as_deref()),
+            event_type: format!("inbound-{source}"),
+            forced_campaign: false,
+            metadata: Metadata::of(message),
+            truncated: false,
+        }
+    }
+
+    /// Adds links that need no key, as events show them.
+    pub fn add_links(&mut self, message: &Message, links: &Links) {
+        let Some(mail) = message.mailed().map(|mailed| &mailed.mail) else { return };
+        let expires = links.expiry();
+        let listed = mail.attachments.iter().filter(|part| part.listed);
+        for (shown, part) in self.attachments.iter_mut().zip(listed) {
+            shown.signed_url = Some(links.part(message.id, part, expires));
+        }
+        if let Metadata::Mail(metadata) = &mut self.metadata {
+            metadata.signed = Some(Signed {
+                email_html_signed_url: mail
+                    .html()
+                    .map(|part| links.part(message.id, part, expires)),
+                email_raw_signed_url: links.raw(message.id, expires),
+                signed_urls_expire: Date(expires),
+            });
+        }
+    }
+}
+
+/// The record of an event that was made, as lists show it.
+fn example() -> Value {
+    const EVENT: &str = include_str!("../../../fixtures/webhook/email.received.full.json");
+    let event: Value = serde_json::from_str(EVENT).unwrap_or_default();
+    let mut record = event.pointer("/data/message").cloned().unwrap_or_default();
+    let listed = record.get_mut("attachments").and_then(Value::as_array_mut);
+    for part in listed.into_iter().flatten().filter_map(Value::as_object_mut) {
+        part.remove("signed-url");
+    }
+    if let Some(Value::Object(metadata)) = record.get_mut("metadata") {
+        metadata.retain(|name, _| !name.to_lowercase().contains("signedurl"));
     }
     record
 }
 
-fn of_both(message: &Message) -> Value {
-    let source = message.source();
-    json!({
-        "from": message.contact.get(),
-        "fromUser": message.from_name().map_or_else(|| message.from().address(), str::to_owned),
-        "to": message.agent.get(),
-        "toUser": message.agent_username,
-        "timestamp": message.at.seconds(),
-        "date": message.at.to_string(),
-        "message": message.text(),
-        "content-type": "text/plain",
-        "roomId": message.room().to_string(),
-        "status": if message.unreadable { "unreadable" } else { "success" },
-        "source": source.as_str(),
-        "uuid": message.id.to_string(),
-        "targetInbox": message.inbox.as_str(),
-        "type": source.as_str(),
-        "direction": "inbound",
-        "chatDialog": [{ "role": "user", "content": message.text() }],
-        "agentReplyCount": 0,
-        "eventType": format!("inbound-{source}"),
-    })
+fn chat_dialog(message: &Message) -> Option<Dialog<'_>> {
+    match &message.content {
+        Content::Received(_) if message.source() == Source::Call => None,
+        Content::Received(received) => Some(match &received.chat_dialog {
+            Some(given) => Dialog::Given(given),
+            None => Dialog::said(&received.text),
+        }),
+        Content::Mail(mailed) => Some(Dialog::said(&mailed.mail.text)),
+    }
 }
 
-fn of_mail(message: &Message, mailed: &Mailed) -> Value {
-    let listed = mailed.mail.attachments.iter().filter(|part| part.listed);
-    json!({
-        "attachments": listed.map(|part| attachment(message, part)).collect::<Vec<_>>(),
-        "metadata": metadata(message, mailed),
-    })
+fn attachments(message: &Message) -> Vec<Attachment<'_>> {
+    match &message.content {
+        Content::Mail(mailed) => {
+            let listed = mailed.mail.attachments.iter().filter(|part| part.listed);
+            listed.map(|part| attached(message.id, part)).collect()
+        }
+        Content::Received(received) => received.attachments.iter().map(linked).collect(),
+    }
 }
 
-/// What a platform handed in: its word, as it gave it.
-fn of_received(message: &Message, received: &Received) -> Value {
-    let (call, source) = (&received.call, message.source());
-    let number = matches!(source, Source::Sms | Source::Call).then(|| received.handle.address());
-    let said = json!([{ "role": "user", "content": received.text }]);
-    let chat = received.chat_dialog.clone().unwrap_or(said);
-    json!({
-        "fromNumber": number,
-        "toNumber": received.to,
-        "duration": call.duration,
-        "missedCall": call.missed,
-        "cnamSpam": call.cnam_spam,
-        "callDialog": call.dialog,
-        "chatDialog": (source != Source::Call).then_some(chat),
-        "voicemailRecording": call.recording,
-        "diversion": call.diversion,
-        "summary": call.summary,
-        "agentOutcome": call.outcome,
-        "attachments": received.attachments.iter().map(linked).collect::<Vec<_>>(),
-        "metadata": metadata_of_received(message, received),
-    })
-}
-
-/// What the platform gave, and of ours what it did not: names that begin with `received` are ours.
-fn metadata_of_received(message: &Message, received: &Received) -> Value {
-    let mut metadata = received.metadata.clone();
-    let ours = [
-        ("threadId", json!(message.thread.to_string())),
-        ("receivedContext", json!(received.context)),
-        ("receivedThreadId", json!(received.thread)),
-        ("receivedOutboundMessageWebhookUrl", json!(received.outbound_url)),
-        ("receivedSize", json!(message.size)),
-        ("receivedRawUrl", json!(format!("/api/v2/messages/{}/raw", message.id))),
-    ];
-    metadata.extend(ours.map(|(name, value)| (name.to_owned(), value)));
-    Value::Object(metadata)
+fn attached(message: MessageId, part: &message::Attachment) -> Attachment<'_> {
+    Attachment {
+        content_type: &part.content_type,
+        filename: &part.filename,
+        content_url: media_path(message, part).into(),
+        signed_url: None,
+        attachment_type: "email",
+    }
 }
 
 /// It lies elsewhere, and nobody here has looked at it.
-fn linked(one: &Linked) -> Value {
+fn linked(one: &Linked) -> Attachment<'_> {
     let path = one.url.split(['?', '#']).next().unwrap_or_default();
     let name =
         path.rsplit('/').next().filter(|name| !name.is_empty() && path.matches('/').count() > 2);
-    let kind = if one.kind.contains('/') { one.kind.as_str() } else { "application/octet-stream" };
-    json!({
-        "content-type": kind,
-        "filename": name.unwrap_or("attachment"),
-        "content-url": one.url,
-        "attachmentType": one.kind,
-    })
-}
-
-/// Header fields that the message does not have are null, lists too.
-fn metadata(message: &Message, mailed: &Mailed) -> Value {
-    let mail = &mailed.mail;
-    let list = |items: &[String]| (!items.is_empty()).then(|| items.to_vec());
-    json!({
-        "threadId": message.thread.to_string(),
-        "emailSubject": mail.subject,
-        // The proven mailbox alone: what a display name claims is in `fromUser`.
-        "emailFrom": mail.from.address.to_string(),
-        "emailTo": list(&mail.to),
-        "emailCc": list(&mail.cc),
-        "emailReplyTo": list(&mail.reply_to),
-        "emailMessageId": mail.message_id,
-        "emailInReplyTo": list(&mail.in_reply_to),
-        "emailReferences": list(&mail.references),
-        "emailHtml": mail.html().map(|part| media_path(message.id, part)),
-        "emailStrippedText": mail.stripped_text,
-        "emailTag": mailed.tag,
-        "emailAutoSubmitted": mail.auto_submitted,
-        "emailAutomation": mailed.passage.automation.as_ref().map(automation),
-        "emailDeliveryMarker": mailed.passage.marker.map(delivery_marker),
-        "emailDispositionNotificationTo": mail.disposition_notification_to,
-        "emailSize": message.size,
-        "emailRawUrl": raw_path(message.id),
-        "authentication": mailed.authentication.as_ref().map_or(json!({}), |found| json!(found)),
-        "findings": mail.findings,
-    })
-}
-
-/// So that an Agent answers no machine (RFC 3834 §2).
-fn automation(found: &Automation) -> Value {
-    json!({
-        "origin": found.origin.as_str(),
-        "mayAutoReply": found.may_auto_reply,
-        "signs": found.signs,
-    })
-}
-
-/// The header field that whoever sends the message on for the Agent adds, to be known again.
-fn delivery_marker(marker: Marker) -> Value {
-    json!({ "name": marker::FIELD, "value": marker.to_string() })
-}
-
-fn attachment(message: &Message, part: &Attachment) -> Value {
-    json!({
-        "content-type": part.content_type,
-        "filename": part.filename,
-        "content-url": media_path(message.id, part),
-        "attachmentType": "email",
-    })
+    let is_type = one.kind.contains('/');
+    Attachment {
+        content_type: if is_type { &one.kind } else { "application/octet-stream" },
+        filename: name.unwrap_or("attachment"),
+        content_url: one.url.as_str().into(),
+        signed_url: None,
+        attachment_type: &one.kind,
+    }
 }
 
 /// Relative, so that it works with the reader's own base address and token. The message and the
 /// number find the part; the file name is for people, and proves that it is the part they mean.
-pub(super) fn media_path(message: MessageId, part: &Attachment) -> String {
+pub(super) fn media_path(message: MessageId, part: &message::Attachment) -> String {
     format!("/api/v2/media/{message}/{}-{}", part.part, path_segment(&part.filename))
 }
 
-/// Where the original is read; relative, too.
+/// The path of the original; relative, too.
 pub(super) fn raw_path(message: MessageId) -> String {
     format!("/api/v2/messages/{message}/raw")
-}
-
-/// Adds to the record of a stored message, as events show it, links that need no key.
-pub fn add_links(record: &mut Map<String, Value>, message: &Message, links: &Links) {
-    let Some(mail) = message.mailed().map(|mailed| &mailed.mail) else { return };
-    let expires = links.expiry();
-    let shown = record.get_mut("attachments").and_then(Value::as_array_mut);
-    let listed = mail.attachments.iter().filter(|part| part.listed);
-    for (shown, part) in shown.into_iter().flatten().zip(listed) {
-        if let Value::Object(shown) = shown {
-            shown.insert("signed-url".to_owned(), links.part(message.id, part, expires).into());
-        }
-    }
-    if let Some(Value::Object(metadata)) = record.get_mut("metadata") {
-        let html = mail.html().map(|part| links.part(message.id, part, expires));
-        metadata.insert("emailHtmlSignedUrl".to_owned(), html.into());
-        metadata.insert("emailRawSignedUrl".to_owned(), links.raw(message.id, expires).into());
-        metadata.insert("signedUrlsExpire".to_owned(), expires.to_string().into());
-    }
 }
 
 /// Percent-encodes all but the unreserved characters (RFC 3986 §2.3).
@@ -234,197 +345,4 @@ fn path_segment(name: &str) -> String {
         }
         encoded
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::domain::account::{AccountType, Lineage};
-    use crate::domain::address::Address;
-    use crate::domain::automation::Origin;
-    use crate::domain::clock::Timestamp;
-    use crate::domain::evidence::results::Results;
-    use crate::domain::id::{AccountId, ContactId, ThreadId};
-    use crate::domain::message::{Digest, Mail, Passage};
-    use crate::domain::sender::Sender;
-    use crate::domain::source::Inbox;
-
-    /// The contract's list, as it stands there.
-    const FIELDS: &str = "from, fromUser, to, toUser, timestamp, date, message, content-type, \
-        disposition-notification, roomId, status, attachments, isLive, aiAgent, aiLeadRating, \
-        aiLeadRatingReason, aiAgentOverride, source, uuid, fromNumber, toNumber, notify, \
-        targetInbox, type, duration, direction, missedCall, bypassAgent, cnamSpam, selfCall, \
-        callingUserIsContact, agentOutcome, summary, callDialog, chatDialog, agentReplyCount, \
-        campaign, diversion, voicemailRecording, eventType, forcedCampaign, metadata";
-
-    const METADATA: &str = "emailSubject, emailFrom, emailTo, emailCc, emailReplyTo, \
-        emailMessageId, emailInReplyTo, emailReferences, emailHtml, emailStrippedText, emailTag, \
-        emailAutoSubmitted, emailAutomation, emailDeliveryMarker, \
-        emailDispositionNotificationTo, emailSize, emailRawUrl, authentication, findings, threadId";
-
-    fn part(part: u32, filename: &str, listed: bool) -> Attachment {
-        Attachment {
-            part,
-            content_type: "image/png".into(),
-            filename: filename.into(),
-            size: 3,
-            listed,
-        }
-    }
-
-    fn message() -> Message {
-        let agent = AccountId::new(878_589).unwrap();
-        let mail = Mail {
-            text: "Hello".into(),
-            stripped_text: "Hello".into(),
-            ..Mail::of(Sender { address: Address::parse("boss@good.example").unwrap(), name: None })
-        };
-        Message {
-            id: MessageId(uuid::Uuid::from_u128(1)),
-            lineage: Lineage::default().with(AccountType::Agent, agent),
-            agent,
-            agent_username: "support2".into(),
-            contact: ContactId::new(1).unwrap(),
-            at: Timestamp::from_millis(1_718_463_395_123),
-            thread: ThreadId(uuid::Uuid::from_u128(1)),
-            inbox: Inbox::Priority,
-            session: None,
-            size: 512,
-            raw: Digest([0; 32]),
-            unreadable: false,
-            content: Content::Mail(Box::new(Mailed {
-                mail,
-                tag: None,
-                authentication: Some(Arc::new(Results {
-                    aligned_domain: Some("good.example".into()),
-                    ..Results::default()
-                })),
-                passage: Passage::default(),
-            })),
-        }
-    }
-
-    fn keys(object: &Value) -> Vec<&str> {
-        object.as_object().unwrap().keys().map(String::as_str).collect()
-    }
-
-    fn sorted(list: &str) -> Vec<&str> {
-        let mut names: Vec<_> = list.split(", ").collect();
-        names.sort_unstable();
-        names
-    }
-
-    #[test]
-    fn every_field_is_there_with_its_constant_or_null() {
-        let record = Value::Object(message_record(&message()));
-        assert_eq!(keys(&record), sorted(FIELDS));
-        assert_eq!(keys(&record).len(), 42);
-        assert_eq!(keys(&record["metadata"]), sorted(METADATA));
-        for name in WITHOUT_VALUE {
-            assert_eq!(record[name], Value::Null, "{name}");
-        }
-        for (name, expected) in [
-            ("from", json!(1)),
-            ("fromUser", json!("boss@good.example")),
-            ("to", json!(878_589)),
-            ("toUser", json!("support2")),
-            ("timestamp", json!(1_718_463_395)),
-            ("date", json!("2024-06-15T14:56:35.123Z")),
-            ("message", json!("Hello")),
-            ("content-type", json!("text/plain")),
-            ("roomId", json!("1:878589")),
-            ("status", json!("success")),
-            ("attachments", json!([])),
-            ("isLive", json!(false)),
-            ("aiAgent", json!(true)),
-            ("source", json!("email")),
-            ("uuid", json!("00000000-0000-0000-0000-000000000001")),
-            ("notify", json!(true)),
-            ("targetInbox", json!("inbox")),
-            ("type", json!("email")),
-            ("direction", json!("inbound")),
-            ("missedCall", json!(false)),
-            ("bypassAgent", json!(false)),
-            ("cnamSpam", json!(false)),
-            ("selfCall", json!(false)),
-            ("callingUserIsContact", json!(true)),
-            ("chatDialog", json!([{ "role": "user", "content": "Hello" }])),
-            ("agentReplyCount", json!(0)),
-            ("campaign", json!(false)),
-            ("eventType", json!("inbound-email")),
-            ("forcedCampaign", json!(false)),
-        ] {
-            assert_eq!(record[name], expected, "{name}");
-        }
-    }
-
-    #[test]
-    fn metadata_is_null_where_the_message_has_no_such_field() {
-        let metadata = Value::Object(message_record(&message()))["metadata"].clone();
-        let present: Vec<_> =
-            keys(&metadata).into_iter().filter(|name| !metadata[*name].is_null()).collect();
-        let expected = [
-            "authentication",
-            "emailFrom",
-            "emailRawUrl",
-            "emailSize",
-            "emailStrippedText",
-            "findings",
-            "threadId",
-        ];
-        assert_eq!(present, expected);
-        let raw = "/api/v2/messages/00000000-0000-0000-0000-000000000001/raw";
-        assert_eq!(metadata["emailRawUrl"], raw);
-    }
-
-    #[test]
-    fn who_sends_it_on_and_who_answers_it_are_told_how() {
-        let mut message = message();
-        let signs = vec!["List-Id".to_owned()];
-        let automation = Automation { origin: Origin::List, may_auto_reply: false, signs };
-        let marker = Marker::read(&[b'a'; 32]);
-        message.mailed_mut().passage = Passage { marker, automation: Some(automation) };
-        let metadata = Value::Object(message_record(&message))["metadata"].clone();
-        let automation = json!({ "origin": "list", "mayAutoReply": false, "signs": ["List-Id"] });
-        assert_eq!(metadata["emailAutomation"], automation);
-        let marker = json!({ "name": "X-Gatepost-Delivered", "value": "a".repeat(32) });
-        assert_eq!(metadata["emailDeliveryMarker"], marker);
-    }
-
-    #[test]
-    fn parts_are_linked_by_number_and_encoded_name() {
-        let mut message = message();
-        message.mailed_mut().mail.from.name = Some("The Boss".into());
-        message.mailed_mut().mail.cc = vec!["Anna <anna@good.example>".into()];
-        message.mailed_mut().mail.attachments =
-            vec![part(2, "a b.html", false), part(3, "grüße/?#%.png", true), part(4, "..", true)];
-        let record = Value::Object(message_record(&message));
-        assert_eq!(record["fromUser"], "The Boss");
-        let media = |part: u32, name: &str| {
-            format!("/api/v2/media/00000000-0000-0000-0000-000000000001/{part}-{name}")
-        };
-        let metadata = &record["metadata"];
-        assert_eq!(metadata["emailHtml"], media(2, "a%20b.html"));
-        assert_eq!(metadata["emailCc"], json!(["Anna <anna@good.example>"]));
-        assert_eq!(metadata["emailFrom"], "boss@good.example");
-        assert_eq!(
-            record["attachments"],
-            json!([
-                {
-                    "content-type": "image/png",
-                    "filename": "grüße/?#%.png",
-                    "content-url": media(3, "gr%C3%BC%C3%9Fe%2F%3F%23%25.png"),
-                    "attachmentType": "email",
-                },
-                {
-                    "content-type": "image/png",
-                    "filename": "..",
-                    "content-url": media(4, ".."),
-                    "attachmentType": "email",
-                },
-            ])
-        );
-    }
 }

@@ -14,7 +14,7 @@ use crate::domain::address::Address;
 use crate::domain::audit::Who;
 use crate::domain::id::{AccountId, MemberId};
 use crate::domain::member::{Member, Role};
-use crate::store::{MemberChange, Membership, NewMember};
+use crate::store::{MemberChange, Membership, NewMember, told};
 use crate::wire::Number;
 
 /// Long enough for any page; bounds what every event carries.
@@ -66,8 +66,8 @@ impl Tenancy {
             }
             Who::Operator | Who::Gateway => None,
         };
-        let told = |member: &Member| {
-            json!(Invited {
+        let tell = |member: &Member| {
+            told(&Invited {
                 member: MemberRecord::of(member),
                 redirect_url: redirect_url.clone(),
                 send_welcome_email,
@@ -76,7 +76,7 @@ impl Tenancy {
         };
         let new = NewMember { account, email, role, permitted };
         let most = self.rules.members.max_per_account;
-        self.settled(self.store.insert_member(&new, most, &told, self.act()).await?)
+        self.settled(self.store.insert_member(&new, most, &tell, self.act()).await?)
     }
 
     /// The member with this id.

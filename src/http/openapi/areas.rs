@@ -1,25 +1,18 @@
-//! The descriptions of all areas, put together: operations, and shapes that have a name.
+//! What the types of all operations say, put together: descriptions, and shapes that have a name.
 
 use serde_json::Value;
 
 use super::super::description::Description;
-use super::super::operation::{Asks, Operation};
+use super::super::operation::Operation;
 use super::super::table::OPERATIONS;
 use super::super::typed::{Bounds, Form};
-use super::{
-    events, messaging, problems, webhooks,
-};
+use super::{events, problems};
 use crate::rules::AccessRules;
 
-/// All operations, as each area describes its own.
+/// All operations, with the bounds of these rules.
 pub(in crate::http) fn operations(rules: &AccessRules) -> Vec<Description> {
-    let areas = [
-        messaging::operations(rules),
-        webhooks::operations(rules),
-    ];
     let bounds = Bounds::of(rules);
-    let typed = forms().map(|form| form.description(&bounds));
-    areas.into_iter().flatten().chain(typed).collect()
+    forms().map(|form| form.description(&bounds)).collect()
 }
 
 /// The description of this operation.
@@ -31,20 +24,12 @@ pub(in crate::http) fn of<'d>(
 }
 
 fn forms() -> impl Iterator<Item = &'static Form> {
-    OPERATIONS.iter().filter_map(|operation| match operation.asks {
-        Asks::Type(form) => Some(&**form),
-        Asks::Names(..) => None,
-    })
+    OPERATIONS.iter().map(|operation| &**operation.form)
 }
 
 /// Shapes that have a name (`#/components/schemas/…`).
 pub(in crate::http) fn shapes(rules: &AccessRules) -> Vec<(String, Value)> {
     let bounds = Bounds::of(rules);
-    let named = [
-        messaging::shapes(),
-        webhooks::shapes(),
-    ];
-    let named = named.into_iter().flatten().map(|(name, schema)| (name.to_owned(), schema));
-    let named = named.chain(problems::shapes()).chain(events::shapes());
-    named.chain(forms().flat_map(|form| form.shapes(&bounds))).collect()
+    let ours = problems::shapes().into_iter().chain(events::shapes());
+    ours.chain(forms().flat_map(|form| form.shapes(&bounds))).collect()
 }

@@ -6,9 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::super::body::BodyRule;
 use super::super::description::{Answer, Content, Description};
-use super::super::linked::SIGNED;
 use super::super::operation::{BASE, Operation, shape};
-use super::super::query::{FILTERS, TOKEN};
+use super::super::query::{FILTERS, SIGNED, TOKEN};
 use super::super::schema::{self, Fields, id_given, id_text, object, plain, put};
 use super::super::table::OPERATIONS;
 use super::super::tag::Tag;

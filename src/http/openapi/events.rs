@@ -2,29 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use include_dir::{Dir, include_dir};
 use serde_json::{Map, Value, json};
 
-use super::super::schema::{put, reference, with};
-use super::fields::items;
+use super::super::schema::{put, reference};
 use crate::app::delivery::catalog;
 use crate::domain::destination::Payload;
-use crate::domain::event::{About, EventName};
-
-/// What is sent for each event in each payload mode, as the program makes it.
-static SENT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/fixtures/webhook");
-
-/// A body as it is sent.
-pub(super) fn example(name: EventName) -> Value {
-    let file = SENT.get_file(format!("{name}.full.json"));
-    file.and_then(|file| serde_json::from_slice(file.contents()).ok()).unwrap_or_default()
-}
 
 /// One of each event.
 pub(super) fn webhooks() -> Value {
     let shown = |entry: catalog::Entry| {
         let name = entry.name.as_str();
-        let schema = json!({ "$ref": format!("#/components/schemas/{name}") });
         let post = json!({
             "operationId": format!("on{}", name.split('.').map(capital).collect::<String>()),
             "tags": ["Webhooks"],
@@ -33,7 +20,7 @@ pub(super) fn webhooks() -> Value {
             "security": [],
             "parameters": headers(),
             "requestBody": { "required": true, "content": { "application/json": {
-                "schema": schema, "example": example(entry.name),
+                "schema": reference(name), "example": catalog::example(entry.name),
             } } },
             "responses": {
                 "2XX": { "description": "Delivered." },
@@ -80,60 +67,39 @@ pub(super) fn parameters() -> Map<String, Value> {
     HEADERS.iter().map(header).collect()
 }
 
-/// The body of each event, whatever its mode: what `full` has, because the others have the same fields
-/// or those of `thin`. Data that several events have in common is a shape of its own.
+/// The body of each event, whatever its mode: the one of `full`, because the others have the same fields or those
+/// of `thin`; and the shapes that bodies refer to.
 pub(super) fn shapes() -> BTreeMap<String, Value> {
     let mut shapes = BTreeMap::new();
     for entry in catalog::catalog() {
-        let full = entry.schema.pointer(&format!("/$defs/{}", Payload::Full));
-        let mut schema = full.cloned().unwrap_or_default();
-        put(&mut schema, "description", entry.description.into());
-        let any = schema.pointer_mut("/properties/data/anyOf").and_then(Value::as_array_mut);
-        for one in any.into_iter().flatten() {
-            if let Some(message) = one.pointer_mut("/properties/message") {
-                let record = std::mem::replace(message, reference("MessageRecord"));
-                shapes.insert("MessageRecord".to_owned(), with_example(record));
-            }
-            if let Some(name) = in_common(&entry, one) {
-                shapes.insert(name.to_owned(), std::mem::replace(one, reference(name)));
-            }
+        let parts = entry.schema.get("$defs").and_then(Value::as_object);
+        for (part, schema) in parts.into_iter().flatten() {
+            let mode = Payload::ALL.iter().find(|mode| mode.as_str() == part);
+            let mut schema = referring(schema.clone());
+            match mode {
+                None => shapes.insert(part.clone(), schema),
+                Some(Payload::Full) => {
+                    put(&mut schema, "description", entry.description.into());
+                    shapes.insert(entry.name.as_str().to_owned(), schema)
+                }
+                Some(_) => continue,
+            };
         }
-        shapes.insert(entry.name.as_str().to_owned(), schema);
     }
     shapes
 }
 
-/// The name of what the data of an event may be, where it is that of others, too.
-fn in_common(entry: &catalog::Entry, data: &Value) -> Option<&'static str> {
-    let thin = entry.schema.pointer(&format!("/$defs/{}/properties/data", Payload::Thin));
-    if thin.is_some_and(|thin| thin.get("properties") == data.get("properties")) {
-        return Some("ThinData");
-    }
-    match entry.name.about() {
-        _ if items(data, "required").any(|one| one == "erased") => Some("ErasedData"),
-        About::Message => Some("MessageData"),
-        About::Contact => Some("ContactData"),
-        About::Account => Some("AccountData"),
-        _ => None,
-    }
-}
-
-/// The record of a message with an example that was made, as lists show it.
-fn with_example(record: Value) -> Value {
-    let mut message = example(EventName::EmailReceived)
-        .pointer_mut("/data/message")
-        .map(Value::take)
-        .unwrap_or_default();
-    // What only events have.
-    if let Some(Value::Object(metadata)) = message.get_mut("metadata") {
-        metadata.retain(|name, _| !name.to_ascii_lowercase().contains("signedurl"));
-    }
-    for attachment in
-        message.get_mut("attachments").and_then(Value::as_array_mut).into_iter().flatten()
-    {
-        if let Value::Object(fields) = attachment {
-            fields.remove("signed-url");
+/// The same schema, which refers to components.
+fn referring(mut schema: Value) -> Value {
+    match &mut schema {
+        Value::String(text) => {
+            if let Some(name) = text.strip_prefix("#/$defs/") {
+                *text = format!("#/components/schemas/{name}");
+            }
         }
+        Value::Array(items) => items.iter_mut().for_each(|one| *one = referring(one.take())),
+        Value::Object(fields) => fields.values_mut().for_each(|one| *one = referring(one.take())),
+        _ => {}
     }
-    with(record, "examples", json!([message]))
+    schema
 }

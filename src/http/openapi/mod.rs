@@ -30,10 +30,8 @@ mod areas;
 mod document;
 mod events;
 mod fields;
-mod messaging;
 mod pages;
 mod problems;
-mod webhooks;
 
 #[cfg(test)]
 pub(super) use self::areas::{of, operations, shapes};

@@ -3,50 +3,49 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
 use super::super::state::Http;
-use crate::domain::contact::{Contact, Handle};
+use super::super::typed::{Headed, Limit, successes};
+use crate::app::mailbox::contact_record::ContactRecord;
+use crate::domain::id::ContactId;
+use crate::wire::{Named, Number};
 
-/// A page of contacts, those who wrote for the first time last first; `after` goes on from `next`.
-pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let limit = page::limit(&call, &http.rules)?;
-    let after = call.query().get("after").map(str::parse).transpose();
-    let after = after.map_err(|error| Problem::invalid(format!("after: {error}")))?;
-    let mailbox = &http.use_cases.mailbox;
-    let scope = &call.target().scope;
+/// Lists contacts
+///
+/// The newest contacts first.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct List {
+    limit: Option<Limit>,
+    /// Only older contacts than this one: `next` of the previous page.
+    before: Option<Named<ContactId>>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Listed {
+    /// The newest first.
+    contacts: Vec<ContactRecord>,
+    /// Where the next page begins, if there is one: send it as `before`.
+    next: Option<Number>,
+}
+
+successes! { Listed = OK "contacts found", pages; }
+
+pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
+    let limit = page::at_most(asked.limit, &http.rules);
+    let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
     let bounds = (limit.saturating_add(1), http.rules.limits.max_walk);
-    let (mut found, until) = mailbox.contacts(scope, after, bounds).await?;
+    let before = asked.before.map(|Named(id)| id);
+    let (mut found, until) = mailbox.contacts(scope, before, bounds).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = found.len() > limit;
     found.truncate(limit);
     let next = if more { found.last().map(|last| last.id) } else { until };
-    let fields = json!({
-        "contacts": found.iter().map(contact).collect::<Vec<_>>(),
-        "next": next.map(|id| id.get()),
-    });
-    Ok(success(StatusCode::OK, "contacts found", fields))
-}
-
-fn contact(contact: &Contact) -> Value {
-    let email = match &contact.handle {
-        Handle::Mailbox(mailbox) => Some(mailbox.to_string()),
-        Handle::Elsewhere { .. } => None,
-    };
-    json!({
-        "id": contact.id.get(),
-        "name": contact.name,
-        "email": email,
-        "address": contact.handle.address(),
-        "source": contact.handle.source().as_str(),
-        "organizationId": contact.organization.get(),
-        "firstSeen": contact.first_seen.to_string(),
-        "lastSeen": contact.last_seen.to_string(),
-    })
+    let contacts = found.iter().map(ContactRecord::from).collect();
+    let answer = Listed { contacts, next: next.map(Number::from) };
+    Ok(page::followed(&call, "/contacts", next.map(|id| ("before", id.to_string())), answer))
 }

@@ -1,171 +1,230 @@
 //! `/conversation/…`: the messages that answer each other, as a dialogue; of one thread, page by
 //! page, or of many at once.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::super::answer::{json as answered, success};
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
-use super::super::query::quoted;
 use super::super::state::Http;
-use crate::app::mailbox::conversations::{Bounds, Conversation, Turn};
+use super::super::typed::{Headed, Limit, Spot, successes};
+use super::messages;
+use crate::app::mailbox::conversations::{self, Bounds, Conversation};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::MessageId;
 use crate::domain::message::Message;
 use crate::domain::room::Room;
+use crate::domain::source::Source;
 use crate::store::{Cursor, Direction, Page};
-use crate::wire::uuid;
+use crate::wire::{Date, Id, RoomId, Seconds, Texts, Word, uuid};
 
 /// Items of one batch: v2's number.
 const MOST: usize = 200;
 
+/// A message of a conversation.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Turn {
+    /// The message.
+    uuid: Id,
+    /// The speaker: everybody who writes to an Agent is its user.
+    #[schemars(extend("enum" = ["user"]))]
+    role: &'static str,
+    /// The text, without what it quotes.
+    message: String,
+    /// When the message came, in Unix seconds.
+    timestamp: Seconds,
+    /// When the message came.
+    date: Date,
+    /// The channel.
+    source: Word<Source>,
+}
+
+impl From<conversations::Turn> for Turn {
+    fn from(turn: conversations::Turn) -> Self {
+        Self {
+            uuid: Id(turn.id.0),
+            role: "user",
+            message: turn.text,
+            timestamp: Seconds(turn.at),
+            date: Date(turn.at),
+            source: Word(turn.source),
+        }
+    }
+}
+
+/// Shows the thread of a message
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Show {
+    /// The room: contact and Agent.
+    room_id: RoomId,
+    /// A message of the room.
+    uuid: Id,
+    limit: Option<Limit>,
+    /// Only newer messages than this one: its id, or `next` of the previous page.
+    after: Option<Spot>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Thread {
+    /// The room.
+    room_id: RoomId,
+    /// The thread.
+    thread_id: Id,
+    /// Where the next page begins, if there is one: send it as `after`.
+    next: Option<String>,
+    /// The oldest first.
+    conversation: Texts<Turn>,
+}
+
 /// The thread of a message in its room, the oldest first; `after` goes on from `next`.
-pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let (room, id) = (call.room()?, MessageId(call.uuid("uuid")?));
-    let limit = page::limit(&call, &http.rules)?;
+pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Headed<Thread>, Problem> {
+    let (RoomId(room), id) = (asked.room_id, MessageId(asked.uuid.0));
+    let limit = page::at_most(asked.limit, &http.rules);
     let first = Cursor { at: Timestamp::from_millis(0), id: uuid::Uuid::nil() };
-    let from = page::cursor(&call, "after")?.unwrap_or(first);
     let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
+    let missing = || Problem::not_found("message in such a room");
     let found = mailbox.find(scope, room, id).await?.ok_or_else(missing)?;
+    let after = messages::between(&http, scope, (None, asked.after)).await?;
+    let from = after.map_or(first, |(_, cursor)| cursor);
     let thread = Some(found.thread);
     let page = Page { limit, from: Some((Direction::After, from)), until: None };
     let part = |part: Page| async move { mailbox.room_messages(scope, room, thread, &part).await };
     let show = |message: &Message| {
-        (Cursor { at: message.at, id: message.id.0 }, turn(&Turn::of(message)).to_string())
+        let cursor = Cursor { at: message.at, id: message.id.0 };
+        page::text((cursor, Turn::from(conversations::Turn::of(message))))
     };
     let rows = page::read(&http.rules, page, part, show).await?;
-    let turns: Vec<&str> = rows.texts.iter().rev().map(|(_, text)| text.as_str()).collect();
     let next = rows.newest_if_more().map(|cursor| cursor.to_string());
-    // Written by hand, so that the texts are written once.
-    Ok(answered(
-        StatusCode::OK,
-        format!(
-            r#"{{"success":true,"message":"conversation found","roomId":"{room}","threadId":"{}","next":{},"conversation":[{}]}}"#,
-            found.thread,
-            json!(next),
-            turns.join(",")
-        ),
-    ))
+    let answer = Thread {
+        room_id: asked.room_id,
+        thread_id: Id(found.thread.0),
+        next: next.clone(),
+        conversation: rows.oldest_first()?,
+    };
+    let path = format!("/conversation/{room}/{id}");
+    Ok(page::followed(&call, &path, next.map(|next| ("after", next)), answer))
 }
 
-/// Threads of many rooms, each whole, with an answer of its own: one that is not there, or is too
-/// much beside the others, fails no other. With `markRead` the rooms are read up to the messages
-/// that were named and shown.
-pub(in super::super) async fn batch(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let items = items(&call)?;
-    let mark_read = call.body().flag("markRead")?.unwrap_or(false);
-    let limits = &http.rules.limits;
-    let bounds = Bounds { messages: limits.max_page, octets: limits.max_page_bytes };
-    let named: Vec<(Room, MessageId)> = items.iter().filter_map(Item::named).collect();
-    let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
-    let found = mailbox.conversations(scope, &named, bounds).await?;
-    let found: HashMap<(Room, MessageId), &Conversation> =
-        named.iter().copied().zip(&found).collect();
-    let (mut marks, mut results) = (Vec::new(), Vec::with_capacity(items.len()));
-    for item in &items {
-        let conversation = item.named().and_then(|named| found.get(&named).copied());
-        if let Some(Conversation::Whole(found, _)) = conversation {
-            marks.push((found.room, found.place));
-        }
-        results.push(result(item, conversation));
-    }
-    if mark_read {
-        mailbox.mark_read(scope, &marks).await?;
-    }
-    let fields = json!({
-        "stats": {
-            "requested": items.len(),
-            "ok": marks.len(),
-            "failed": items.len().saturating_sub(marks.len()),
-        },
-        "results": results,
-    });
-    Ok(success(StatusCode::OK, "conversations read, each with its own result", fields))
+/// Shows many threads at once
+///
+/// Each has a result of its own: one that is missing, or too long beside the others, fails no other.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Batch {
+    /// The messages whose threads are wanted.
+    #[schemars(extend("minItems" = 1, "maxItems" = MOST))]
+    items: Vec<Item>,
+    /// Whether to mark the rooms as read up to these messages.
+    mark_read: Option<bool>,
 }
 
-fn missing() -> Problem {
-    Problem::not_found("message in such a room")
-}
-
-/// What was asked for, as it was written.
+/// A message of a room.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(inline)]
 struct Item {
-    room: String,
+    /// The room.
+    #[schemars(example = &"41:7")]
+    room_id: String,
+    /// A message of the room.
+    #[schemars(example = &"019a9e5c-7c80-7000-8000-000000000001")]
     uuid: String,
 }
 
 impl Item {
     fn named(&self) -> Option<(Room, MessageId)> {
-        Some((self.room.parse().ok()?, MessageId(uuid(&self.uuid)?)))
+        Some((self.room_id.parse().ok()?, MessageId(uuid(&self.uuid)?)))
     }
 }
 
-fn items(call: &Call) -> Result<Vec<Item>, Problem> {
-    let shape = || {
-        Problem::invalid(format!(
-            "field items must be an array of 1 to {MOST} objects {{roomId, uuid}}, both strings"
-        ))
-    };
-    let items = call.body().get("items").and_then(Value::as_array).ok_or_else(shape)?;
-    if items.is_empty() || items.len() > MOST {
-        return Err(shape());
-    }
-    let read = |item: &Value| {
-        let fields = item.as_object().ok_or_else(shape)?;
-        let known = |name: &String| ["roomId", "uuid"].contains(&name.as_str());
-        if let Some(name) = fields.keys().find(|name| !known(name)) {
-            let name = quoted(name);
-            return Err(Problem::invalid(format!("items: field {name} is not known there")));
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Threads {
+    /// The results in numbers.
+    stats: Stats,
+    /// One for each item.
+    results: Vec<Outcome>,
+}
+
+/// The results in numbers.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Stats {
+    /// How many were asked for.
+    requested: usize,
+    /// How many were found.
+    ok: usize,
+    /// How many were not.
+    failed: usize,
+}
+
+/// The result of an item.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct Outcome {
+    /// Whether the thread was found.
+    success: bool,
+    /// The room, as you sent it.
+    #[schemars(example = &"41:7")]
+    room_id: String,
+    /// The message, as you sent it.
+    uuid: String,
+    /// The result in words.
+    message: &'static str,
+    /// The oldest first.
+    conversation: Vec<Turn>,
+}
+
+successes! {
+    Thread = OK "conversation found", pages;
+    Threads = OK "conversations read, each with its own result";
+}
+
+/// With `markRead` the rooms are read up to the messages that were named and shown.
+pub async fn batch(http: Arc<Http>, call: Call, asked: Batch) -> Result<Threads, Problem> {
+    let limits = &http.rules.limits;
+    let bounds = Bounds { messages: limits.max_page, octets: limits.max_page_bytes };
+    let named: Vec<(Room, MessageId)> = asked.items.iter().filter_map(Item::named).collect();
+    let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
+    let mut found = mailbox.conversations(scope, &named, bounds).await?.into_iter();
+    let (mut marks, mut results) = (Vec::new(), Vec::with_capacity(asked.items.len()));
+    for item in asked.items {
+        let conversation = item.named().and_then(|_| found.next());
+        if let Some(Conversation::Whole(found, _)) = &conversation {
+            marks.push((found.room, found.place));
         }
-        let text = |name: &str| text(fields, name).ok_or_else(shape);
-        Ok(Item { room: text("roomId")?, uuid: text("uuid")? })
-    };
-    items.iter().map(read).collect()
+        results.push(outcome(item, conversation));
+    }
+    if asked.mark_read.unwrap_or(false) {
+        mailbox.mark_read(scope, &marks).await?;
+    }
+    let (requested, ok) = (results.len(), marks.len());
+    let stats = Stats { requested, ok, failed: requested.saturating_sub(ok) };
+    Ok(Threads { stats, results })
 }
 
-fn text(fields: &Map<String, Value>, name: &str) -> Option<String> {
-    fields.get(name)?.as_str().map(ToOwned::to_owned)
-}
-
-fn result(item: &Item, conversation: Option<&Conversation>) -> Value {
+fn outcome(Item { room_id, uuid }: Item, conversation: Option<Conversation>) -> Outcome {
     let (success, message, turns) = match conversation {
-        Some(Conversation::Whole(_, turns)) => (true, "conversation found", turns.as_slice()),
+        Some(Conversation::Whole(_, turns)) => (true, "conversation found", turns),
         Some(Conversation::Missing) => {
-            (false, "there is no such message in such a room in the scope of this request", &[][..])
+            (false, "there is no such message in such a room in the scope of this request", vec![])
         }
         Some(Conversation::TooLong) => {
             let message = "too long beside the others: ask for it alone, \
                            GET /conversation/{roomId}/{uuid}";
-            (false, message, &[][..])
+            (false, message, vec![])
         }
         None => {
             let message =
                 "roomId must be \"<contactId>:<agentId>\" and uuid a UUID, as answers show them";
-            (false, message, &[][..])
+            (false, message, vec![])
         }
     };
-    json!({
-        "success": success,
-        "roomId": item.room,
-        "uuid": item.uuid,
-        "message": message,
-        "conversation": turns.iter().map(turn).collect::<Vec<_>>(),
-    })
-}
-
-/// Everybody who writes to an Agent is its `user`.
-fn turn(turn: &Turn) -> Value {
-    json!({
-        "uuid": turn.id.to_string(),
-        "role": "user",
-        "message": turn.text,
-        "timestamp": turn.at.seconds(),
-        "date": turn.at.to_string(),
-        "source": turn.source.as_str(),
-    })
+    let conversation = turns.into_iter().map(Turn::from).collect();
+    Outcome { success, room_id, uuid, message, conversation }
 }

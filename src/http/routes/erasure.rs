@@ -2,36 +2,97 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::state::Http;
+use super::super::typed::{Either, successes};
 use crate::domain::id::{ContactId, MessageId};
+use crate::wire::{Id, Named, Number};
 
-/// A message, with its original and what its records tell of it.
-pub(in super::super) async fn message(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let id = MessageId(call.uuid("uuid")?);
+/// Erases a message for good
+///
+/// The original goes, too, and what intake records tell of the message.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Message {
+    /// The message.
+    uuid: Id,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct MessageGone {
+    /// What was erased.
+    erased: ErasedMessage,
+}
+
+/// What was erased.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct ErasedMessage {
+    /// The message.
+    message_uuid: Id,
+}
+
+pub async fn message(http: Arc<Http>, call: Call, asked: Message) -> Result<MessageGone, Problem> {
+    let id = MessageId(asked.uuid.0);
     if !call.erasures(&http).message(&call.target().scope, id).await? {
         return Err(Problem::not_found("message"));
     }
-    let fields = json!({ "erased": { "messageUuid": id.to_string() } });
-    Ok(success(StatusCode::OK, "message erased", fields))
+    Ok(MessageGone { erased: ErasedMessage { message_uuid: asked.uuid } })
 }
 
-/// A contact of an organization with all that is theirs. 202 while some of it is still to be
-/// deleted: it is nobody's to read from this answer on.
-pub(in super::super) async fn contact(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let id = call.path("id").parse::<ContactId>();
-    let id = id.map_err(|error| Problem::invalid(format!("id in the path: {error}")))?;
+/// Erases a contact with all messages
+///
+/// From the answer on nobody can read any of it.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Contact {
+    /// The contact.
+    id: Named<ContactId>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ContactGone {
+    /// What was erased.
+    erased: ErasedContact,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ContactGoing {
+    /// What was erased.
+    erased: ErasedContact,
+}
+
+/// What was erased.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct ErasedContact {
+    /// The contact.
+    contact_id: Number,
+    /// False while some of it is still being deleted.
+    complete: bool,
+}
+
+successes! {
+    MessageGone = OK "message erased";
+    ContactGone = OK "contact erased";
+    ContactGoing = ACCEPTED "contact erased; the rest of it is being deleted";
+}
+
+pub async fn contact(
+    http: Arc<Http>,
+    call: Call,
+    asked: Contact,
+) -> Result<Either<ContactGone, ContactGoing>, Problem> {
+    let Named(id) = asked.id;
     let erased = call.erasures(&http).contact(&call.target().scope, id).await?;
-    let whole = erased.ok_or_else(|| Problem::not_found("contact"))?;
-    let (status, message) = match whole {
-        true => (StatusCode::OK, "contact erased"),
-        false => (StatusCode::ACCEPTED, "contact erased; what is left of it is being deleted"),
-    };
-    Ok(success(status, message, json!({ "erased": { "contactId": id.get(), "complete": whole } })))
+    let complete = erased.ok_or_else(|| Problem::not_found("contact"))?;
+    let erased = ErasedContact { contact_id: id.into(), complete };
+    Ok(match complete {
+        true => Either::This(ContactGone { erased }),
+        false => Either::That(ContactGoing { erased }),
+    })
 }

@@ -1,9 +1,10 @@
 //! The part of the log of events that a request asks to see, and the part that it may see at this moment.
 
-use super::super::call::{Again, Call};
+use super::super::call::Again;
 use super::super::error::Problem;
 use super::super::state::Http;
 use crate::app::access::{Caller, Denied, Target};
+use crate::domain::clock::Timestamp;
 use crate::domain::event::{Category, EventName};
 use crate::domain::scope::Scope;
 use crate::store::EventFilter;
@@ -24,14 +25,11 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    pub(super) fn of(call: &Call) -> Result<Self, Problem> {
-        let query = call.query();
-        let category = query.get("type").map(str::parse).transpose();
-        let name = query.get("event").map(str::parse).transpose();
-        let category: Option<Category> =
-            category.map_err(|error| Problem::invalid(format!("type: {error}")))?;
-        let name: Option<EventName> =
-            name.map_err(|error| Problem::invalid(format!("event: {error}")))?;
+    pub(super) fn of(
+        category: Option<Category>,
+        name: Option<EventName>,
+        since: Option<Timestamp>,
+    ) -> Result<Self, Problem> {
         if let (Some(category), Some(name)) = (category, name)
             && name.category() != category
         {
@@ -39,7 +37,7 @@ impl Wanted {
             let detail = format!("event {event} is of type {own}: send that type, or none");
             return Err(Problem::invalid(detail));
         }
-        let filter = EventFilter { since: call.time("since")?, ..EventFilter::ALL };
+        let filter = EventFilter { since, ..EventFilter::ALL };
         Ok(Self { category, name, filter })
     }
 

@@ -2,38 +2,119 @@
 //!
 //! A list, a list that waits, and a stream of the same log, in the same order, with the same bodies.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::{Value, json};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use super::super::answer::{json, success};
-use super::super::call::{Again, Call};
+use super::super::call::{Again, Call, STREAM};
+use super::super::description::Answer;
 use super::super::error::{Code, Problem};
 use super::super::page;
+use super::super::schema::{Fields, reference};
 use super::super::state::Http;
+use super::super::typed::{Answers, Headed, Limit, successes};
 use super::event_stream::{self, Stream};
 use super::event_view::{View, Wanted};
 use crate::app::delivery::{Begin, Begun, Part, Waiting, catalog};
+use crate::domain::event::{Category, EventName};
 use crate::domain::id::EventId;
 use crate::domain::scope::Scope;
 use crate::store::EventPlace;
-use crate::wire;
+use crate::wire::{self, Id, Moment, Texts, Word};
 
-/// What a reader may ask for.
-pub(in super::super) const LIST: &[&str] = &["after", "since", "type", "event", "limit", "wait"];
+/// Follows what happens
+///
+/// The oldest first; with wait the answer waits for an event, with Accept: text/event-stream it is a
+/// stream. Whoever goes on behind the last one sees nothing twice.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct List {
+    /// Only newer events than this one.
+    after: Option<Id>,
+    /// Only events from then on.
+    since: Option<Moment>,
+    /// Only events of this category.
+    #[serde(rename = "type")]
+    category: Option<Word<Category>>,
+    /// Only this event.
+    event: Option<Word<EventName>>,
+    limit: Option<Limit>,
+    /// How many seconds to wait for an event.
+    #[schemars(extend("maximum" = "events.max_wait_seconds"))]
+    wait: Option<u64>,
+}
+
+/// An event, as a webhook gets it in full: `catalog` describes each.
+#[derive(Debug)]
+struct Event;
+
+impl JsonSchema for Event {
+    fn schema_name() -> Cow<'static, str> {
+        "Event".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let full: Vec<_> =
+            EventName::ALL.iter().map(|name| reference(&format!("{name}.full"))).collect();
+        json_schema!({
+            "description": "An event, as a webhook gets it in full.", "anyOf": full,
+            "examples": [catalog::example(EventName::EmailReceived)],
+        })
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Listed {
+    /// The oldest first.
+    events: Texts<Event>,
+    /// The last event that was looked at: send it as `after`.
+    next: Option<Id>,
+    /// Whether more may follow already: go on. If not, you have read all that was there when you asked.
+    more: bool,
+}
+
+/// A page, or a stream that goes on.
+#[derive(Debug)]
+pub enum Followed {
+    Page(Headed<Listed>),
+    Stream(Response),
+}
+
+impl Answers for Followed {
+    fn described(generator: &mut SchemaGenerator) -> Vec<Answer> {
+        let mut answers = Listed::described(generator);
+        answers.iter_mut().for_each(|answer| answer.also = Some(STREAM));
+        answers
+    }
+
+    fn heeds() -> Fields {
+        let about = "The last event that a client of a stream saw: only newer ones follow.";
+        let id = json!({ "type": "string", "format": "uuid", "description": about });
+        vec![("Last-Event-ID?", id)]
+    }
+
+    fn response(self) -> Result<Response, Problem> {
+        match self {
+            Self::Page(page) => page.response(),
+            Self::Stream(response) => Ok(response),
+        }
+    }
+}
 
 /// The events behind a place, oldest first; with `wait`, as soon as there are any. As a stream, where
 /// that is what the request accepts.
-pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let limit = page::limit(&call, &http.rules)?;
-    let wait = wait(&http, &call)?;
-    let wanted = Wanted::of(&call)?;
+pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Followed, Problem> {
+    let limit = page::at_most(asked.limit, &http.rules);
+    let wait = wait(&http, &call, asked.wait)?;
+    let (category, name) = (asked.category.map(|Word(it)| it), asked.event.map(|Word(it)| it));
+    let wanted = Wanted::of(category, name, asked.since.map(|Moment(at)| at))?;
     let view = wanted.view(call.caller(), call.target().clone())?;
-    let begin = begin(&call)?;
+    let begin = begin(&call, &asked)?;
     let waiting = match wait.is_some() || call.wants_stream() {
         true => Some(place(&http, &call, &view.scope)?),
         false => None,
@@ -49,29 +130,64 @@ pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Respon
             let mark = log.mark(&view.scope, after).await?;
             let from = (after, mark);
             let stream = Stream::new(http, call.again(), (wanted, view), waiting, from);
-            Ok(event_stream::response(stream))
+            Ok(Followed::Stream(event_stream::response(stream)))
         }
         waiting => {
             let patience = wait.zip(waiting);
             let page =
                 read(&http, &call.again(), (&wanted, view), patience, (after, limit)).await?;
-            Ok(shown(&page, call.query().get("after")))
+            let next = page.last.map(|last| Id(last.event.0)).or(asked.after);
+            let link = next.map(|Id(id)| ("after", id.to_string()));
+            let listed = Listed { events: bodies(&page.part)?, next, more: page.more };
+            Ok(Followed::Page(page::onward(&call, "/events", link, listed)))
         }
     }
 }
 
-/// All events with their schemas.
-pub(in super::super) async fn catalog(_: Arc<Http>, _: Call) -> Result<Response, Problem> {
-    let shape = |entry: catalog::Entry| {
-        json!({
-            "event": entry.name.as_str(),
-            "type": entry.name.category().as_str(),
-            "description": entry.description,
-            "schema": entry.schema,
-        })
+/// Each body is byte for byte what a webhook sends.
+fn bodies(part: &Part) -> Result<Texts<Event>, Problem> {
+    let bodies = part.events.iter().filter_map(|event| std::str::from_utf8(&event.body).ok());
+    let array = format!("[{}]", bodies.collect::<Vec<_>>().join(","));
+    Texts::of(array).map_err(|error| Problem::internal(error.to_string()))
+}
+
+/// Shows all events with their schemas
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct ShowCatalog {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Catalog {
+    /// All of them.
+    events: Vec<Entry>,
+}
+
+/// An event of the catalogue.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Entry {
+    /// The name.
+    event: Word<EventName>,
+    /// The category: webhooks of this type get the event.
+    #[serde(rename = "type")]
+    category: Word<Category>,
+    /// When the event happens.
+    description: &'static str,
+    /// The bodies, as JSON Schema.
+    #[schemars(with = "Map<String, Value>")]
+    schema: Value,
+}
+
+successes! {
+    Listed = OK "events found", pages;
+    Catalog = OK "events found";
+}
+
+pub async fn catalog(_: Arc<Http>, _: Call, _: ShowCatalog) -> Result<Catalog, Problem> {
+    let entry = |entry: catalog::Entry| {
+        let (name, description, schema) = (entry.name, entry.description, entry.schema);
+        Entry { event: Word(name), category: Word(name.category()), description, schema }
     };
-    let events: Vec<Value> = catalog::catalog().into_iter().map(shape).collect();
-    Ok(success(StatusCode::OK, "events found", json!({ "events": events })))
+    Ok(Catalog { events: catalog::catalog().into_iter().map(entry).collect() })
 }
 
 /// An answer of the list.
@@ -134,22 +250,6 @@ async fn read(
     Ok(Page { part: Arc::default(), last: passed, more: behind })
 }
 
-fn shown(page: &Page, after: Option<&str>) -> Response {
-    let events = page.part.events.iter();
-    let bodies: Vec<&str> =
-        events.filter_map(|event| std::str::from_utf8(&event.body).ok()).collect();
-    let next = page.last.map(|last| last.event.to_string());
-    let next = json!(next.as_deref().or(after));
-    // Put together as text, so that each body is byte for byte what a webhook sends.
-    let text = format!(
-        "{{\"success\":true,\"message\":\"events found\",\"events\":[{}],\"next\":{next},\
-         \"more\":{}}}",
-        bodies.join(","),
-        page.more
-    );
-    json(StatusCode::OK, text)
-}
-
 fn place(http: &Http, call: &Call, scope: &Scope) -> Result<Waiting, Problem> {
     let holder = (call.caller().key.id, call.caller().account.id);
     let waiting = http.use_cases.events.wait(holder, scope);
@@ -160,43 +260,32 @@ fn place(http: &Http, call: &Call, scope: &Scope) -> Result<Waiting, Problem> {
 }
 
 /// How long the answer may wait for an event.
-fn wait(http: &Http, call: &Call) -> Result<Option<Duration>, Problem> {
-    let Some(text) = call.query().get("wait") else { return Ok(None) };
+fn wait(http: &Http, call: &Call, seconds: Option<u64>) -> Result<Option<Duration>, Problem> {
+    let Some(seconds) = seconds else { return Ok(None) };
     if call.wants_stream() {
         return Err(Problem::invalid("wait is for lists: a stream waits by itself"));
     }
-    let most = http.rules.events.max_wait_seconds;
-    let seconds = text.parse().ok().filter(|seconds: &u64| seconds.to_string() == text);
-    let seconds = seconds.filter(|seconds| *seconds <= most).ok_or_else(|| {
-        Problem::invalid(format!("wait must be a whole number of seconds from 0 to {most}"))
-    })?;
     // The request must be answered in time.
     let longest = http.rules.limits.request() * 9 / 10;
     Ok(Some(Duration::from_secs(seconds).min(longest)).filter(|wait| !wait.is_zero()))
 }
 
-fn begin(call: &Call) -> Result<Begin, Problem> {
-    let after = call.query().get("after");
-    // A client that connects again sends the URL of its first request: the header is newer.
-    let after = call.last_event_id().filter(|_| call.wants_stream()).or(after);
-    match (after, call.time("since")?) {
-        (Some(text), None) => {
-            wire::uuid(text).map(|id| Begin::After(EventId(id))).ok_or_else(|| {
-                Problem::invalid(
-                    "after (or Last-Event-ID) must be the id of an event, as answers show it",
-                )
-            })
-        }
-        (None, Some(since)) => Ok(Begin::Since(since)),
-        (Some(_), Some(_)) if call.query().get("after").is_some() => {
-            Err(Problem::invalid("after and since exclude each other: send one"))
-        }
-        (Some(text), Some(_)) => wire::uuid(text)
-            .map(|id| Begin::After(EventId(id)))
-            .ok_or_else(|| Problem::invalid("Last-Event-ID must be the id of an event")),
-        (None, None) if call.wants_stream() => Ok(Begin::Now),
-        (None, None) => Ok(Begin::Oldest),
+fn begin(call: &Call, asked: &List) -> Result<Begin, Problem> {
+    if asked.after.is_some() && asked.since.is_some() {
+        return Err(Problem::invalid("after and since exclude each other: send one"));
     }
+    // A client that connects again sends the URL of its first request: the header is newer.
+    let last = call.last_event_id().filter(|_| call.wants_stream()).map(|text| {
+        let detail = "Last-Event-ID must be the id of an event, as answers show it";
+        wire::uuid(text).ok_or_else(|| Problem::invalid(detail))
+    });
+    let after = last.transpose()?.or(asked.after.map(|Id(id)| id));
+    Ok(match (after, asked.since) {
+        (Some(id), _) => Begin::After(EventId(id)),
+        (None, Some(Moment(since))) => Begin::Since(since),
+        (None, None) if call.wants_stream() => Begin::Now,
+        (None, None) => Begin::Oldest,
+    })
 }
 
 /// A backlog is being put in order, and the event is in it.

@@ -7,29 +7,53 @@
 use std::sync::Arc;
 
 use axum::response::Response;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use super::super::answer::{File, entity_tag, not_modified};
 use super::super::call::{Call, Visit};
 use super::super::downloads::Reader;
 use super::super::error::Problem;
-use super::super::linked::{EXPIRES, SIGNATURE, part};
-use super::super::query::Query;
+use super::super::linked::part;
 use super::super::range::Conditions;
 use super::super::state::Http;
+use super::super::typed::{Download, Kinds};
 use crate::domain::id::MessageId;
 use crate::domain::scope::Scope;
 use crate::mail::mime::{self, Part};
 use crate::mail::page::{self, PageBounds, Shown};
+use crate::wire::Id;
 
-const ORIGINAL: &str = "original";
-/// What the operation knows; a signed link has the last two.
-pub(in super::super) const QUERY: [&str; 3] = [ORIGINAL, EXPIRES, SIGNATURE];
+/// Fetches a part of a message
+///
+/// HTML comes as a page that is safe to show. Types in which a browser could run something come as
+/// application/octet-stream, all others as they are.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Fetch {
+    /// The message.
+    uuid: Id,
+    /// The number and the name of the part, as records show them.
+    #[schemars(example = &"3-invoice.pdf")]
+    filename: String,
+    /// Whether to fetch HTML as the octets that came, not as a safe page.
+    original: Option<bool>,
+}
+
+/// A part.
+#[derive(Debug)]
+pub struct AnyPart;
+
+impl Kinds for AnyPart {
+    const KINDS: &'static [&'static str] =
+        &["text/html", "text/plain", "application/octet-stream", "*/*"];
+}
 
 /// The part, under the name that its message gave it.
-pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let asked = (MessageId(call.uuid("uuid")?), call.path("filename"));
+pub async fn show(http: Arc<Http>, call: Call, asked: Fetch) -> Result<Download<AnyPart>, Problem> {
+    let part = (MessageId(asked.uuid.0), asked.filename.as_str());
     let reader = (&call.target().scope, call.reader());
-    serve(&http, reader, asked, call.query(), call.conditions()).await
+    let original = asked.original.unwrap_or(false);
+    serve(&http, reader, part, original, call.conditions()).await.map(Download::of)
 }
 
 /// The same for whoever has a link to it.
@@ -37,23 +61,19 @@ pub(in super::super) async fn show_by_link(
     http: Arc<Http>,
     visit: Visit,
 ) -> Result<Response, Problem> {
-    let asked = (visit.message, visit.filename.as_str());
-    serve(&http, (&visit.scope, visit.reader), asked, &visit.query, &visit.conditions).await
+    let part = (visit.message, visit.filename.as_str());
+    let original = visit.query.flag("original")?.unwrap_or(false);
+    serve(&http, (&visit.scope, visit.reader), part, original, &visit.conditions).await
 }
 
 async fn serve(
     http: &Http,
     (scope, reader): (&Scope, Reader),
     (id, filename): (MessageId, &str),
-    query: &Query,
+    original: bool,
     conditions: &Conditions,
 ) -> Result<Response, Problem> {
     let missing = || Problem::not_found("attachment");
-    let original = match query.get(ORIGINAL) {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(_) => return Err(Problem::invalid("original must be true or false")),
-    };
     let (index, name) = part(filename).ok_or_else(missing)?;
     let name = name.to_owned();
     let mailbox = http.use_cases.mailbox.clone();

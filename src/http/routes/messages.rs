@@ -1,75 +1,149 @@
-//! Messages: the latest of all Agents below the target, and the original of one.
+//! Messages: the latest of all Agents below the target, those of a room, and the original of one.
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use axum::http::header::{HeaderName, HeaderValue};
 use axum::response::Response;
-use serde_json::Value;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::super::answer::{File, entity_tag, json, not_modified};
+use super::super::answer::{File, entity_tag, not_modified};
 use super::super::call::{Call, Visit};
 use super::super::downloads::Reader;
 use super::super::error::Problem;
-use super::super::page;
+use super::super::page::{self, Rows};
 use super::super::range::Conditions;
 use super::super::state::Http;
-use crate::app::mailbox::record::message_record;
+use super::super::typed::{Download, Headed, Kinds, Limit, Place, Spot, successes};
+use crate::app::mailbox::record::MessageRecord;
 use crate::domain::id::{MessageId, ThreadId};
 use crate::domain::message::Message;
 use crate::domain::scope::Scope;
 use crate::domain::source::Source;
-use crate::store::{Cursor, Page};
-use crate::wire::uuid;
+use crate::store::{Cursor, Direction, Page};
+use crate::wire::{Id, RoomId, Texts};
 
 /// `domain::marker::FIELD`, as HTTP spells it.
 const DELIVERED: HeaderName = HeaderName::from_static("x-gatepost-delivered");
 
-/// A page of records, the newest first: a bare array, as v2 answers it. `Link` leads on: `next` to
-/// older ones, `prev` to newer ones.
-pub(in super::super) async fn recent(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let limit = page::limit(&call, &http.rules)?;
-    let mut page = Page { limit, from: page::from(&call)?, until: None };
+/// The newest first.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline)]
+pub struct Records(Texts<MessageRecord<'static>>);
+
+successes! { Records = OK "The newest first.", bare, pages; }
+
+impl Records {
+    /// A page of records: a bare array, as v2 answers it. `Link` leads on.
+    pub(super) fn page(
+        rows: &Rows,
+        call: &Call,
+        path: &str,
+        limit: u32,
+    ) -> Result<Headed<Self>, Problem> {
+        Ok(rows.linked(call, path, limit, Self(rows.list()?)))
+    }
+}
+
+/// The record of a message, with its place.
+pub(super) fn shown(message: &Message) -> (Cursor, String) {
+    let cursor = Cursor { at: message.at, id: message.id.0 };
+    page::text((cursor, MessageRecord::of(message)))
+}
+
+/// Where a page begins that is asked for so: before or after a message.
+pub(super) async fn between(
+    http: &Http,
+    scope: &Scope,
+    (before, after): (Option<Spot>, Option<Spot>),
+) -> Result<Option<(Direction, Cursor)>, Problem> {
+    let find = |id| async move {
+        let found = http.use_cases.mailbox.original(scope, MessageId(id)).await?;
+        Ok(found.map(|found| Cursor { at: found.at, id }))
+    };
+    page::begin(before, after, find).await
+}
+
+/// Lists the latest messages of all Agents
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Recent {
+    limit: Option<Limit>,
+    /// Only older messages than this one: its id, or a cursor of `Link`.
+    before: Option<Spot>,
+    /// Only newer messages than this one: its id, or a cursor of `Link`.
+    after: Option<Spot>,
+}
+
+pub async fn recent(
+    http: Arc<Http>,
+    call: Call,
+    asked: Recent,
+) -> Result<Headed<Records>, Problem> {
+    let limit = page::at_most(asked.limit, &http.rules);
     let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
+    let from = between(&http, scope, (asked.before, asked.after)).await?;
+    let mut page = Page { limit, from, until: None };
     page.until = mailbox.end_of_recent(scope, &page, http.rules.limits.max_walk).await?;
     let part = |part: Page| async move { mailbox.recent(scope, &part).await };
     let rows = page::read(&http.rules, page, part, shown).await?;
-    let mut response = json(StatusCode::OK, rows.array());
-    rows.link(&call, "/messages/recent", limit, &mut response);
-    Ok(response)
+    Records::page(&rows, &call, "/messages/recent", limit)
 }
 
-/// A page of a room's records, or of one `thread` of it, as [`recent`] shows them.
-pub(in super::super) async fn of_room(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let room = call.room()?;
-    let limit = page::limit(&call, &http.rules)?;
-    let thread = call.query().get("thread").map(|text| {
-        let detail = "thread must be the id of a thread: metadata.threadId of a record";
-        uuid(text).map(ThreadId).ok_or_else(|| Problem::invalid(detail))
-    });
-    let thread = thread.transpose()?;
-    let page = Page { limit, from: page::from(&call)?, until: None };
+/// Lists the messages of a room
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OfRoom {
+    /// The room: contact and Agent.
+    room_id: RoomId,
+    limit: Option<Limit>,
+    /// Only older messages than this one: its id, or a cursor of `Link`.
+    before: Option<Spot>,
+    /// Only newer messages than this one: its id, or a cursor of `Link`.
+    after: Option<Spot>,
+    /// Only messages of this thread: `metadata.threadId` of a record.
+    thread: Option<Id>,
+}
+
+pub async fn of_room(
+    http: Arc<Http>,
+    call: Call,
+    asked: OfRoom,
+) -> Result<Headed<Records>, Problem> {
+    let limit = page::at_most(asked.limit, &http.rules);
+    let (RoomId(room), thread) = (asked.room_id, asked.thread.map(|Id(id)| ThreadId(id)));
     let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
-    if !mailbox.has_room(scope, room).await? {
+    if mailbox.room_place(scope, room).await?.is_none() {
         return Err(Problem::not_found("room"));
     }
+    let from = between(&http, scope, (asked.before, asked.after)).await?;
+    let page = Page { limit, from, until: None };
     let part = |part: Page| async move { mailbox.room_messages(scope, room, thread, &part).await };
     let rows = page::read(&http.rules, page, part, shown).await?;
-    let mut response = json(StatusCode::OK, rows.array());
-    rows.link(&call, &format!("/messages/{room}"), limit, &mut response);
-    Ok(response)
+    Records::page(&rows, &call, &format!("/messages/{room}"), limit)
 }
 
-fn shown(message: &Message) -> (Cursor, String) {
-    let cursor = Cursor { at: message.at, id: message.id.0 };
-    (cursor, Value::Object(message_record(message)).to_string())
+/// Fetches the original of a message
+///
+/// Mail as message/rfc822, octet for octet; a message that a platform handed in as JSON. The header
+/// X-Gatepost-Delivered has the field to add when the message is sent on.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Raw {
+    /// The message.
+    uuid: Id,
 }
 
-/// The original, octet for octet; beside it, as a header of the answer, the field that whoever
-/// sends it on adds.
-pub(in super::super) async fn raw(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let id = MessageId(call.uuid("uuid")?);
-    original(&http, (&call.target().scope, call.reader()), id, call.conditions()).await
+/// An original.
+#[derive(Debug)]
+pub struct Original;
+
+impl Kinds for Original {
+    const KINDS: &'static [&'static str] = &["message/rfc822", "application/json"];
+}
+
+pub async fn raw(http: Arc<Http>, call: Call, asked: Raw) -> Result<Download<Original>, Problem> {
+    let reader = (&call.target().scope, call.reader());
+    original(&http, reader, MessageId(asked.uuid.0), call.conditions()).await.map(Download::of)
 }
 
 /// The same for whoever has a link to it.

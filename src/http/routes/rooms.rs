@@ -3,88 +3,189 @@
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
-use axum::response::Response;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::super::answer::json as answered;
 use super::super::call::Call;
 use super::super::error::Problem;
+use super::super::page;
 use super::super::state::Http;
+use super::super::typed::{Headed, successes};
+use crate::domain::room::Room;
 use crate::domain::source::{Inbox, Source};
 use crate::store::{ListedRoom, RoomFilter, RoomPage};
-
-/// The query of a list.
-pub(in super::super) const LIST: [&str; 5] = ["pagination", "page", "pageSize", "unread", "before"];
+use crate::wire::{Date, Id, Number, RoomId, Seconds, Word};
 
 /// Rooms on a page where no number is asked for: as v2 has it.
 const USUAL: u32 = 20;
 
-/// Rooms whose latest message is shown in the inbox.
-pub(in super::super) async fn inbox(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    list(&http, &call, Inbox::Priority).await
+/// Lists the rooms of the inbox
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct List {
+    /// Always true: rooms are listed page by page.
+    #[schemars(extend("enum" = [true], "x-expected" = "true: rooms are listed page by page"))]
+    #[expect(dead_code, reason = "v2 clients send it")]
+    pagination: Option<bool>,
+    /// The number of the page, from 0.
+    #[schemars(extend("maximum" = "limits.max_walk"))]
+    page: Option<u32>,
+    /// How many rooms are on a page.
+    #[schemars(extend("minimum" = 1, "maximum" = "limits.max_page"))]
+    page_size: Option<u32>,
+    /// Only rooms with new messages.
+    unread: Option<bool>,
+    /// Only rooms behind this one: its roomId, or `next` of the previous page.
+    before: Option<String>,
 }
 
-/// Those whose latest message is junk.
-pub(in super::super) async fn junk(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    list(&http, &call, Inbox::Junk).await
+/// Lists the rooms whose latest message is junk
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct ListJunk(List);
+
+/// A page of rooms.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct Rooms {
+    /// How many rooms are on a page.
+    page_size: u32,
+    /// The number of the page, from 0.
+    page_number: u32,
+    /// How many rooms there are, from `before` on.
+    total_rooms: u64,
+    /// The room with the latest message first.
+    rooms: Vec<ListedAs>,
+    /// Where the next page begins, if there is one: send it as `before`.
+    next: Option<String>,
+}
+
+successes! { Rooms = OK "A page of rooms; v2 answers it without its envelope.", bare, pages; }
+
+/// The conversation of a contact with an Agent.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Room")]
+struct ListedAs {
+    /// The room: contact and Agent.
+    room_id: RoomId,
+    /// The name of the contact, or else the address.
+    #[schemars(example = &"The Boss")]
+    name: String,
+    /// The contact.
+    id: Number,
+    /// Known from v2; always null.
+    image: Option<String>,
+    /// Known from v2; always null.
+    service_phone_number: Option<String>,
+    /// Always false.
+    unregistered: bool,
+    /// The number or name of the contact; null for mail.
+    unregistered_display_name: Option<String>,
+    /// The inbox that shows the room.
+    destination_inbox_type: Word<Inbox>,
+    /// The beginning of the latest message.
+    last_message: String,
+    /// When the latest message came, in Unix seconds.
+    last_message_timestamp: Seconds,
+    /// When the latest message came.
+    last_message_date: Date,
+    /// Known from v2; always null.
+    chat_agent_campaign_id: Option<String>,
+    /// The Agent.
+    agent_id: Number,
+    /// The mailbox, telephone number or name of the contact.
+    #[schemars(example = &"boss@good.example")]
+    address: String,
+    /// The channel.
+    source: Word<Source>,
+    /// The latest message.
+    last_message_uuid: Id,
+    /// How many messages there are.
+    messages: u64,
+    /// How many of the messages are new.
+    unread: u64,
+    /// When the first message came.
+    started_at: Date,
+}
+
+/// Rooms whose latest message is shown in the inbox.
+pub async fn inbox(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Rooms>, Problem> {
+    list(&http, &call, (Inbox::Priority, "/conversations"), asked).await
+}
+
+/// Rooms whose latest message is junk.
+pub async fn junk(http: Arc<Http>, call: Call, asked: ListJunk) -> Result<Headed<Rooms>, Problem> {
+    list(&http, &call, (Inbox::Junk, "/junkConversations"), asked.0).await
 }
 
 /// v2 answers this one without its envelope. A page by number lies within the rooms that one
 /// request looks at; `before` goes on from the `next` of an answer, however many there are.
-async fn list(http: &Http, call: &Call, inbox: Inbox) -> Result<Response, Problem> {
-    let (query, limits) = (call.query(), &http.rules.limits);
-    if query.flag("pagination")? == Some(false) {
-        let detail = "rooms are listed page by page only: leave pagination out, or send true";
-        return Err(Problem::invalid(detail));
-    }
-    let size = query.number("pageSize", 1..=limits.max_page)?.unwrap_or(USUAL.min(limits.max_page));
+async fn list(
+    http: &Http,
+    call: &Call,
+    (inbox, path): (Inbox, &str),
+    asked: List,
+) -> Result<Headed<Rooms>, Problem> {
+    let limits = &http.rules.limits;
+    let size = asked.page_size.unwrap_or(USUAL.min(limits.max_page));
     let deepest = (limits.max_walk / size).saturating_sub(1);
-    let number = query.number("page", 0..=u32::MAX)?.unwrap_or(0);
+    let number = asked.page.unwrap_or(0);
     if number > deepest {
         return Err(Problem::invalid(format!(
-            "page must be a whole number from 0 to {deepest}: further on by before, with the next \
-             of an answer, or with a narrower target"
+            "page must be a whole number from 0 to {deepest}: to read on, send next of an answer as \
+             before, or name a narrower target"
         )));
     }
-    let before = query.get("before").map(str::parse).transpose();
-    let before = before.map_err(|error| Problem::invalid(format!("before {error}")))?;
-    let filter = RoomFilter { inbox, unread: query.flag("unread")?.unwrap_or(false) };
+    let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
+    let before = match asked.before.as_deref().map(|text| (text, text.parse::<Room>())) {
+        None => None,
+        Some((_, Ok(room))) => {
+            let found = mailbox.room_place(scope, room).await?;
+            Some(found.ok_or_else(|| Problem::not_found("room"))?)
+        }
+        Some((text, Err(_))) => {
+            let place = text.parse();
+            Some(place.map_err(|error| Problem::invalid(format!("before {error}")))?)
+        }
+    };
+    let filter = RoomFilter { inbox, unread: asked.unread.unwrap_or(false) };
     let page = RoomPage { before, skip: number.saturating_mul(size), limit: size };
-    let mailbox = &http.use_cases.mailbox;
-    let found = mailbox.rooms(&call.target().scope, filter, page, limits.max_walk).await?;
-    let list = json!({
-        "pageSize": size,
-        "pageNumber": number,
-        "totalRooms": found.total,
-        "rooms": found.rooms.iter().map(room).collect::<Vec<_>>(),
-        "next": found.next.map(|next| next.to_string()),
-    });
-    Ok(answered(StatusCode::OK, list.to_string()))
+    let found = mailbox.rooms(scope, filter, page, limits.max_walk).await?;
+    let next = found.next.map(|next| next.to_string());
+    let list = Rooms {
+        page_size: size,
+        page_number: number,
+        total_rooms: found.total,
+        rooms: found.rooms.iter().map(listed).collect(),
+        next: next.clone(),
+    };
+    Ok(page::followed(call, path, next.map(|next| ("before", next)), list))
 }
 
-/// What v2 has no value for here is null.
-fn room(room: &ListedRoom) -> Value {
+fn listed(room: &ListedRoom) -> ListedAs {
     let address = room.handle.address();
-    let number = (room.handle.source() != Source::Email).then_some(&address);
-    json!({
-        "roomId": room.room.to_string(),
-        "name": room.name.as_ref().unwrap_or(&address),
-        "id": room.room.contact.get(),
-        "image": null,
-        "servicePhoneNumber": null,
-        "unregistered": false,
-        "unregisteredDisplayName": number,
-        "destinationInboxType": room.inbox.as_str(),
-        "lastMessage": room.preview,
-        "lastMessageTimestamp": room.last_at.seconds(),
-        "chatAgentCampaignId": null,
-        "agentId": room.room.agent.get(),
-        "address": address,
-        "source": room.handle.source().as_str(),
-        "lastMessageUuid": room.last_message.to_string(),
-        "messages": room.messages,
-        "unread": room.unread,
-        "startedAt": room.started_at.to_string(),
-    })
+    ListedAs {
+        room_id: RoomId(room.room),
+        name: room.name.clone().unwrap_or_else(|| address.clone()),
+        id: room.room.contact.into(),
+        image: None,
+        service_phone_number: None,
+        unregistered: false,
+        unregistered_display_name: (room.handle.source() != Source::Email).then(|| address.clone()),
+        destination_inbox_type: Word(room.inbox),
+        last_message: room.preview.clone(),
+        last_message_timestamp: Seconds(room.last_at),
+        last_message_date: Date(room.last_at),
+        chat_agent_campaign_id: None,
+        agent_id: room.room.agent.into(),
+        address,
+        source: Word(room.handle.source()),
+        last_message_uuid: Id(room.last_message.0),
+        messages: room.messages,
+        unread: room.unread,
+        started_at: Date(room.started_at),
+    }
 }

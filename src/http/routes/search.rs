@@ -2,56 +2,73 @@
 
 use std::sync::Arc;
 
-use axum::http::{HeaderName, HeaderValue, StatusCode};
-use axum::response::Response;
-use serde_json::Value;
+use axum::http::{HeaderName, HeaderValue};
+use schemars::JsonSchema;
+use serde::Deserialize;
 
-use super::super::answer::json;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page::{self, Rows};
 use super::super::state::Http;
-use crate::app::mailbox::record::message_record;
+use super::super::typed::{Headed, Limit, Spot};
+use super::messages::{Records, between, shown};
 use crate::app::mailbox::search::{Asked, Search};
 use crate::domain::search::query::Query;
 use crate::domain::source::Source;
 use crate::store::{Cursor, Direction};
+use crate::wire::{Moment, Word};
 
-/// A page of records that match, the newest first, and `Link` as for recent messages. A page that
-/// looks at many messages ends early, before it is full or even empty: `next` goes on behind them, and
-/// a header says how to be answered sooner.
-pub(in super::super) async fn messages(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let limit = page::limit(&call, &http.rules)?;
-    let from = page::from(&call)?;
-    let asked = asked(&call)?;
+/// Finds messages
+///
+/// A page that has read as much as one request may ends before it is full, or even empty: the header
+/// X-Search-Ended-Early says so and how to narrow q, and Link leads on behind it.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Find {
+    /// Words of the message; "…" for a phrase, word* for a prefix.
+    #[schemars(example = &"invoice")]
+    q: String,
+    /// Only messages from then on.
+    since: Option<Moment>,
+    /// Only messages before.
+    until: Option<Moment>,
+    /// Only messages of this channel.
+    source: Option<Word<Source>>,
+    limit: Option<Limit>,
+    /// Only older messages than this one: its id, or a cursor of `Link`.
+    before: Option<Spot>,
+    /// Only newer messages than this one: its id, or a cursor of `Link`.
+    after: Option<Spot>,
+}
+
+/// A page of records that match, the newest first. A page that looks at many messages ends early: `next`
+/// goes on behind them, and a header says how to be answered sooner.
+pub async fn messages(
+    http: Arc<Http>,
+    call: Call,
+    asked: Find,
+) -> Result<Headed<Records>, Problem> {
+    let limit = page::at_most(asked.limit, &http.rules);
     let scope = &call.target().scope;
+    let from = between(&http, scope, (asked.before, asked.after)).await?;
+    let asked = Asked {
+        query: Query::parse(&asked.q).map_err(|error| Problem::invalid(error.to_string()))?,
+        source: asked.source.map(|Word(source)| source),
+        since: asked.since.map(|Moment(at)| at),
+        until: asked.until.map(|Moment(at)| at),
+    };
     let search = http.use_cases.mailbox.search((scope, &asked), from, http.rules.search);
     let (rows, is_early) = read(&http, search, limit, from).await?;
-    let mut response = json(StatusCode::OK, rows.array());
+    let mut answer = Records::page(&rows, &call, "/messages/search", limit)?;
     if is_early {
-        response.headers_mut().insert(ENDED_EARLY, HeaderValue::from_static(NARROW));
+        answer.headers.push((ENDED_EARLY, HeaderValue::from_static(NARROW)));
     }
-    rows.link(&call, "/messages/search", limit, &mut response);
-    Ok(response)
+    Ok(answer)
 }
 
 /// On a page that ended before it was full.
 const ENDED_EARLY: HeaderName = HeaderName::from_static("x-search-ended-early");
 const NARROW: &str = "as many messages were read as one request may: narrow it by a rarer word, by \
                       since and until, or by source; or follow next";
-
-/// What is looked for.
-fn asked(call: &Call) -> Result<Asked, Problem> {
-    let query = call.query();
-    let text = query.get("q").ok_or_else(|| Problem::invalid("q is missing: what to look for"))?;
-    let source = query.get("source").map(str::parse::<Source>).transpose();
-    Ok(Asked {
-        query: Query::parse(text).map_err(|error| Problem::invalid(error.to_string()))?,
-        source: source.map_err(|error| Problem::invalid(format!("source: {error}")))?,
-        since: call.time("since")?,
-        until: call.time("until")?,
-    })
-}
 
 /// A few messages at a time, until the page is full, or large, or the search has ended; and whether
 /// that was before the end of the list.
@@ -77,9 +94,9 @@ async fn read(
             if is_full {
                 break;
             }
-            let text = Value::Object(message_record(message)).to_string();
+            let (cursor, text) = shown(message);
             octets = octets.saturating_add(text.len());
-            texts.push((Cursor { at: message.at, id: message.id.0 }, text));
+            texts.push((cursor, text));
         }
     }
     let until = if is_full { None } else { search.until() };

@@ -64,7 +64,7 @@ async fn a_contact_goes_with_all_that_is_theirs_and_may_come_again() {
     }
     delete(&house, "agent1", &path).await.problem(403, "forbidden", "needs a key of");
     delete(&house, "few", &path).await.problem(403, "forbidden", "restricted to some Agents");
-    delete(&house, "org1", "/contacts/x").await.problem(400, "invalid_request", "id in the path");
+    delete(&house, "org1", "/contacts/x").await.problem(400, "invalid_request", "/id must be");
     let erased = delete(&house, "org1", &path).await.success(200);
     assert_eq!(erased["erased"], json!({ "contactId": contact, "complete": true }));
     delete(&house, "org1", &path).await.problem(404, "not_found", "contact");

@@ -165,9 +165,9 @@ async fn what_is_asked_wrongly_and_what_is_not_there_say_how_to_go_on() {
     house.receive("agent1", MAIL, 0).await;
     let foreign = list(&house, "agent1", "").await["next"].as_str().unwrap().to_owned();
     for (query, detail) in [
-        ("after=7", "id of an event"),
-        ("type=mail", "is not one of"),
-        ("event=mail", "is not one of"),
+        ("after=7", "must be a UUID"),
+        ("type=mail", "must be one of"),
+        ("event=mail", "must be one of"),
         ("wait=31", "from 0 to 30"),
         ("wait=x", "from 0 to 30"),
         (&format!("since=2026-01-01&after={foreign}"), "exclude each other"),

@@ -53,6 +53,13 @@ async fn recent_messages_are_paged_by_links_both_ways() {
     assert_eq!(house.get("partner", "/messages/recent").await.texts().len(), 7);
     let none = house.get("agent3", "/messages/recent").await;
     assert_eq!((none.status, none.text().as_str(), none.link("next")), (200, "[]", None));
+    // The id of a message is a place, too.
+    let last = first.json().as_array().unwrap().last().unwrap()["uuid"].clone();
+    let behind = format!("{path}&before={}", last.as_str().unwrap());
+    let linked = house.get("partner", &first.link("next").unwrap()).await;
+    assert_eq!(house.get("partner", &behind).await.texts(), linked.texts());
+    let foreign = format!("/messages/recent?before={}", last.as_str().unwrap());
+    house.get("agent3", &foreign).await.problem(404, "not_found", "no such message");
     let cursor = first.link("next").unwrap();
     let cursor = cursor.split("before=").nth(1).unwrap();
     let both = format!("/messages/recent?before={cursor}&after={cursor}");

@@ -85,17 +85,23 @@ async fn conversations_are_listed_as_v2_lists_them() {
     assert_eq!((&rooms[0]["messages"], &rooms[0]["unread"]), (&json!(2), &json!(2)));
     let page = house.get("org1", "/conversations?page=1&pageSize=1").await.json();
     assert_eq!((&page["totalRooms"], &page["rooms"][0]), (&json!(2), rooms[1]));
-    let first = house.get("org1", "/conversations?pageSize=1").await.json();
-    let before = first["next"].as_str().unwrap();
-    let rest = house.get("org1", &format!("/conversations?before={before}")).await.json();
-    assert_eq!(list(&rest, "rooms"), [rooms[1]]);
+    let first = house.get("org1", "/conversations?pageSize=1").await;
+    let next = first.json()["next"].as_str().unwrap().to_owned();
+    for before in [next, one.room.to_string()] {
+        let rest = house.get("org1", &format!("/conversations?before={before}")).await.json();
+        assert_eq!(list(&rest, "rooms"), [rooms[1]]);
+    }
+    let linked = house.get("org1", &first.link("next").unwrap()).await.json();
+    assert_eq!(list(&linked, "rooms"), [rooms[1]]);
+    let foreign = house.get("agent2", &format!("/conversations?before={}", one.room)).await;
+    foreign.problem(404, "not_found", "no such room");
     let junk = house.get("org1", "/junkConversations").await.json();
     assert_eq!((&junk["totalRooms"], list(&junk, "rooms").len()), (&json!(0), 0));
     for (query, words) in [
         ("pagination=false", "page by page"),
-        ("pagination=1", "true or false"),
+        ("pagination=1", "page by page"),
         ("pageSize=0", "1 to 200"),
-        ("page=500", "0 to 499: further on by before"),
+        ("page=500", "0 to 499: to read on"),
         ("page=-1", "whole number"),
         ("unread=yes", "true or false"),
         ("before=x", "not a cursor"),
@@ -155,7 +161,7 @@ async fn a_batch_answers_each_item_and_marks_what_was_read() {
         (json!({ "items": many }), "1 to 200"),
         (json!({ "items": [] }), "1 to 200"),
         (json!({ "items": {} }), "an array"),
-        (json!({ "items": [{ "roomId": "1:1" }] }), "both strings"),
+        (json!({ "items": [{ "roomId": "1:1" }] }), "/items/0/uuid is missing"),
         (json!({ "items": [{ "roomId": "1:1", "uuid": "x", "agentId": 1 }] }), "\"agentId\""),
         (json!({ "items": items, "markRead": 1 }), "true or false"),
     ] {
@@ -223,9 +229,12 @@ async fn contacts_are_those_of_the_target() {
             "{caller}"
         );
     }
-    let first = house.get("partner", "/contacts?limit=1").await.success(200);
-    let rest = house.get("partner", &format!("/contacts?limit=1&after={}", first["next"])).await;
+    let paged = house.get("partner", "/contacts?limit=1").await;
+    let first = paged.success(200);
+    let rest = house.get("partner", &format!("/contacts?limit=1&before={}", first["next"])).await;
     let rest = rest.success(200);
+    let link = paged.link("next").unwrap();
+    assert_eq!(house.get("partner", &link).await.success(200), rest);
     assert_eq!((list(&rest, "contacts")[0], &rest["next"]), (*contact, &Value::Null));
-    house.get("org1", "/contacts?after=x").await.problem(400, "invalid_request", "after");
+    house.get("org1", "/contacts?before=x").await.problem(400, "invalid_request", "before");
 }

@@ -80,9 +80,9 @@ async fn what_is_not_understood_is_refused_and_nothing_is_an_operator_of_a_datab
         ("q=ab*", "fewer than 3 characters"),
         (&format!("q={}", "x".repeat(257)), "more than 256 characters"),
         (&format!("q={}", "x+".repeat(33)), "more than 32 terms"),
-        ("q=x&source=fax", "source: "),
+        ("q=x&source=fax", "source must be one of"),
         ("q=x&limit=0", "1 to 200"),
-        ("q=x&before=y", "before is not a cursor"),
+        ("q=x&before=y", "before must be a cursor"),
         ("q=x&since=yesterday", "since"),
         ("q=x&sort=asc", "\"sort\" is not known"),
     ] {

@@ -1,5 +1,7 @@
 //! Answers as types: their fields, in the envelope of v2, with the status and the words that go with them.
 
+use std::marker::PhantomData;
+
 use axum::http::StatusCode;
 use axum::http::header::{HeaderName, HeaderValue};
 use axum::response::Response;
@@ -10,7 +12,9 @@ use serde_json::Value;
 use super::super::answer;
 use super::super::description::{Answer, Content};
 use super::super::error::Problem;
-use super::tidy::{fields_of, published, tidy};
+use super::super::schema::{self, Fields};
+use super::form::fields_of;
+use crate::wire::tidy::{published, tidy};
 
 /// A success: its fields, or those of one of its shapes (`untagged`), stand beside `success` and `message`,
 /// if it is in the envelope of v2.
@@ -57,6 +61,11 @@ pub(in crate::http) use successes;
 /// All that an operation answers with success.
 pub trait Answers {
     fn described(generator: &mut SchemaGenerator) -> Vec<Answer>;
+
+    /// Headers of the request that they depend on.
+    fn heeds() -> Fields {
+        Fields::new()
+    }
 
     fn response(self) -> Result<Response, Problem>;
 }
@@ -146,6 +155,44 @@ impl<S: Success> Answers for Created<S> {
 
     fn response(self) -> Result<Response, Problem> {
         Ok(answer::json(StatusCode::CREATED, text(&self.0)?))
+    }
+}
+
+/// The media types of a file.
+pub trait Kinds {
+    const KINDS: &'static [&'static str];
+}
+
+/// A file of one of these types: the whole, a part, or the word that the client has it already.
+#[derive(Debug)]
+pub struct Download<K>(Response, PhantomData<K>);
+
+impl<K> Download<K> {
+    pub const fn of(response: Response) -> Self {
+        Self(response, PhantomData)
+    }
+}
+
+impl<K: Kinds> Answers for Download<K> {
+    fn described(_: &mut SchemaGenerator) -> Vec<Answer> {
+        let answer =
+            |status, about, content| Answer { status, about, content, pages: false, also: None };
+        vec![
+            answer(200, "The file.", Content::Octets(K::KINDS)),
+            answer(206, "The requested part of the file.", Content::Octets(K::KINDS)),
+            answer(304, "The client has the file already.", Content::Empty),
+        ]
+    }
+
+    fn heeds() -> Fields {
+        vec![
+            ("Range?", schema::text("The octets to send (RFC 9110 §14.2).")),
+            ("If-None-Match?", schema::text("The ETag of the file that the client has.")),
+        ]
+    }
+
+    fn response(self) -> Result<Response, Problem> {
+        Ok(self.0)
     }
 }
 

@@ -21,9 +21,9 @@ use super::super::verb::{Verb, names};
 use super::answers::Answers;
 use super::bounds::Bounds;
 use super::check::Check;
-use super::tidy::{fields_of, plain, published, tidy};
 use crate::app::agents::schema::{Fault, join, sentence};
 use crate::wire::mark;
+use crate::wire::tidy::{plain, published, tidy};
 
 /// A request: its first line of documentation is the operation's summary, the rest is said of it. A field
 /// that the path names stands there; the others in the query of a GET, in the body of a POST or a PUT, and
@@ -107,6 +107,7 @@ impl Form {
             (body != BodyRule::None).then(|| described(&[Place::Body, Place::Either]));
         description.sent = request.pointer("/examples/0").cloned();
         description.answers = answers;
+        description.headers = A::heeds();
         let one_of =
             request.get(mark::ONE_OF).cloned().and_then(|names| serde_json::from_value(names).ok());
         let one_of = one_of.unwrap_or_default();
@@ -223,6 +224,26 @@ impl Field {
         let is_marked = self.place == Place::Either || !self.needed && self.place != Place::Path;
         (if is_marked { format!("{}?", self.name).leak() } else { self.name }, described)
     }
+}
+
+/// The fields of an object's schema, these first, `?` behind those that may be missing, and what is said of
+/// the whole.
+pub(super) fn fields_of(schema: &Value, order: &[&'static str]) -> (Fields, String) {
+    let about = schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let list = |name: &str| schema.get(name).and_then(Value::as_array).into_iter().flatten();
+    let required: Vec<&str> = list("required").filter_map(Value::as_str).collect();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let first = order.iter().copied().chain(required.iter().copied());
+    let others = properties.into_iter().flat_map(Map::keys).map(String::as_str);
+    let mut fields = Fields::new();
+    for name in first.chain(others) {
+        let Some(property) = properties.and_then(|all| all.get(name)) else { continue };
+        if fields.iter().all(|(known, _)| schema::plain(known) != name) {
+            let mark = if required.contains(&name) { "" } else { "?" };
+            fields.push((format!("{name}{mark}").leak(), property.clone()));
+        }
+    }
+    (fields, about)
 }
 
 fn field(verb: Verb, path: &str, name: &'static str, schema: Value) -> Field {

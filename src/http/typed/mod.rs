@@ -2,14 +2,12 @@
 //!
 //! - `form` reads a [`Request`] and describes it; `check` finds what is wrong with one; `bounds` are the rules
 //!   that its schema names.
-//! - `tidy` makes a schema that is read of one that a type made.
 //! - `answers` has the shapes of successes; both are made of `wire` and of `values`.
 
 pub(super) mod answers;
 mod bounds;
 mod check;
 mod form;
-mod tidy;
 mod values;
 
 #[cfg(test)]
@@ -19,7 +17,9 @@ use std::sync::Arc;
 
 use axum::response::Response;
 
-pub(super) use self::answers::{Answers, Created, Either, Headed, Success, successes, text};
+pub(super) use self::answers::{
+    Answers, Created, Download, Either, Headed, Kinds, Success, successes, text,
+};
 pub use self::bounds::Bounds;
 pub use self::form::{Form, Request};
 pub(super) use self::form::{mistaken, names_of, needed, refused};

@@ -4,12 +4,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::check::Check;
-use super::form::{generator, names_of};
-use super::tidy::{fields_of, published, tidy};
+use super::form::{fields_of, generator, names_of};
 use super::*;
 use crate::domain::event::Category;
 use crate::domain::id::AccountId;
 use crate::rules::Rules;
+use crate::wire::tidy::{published, tidy};
 use crate::wire::{Id, Moment, Named, Word};
 use schemars::JsonSchema;
 use schemars::generate::Contract;

@@ -2,8 +2,6 @@
 //! at when it decided what to write: where one of them has moved, nothing is written, and it decides
 //! again. The changes of one Agent queue, so that no two find the same revisions.
 
-use serde_json::{Value, json};
-
 use super::agent_versions::keep_automatic;
 use super::app_records::not_installed;
 use super::config_rows::{QUEUE, configs, write};
@@ -19,8 +17,10 @@ use crate::store::engine::database::transact;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::events::announcements::announce_told;
+use crate::store::events::told::{ChangedConfig, PublishedData, told};
 use crate::store::tenancy::accounts;
 use crate::store::tenancy::audit::{self, Note};
+use crate::wire::{CampaignId, Number};
 
 /// A change of one of an Agent's configurations.
 #[derive(Clone, Debug)]
@@ -33,11 +33,21 @@ pub struct ConfigChange<'c> {
     pub deed: Deed,
     /// For the audit log: names of fields, never their values.
     pub changes: &'c [Change],
-    /// The event that tells of it, if one does, with its `data`; whoever writes adds the `revision`
-    /// and, where something is to be kept, the `previousVersionId`.
-    pub says: Option<(EventName, Config)>,
+    /// The event about it, if there is one.
+    pub says: Option<Says<'c>>,
     /// Keeps what is replaced as an automatic version, if it was ever set, and so many of these.
     pub keep: Option<u32>,
+}
+
+/// What an event says of a change, beside what the store knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Says<'c> {
+    /// `agent.published`, or `agent.reverted`.
+    pub name: EventName,
+    /// The names of the changed fields.
+    pub changed: &'c [String],
+    /// The version that was restored.
+    pub version: Option<VersionId>,
 }
 
 /// What became of a change.
@@ -115,14 +125,23 @@ impl Base {
             let object = written.id.to_string();
             let note = Note { account: agent, deed: change.deed, object, changes: change.changes };
             audit::note(&mut tx, self.mint(), act, note).await?;
-            if let Some((name, told)) = &change.says {
-                let mut told = told.clone();
-                told.insert("revision".to_owned(), written.revision.into());
-                if change.keep.is_some() {
-                    told.insert("previousVersionId".to_owned(), json!(kept.map(VersionId::get)));
-                }
-                let (at, told) = ((act.at, account.lineage), Value::Object(told));
-                announce_told(&mut tx, self.mint(), *name, at, told).await?;
+            if let Some(says) = change.says {
+                let changed = ChangedConfig {
+                    account_id: agent.into(),
+                    campaign_id: CampaignId(configs.live.id),
+                    revision: written.revision,
+                    changed: says.changed.to_vec(),
+                };
+                let told = match says.name {
+                    EventName::AgentPublished => told(&PublishedData {
+                        changed,
+                        version_id: says.version.map(Number::from),
+                        previous_version_id: kept.map(Number::from),
+                    }),
+                    _ => told(&changed),
+                };
+                let at = (act.at, account.lineage);
+                announce_told(&mut tx, self.mint(), says.name, at, told).await?;
             }
             match change.kind {
                 ConfigKind::Staging => configs.staging = written,

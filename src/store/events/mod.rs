@@ -4,3 +4,4 @@ pub mod announcements;
 pub mod delivery;
 pub mod event_log;
 pub mod event_row;
+pub mod told;

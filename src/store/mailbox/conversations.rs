@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::messages;
 use super::presence::PRESENT_ROOM;
+use super::room_ranges::{self, RoomPlace};
 use super::rooms::holds;
 use crate::domain::id::{MessageId, ThreadId};
 use crate::domain::message::Message;
@@ -25,15 +26,20 @@ pub struct Found {
 }
 
 impl Base {
-    /// Whether there is such a room in `scope`.
-    pub async fn has_room(&self, scope: &Scope, room: Room) -> Result<bool, StoreError> {
-        let mut query =
-            sql("SELECT contact_id FROM rooms WHERE contact_id = $1 AND agent_id = $2 AND ")
-                .bind(room.contact.get())
-                .bind(room.agent);
+    /// The place of this room in lists, if it is in `scope`.
+    pub async fn room_place(
+        &self,
+        scope: &Scope,
+        room: Room,
+    ) -> Result<Option<RoomPlace>, StoreError> {
+        let mut query = sql("SELECT contact_id, agent_id, last_at FROM rooms
+             WHERE contact_id = $1 AND agent_id = $2 AND ")
+        .bind(room.contact.get())
+        .bind(room.agent);
         within(&mut query, scope);
         query.push(PRESENT_ROOM);
-        Ok(query.fetch_optional(self.reader()).await?.is_some())
+        let row = query.fetch_optional(self.reader()).await?;
+        row.map(|row| room_ranges::place(&Columns { table: "rooms", row: &row })).transpose()
     }
 
     /// A page of the messages of a room in `scope`, or of one thread of it, the newest first.
@@ -44,7 +50,7 @@ impl Base {
         thread: Option<ThreadId>,
         page: &Page,
     ) -> Result<Vec<Message>, StoreError> {
-        if !self.has_room(scope, room).await? {
+        if self.room_place(scope, room).await?.is_none() {
             return Ok(Vec::new());
         }
         let query = match thread {

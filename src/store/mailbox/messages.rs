@@ -8,6 +8,7 @@ use super::passage_row;
 use super::presence::PRESENT;
 use super::received_row::ReceivedRow;
 use crate::domain::contact::{ContactChange, Handle};
+use crate::domain::clock::Timestamp;
 use crate::domain::id::{ContactId, MessageId, SessionId, ThreadId};
 use crate::domain::marker::Marker;
 use crate::domain::message::{Content, Digest, Mail, Mailed, Message, Passage, Received};
@@ -26,6 +27,8 @@ use crate::store::engine::sql::{Connection, Row, Statement, Value, sql};
 /// What is known of the raw bytes of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Original {
+    /// When the message came: with its id, its place in every list.
+    pub at: Timestamp,
     pub digest: Digest,
     /// By which way the message came.
     pub source: Source,
@@ -83,15 +86,19 @@ impl Base {
         id: MessageId,
     ) -> Result<Option<Original>, StoreError> {
         let mut query =
-            sql("SELECT digest, source, passage FROM messages WHERE id = $1 AND ").bind(id.0);
+            sql("SELECT at, digest, source, passage FROM messages WHERE id = $1 AND ").bind(id.0);
         within(&mut query, scope);
         query.push(PRESENT);
         let row = query.fetch_optional(self.reader()).await?;
         let Some(row) = row else { return Ok(None) };
         let columns = Columns { table: "messages", row: &row };
         let passage = passage_row::read(columns.optional_text("passage")?.as_deref());
-        let (digest, source) = (columns.digest("digest")?, columns.word("source")?);
-        Ok(Some(Original { digest, source, marker: passage.marker }))
+        Ok(Some(Original {
+            at: columns.time("at")?,
+            digest: columns.digest("digest")?,
+            source: columns.word("source")?,
+            marker: passage.marker,
+        }))
     }
 }
 

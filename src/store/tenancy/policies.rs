@@ -1,8 +1,6 @@
 //! Inbound policies and allowlists. Every change raises the policy's version in the same
 //! transaction, so that a message that was decided by the old one is decided again.
 
-use serde_json::json;
-
 use super::accounts;
 use super::audit::{self, Note};
 use super::directory;
@@ -20,6 +18,7 @@ use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
 use crate::store::events::announcements::announce_told;
+use crate::store::events::told::{PolicyData, told};
 
 /// Senders that an entry of the audit log names: one call may bring a thousand of the longest.
 const NAMED: usize = 20;
@@ -196,15 +195,11 @@ impl Base {
             .fetch_one(tx.on())
             .await?;
         let mode: Mode = Columns { table: "inbound_policies", row: &row }.word("mode")?;
-        let told = json!({
-            "accountId": agent.get(),
-            "mode": mode.as_str(),
-            "allowlistCount": count(tx, agent).await?,
-            "added": added,
-            "removed": removed,
-        });
+        let (account_id, mode) = (agent.into(), mode.as_str());
+        let allowlist_count = count(tx, agent).await?;
+        let data = PolicyData { account_id, mode, allowlist_count, added, removed };
         let name = EventName::AgentPolicyChanged;
-        announce_told(tx, self.mint(), name, (at, lineage), told).await
+        announce_told(tx, self.mint(), name, (at, lineage), told(&data)).await
     }
 }
 

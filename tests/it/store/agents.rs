@@ -6,7 +6,7 @@ use gatepost::domain::audit::{Act, Change, Deed};
 use gatepost::domain::delivery::Subject;
 use gatepost::domain::event::{Category, EventName};
 use gatepost::domain::id::AccountId;
-use gatepost::store::{ConfigChange, Configured, Store, StoreError, Versioned};
+use gatepost::store::{ConfigChange, Configured, Says, Store, StoreError, Versioned};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -36,14 +36,18 @@ async fn write(
     (staging, live): (i64, i64),
     act: Act<'_>,
 ) -> Result<Configured, StoreError> {
+    let changed = ["title".to_owned()];
     let change = ConfigChange {
         kind,
         config: &config(title),
         decided_by: Revisions { staging, live },
         deed: Deed::AgentStaged,
         changes: &[Change::made("changed", "title")],
-        says: (kind == ConfigKind::Default)
-            .then(|| (EventName::AgentPublished, Config::from_iter([("x".into(), json!(1))]))),
+        says: (kind == ConfigKind::Default).then_some(Says {
+            name: EventName::AgentPublished,
+            changed: &changed,
+            version: None,
+        }),
         keep: (kind == ConfigKind::Default).then_some(2),
     };
     store.configure_agent(agent, &change, act).await
@@ -198,7 +202,7 @@ async fn a_change_is_told_to_those_above_with_the_version_that_it_kept(kind: Kin
     write(store, agent, staged, (0, 0), by(at(1))).await.unwrap();
     assert_eq!(scene.count("SELECT COUNT(*) FROM deliveries").await, 0);
     publish(store, agent, "a").await;
-    let (_, kept) = publish(store, agent, "b").await;
+    let (configs, kept) = publish(store, agent, "b").await;
     let claims = store.claim_deliveries(at(9), at(19), 10, &[]).await.unwrap();
     let mut told: Vec<_> = claims
         .iter()
@@ -208,8 +212,14 @@ async fn a_change_is_told_to_those_above_with_the_version_that_it_kept(kind: Kin
         })
         .collect();
     told.sort_by_key(|one| one["revision"].as_i64());
-    let second = json!({ "x": 1, "revision": 2, "previousVersionId": kept.unwrap().get() });
-    assert_eq!(told, [json!({ "x": 1, "revision": 1, "previousVersionId": null }), second]);
+    let wanted = |revision: i64, previous: Option<VersionId>| {
+        json!({
+            "accountId": agent.get(), "campaignId": configs.live.id.to_string(),
+            "revision": revision, "changed": ["title"], "versionId": null,
+            "previousVersionId": previous.map(VersionId::get),
+        })
+    };
+    assert_eq!(told, [wanted(1, None), wanted(2, kept)]);
 }
 
 async fn a_deleted_agent_takes_its_configurations_with_it(kind: Kind) {

@@ -270,7 +270,7 @@ pub async fn exercise(scene: &Scene, scope: &Scope, page: &Page) {
     for thread in [None, Some(message.thread)] {
         store.room_messages(scope, message.room(), thread, &within).await.unwrap();
     }
-    store.has_room(scope, message.room()).await.unwrap();
+    store.room_place(scope, message.room()).await.unwrap();
     let named = [(message.room(), message.id)];
     let found = store.find_messages(scope, &named).await.unwrap()[&named[0]];
     store.outline_threads(&[found], 2).await.unwrap();

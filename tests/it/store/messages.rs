@@ -51,7 +51,7 @@ async fn a_message_reads_back_as_it_was_stored(kind: Kind) {
     let proven = (&mailed.authentication, &mailed.passage);
     assert_eq!(proven, (&accepted.message.authentication, &accepted.message.passage));
     let (digest, marker) = (accepted.message.digest, mailed.passage.marker);
-    let original = Original { digest, source: Source::Email, marker };
+    let original = Original { at: at(5), digest, source: Source::Email, marker };
     assert_eq!(scene.store.original(&scope, found.id).await.unwrap(), Some(original));
     let others = subtree(&scene.other);
     assert_eq!(scene.store.original(&others, found.id).await.unwrap(), None);

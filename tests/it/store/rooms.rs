@@ -391,8 +391,9 @@ async fn messages_are_found_in_their_rooms_only(kind: Kind) {
     for narrow in [&few, &subtree(&scene.agent)] {
         let found = store.find_messages(narrow, &named).await.unwrap();
         assert_eq!(found.keys().collect::<Vec<_>>(), [&named[0]]);
-        assert!(store.has_room(narrow, one.room()).await.unwrap());
-        assert!(!store.has_room(narrow, two.room()).await.unwrap());
+        let found = store.room_place(narrow, one.room()).await.unwrap().unwrap();
+        assert_eq!((found.at, found.agent), (one.at, one.agent.get()));
+        assert_eq!(store.room_place(narrow, two.room()).await.unwrap(), None);
         let all = everything();
         assert_eq!(store.room_messages(narrow, two.room(), None, &all).await.unwrap(), []);
         assert_eq!(

@@ -1,5 +1,7 @@
 //! What a body shows in each mode, and what is cut of it.
 
+use serde_json::{Value, json};
+
 use super::*;
 use crate::domain::evidence::finding::Finding;
 use crate::domain::message::Attachment;
@@ -22,9 +24,11 @@ fn message(text: &str) -> Subject {
 
 #[test]
 fn email_received_names_its_message_at_the_top() {
-    let event = read(EventName::EmailReceived, &message("Hello"), 20_000);
-    let mut record = message_record(&sample::message("Hello"));
-    add_links(&mut record, &sample::message("Hello"), &sample::links());
+    let subject = Subject::Message(Box::new(sample::message("Hello")));
+    let event = read(EventName::EmailReceived, &subject, 20_000);
+    let message = sample::message("Hello");
+    let mut record = MessageRecord::of(&message);
+    record.add_links(&message, &sample::links());
     let expected = json!({
         "id": "00000000-0000-0000-0000-000000000001",
         "event": "email.received",
@@ -39,7 +43,7 @@ fn email_received_names_its_message_at_the_top() {
         "subject": "Hi",
         "data": {
             "roomId": "41:7",
-            "message": Value::Object(record),
+            "message": serde_json::to_value(record).unwrap(),
         },
     });
     assert_eq!(event, expected);

@@ -1,7 +1,5 @@
 //! Taking destinations out of use without removing them, and into use again.
 
-use serde_json::{Value, json};
-
 use super::destinations::drain;
 use crate::domain::account::Lineage;
 use crate::domain::audit::{Act, Change, Deed};
@@ -13,7 +11,9 @@ use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::sql::sql;
 use crate::store::events::announcements::announce;
+use crate::store::events::told::{DisabledData, told};
 use crate::store::tenancy::audit::{self, Note};
+use crate::wire::Date;
 
 /// Why a destination is disabled.
 pub struct Why {
@@ -62,7 +62,14 @@ pub async fn disable(
         lineage,
         message: None,
         contact: None,
-        told: Some(told(destination, why)),
+        told: Some(told(&DisabledData {
+            account_id: destination.account.into(),
+            webhook: destination.into(),
+            reason: why.reason.clone(),
+            failing_since: why.failing_since.map(Date),
+            last_status: why.last_status,
+            error: why.error.clone(),
+        })),
     };
     announce(tx, &[event], base.mint()).await?;
     let since = why.failing_since.map(|since| since.to_string());
@@ -71,24 +78,6 @@ pub async fn disable(
     let (account, object) = (destination.account, destination.id.to_string());
     let note = Note { account, deed: Deed::WebhookDisabled, object, changes: &changes };
     audit::note(tx, base.mint(), act, note).await
-}
-
-/// Its `data`. No more of the URL than its origin: there are secrets in many a path, and others hear
-/// of this, too.
-fn told(destination: &Destination, why: &Why) -> Value {
-    json!({
-        "accountId": destination.account.get(),
-        "webhook": {
-            "id": destination.id.to_string(),
-            "origin": destination.url.origin().ascii_serialization(),
-            "label": destination.label,
-            "type": destination.category.as_str(),
-        },
-        "reason": why.reason,
-        "failingSince": why.failing_since.map(|since| since.to_string()),
-        "lastStatus": why.last_status,
-        "error": why.error,
-    })
 }
 
 /// Takes a destination into use again, as if it had never failed, with an entry of the audit log.

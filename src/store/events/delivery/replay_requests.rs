@@ -1,7 +1,6 @@
 //! What a customer asks a destination to be sent, beside what happens: a test, and once more what it
 //! missed. A replay is written down here and worked off by the claims.
 
-use serde_json::json;
 use uuid::Uuid;
 
 use super::destination_changes::in_use;
@@ -18,6 +17,7 @@ use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
 use crate::store::events::announcements;
+use crate::store::events::told::{TestData, told};
 use crate::store::tenancy::audit::{self, Note};
 
 /// What became of a test.
@@ -65,15 +65,7 @@ impl Base {
                 lineage: account.lineage,
                 message: None,
                 contact: None,
-                told: Some(json!({
-                    "accountId": account.id.get(),
-                    "webhook": {
-                        "id": id.to_string(),
-                        "origin": destination.url.origin().ascii_serialization(),
-                        "label": destination.label,
-                        "type": destination.category.as_str(),
-                    },
-                })),
+                told: Some(told(&TestData::of(account, &destination))),
             };
             let delivery =
                 announcements::announce_to(&mut tx, self.mint(), &event, &destination).await?;

@@ -1,38 +1,17 @@
-//! The schemas that types make, as they are read: fields in their order, and nothing that says nothing.
+//! The schemas that types make, as they are read: without the words that say nothing.
 
 use serde_json::{Map, Value};
 
-use super::super::schema::{self, Fields};
-use crate::wire::mark;
-
-/// The fields of an object's schema, these first, `?` behind those that may be missing, and what is said of
-/// the whole.
-pub(super) fn fields_of(schema: &Value, order: &[&'static str]) -> (Fields, String) {
-    let about = schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let list = |name: &str| schema.get(name).and_then(Value::as_array).into_iter().flatten();
-    let required: Vec<&str> = list("required").filter_map(Value::as_str).collect();
-    let properties = schema.get("properties").and_then(Value::as_object);
-    let first = order.iter().copied().chain(required.iter().copied());
-    let others = properties.into_iter().flat_map(Map::keys).map(String::as_str);
-    let mut fields = Fields::new();
-    for name in first.chain(others) {
-        let Some(property) = properties.and_then(|all| all.get(name)) else { continue };
-        if fields.iter().all(|(known, _)| schema::plain(known) != name) {
-            let mark = if required.contains(&name) { "" } else { "?" };
-            fields.push((format!("{name}{mark}").leak(), property.clone()));
-        }
-    }
-    (fields, about)
-}
+use super::mark;
 
 /// Documentation in lines as one.
-pub(super) fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Leaves out of a schema what says nothing to those who read it: sizes of numbers, and, of a request,
 /// that a field which may be missing may be null, because it may not, and has null as its default.
-pub(super) fn tidy(schema: &mut Value, asked: bool) {
+pub fn tidy(schema: &mut Value, asked: bool) {
     if let Value::Object(fields) = schema {
         let kind = fields.get("type").map(Value::to_string).unwrap_or_default();
         if kind.contains("integer") || kind.contains("number") {
@@ -80,7 +59,7 @@ fn strip_null(fields: &mut Map<String, Value>) {
 }
 
 /// A schema without the marks that are ours.
-pub(super) fn published(mut schema: Value) -> Value {
+pub fn published(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(fields) => {
             fields.retain(|name, _| !mark::ALL.contains(&name.as_str()));
