@@ -11,7 +11,7 @@ mod tests;
 use serde_json::{Map, Value};
 
 pub use self::fields::{CALCULATED, FIELDS};
-pub use self::typed::{FieldName, SomeFields, Line, WholeConfig};
+pub use self::typed::{FieldName, Line, SomeFields, WholeConfig};
 use crate::domain::agent_config::Config;
 use crate::domain::id::AccountId;
 use crate::rules::AgentRules;

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use tokio::time::sleep;
 
 use super::templates::{disabled, no_template};
@@ -15,28 +17,39 @@ use crate::domain::agent_config::{AgentConfigs, Config};
 use crate::domain::id::{AccountId, TemplateId};
 use crate::domain::template::{Extent, Link, Migration, Template, plan};
 use crate::store::{Asked, StoreError, Working};
+use crate::wire::{Number, Revision};
 
 /// Templates that are looked at in one statement.
 const PAGE: u32 = 100;
 
-/// What a migration would change of one Agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Foreseen {
-    pub agent: AccountId,
-    pub changed: Vec<String>,
-    /// What stays because the customer changed it.
-    pub overrides: Vec<String>,
-    /// The configuration would be larger than one may be: the Agent would be left as it is.
-    pub too_large: bool,
+/// What a migration would change, page by page, in the order of the Agents' ids; as the API shows it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+pub struct Forecast {
+    /// Always true.
+    dry_run: bool,
+    /// Revision of the template.
+    revision: Revision,
+    /// Agents by id, smallest first.
+    agents: Vec<Foreseen>,
+    /// The next page begins after this Agent; null on the last page.
+    next: Option<Number>,
 }
 
-/// A page of that, in the order of the Agents' ids.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Forecast {
-    pub revision: i64,
-    pub agents: Vec<Foreseen>,
-    /// Those behind this one follow, if there are any.
-    pub next: Option<AccountId>,
+/// The forecast for one Agent.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(inline)]
+struct Foreseen {
+    /// The Agent.
+    account_id: Number,
+    /// Fields that would change.
+    changed: Vec<String>,
+    /// Fields that the customer changed and that would stay.
+    overrides: Vec<String>,
+    /// Whether the configuration would be too large, so that the Agent would stay unchanged.
+    too_large: bool,
 }
 
 impl Agents {
@@ -53,7 +66,7 @@ impl Agents {
         if let Some(targets) = targets {
             self.all_linked(id, targets).await?;
         }
-        let revision = template.head.revision;
+        let revision = Revision(template.head.revision);
         let limits = &self.rules.limits;
         let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
         let mut from = after.map_or(0, AccountId::get);
@@ -68,14 +81,14 @@ impl Agents {
                     octets.saturating_add(length(&staged)).saturating_add(length(&link.applied));
                 let full = agents.len() >= wanted || octets > limits.max_page_bytes;
                 if full && !agents.is_empty() {
-                    let next = agents.last().map(|last| last.agent);
-                    return Ok(Forecast { revision, agents, next });
+                    let next = agents.last().map(|last| last.account_id);
+                    return Ok(Forecast { dry_run: true, revision, agents, next });
                 }
                 agents.push(self.foresee(&template, (link, staged), extent));
             }
             match last {
                 Some(last) => from = last.get(),
-                None => return Ok(Forecast { revision, agents, next: None }),
+                None => return Ok(Forecast { dry_run: true, revision, agents, next: None }),
             }
         }
     }
@@ -112,7 +125,7 @@ impl Agents {
         let plan = plan(&staged, Some(&link.applied), &template.content.config, extent);
         let too_large = self.check_size(&plan.config, "").is_err();
         let (changed, overrides) = (plan.changed, plan.overrides);
-        Foreseen { agent: link.agent, changed, overrides, too_large }
+        Foreseen { account_id: link.agent.into(), changed, overrides, too_large }
     }
 
     /// Asks for a migration of all linked Agents, or of `targets`. It goes on by itself, with the

@@ -10,8 +10,8 @@ use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::state::Http;
 use super::super::typed::successes;
-use crate::app::agents::schema::{self, SomeFields, WholeConfig};
 use crate::app::agents::Changed as Outcome;
+use crate::app::agents::schema::{self, SomeFields, WholeConfig};
 
 use crate::domain::agent_config::{Config, ConfigKind};
 use crate::wire::{CampaignId, Date, Number, Revision, Word};
@@ -137,11 +137,7 @@ pub struct Shown {
 #[serde(transparent)]
 pub struct StagingFound(Shown);
 
-pub async fn staging(
-    http: Arc<Http>,
-    call: Call,
-    _: ShowStaging,
-) -> Result<StagingFound, Problem> {
+pub async fn staging(http: Arc<Http>, call: Call, _: ShowStaging) -> Result<StagingFound, Problem> {
     show(&http, &call, ConfigKind::Staging).await.map(StagingFound)
 }
 

@@ -9,7 +9,6 @@ use serde_json::json;
 
 use super::super::typed::Limit;
 use crate::app::agents::schema::{FieldName, Line, SomeFields};
-use crate::app::agents::{self, Foreseen};
 use crate::domain::id::AccountId;
 use crate::domain::template::{self, Approved, Content, Extent};
 use crate::wire::{Date, Id, Named, Number, Revision};
@@ -167,36 +166,6 @@ pub struct Migration {
     last_failed_account_id: Option<Number>,
 }
 
-/// A forecast of a migration.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(inline)]
-pub struct Forecast {
-    /// Always true.
-    dry_run: bool,
-    /// Revision of the template.
-    revision: Revision,
-    /// Agents by id, smallest first.
-    agents: Vec<Expected>,
-    /// The next page begins after this Agent; null on the last page.
-    next: Option<Number>,
-}
-
-/// The forecast for one Agent.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(inline)]
-struct Expected {
-    /// The Agent.
-    account_id: Number,
-    /// Fields that would change.
-    changed: Vec<String>,
-    /// Fields that the customer changed and that would stay.
-    overrides: Vec<String>,
-    /// Whether the configuration would be too large, so that the Agent would stay unchanged.
-    too_large: bool,
-}
-
 /// The link between a template and an Agent that it was applied to.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -302,23 +271,6 @@ impl From<template::Migration> for Migration {
             overridden: tally.overridden,
             failed: tally.failed,
             last_failed_account_id: tally.last_failed.map(Number::from),
-        }
-    }
-}
-
-impl From<agents::Forecast> for Forecast {
-    fn from(forecast: agents::Forecast) -> Self {
-        let one = |one: Foreseen| Expected {
-            account_id: one.agent.into(),
-            changed: one.changed,
-            overrides: one.overrides,
-            too_large: one.too_large,
-        };
-        Self {
-            dry_run: true,
-            revision: Revision(forecast.revision),
-            agents: forecast.agents.into_iter().map(one).collect(),
-            next: forecast.next.map(Number::from),
         }
     }
 }

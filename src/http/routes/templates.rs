@@ -13,11 +13,10 @@ use super::super::page;
 use super::super::state::Http;
 use super::super::typed::{Either, Success, successes};
 use super::template_parts::{
-    Forecast, Head, Integration, Link, Locks, Migrate, Migration, Overrides, Template, approved,
-    integrations,
+    Head, Integration, Link, Locks, Migrate, Migration, Overrides, Template, approved, integrations,
 };
-use crate::app::agents::TemplateUpdate;
 use crate::app::agents::schema::{Line, SomeFields};
+use crate::app::agents::{Forecast, TemplateUpdate};
 use crate::domain::account::AccountType;
 use crate::domain::agent_config::ConfigKind;
 use crate::domain::id::TemplateId;
@@ -171,10 +170,10 @@ pub async fn update(
     let update = TemplateUpdate {
         name: asked.name.map(|Line(name)| name),
         enabled: asked.enabled,
+        revision: asked.revision.map(|Revision(revision)| revision),
         config: asked.config.map(|SomeFields(config)| config),
         fields: asked.fields.map(Locks::locked),
         integrations: asked.integrations.map(|all| all.into_iter().map(Into::into).collect()),
-        revision: asked.revision.map(|Revision(revision)| revision),
     };
     match asked.migrate {
         Some(migrate) if update == TemplateUpdate::default() => {
@@ -205,7 +204,7 @@ async fn migrate(
     let extent = (&extent, targets.as_ref());
     if is_dry {
         let found = agents.foresee_migration(owner, id, extent, page).await?;
-        return Ok(Either::This(Updated { template: None, migration: Some(found.into()) }));
+        return Ok(Either::This(Updated { template: None, migration: Some(found) }));
     }
     let asked = agents.ask_migration(owner, id, extent).await?;
     Ok(Either::That(Queued { migration: asked.into() }))

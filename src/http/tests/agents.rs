@@ -107,14 +107,16 @@ async fn what_is_staged_is_live_once_it_is_published() {
 #[tokio::test]
 async fn mistakes_are_told_all_at_once_and_nothing_is_changed() {
     let house = House::new().await;
-    let wrong =
-        json!({ "title": "", "links": ["a", 1], "apps": [{ "appId": "a" }], "allowed": true });
+    let wrong = json!({
+        "title": "", "links": ["a", 1], "apps": [{ "appId": "a" }], "allowed": true, "revision": -1,
+    });
     let reply = house.configure("/agent", wrong).await;
     reply.problem(400, "invalid_request", "/links/1 must be a string");
     let errors = reply.json()["errors"].clone();
     let pointers: Vec<_> =
         errors.as_array().unwrap().iter().map(|one| one["pointer"].as_str().unwrap()).collect();
-    let expected = ["/allowed", "/apps/0/instructions", "/apps/0/version", "/links/1", "/title"];
+    let apps = ["/apps/0/instructions", "/apps/0/version"];
+    let expected = ["/allowed", apps[0], apps[1], "/links/1", "/revision", "/title"];
     let mut sorted = pointers.clone();
     sorted.sort_unstable();
     assert_eq!(sorted, expected);
@@ -196,9 +198,13 @@ async fn versions_are_kept_read_replaced_restored_renamed_and_deleted() {
         (&json!("A"), &json!("B"))
     );
     // Page by page.
-    let first = house.get("agent1", &format!("{path}?limit=1")).await.success(200);
-    assert_eq!(first["next"], kept);
-    let rest = house.get("agent1", &format!("{path}?limit=1&before={kept}")).await.success(200);
+    let first = house.get("agent1", &format!("{path}?limit=1")).await;
+    let next = format!("{path}?limit=1&before={kept}");
+    assert_eq!(first.headers["link"], format!("</api/v2{next}>; rel=\"next\""));
+    assert_eq!(first.success(200)["next"], kept);
+    let rest = house.get("agent1", &next).await;
+    assert_eq!(rest.headers.get("link"), None);
+    let rest = rest.success(200);
     assert_eq!((&rest["versions"][0]["versionId"], &rest["next"]), (&json!(staged), &Value::Null));
 
     let one = format!("{path}/{staged}");
@@ -317,14 +323,14 @@ async fn ids_are_looked_for_in_the_target_alone() {
         "needs an Agent",
     );
     for (path, words) in [
-        ("/agent/camp1", "agentConfigId in the path"),
-        (&*format!("/agent/{live}/versions?before=x"), "before"),
-        (&*format!("/agent/{live}/versions?includeData=1"), "includeData must be true or false"),
+        ("/agent/camp1", "/agentConfigId must be \"camp\" and 32 hexadecimal digits"),
+        (&*format!("/agent/{live}/versions?before=x"), "/before must be a whole number"),
+        (&*format!("/agent/{live}/versions?includeData=1"), "/includeData must be true or false"),
     ] {
         house.get("agent1", path).await.problem(400, "invalid_request", words);
     }
     let reply = house.call("agent1", "DELETE", &format!("/agent/{live}/versions/01"), None).await;
-    reply.problem(400, "invalid_request", "versionId in the path");
+    reply.problem(400, "invalid_request", "/versionId must be a whole number");
     // Fixed names beside the id in the path keep their meaning.
     house.get("agent1", "/agent/publish").await.problem(405, "method_not_allowed", "Allow");
     house.get("agent1", "/agent/receiveMessage").await.problem(405, "method_not_allowed", "Allow");

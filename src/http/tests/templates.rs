@@ -358,13 +358,17 @@ async fn a_template_is_its_owners_alone_and_goes_when_nobody_is_linked() {
 
 #[tokio::test]
 async fn mistakes_in_a_template_are_told_by_their_place() {
-    let house = House::with("[templates]\nmax_per_account = 1\nmax_integrations = 1").await;
+    let house = House::with("[templates]\nmax_per_account = 1\nmax_integrations = 2").await;
     let create = async |body: Value| {
         house.call("reseller1", "POST", "/templates/createTemplate", Some(&body)).await
     };
     let one = json!({ "slug": "a", "version": "1" });
+    let lines = json!([{ "slug": "a\nb", "version": "1" }]);
     for (body, place) in [
-        (json!({ "config": {} }), "field name is missing"),
+        (
+            json!({ "config": { "links": 1 } }),
+            "/name is missing: send one line of 1 to 200 octets; /config/links must be an array",
+        ),
         (json!({ "name": "" }), "/name must be one line"),
         (json!({ "name": "x", "config": [] }), "/config must be an object"),
         (json!({ "name": "x", "config": { "links": 1 } }), "/config/links must be an array"),
@@ -377,11 +381,13 @@ async fn mistakes_in_a_template_are_told_by_their_place() {
             json!({ "name": "x", "fields": { "title": { "locked": true } } }),
             "/fields/title is locked, and config does not have it",
         ),
-        (json!({ "name": "x", "fields": { "no": {} } }), "/fields/no is no field"),
+        (json!({ "name": "x", "fields": { "no": {} } }), "/fields/no is not known here"),
         (json!({ "name": "x", "fields": { "title": { "lock": true } } }), "/fields/title/lock"),
         (json!({ "name": "x", "fields": { "title": { "locked": 1 } } }), "/fields/title/locked"),
         (json!({ "name": "x", "integrations": [{ "slug": "a" }] }), "/integrations/0/version"),
-        (json!({ "name": "x", "integrations": [one, one] }), "at most 1 integrations"),
+        (json!({ "name": "x", "integrations": lines }), "/integrations/0/slug must be one line"),
+        (json!({ "name": "x", "integrations": [one, one] }), "/integrations/1 is there twice"),
+        (json!({ "name": "x", "integrations": [one, one, one] }), "an array of at most 2 items"),
     ] {
         create(body).await.problem(400, "invalid_request", place);
     }
@@ -391,7 +397,11 @@ async fn mistakes_in_a_template_are_told_by_their_place() {
         (json!(1), "/migrate must be an object"),
         (json!({ "dry": true }), "/migrate/dry is not known"),
         (json!({ "sectionsToMigrate": ["no"] }), "/migrate/sectionsToMigrate/0"),
-        (json!({ "approveOverrides": 1 }), "/migrate/approveOverrides"),
+        (
+            json!({ "approveOverrides": 1 }),
+            "/migrate/approveOverrides must be true or false, or an",
+        ),
+        (json!({ "approveOverrides": ["no"] }), "/migrate/approveOverrides/0 must be the name of"),
         (json!({ "targetAccountIds": [] }), "/migrate/targetAccountIds"),
         (json!({ "targetAccountIds": ["x"] }), "/migrate/targetAccountIds/0"),
         (json!({ "limit": 0 }), "/migrate/limit"),
@@ -400,7 +410,7 @@ async fn mistakes_in_a_template_are_told_by_their_place() {
         refused.problem(400, "invalid_request", place);
     }
     let both = house.change("reseller1", &id, json!({ "migrate": {}, "name": "z" })).await;
-    both.problem(400, "invalid_request", "change name first");
+    both.problem(400, "invalid_request", "change the template first");
     let draft = house.change("reseller1", &id, json!({ "migrate": {} })).await;
     draft.problem(409, "conflict", "is a draft");
     let apply = house.apply("org1", "agent1", json!({ "templateId": "x" })).await;

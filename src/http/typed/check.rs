@@ -52,7 +52,9 @@ impl<'c> Check<'c> {
         let kind = schema.get(mark::KIND).and_then(Value::as_str);
         if let (Some(mark::FIELD), Some((above, name))) = (kind, at.rsplit_once('/')) {
             let one = Map::from_iter([(name.to_owned(), value.clone())]);
-            return faults(&one, above, &self.bounds.agents).into_iter().for_each(|one| self.add(one));
+            return faults(&one, above, &self.bounds.agents)
+                .into_iter()
+                .for_each(|one| self.add(one));
         }
         if !self.is_of(schema, value) {
             let detail = format!("must be {}", self.expected(schema));

@@ -1,11 +1,14 @@
 //! Requests as types: mistakes are found all at once, each where it is, and nothing else is let in.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::check::Check;
 use super::form::{fields_of, generator, names_of};
 use super::*;
+use crate::app::agents::schema::{Line, SomeFields};
 use crate::domain::event::Category;
 use crate::domain::id::AccountId;
 use crate::rules::Rules;
@@ -68,10 +71,38 @@ struct Part {
     on: Option<bool>,
 }
 
+/// What a schema says in its own ways.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[expect(dead_code, reason = "its fields are looked at in its schema")]
+struct Special {
+    /// One way or another.
+    ways: Vec<Way>,
+    /// Each once.
+    #[schemars(extend("uniqueItems" = true))]
+    once: Vec<Line>,
+    /// Some fields of a configuration.
+    config: SomeFields,
+    /// By names of a list.
+    #[schemars(extend("propertyNames" = json!({ "enum": ["a", "b"] })))]
+    named: BTreeMap<String, u32>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "its fields are looked at in its schema")]
+enum Way {
+    Flag(bool),
+    Parts(Vec<Part>),
+}
+
 fn mistakes(value: &Value) -> Vec<(String, String)> {
+    mistakes_of::<Much>(value)
+}
+
+fn mistakes_of<R: JsonSchema>(value: &Value) -> Vec<(String, String)> {
     let bounds = Bounds::of(&Rules::defaults().unwrap().access);
     let mut generator = generator(Contract::Deserialize);
-    let mut schema = Much::json_schema(&mut generator).to_value();
+    let mut schema = R::json_schema(&mut generator).to_value();
     let mut shapes = generator.take_definitions(true);
     shapes.values_mut().chain([&mut schema]).for_each(|schema| tidy(schema, true));
     let mut check = Check::new(&shapes, &bounds);
@@ -110,6 +141,39 @@ fn all_mistakes_are_told_each_where_it_is() {
     assert_eq!(found.len(), 16);
     let none = mistakes(&json!({ "text": "", "parts": [], "of": [] }));
     assert_eq!(none, [("/of".to_owned(), "must be an array of 1 to 200 items".to_owned())]);
+}
+
+/// A configuration has a table of its own, of which the schema is made.
+#[test]
+fn what_is_special_is_checked_where_it_stands() {
+    let found = mistakes_of::<Special>(&json!({
+        "ways": [true, 1, [{ "id": "7" }]], "once": ["a", "b", "a", "a\nb", "é".repeat(101)],
+        "config": { "title": 1, "allowed": true, "no": 1, "timezone": null },
+        "named": { "a": 1, "b": -1, "c": 1 },
+    }));
+    let found: Vec<_> = found.iter().map(|(at, detail)| format!("{at} {detail}")).collect();
+    let expected = [
+        "/config/allowed is calculated, and cannot be set: leave it out",
+        "/config/no is not known here: leave it out",
+        "/config/title must be a string",
+        "/named/b must be a whole number, not negative",
+        "/named/c is not known here: expected one of: a, b",
+        "/once/2 is there twice: send it once",
+        "/once/3 must be one line of 1 to 200 octets",
+        "/once/4 must be one line of 1 to 200 octets",
+        "/ways/1 must be true or false, or an array",
+        "/ways/2/0/id must be a UUID, as answers show it",
+    ];
+    assert_eq!(found, expected);
+}
+
+/// Texts of a schema that name no rule stay as they are.
+#[test]
+fn bounds_take_the_place_of_the_names_of_rules_alone() {
+    let bounds = Bounds::of(&Rules::defaults().unwrap().access);
+    let mut schema = json!({ "maxLength": "agents.max_title_bytes", "default": "en-US" });
+    bounds.fill(&mut schema);
+    assert_eq!(schema, json!({ "maxLength": 200, "default": "en-US" }));
 }
 
 #[test]
