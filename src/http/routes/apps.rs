@@ -9,32 +9,40 @@ use serde_json::{Map, Value, json};
 
 use super::super::call::Call;
 use super::super::error::Problem;
+use super::super::schema::pattern;
 use super::super::state::Http;
 use super::super::typed::successes;
 use crate::app::apps::{Dependency as Needed, State, present};
 use crate::domain::app::{AppRecord, AppRef};
 use crate::domain::feature::Held;
+use crate::domain::words::words;
 use crate::rules::{App as Known, Setting as Taken, SettingType};
 use crate::wire::{Date, Word, schema_of};
 
-/// The id of an app or a version, or the name of a setting (`domain::app::is_name`).
+/// The id of an app.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Name(String);
+pub struct AppId(String);
 
-schema_of!([] Name, "Name", json!({
-    "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$", "examples": ["crm"],
-}));
+/// A version of an app.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Version(String);
+
+schema_of!([] AppId, "AppId", pattern("The app.", NAME, "crm"));
+schema_of!([] Version, "Version", pattern("Its version.", NAME, "v1"));
+
+/// `domain::app::is_name`.
+const NAME: &str = "^[A-Za-z0-9][A-Za-z0-9._-]*$";
+
+words! { DependencyType { App = "app", Feature = "feature", } }
 
 /// An app, and its state on an account.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct App {
-    /// The app.
-    app_id: Name,
-    /// Its version.
-    #[schemars(example = &"v1")]
-    version: Name,
+    app_id: AppId,
+    version: Version,
     /// Its title; null if the catalogue no longer has it.
     title: Option<String>,
     /// Its purpose.
@@ -66,8 +74,8 @@ pub struct App {
 #[schemars(inline)]
 struct Setting {
     /// Its name.
-    #[schemars(example = &"apiToken")]
-    name: Name,
+    #[schemars(regex(pattern = NAME), example = &"apiToken")]
+    name: String,
     /// Its title.
     title: String,
     /// The values that it takes.
@@ -85,24 +93,17 @@ struct Setting {
 #[schemars(inline)]
 struct Dependency {
     /// Its kind.
-    r#type: DependencyType,
+    r#type: Word<DependencyType>,
     /// The id of the app, or the name of the feature.
-    name: Name,
+    #[schemars(regex(pattern = NAME), example = &"crm")]
+    name: String,
     /// Whether the account has it.
     satisfied: bool,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-enum DependencyType {
-    App,
-    Feature,
-}
-
 /// Lists the catalogue, and the apps that an Agent has installed
 ///
-/// Other accounts have nothing installed.
+/// Accounts that are not Agents have nothing installed.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
 
@@ -123,11 +124,8 @@ pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Proble
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Show {
-    /// The app.
-    app_id: Name,
-    /// Its version.
-    #[schemars(example = &"v1")]
-    app_version: Name,
+    app_id: AppId,
+    app_version: Version,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -148,26 +146,18 @@ pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Pro
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Install {
-    /// The app.
-    app_id: Name,
-    /// Its version.
-    #[schemars(example = &"v1")]
-    app_version: Name,
+    app_id: AppId,
+    app_version: Version,
     /// Settings of the app, by name.
     #[schemars(example = json!({ "baseUrl": "https://crm.example/", "apiToken": "secret" }))]
     settings: Option<Map<String, Value>>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Installed {
-    app: App,
 }
 
 pub async fn install(http: Arc<Http>, call: Call, asked: Install) -> Result<Installed, Problem> {
     let app = named(&asked.app_id, &asked.app_version, "app")?;
     let (settings, held) = (asked.settings.unwrap_or_default(), held(&http, &call).await?);
     let app = shape(call.apps(&http).install(call.account(), &app, &settings, &held).await?);
-    Ok(Installed { app })
+    Ok(Installed(Found { app }))
 }
 
 /// Changes settings of an app that an Agent has installed
@@ -177,26 +167,18 @@ pub async fn install(http: Arc<Http>, call: Call, asked: Install) -> Result<Inst
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Update {
-    /// The app.
-    app_id: Name,
-    /// Its version.
-    #[schemars(example = &"v1")]
-    app_version: Name,
+    app_id: AppId,
+    app_version: Version,
     /// The settings that change, by name.
     #[schemars(example = json!({ "baseUrl": "https://crm.example/", "apiToken": "secret" }))]
     settings: Map<String, Value>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Updated {
-    app: App,
 }
 
 pub async fn update(http: Arc<Http>, call: Call, asked: Update) -> Result<Updated, Problem> {
     let app = named(&asked.app_id, &asked.app_version, "app")?;
     let held = held(&http, &call).await?;
     let app = shape(call.apps(&http).update(call.account(), &app, &asked.settings, &held).await?);
-    Ok(Updated { app })
+    Ok(Updated(Found { app }))
 }
 
 /// Removes an app from an Agent, with its settings
@@ -205,11 +187,8 @@ pub async fn update(http: Arc<Http>, call: Call, asked: Update) -> Result<Update
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Remove {
-    /// The app.
-    app_id: Name,
-    /// Its version.
-    #[schemars(example = &"v1")]
-    app_version: Name,
+    app_id: AppId,
+    app_version: Version,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -222,11 +201,8 @@ pub struct Removed {
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 struct RemovedApp {
-    /// The app.
-    app_id: Name,
-    /// Its version.
-    #[schemars(example = &"v1")]
-    version: Name,
+    app_id: AppId,
+    version: Version,
 }
 
 pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
@@ -238,21 +214,15 @@ pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Remove
 /// Shows the data that an account keeps for an app
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ShowIntegration {
-    /// The app.
-    slug: Name,
-    /// Its version.
-    #[schemars(example = &"v1")]
-    version: Name,
+    slug: AppId,
+    version: Version,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Integration {
-    /// The app.
-    app_id: Name,
-    /// Its version.
-    #[schemars(example = &"v1")]
-    app_version: Name,
+    app_id: AppId,
+    app_version: Version,
     /// The data; for a secret, only that it is there.
     #[schemars(example = json!({ "key": { "present": true } }))]
     app_data: Map<String, Value>,
@@ -276,28 +246,21 @@ pub async fn integration(
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeepIntegration {
-    /// The app.
-    slug: Name,
-    /// Its version.
-    #[schemars(example = &"v1")]
-    version: Name,
+    slug: AppId,
+    version: Version,
     /// The data to keep, by name.
     #[schemars(example = json!({ "key": "value" }))]
     app_data: Map<String, Value>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct Kept(Integration);
-
 successes! {
     Listed = OK "apps found";
     Found = OK "app found";
-    Installed = CREATED "app installed";
-    Updated = OK "app updated";
+    Installed: Found = CREATED "app installed";
+    Updated: Found = OK "app updated";
     Removed = OK "app removed";
     Integration = OK "integration found";
-    Kept = OK "integration kept";
+    Kept: Integration = OK "integration kept";
 }
 
 pub async fn keep_integration(
@@ -312,7 +275,7 @@ pub async fn keep_integration(
 }
 
 /// The app in the path; a text that cannot be a name is not there.
-fn named(Name(id): &Name, Name(version): &Name, noun: &str) -> Result<AppRef, Problem> {
+fn named(AppId(id): &AppId, Version(version): &Version, noun: &str) -> Result<AppRef, Problem> {
     AppRef::new(id, version).ok_or_else(|| Problem::not_found(noun))
 }
 
@@ -326,8 +289,8 @@ fn shape(state: State) -> App {
     let State { app, known, record, missing, dependencies } = state;
     let described = known.iter().flat_map(|known| &known.settings);
     App {
-        app_id: Name(app.id().to_owned()),
-        version: Name(app.version().to_owned()),
+        app_id: AppId(app.id().to_owned()),
+        version: Version(app.version().to_owned()),
         offered: known.as_ref().is_some_and(|known| known.offered),
         installed: record.is_some(),
         setup_complete,
@@ -344,7 +307,7 @@ fn shape(state: State) -> App {
 
 fn setting(name: &str, one: &Taken) -> Setting {
     Setting {
-        name: Name(name.to_owned()),
+        name: name.to_owned(),
         title: one.title.clone(),
         r#type: Word(one.of),
         required: one.required,
@@ -355,11 +318,11 @@ fn setting(name: &str, one: &Taken) -> Setting {
 
 fn dependency(one: Needed) -> Dependency {
     let satisfied = one.is_met();
-    let (r#type, name) = match one {
+    let (kind, name) = match one {
         Needed::App { id, .. } => (DependencyType::App, id),
         Needed::Feature { feature, .. } => (DependencyType::Feature, feature.to_string()),
     };
-    Dependency { r#type, name: Name(name), satisfied }
+    Dependency { r#type: Word(kind), name, satisfied }
 }
 
 /// The values that are kept, and for each secret of the catalogue whether it is among them.
@@ -382,8 +345,8 @@ fn values(record: &AppRecord, known: Option<&Known>) -> Map<String, Value> {
 /// The names are those of v2.
 fn data(record: &AppRecord, known: Option<&Known>) -> Integration {
     Integration {
-        app_id: Name(record.app.id().to_owned()),
-        app_version: Name(record.app.version().to_owned()),
+        app_id: AppId(record.app.id().to_owned()),
+        app_version: Version(record.app.version().to_owned()),
         app_data: values(record, known),
     }
 }

@@ -13,7 +13,19 @@ use crate::app::computers::{Health, Way};
 use crate::domain::clock::Clock;
 use crate::domain::computer::ComputerState;
 use crate::domain::event::Category;
+use crate::domain::words::words;
 use crate::wire::{Date, Id, Number, Word};
+
+words! { Status { Healthy = "healthy", Degraded = "degraded", Stopped = "stopped", Unknown = "unknown", } }
+words! { Severity { Error = "error", Warning = "warning", } }
+words! {
+    Code {
+        NotProvisioned = "not_provisioned",
+        WebhookFailing = "webhook_failing",
+        NoWay = "no_way",
+        KeyOnly = "key_only",
+    }
+}
 
 /// Shows how work reaches an Agent's computer
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -28,7 +40,7 @@ pub struct Shown {
     /// The Agent.
     target_account_id: Number,
     /// The health in one word.
-    status: Status,
+    status: Word<Status>,
     /// The state of the computer now.
     #[schemars(example = &"provisioned")]
     state: Word<ComputerState>,
@@ -41,16 +53,6 @@ pub struct Shown {
 }
 
 successes! { Shown = OK "health of the computer"; }
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-enum Status {
-    Healthy,
-    Degraded,
-    Stopped,
-    Unknown,
-}
 
 /// A webhook.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -80,29 +82,11 @@ struct Webhook {
 #[schemars(inline)]
 struct Finding {
     /// The finding, for programs.
-    code: Code,
+    code: Word<Code>,
     /// How bad it is.
-    severity: Severity,
+    severity: Word<Severity>,
     /// The finding in plain words, and what to do.
     detail: &'static str,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-enum Code {
-    NotProvisioned,
-    WebhookFailing,
-    NoWay,
-    KeyOnly,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-enum Severity {
-    Error,
-    Warning,
 }
 
 pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Shown, Problem> {
@@ -111,7 +95,7 @@ pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Shown, Pro
     let (status, findings) = judged(&health);
     Ok(Shown {
         target_account_id: health.computer.agent.into(),
-        status,
+        status: Word(status),
         state: Word(health.computer.state),
         key_last_used_at: health.key_last_used.map(Date),
         webhooks: health.webhooks.iter().map(|one| webhook(one, http.mint.clock())).collect(),
@@ -121,7 +105,9 @@ pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Shown, Pro
 
 fn judged(health: &Health) -> (Status, Vec<Finding>) {
     let mut findings = Vec::new();
-    let mut find = |code, severity, detail| findings.push(Finding { code, severity, detail });
+    let mut find = |code, severity, detail| {
+        findings.push(Finding { code: Word(code), severity: Word(severity), detail });
+    };
     let is_bad = |way: &Way| {
         way.destination.disabled.is_some() || way.destination.health.failing_since.is_some()
     };

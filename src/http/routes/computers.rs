@@ -10,10 +10,11 @@ use super::super::error::Problem;
 use super::super::page;
 use super::super::state::Http;
 use super::super::typed::{Either, Headed, Limit, successes};
-use super::computer_config::Config;
+use super::computer_config::{Config, revision};
 use crate::app::computers::Written;
 use crate::domain::computer::{Computer as Record, ComputerState};
 use crate::domain::id::AccountId;
+use crate::domain::words::words;
 use crate::wire::{Date, Id, Named, Number, Word, sent};
 
 /// The record that stands for the worker of an Agent.
@@ -35,18 +36,19 @@ pub struct Computer {
     /// Grows with each change of its configuration, and only then.
     #[schemars(range(min = 0))]
     revision: i64,
+    /// The job that led to its state; null before the first one.
     job: Option<Job>,
 }
 
-/// The job that led to its state; null before the first one.
+/// A change of the state of a computer.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(inline)]
+#[schemars(rename = "ComputerJob")]
 struct Job {
     /// The id of the job.
     id: Id,
     /// What the job did.
-    r#type: JobType,
+    r#type: Word<JobType>,
     /// Always succeeded: a job is done at once.
     #[schemars(extend("const" = "succeeded"))]
     status: &'static str,
@@ -54,13 +56,7 @@ struct Job {
     finished_at: Date,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-enum JobType {
-    Provision,
-    Deprovision,
-}
+words! { JobType { Provision = "provision", Deprovision = "deprovision", } }
 
 /// Lists the computers of all Agents in scope
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -114,10 +110,6 @@ pub struct Create {
     config: Option<Config>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct Created(Found);
-
 pub async fn create(http: Arc<Http>, call: Call, asked: Create) -> Result<Created, Problem> {
     let config = asked.config.map(|Config(config)| config);
     let written = Written { name: Some(asked.name), config };
@@ -139,10 +131,6 @@ pub struct Update {
     /// The revision that the configuration must have; without it, any.
     revision: Option<u64>,
 }
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct Updated(Found);
 
 pub async fn update(http: Arc<Http>, call: Call, asked: Update) -> Result<Updated, Problem> {
     let written = Written { name: asked.name, config: asked.config.map(|Config(config)| config) };
@@ -181,6 +169,7 @@ pub struct Lifecycle {
     #[schemars(example = &"provisioned")]
     status: Word<ComputerState>,
     account: Computer,
+    /// The job that led to its state; null before the first one.
     job: Option<Job>,
 }
 
@@ -194,24 +183,13 @@ pub async fn status(http: Arc<Http>, call: Call, _: Status) -> Result<Lifecycle,
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Provision {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct Provisioned(Lifecycle);
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct ProvisionedBefore(Lifecycle);
-
 pub async fn provision(
     http: Arc<Http>,
     call: Call,
     _: Provision,
 ) -> Result<Either<Provisioned, ProvisionedBefore>, Problem> {
-    let (new, has_changed) = call.computers(&http).provision(call.account()).await?;
-    Ok(match has_changed {
-        true => Either::This(Provisioned(lifecycle(&new))),
-        false => Either::That(ProvisionedBefore(lifecycle(&new))),
-    })
+    let done = call.computers(&http).provision(call.account()).await?;
+    Ok(either(done, Provisioned, ProvisionedBefore))
 }
 
 /// Deprovisions an Agent's computer
@@ -225,43 +203,37 @@ pub struct Deprovision {
     wipe_state: Option<bool>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct Deprovisioned(Lifecycle);
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct DeprovisionedBefore(Lifecycle);
-
 pub async fn deprovision(
     http: Arc<Http>,
     call: Call,
     asked: Deprovision,
 ) -> Result<Either<Deprovisioned, DeprovisionedBefore>, Problem> {
     let (computers, wipe) = (call.computers(&http), asked.wipe_state.unwrap_or_default());
-    let (new, has_changed) = computers.deprovision(call.account().id, wipe).await?;
-    Ok(match has_changed {
-        true => Either::This(Deprovisioned(lifecycle(&new))),
-        false => Either::That(DeprovisionedBefore(lifecycle(&new))),
-    })
+    let done = computers.deprovision(call.account().id, wipe).await?;
+    Ok(either(done, Deprovisioned, DeprovisionedBefore))
 }
 
 successes! {
     Listed = OK "computers found", pages;
     Found = OK "computer found";
-    Created = CREATED "computer created";
-    Updated = OK "computer updated";
+    Created: Found = CREATED "computer created";
+    Updated: Found = OK "computer updated";
     Removed = OK "computer removed";
     Lifecycle = OK "computer is provisioned";
-    Provisioned = ACCEPTED "computer is provisioned";
-    ProvisionedBefore = OK "computer was provisioned before";
-    Deprovisioned = ACCEPTED "computer is deprovisioned";
-    DeprovisionedBefore = OK "computer was deprovisioned before";
+    Provisioned: Lifecycle = ACCEPTED "computer is provisioned";
+    ProvisionedBefore: Lifecycle = OK "computer was provisioned before";
+    Deprovisioned: Lifecycle = ACCEPTED "computer is deprovisioned";
+    DeprovisionedBefore: Lifecycle = OK "computer was deprovisioned before";
 }
 
-/// A revision as the store counts; none is larger than the largest.
-pub(super) fn revision(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
+/// One answer if something changed, the other if nothing was to do.
+fn either<A, B>(
+    (new, has_changed): (Record, bool),
+    changed: fn(Lifecycle) -> A,
+    unchanged: fn(Lifecycle) -> B,
+) -> Either<A, B> {
+    let shown = lifecycle(&new);
+    if has_changed { Either::This(changed(shown)) } else { Either::That(unchanged(shown)) }
 }
 
 fn shape(computer: &Record) -> Computer {
@@ -286,10 +258,10 @@ fn lifecycle(computer: &Record) -> Lifecycle {
 }
 
 fn job(computer: &Record) -> Option<Job> {
-    let r#type = match computer.state {
+    let kind = match computer.state {
         ComputerState::Created | ComputerState::Provisioned => JobType::Provision,
         ComputerState::Deprovisioned => JobType::Deprovision,
     };
     let job = computer.job?;
-    Some(Job { id: Id(job.id), r#type, status: "succeeded", finished_at: Date(job.at) })
+    Some(Job { id: Id(job.id), r#type: Word(kind), status: "succeeded", finished_at: Date(job.at) })
 }

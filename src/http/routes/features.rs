@@ -80,13 +80,9 @@ schema_of!([] Given, "Given", {
     })
 });
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct Assigned(Listed);
-
 successes! {
     Listed = OK "features found";
-    Assigned = OK "features assigned";
+    Assigned: Listed = OK "features assigned";
 }
 
 pub async fn assign(http: Arc<Http>, call: Call, asked: Assign) -> Result<Assigned, Problem> {

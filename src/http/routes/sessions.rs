@@ -15,7 +15,8 @@ use super::super::state::Http;
 use super::super::typed::{Headed, Limit, Success, successes};
 use crate::app::computers::Behind;
 use crate::domain::session;
-use crate::wire::{Date, Number, RoomId, SessionRef};
+use crate::domain::words::words;
+use crate::wire::{Date, Number, RoomId, SessionRef, Word};
 
 /// A part of the conversation of a room, which a worker takes as one.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -31,7 +32,7 @@ pub struct Session {
     /// The contact.
     contact_id: Number,
     /// Whether it is active.
-    state: State,
+    state: Word<State>,
     /// When it began.
     started_at: Date,
     /// When the latest message of the room came.
@@ -47,13 +48,7 @@ pub struct Session {
 
 const REASON: &str = "The customer asked for it.";
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-enum State {
-    Active,
-    Ended,
-}
+words! { State { Active = "active", Ended = "ended", } }
 
 /// Lists active sessions
 ///
@@ -187,7 +182,7 @@ fn shape(session: &session::Session) -> Session {
         room_id: RoomId(session.key.room),
         target_account_id: session.key.room.agent.into(),
         contact_id: session.key.room.contact.into(),
-        state: if ended.is_some() { State::Ended } else { State::Active },
+        state: Word(if ended.is_some() { State::Ended } else { State::Active }),
         started_at: Date(session.started_at),
         last_message_at: session.last_at.map(Date),
         ended_at: ended.map(|ended| Date(ended.at)),

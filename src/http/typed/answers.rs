@@ -26,9 +26,16 @@ pub trait Success: Serialize + JsonSchema {
 }
 
 /// `successes! { Rotated = OK "secret rotated"; Listed = OK "deliveries found", pages; Recent = OK "messages found", bare, pages; }`
+/// With `Created: Found = …` the answer is made here, too: it has the fields of another one.
 macro_rules! successes {
-    ($($type:ty = $status:ident $message:literal $(, $more:ident)*;)+) => { $(
-        impl $crate::http::typed::answers::Success for $type {
+    ($($name:ident $(: $like:ty)? = $status:ident $message:literal $(, $more:ident)*;)+) => { $(
+        $(
+            #[derive(Debug, serde::Serialize, schemars::JsonSchema)]
+            #[serde(transparent)]
+            pub struct $name($like);
+        )?
+
+        impl $crate::http::typed::answers::Success for $name {
             const STATUS: axum::http::StatusCode = axum::http::StatusCode::$status;
             const MESSAGE: &'static str = $message;
             $($crate::http::typed::answers::successes!(@ $more);)*

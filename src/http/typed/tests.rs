@@ -38,6 +38,10 @@ struct Much {
     /// Some accounts.
     #[schemars(extend("minItems" = 1, "maxItems" = "members.max_permitted"))]
     of: Option<Vec<Named<AccountId>>>,
+    /// True, false or null.
+    #[serde(default, deserialize_with = "crate::wire::sent")]
+    #[schemars(extend("x-null" = true))]
+    maybe: Option<Option<bool>>,
 }
 
 /// A part.
@@ -113,12 +117,19 @@ fn a_type_is_described_as_it_is_declared() {
     tidy(&mut schema, true);
     let (fields, about) = fields_of(&published(schema), names_of::<Much>());
     let names: Vec<_> = fields.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, ["text", "parts", "word?", "at?", "limit?", "howMany?", "place?", "of?"]);
+    assert_eq!(
+        names,
+        ["text", "parts", "word?", "at?", "limit?", "howMany?", "place?", "of?", "maybe?"]
+    );
     assert_eq!(about.split_once("\n\n").unwrap().0, "Asks for much");
     let of = |wanted: &str| fields.iter().find(|(name, _)| *name == wanted).unwrap().1.clone();
     assert_eq!(
         of("howMany?"),
         json!({ "type": "integer", "minimum": 0, "description": "How many." })
+    );
+    assert_eq!(
+        of("maybe?"),
+        json!({ "type": ["boolean", "null"], "description": "True, false or null." })
     );
     assert_eq!(of("at?"), json!({ "type": "string", "description": "A moment." }));
 }

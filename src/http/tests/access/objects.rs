@@ -111,7 +111,7 @@ fn address(town: &Town, node: usize) -> Option<Value> {
 }
 
 /// All of them.
-const THINGS: [Thing; 45] = [
+const THINGS: [Thing; 46] = [
     thing("GET /agent/{agentConfigId}", Place::Path, config, no_config, 404),
     thing("GET /agent/{agentConfigId}/versions", Place::Path, config, no_config, 404),
     thing("POST /agent/{agentConfigId}/versions", Place::Path, config, no_config, 404),
@@ -148,6 +148,7 @@ const THINGS: [Thing; 45] = [
     thing("DELETE /contacts/{id}", Place::Path, contact, no_id, 404),
     thing("POST /agent/receiveMessage", Place::Body("targetAgent"), agent, no_id, 403),
     thing("POST /agent/receiveMessage", Place::Body("targetAgent"), contact, no_id, 403),
+    thing("GET /computer/sessions", Place::Query("before"), session, no_session, 404),
     thing("POST /computer/sessions/reset", Place::Body("sessionKey"), session, no_session, 404),
     thing("POST /webhooks", Place::Body("id"), webhook, no_uuid, 404),
     thing("POST /webhooks/{id}/rotate", Place::Path, webhook, no_uuid, 404),
