@@ -11,7 +11,6 @@ use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::state::Http;
 use super::super::typed::successes;
-use super::computers::revision;
 use crate::app::computers::Computers;
 use crate::domain::computer::Computer;
 use crate::wire::Number;
@@ -112,6 +111,11 @@ pub async fn patch(http: Arc<Http>, call: Call, asked: Patch) -> Result<Patched,
     let replaced: Vec<_> = replaced.iter().map(String::as_str).collect();
     let change = (&asked.patch, replaced.as_slice());
     Ok(Patched(shape(computers.patch(call.account().id, revision, change).await?)))
+}
+
+/// A revision as the store counts; none is larger than the largest.
+pub(super) fn revision(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn shape(computer: Computer) -> Found {

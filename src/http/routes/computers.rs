@@ -10,7 +10,7 @@ use super::super::error::Problem;
 use super::super::page;
 use super::super::state::Http;
 use super::super::typed::{Either, Headed, Limit, successes};
-use super::computer_config::Config;
+use super::computer_config::{Config, revision};
 use crate::app::computers::Written;
 use crate::domain::computer::{Computer as Record, ComputerState};
 use crate::domain::id::AccountId;
@@ -226,9 +226,14 @@ successes! {
     DeprovisionedBefore: Lifecycle = OK "computer was deprovisioned before";
 }
 
-/// A revision as the store counts; none is larger than the largest.
-pub(super) fn revision(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
+/// One answer if something changed, the other if nothing was to do.
+fn either<A, B>(
+    (new, has_changed): (Record, bool),
+    changed: fn(Lifecycle) -> A,
+    unchanged: fn(Lifecycle) -> B,
+) -> Either<A, B> {
+    let shown = lifecycle(&new);
+    if has_changed { Either::This(changed(shown)) } else { Either::That(unchanged(shown)) }
 }
 
 /// One answer if something changed, the other if nothing was to do.
