@@ -50,7 +50,7 @@ fn arrows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("rules", rooms(&["domain"])),
         ("mail", rooms(&["domain", "rules"])),
         ("verify", rooms(&["domain", "rules", "mail"])),
-        ("store", rooms(&["domain", "rules"])),
+        ("store", rooms(&["domain", "rules", "wire"])),
         ("egress", rooms(&["domain", "rules"])),
         ("app", up_to(&[])),
         ("tls", rooms(&["domain", "rules", "egress", "shutdown"])),

@@ -11,10 +11,9 @@
 //!    `schema` (`text`, `id`, `list` …) make their schemas. A name that ends in `?` may be missing.
 //!    What all operations have is not said again: `token`, the names of targets, `Idempotency-Key`,
 //!    the errors that any request can meet (`problems`), the envelope of a success.
-//! 3. `.answer(status, message, fields)` is a success in the envelope, `.bare` one without it,
-//!    `.file` octets, `.empty` nothing. A shape that is shown twice is a component: `shapes()` gives it a
-//!    name, `reference("Name")` uses it. Examples are made from the schemas; `like` gives a field a
-//!    better one, `.sent` a body.
+//! 3. `.answer(status, message, fields)` is a success in the envelope, `.bare` one without it. A shape that
+//!    is shown twice is a component: `shapes()` gives it a name, `reference("Name")` uses it. Examples are
+//!    made from the schemas; `like` gives a field a better one, `.sent` a body.
 //! 4. `.fails(&[Code::…])` names the errors of its own: 404, 409. What only its handler can say.
 //!
 //! Tests hold the two together: each row is described, with all its names and nothing else
