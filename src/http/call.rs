@@ -4,7 +4,6 @@
 use std::fmt;
 
 use axum::http::header::{HeaderName, HeaderValue};
-use uuid::Uuid;
 
 use super::body::Fields;
 use super::downloads::Reader;
@@ -26,11 +25,8 @@ use crate::app::relay::Relays;
 use crate::app::tenancy::Tenancy;
 use crate::domain::account::{Account, AccountType};
 use crate::domain::audit::Actor;
-use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, MessageId};
-use crate::domain::instant;
 use crate::domain::scope::Scope;
-use crate::wire;
 
 /// The type of a stream of events (HTML, "Server-sent events").
 pub(super) const STREAM: &str = "text/event-stream";

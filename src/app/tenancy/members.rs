@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::json;
 use url::Url;
 
 use super::record::{Invited, Inviter, MemberRecord};

@@ -108,12 +108,12 @@ fn areas_of<'d>(document: &'d Value, descriptions: &[Description]) -> Vec<Area<'
         codes.retain(|code| !ANY.contains(code));
         Some(Shown::of(document, row, (path, place), codes))
     };
-    let area = |tag: Tag| {
-        let operations = OPERATIONS.iter().filter(|row| row.tag == tag).filter_map(shown);
+    let area = |tag: &Tag| {
+        let operations = OPERATIONS.iter().filter(|row| row.tag == *tag).filter_map(shown);
         let slug = tag.as_str().to_lowercase().replace(' ', "-");
-        Area { tag, slug, operations: operations.collect() }
+        Area { tag: *tag, slug, operations: operations.collect() }
     };
-    Tag::ALL.into_iter().map(area).filter(|area| !area.operations.is_empty()).collect()
+    Tag::ALL.iter().map(area).filter(|area| !area.operations.is_empty()).collect()
 }
 
 impl<'d> Shown<'d> {

@@ -236,16 +236,6 @@ fn either<A, B>(
     if has_changed { Either::This(changed(shown)) } else { Either::That(unchanged(shown)) }
 }
 
-/// One answer if something changed, the other if nothing was to do.
-fn either<A, B>(
-    (new, has_changed): (Record, bool),
-    changed: fn(Lifecycle) -> A,
-    unchanged: fn(Lifecycle) -> B,
-) -> Either<A, B> {
-    let shown = lifecycle(&new);
-    if has_changed { Either::This(changed(shown)) } else { Either::That(unchanged(shown)) }
-}
-
 fn shape(computer: &Record) -> Computer {
     Computer {
         account_id: computer.agent.into(),

@@ -14,7 +14,7 @@ use super::super::error::Problem;
 use super::super::page::{self, Rows};
 use super::super::range::Conditions;
 use super::super::state::Http;
-use super::super::typed::{Download, Headed, Kinds, Limit, Place, Spot, successes};
+use super::super::typed::{Download, Headed, Kinds, Limit, Spot, successes};
 use crate::app::mailbox::record::MessageRecord;
 use crate::domain::id::{MessageId, ThreadId};
 use crate::domain::message::Message;

@@ -104,7 +104,7 @@ impl Serialize for Authentication<'_> {
 #[schemars(inline)]
 pub struct Automation<'m> {
     /// The writer: a person, or a kind of machine.
-    #[schemars(extend("enum" = Origin::ALL.map(Origin::as_str)))]
+    #[schemars(extend("enum" = Origin::ALL.iter().map(|one| one.as_str()).collect::<Vec<_>>()))]
     origin: &'static str,
     /// Whether an automatic answer may be sent (RFC 3834).
     may_auto_reply: bool,
