@@ -69,46 +69,6 @@ impl Fields {
     pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.fields.iter().map(|(name, value)| (name.as_str(), value))
     }
-
-    /// A whole number, not negative.
-    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, Problem> {
-        self.get(name)
-            .map(|value| value.as_u64().ok_or_else(|| wrong(name, "a whole number")))
-            .transpose()
-    }
-
-    /// A text.
-    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, Problem> {
-        self.get(name)
-            .map(|value| value.as_str().ok_or_else(|| wrong(name, "a string")))
-            .transpose()
-    }
-
-    /// A text that must be there.
-    pub(crate) fn required_text(&self, name: &str) -> Result<&str, Problem> {
-        self.text(name)?
-            .ok_or_else(|| Problem::invalid(format!("field {name} is missing: send a string")))
-    }
-
-    /// A list of texts.
-    pub(crate) fn texts(&self, name: &str) -> Result<Option<Vec<&str>>, Problem> {
-        const SHAPE: &str = "an array of strings";
-        let Some(value) = self.get(name) else { return Ok(None) };
-        let items = value.as_array().ok_or_else(|| wrong(name, SHAPE))?;
-        let texts = items.iter().map(|item| item.as_str().ok_or_else(|| wrong(name, SHAPE)));
-        texts.collect::<Result<_, _>>().map(Some)
-    }
-
-    /// A yes or no.
-    pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, Problem> {
-        self.get(name)
-            .map(|value| value.as_bool().ok_or_else(|| wrong(name, "true or false")))
-            .transpose()
-    }
-}
-
-fn wrong(name: &str, shape: &str) -> Problem {
-    Problem::invalid(format!("field {name} must be {shape}"))
 }
 
 /// Reads the body that `rule` allows, sent with this key; `targets` are the fields that

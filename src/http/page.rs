@@ -3,7 +3,6 @@
 use std::future::Future;
 
 use axum::http::header::{HeaderValue, LINK};
-use axum::response::Response;
 use serde::Serialize;
 use url::form_urlencoded;
 use uuid::Uuid;
@@ -15,16 +14,6 @@ use super::typed::{Headed, Limit, Next, Place, Spot, refused};
 use crate::rules::AccessRules;
 use crate::store::{Cursor, Direction, Page, StoreError};
 use crate::wire::Texts;
-
-/// The `limit` of a request: a whole number from 1 to the largest page.
-pub(super) fn limit(call: &Call, rules: &AccessRules) -> Result<u32, Problem> {
-    let limits = &rules.limits;
-    let Some(text) = call.query().get("limit") else { return Ok(limits.default_page) };
-    let number = text.parse().ok().filter(|number: &u32| number.to_string() == text);
-    number.filter(|number| (1..=limits.max_page).contains(number)).ok_or_else(|| {
-        Problem::invalid(format!("limit must be a whole number from 1 to {}", limits.max_page))
-    })
-}
 
 /// The limit of a request whose fields are checked.
 pub(super) fn at_most(limit: Option<Limit>, rules: &AccessRules) -> u32 {
@@ -70,22 +59,6 @@ where
 pub(super) fn text((cursor, row): (Cursor, impl Serialize)) -> (Cursor, String) {
     // No shape of ours has a map whose keys are no texts.
     (cursor, serde_json::to_string(&row).unwrap_or_else(|_| "null".to_owned()))
-}
-
-/// A cursor of an earlier answer, in the query parameter `name`.
-pub(super) fn cursor(call: &Call, name: &str) -> Result<Option<Cursor>, Problem> {
-    let read = |text: &str| {
-        // A cursor has one spelling, too.
-        text.parse().ok().filter(|cursor: &Cursor| cursor.to_string() == text).ok_or_else(|| {
-            Problem::invalid(format!("{name} is not a cursor: take it from an earlier answer"))
-        })
-    };
-    call.query().get(name).map(read).transpose()
-}
-
-/// Where a page begins: behind `before`, towards older ones, or behind `after`, towards newer ones.
-pub(super) fn from(call: &Call) -> Result<Option<(Direction, Cursor)>, Problem> {
-    one_of(cursor(call, "before")?, cursor(call, "after")?)
 }
 
 fn one_of(
@@ -197,14 +170,7 @@ impl Rows {
         self.texts.first().map(|(cursor, _)| *cursor).filter(|_| self.more)
     }
 
-    /// Adds the `Link` header to the page at `path`.
-    pub(super) fn link(&self, call: &Call, path: &str, limit: u32, response: &mut Response) {
-        if let Some(value) = self.link_value(call, path, limit) {
-            response.headers_mut().insert(LINK, value);
-        }
-    }
-
-    /// This answer with that header.
+    /// This answer with the `Link` header of the page at `path`.
     pub(super) fn linked<S>(&self, call: &Call, path: &str, limit: u32, answer: S) -> Headed<S> {
         let link = self.link_value(call, path, limit);
         Headed { answer, headers: link.map(|link| (LINK, link)).into_iter().collect() }

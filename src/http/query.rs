@@ -1,7 +1,5 @@
 //! The query of a request, read strictly: each parameter once, each of them known.
 
-use std::ops::RangeInclusive;
-
 use super::error::Problem;
 
 /// The name under which the key comes.
@@ -77,22 +75,6 @@ impl Query {
     pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, Problem> {
         let value = self.get(name).map(|text| text.parse::<bool>()).transpose();
         value.map_err(|_| Problem::invalid(format!("{name} must be true or false")))
-    }
-
-    /// A whole number in its one spelling.
-    pub(crate) fn number(
-        &self,
-        name: &str,
-        range: RangeInclusive<u32>,
-    ) -> Result<Option<u32>, Problem> {
-        let Some(text) = self.get(name) else { return Ok(None) };
-        let number = text.parse().ok();
-        let number =
-            number.filter(|number: &u32| number.to_string() == text && range.contains(number));
-        let (low, high) = (range.start(), range.end());
-        number.map(Some).ok_or_else(|| {
-            Problem::invalid(format!("{name} must be a whole number from {low} to {high}"))
-        })
     }
 }
 

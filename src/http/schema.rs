@@ -5,8 +5,6 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value, json};
 
-use crate::rules::AccessRules;
-
 /// The names of an object's fields, or of parameters, with their schemas; `?` behind a name says
 /// that it may be missing.
 pub(in crate::http) type Fields = Vec<(&'static str, Value)>;
@@ -21,16 +19,6 @@ pub(in crate::http) fn text(about: &str) -> Value {
     json!({ "type": "string", "description": about })
 }
 
-/// Texts, in a list.
-pub(in crate::http) fn texts(about: &str) -> Value {
-    list(about, json!({ "type": "string" }))
-}
-
-/// Yes or no.
-pub(in crate::http) fn flag(about: &str) -> Value {
-    json!({ "type": "boolean", "description": about })
-}
-
 /// How many of something there are, or another number that is never negative.
 pub(in crate::http) fn count(about: &str) -> Value {
     json!({ "type": "integer", "minimum": 0, "description": about })
@@ -39,11 +27,6 @@ pub(in crate::http) fn count(about: &str) -> Value {
 /// A whole number of a range.
 pub(in crate::http) fn within(about: &str, range: RangeInclusive<u64>) -> Value {
     json!({ "type": "integer", "minimum": range.start(), "maximum": range.end(), "description": about })
-}
-
-/// The id of an account, a member or a contact, as answers show it.
-pub(in crate::http) fn id(about: &str) -> Value {
-    json!({ "type": "integer", "minimum": 1, "maximum": LARGEST_ID, "description": about, "examples": [7] })
 }
 
 /// The same in a query or a path.
@@ -68,19 +51,6 @@ pub(in crate::http) fn uuid(about: &str) -> Value {
     })
 }
 
-/// A moment as answers show it.
-pub(in crate::http) fn date(about: &str) -> Value {
-    json!({
-        "type": "string", "format": "date-time", "description": about,
-        "examples": ["2026-11-20T10:00:00.000Z"],
-    })
-}
-
-/// A moment in Unix seconds.
-pub(in crate::http) fn seconds(about: &str) -> Value {
-    json!({ "type": "integer", "description": about, "examples": [1_795_168_800] })
-}
-
 /// A moment in a query: Unix seconds, or a date.
 pub(in crate::http) fn moment(about: &str) -> Value {
     let about = format!("{about} Unix seconds, or a date like 2026-11-20 or 2026-11-20T10:00:00Z.");
@@ -99,44 +69,14 @@ pub(in crate::http) fn one_of(about: &str, words: &[&str]) -> Value {
     json!({ "type": "string", "enum": words, "description": about })
 }
 
-/// One of the words of a closed list: `word("…", Source::ALL, Source::as_str)`.
-pub(in crate::http) fn word<W: Copy>(
-    about: &str,
-    all: &[W],
-    shown: impl Fn(W) -> &'static str,
-) -> Value {
-    one_of(about, &all.iter().map(|one| shown(*one)).collect::<Vec<_>>())
-}
-
-/// How many a page has at most.
-pub(in crate::http) fn limit(rules: &AccessRules) -> Value {
-    let about = format!("How many at most; {} without it.", rules.limits.default_page);
-    within(&about, 1..=rules.limits.max_page.into())
-}
-
 /// A text that a regular expression (ECMA-262) describes, and one that is such.
 pub(in crate::http) fn pattern(about: &str, pattern: &str, example: &str) -> Value {
     json!({ "type": "string", "pattern": pattern, "description": about, "examples": [example] })
 }
 
-/// The address of a mailbox.
-pub(in crate::http) fn mailbox(about: &str) -> Value {
-    json!({ "type": "string", "description": about, "examples": ["boss@good.example"] })
-}
-
-/// A place in a list, which an earlier answer gave.
-pub(in crate::http) fn cursor(about: &str) -> Value {
-    json!({ "type": "string", "description": about, "examples": ["1795168800123-019a9e5c7c8070008000000000000001"] })
-}
-
 /// A list; `items` need not be explained.
 pub(in crate::http) fn list(about: &str, items: Value) -> Value {
     json!({ "type": "array", "items": items, "description": about })
-}
-
-/// Ids, in a list.
-pub(in crate::http) fn ids(about: &str) -> Value {
-    list(about, json!({ "type": "integer" }))
 }
 
 /// An object of these fields.
@@ -149,16 +89,6 @@ pub(in crate::http) fn object(about: &str, fields: Fields) -> Value {
         put(&mut object, "required", json!(required));
     }
     object
-}
-
-/// An object of these fields, and of any others.
-pub(in crate::http) fn open(about: &str, fields: Fields) -> Value {
-    with(object(about, fields), "additionalProperties", json!(true))
-}
-
-/// An object of which others say what is in it.
-pub(in crate::http) fn anything(about: &str) -> Value {
-    json!({ "type": "object", "additionalProperties": true, "description": about })
 }
 
 /// The same or null.

@@ -93,13 +93,19 @@ fn what_is_cited_of_the_contract_is_there() {
         .collect();
     assert_eq!(sections.keys().copied().collect::<String>(), "12345678");
     let mut cited = 0;
-    for (folder, ending) in
-        [("src", "rs"), ("tests", "rs"), ("benches", "rs"), ("policies", "toml"), ("fixtures", "toml")]
-    {
+    for (folder, ending) in [
+        ("src", "rs"),
+        ("tests", "rs"),
+        ("benches", "rs"),
+        ("policies", "toml"),
+        ("fixtures", "toml"),
+    ] {
         for (name, text) in files(folder, ending) {
             // A comment may break a line anywhere.
-            let words: Vec<&str> =
-                text.split_whitespace().filter(|word| !["//", "///", "//!", "#"].contains(word)).collect();
+            let words: Vec<&str> = text
+                .split_whitespace()
+                .filter(|word| !["//", "///", "//!", "#"].contains(word))
+                .collect();
             let text = words.join(" ");
             for citation in text.split("contract §").skip(1) {
                 let number = &citation[..1];

@@ -222,7 +222,7 @@ fn optional(name: &str, component: &str) -> (&'static str, Value) {
 }
 
 fn answers(operation: &Operation, description: &Description) -> BTreeMap<String, Value> {
-    let mut all = problems::answers(&problems::codes(operation, description));
+    let mut all = problems::answers(&problems::codes(operation));
     for answer in &description.answers {
         all.insert(answer.status.to_string(), success(answer));
     }

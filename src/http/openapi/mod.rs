@@ -44,5 +44,5 @@ use crate::rules::AccessRules;
 /// The description with the bounds of these rules.
 pub(super) fn described(rules: &AccessRules) -> Described {
     let document = document(rules);
-    Described { pages: pages(&document, rules), document: document.to_string().into() }
+    Described { pages: pages(&document), document: document.to_string().into() }
 }

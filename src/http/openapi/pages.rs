@@ -9,23 +9,20 @@ use axum::body::Bytes;
 use serde_json::{Map, Value};
 use url::form_urlencoded::byte_serialize;
 
-use super::super::description::Description;
 use super::super::error::Code;
 use super::super::operation::{BASE, Operation};
 use super::super::schema;
 use super::super::state::Pages;
 use super::super::table::OPERATIONS;
 use super::super::tag::Tag;
-use super::areas;
 use super::events::HEADERS;
 use super::fields::{Row, fields, items, kinds, names, parameter, resolved, rows, shown, text};
 use super::problems::{self, ANY};
 use crate::app::access::identity::Level;
-use crate::rules::AccessRules;
 
 /// All pages, with their style and script.
-pub(in crate::http) fn pages(document: &Value, rules: &AccessRules) -> Pages {
-    let areas = areas_of(document, &areas::operations(rules));
+pub(in crate::http) fn pages(document: &Value) -> Pages {
+    let areas = areas_of(document);
     let page = |name: &str, body| (name.to_owned(), Page { document, areas: &areas, body }.html());
     let own = [
         page("", Body::Start),
@@ -99,12 +96,12 @@ impl Page<'_> {
     }
 }
 
-fn areas_of<'d>(document: &'d Value, descriptions: &[Description]) -> Vec<Area<'d>> {
+fn areas_of(document: &Value) -> Vec<Area<'_>> {
     let shown = |row: &'static Operation| {
         let (path, place) = fields(document, "/paths")
             .flat_map(|(path, verbs)| fields(verbs, "").map(move |(_, place)| (path, place)))
             .find(|(_, place)| text(place, "/operationId") == row.id)?;
-        let mut codes = problems::codes(row, areas::of(descriptions, row)?);
+        let mut codes = problems::codes(row);
         codes.retain(|code| !ANY.contains(code));
         Some(Shown::of(document, row, (path, place), codes))
     };

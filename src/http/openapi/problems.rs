@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::super::body::BodyRule;
-use super::super::description::Description;
 use super::super::error::{Code, Problem};
 use super::super::operation::Operation;
 use super::super::schema::{count, list, object, one_of, put, text, uuid};
@@ -26,7 +25,7 @@ pub(super) const ANY: [Code; 10] = [
 ];
 
 /// All errors that an operation can answer, each once.
-pub(in crate::http) fn codes(operation: &Operation, description: &Description) -> Vec<Code> {
+pub(in crate::http) fn codes(operation: &Operation) -> Vec<Code> {
     let mut codes = ANY.to_vec();
     let mut add = |condition: bool, code: Code| {
         if condition && !codes.contains(&code) {
@@ -38,7 +37,7 @@ pub(in crate::http) fn codes(operation: &Operation, description: &Description) -
     add(operation.need.once, Code::Conflict);
     add(operation.need.feature.is_some(), Code::FeatureRequired);
     add(operation.linked.is_some(), Code::LinkExpired);
-    for code in description.codes.iter().chain(operation.fails) {
+    for code in operation.fails {
         add(true, *code);
     }
     codes

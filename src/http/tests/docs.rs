@@ -15,7 +15,7 @@ fn made(change: impl FnOnce(&mut Value)) -> Pages {
     let rules = Rules::defaults().unwrap().access;
     let mut document = openapi::document(&rules);
     change(&mut document);
-    openapi::pages(&document, &rules)
+    openapi::pages(&document)
 }
 
 /// The pages that are HTML, by the path that each is at.

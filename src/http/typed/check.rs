@@ -231,11 +231,6 @@ impl<'c> Check<'c> {
     }
 }
 
-/// A cursor has one spelling, too.
-fn is_cursor(text: &str) -> bool {
-    text.parse().is_ok_and(|cursor: Cursor| cursor.to_string() == text)
-}
-
 pub(super) fn missing(at: &str, name: &str) -> Fault {
     Fault { pointer: join(at, name), detail: "is missing: send it, too".to_owned() }
 }

@@ -96,18 +96,22 @@ impl Form {
             fields.iter().filter(in_query).map(|field| field.name).collect::<Vec<_>>().leak();
         let (summary, about) = about.split_once("\n\n").unwrap_or((&about, ""));
         let leak = |text: &str| &*plain(text).leak();
-        let mut description = Description::of(verb, path, leak(summary)).about(leak(about));
         let described = |in_place: &[Place]| {
             let fields = fields.iter().filter(|field| in_place.contains(&field.place));
             fields.map(|field| field.described(in_place)).collect::<Fields>()
         };
-        description.path_names = described(&[Place::Path]);
-        description.query = described(&[Place::Query, Place::Either]);
-        description.body =
-            (body != BodyRule::None).then(|| described(&[Place::Body, Place::Either]));
-        description.sent = request.pointer("/examples/0").cloned();
-        description.answers = answers;
-        description.headers = A::heeds();
+        let description = Description {
+            verb,
+            path,
+            summary: leak(summary),
+            about: leak(about),
+            path_names: described(&[Place::Path]),
+            query: described(&[Place::Query, Place::Either]),
+            headers: A::heeds(),
+            body: (body != BodyRule::None).then(|| described(&[Place::Body, Place::Either])),
+            sent: request.pointer("/examples/0").cloned(),
+            answers,
+        };
         let one_of =
             request.get(mark::ONE_OF).cloned().and_then(|names| serde_json::from_value(names).ok());
         let one_of = one_of.unwrap_or_default();
