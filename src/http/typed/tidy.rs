@@ -30,8 +30,8 @@ pub(super) fn plain(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Leaves out of a schema what says nothing to those who read it: sizes of integers, and, of a request,
-/// that a field which may be missing may be null, because it may not.
+/// Leaves out of a schema what says nothing to those who read it: sizes of integers, that a field which may
+/// be missing is null then, and, of a request, that such a field may be null, because it may not.
 pub(super) fn tidy(schema: &mut Value, asked: bool) {
     if let Value::Object(fields) = schema {
         let is_number = fields.get("type").is_some_and(|kind| kind.to_string().contains("integer"));
@@ -40,6 +40,9 @@ pub(super) fn tidy(schema: &mut Value, asked: bool) {
         }
         if asked && !fields.contains_key(mark::NULL) {
             strip_null(fields);
+        }
+        if fields.get("default").is_some_and(Value::is_null) {
+            fields.remove("default");
         }
         for (name, inner) in fields.iter_mut() {
             match inner {
