@@ -7,9 +7,9 @@ use std::sync::LazyLock;
 use super::error::Code::{Conflict, FeatureRequired, NotFound, RangeNotSatisfiable};
 use super::operation::Operation;
 use super::routes::{
-    account, account_lists, accounts, addresses, agent_versions, agents, apps, audit,
-    computer_config, computer_health, computers, contacts, conversations, deliveries, domains,
-    erasure, events, features, inbound_policy, inbound_whitelist, intake, logs, media, members,
+    account, account_lists, account_updates, accounts, addresses, agent_versions, agents, apps,
+    audit, computer_config, computer_health, computers, contacts, conversations, deliveries,
+    domains, erasure, events, features, inbound_policy, inbound_whitelist, intake, logs, media, members,
     messages, policy_preview, receive_message, rooms, search, sessions, templates, time_series,
     tokens, webhook_acts, webhook_relay, webhooks,
 };
@@ -101,7 +101,7 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Accounts: inviteMember = Post "/member", WRITE_MEMBERS.once(), members::invite).fails(&[Conflict]),
     operation!(Accounts: updateMember = Put "/member", WRITE_MEMBERS, members::update).fails(&[NotFound, Conflict]),
     operation!(Accounts: removeMember = Delete "/member", WRITE_MEMBERS, members::remove).fails(&[NotFound, Conflict]),
-    operation!(Accounts: updateOwnAccount = Post "/account", WRITE_OWN.administrators(), accounts::update_itself)
+    operation!(Accounts: updateOwnAccount = Post "/account", WRITE_OWN.administrators(), account_updates::update_itself)
         .fails(&[Conflict]),
     operation!(Accounts: createReseller = Post "/createReseller", manage(Level::PartnerAdmin).once(), accounts::create_reseller)
         .aim(Aim::PARTNER).fails(&[Conflict]),
@@ -110,8 +110,8 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Accounts: createAccount = Post "/createAccount", manage(Level::OrganizationAdmin).once(),
         accounts::create_account).aim(Aim::ORGANIZATION).fails(&[Conflict]),
     operation!(Accounts: updateOrganization = Post "/updateOrganization", manage(Level::OrganizationAdmin),
-        accounts::update_organization).aim(Aim::ORGANIZATION).fails(&[Conflict]),
-    operation!(Accounts: updateAccount = Post "/updateAccount", manage(Level::Agent), accounts::update_account)
+        account_updates::update_organization).aim(Aim::ORGANIZATION).fails(&[Conflict]),
+    operation!(Accounts: updateAccount = Post "/updateAccount", manage(Level::Agent), account_updates::update_account)
         .fails(&[Conflict]),
     operation!(Accounts: deleteOrganization = Delete "/deleteOrganization", remove(Level::ResellerAdmin),
         accounts::delete_organization).aim(Aim::RESELLER).fails(&[Conflict]),

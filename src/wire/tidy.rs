@@ -9,8 +9,8 @@ pub fn plain(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Leaves out of a schema what says nothing to those who read it: sizes of numbers, and, of a request,
-/// that a field which may be missing may be null, because it may not, and has null as its default.
+/// Leaves out of a schema what says nothing to those who read it: sizes of numbers, that a field which may
+/// be missing is null then, and, of a request, that such a field may be null, because it may not.
 pub fn tidy(schema: &mut Value, asked: bool) {
     if let Value::Object(fields) = schema {
         let kind = fields.get("type").map(Value::to_string).unwrap_or_default();
@@ -20,7 +20,7 @@ pub fn tidy(schema: &mut Value, asked: bool) {
         if asked && !fields.contains_key(mark::NULL) {
             strip_null(fields);
         }
-        if asked && fields.get("default").is_some_and(Value::is_null) {
+        if fields.get("default").is_some_and(Value::is_null) {
             fields.remove("default");
         }
         for (name, inner) in fields.iter_mut() {

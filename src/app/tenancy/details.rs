@@ -200,7 +200,7 @@ pub fn kept<'f>(fields: impl Iterator<Item = (&'f str, &'f Value)>) -> Result<De
 
 /// A field as it is kept; null, which takes it away, stays null. The error names the field and says
 /// what it must be.
-fn checked(name: &str, value: &Value) -> Result<Value, String> {
+pub fn checked(name: &str, value: &Value) -> Result<Value, String> {
     let Some(Field { kind, .. }) = known(name) else {
         return Err(format!("field {name} is not known of accounts"));
     };

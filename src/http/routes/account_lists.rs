@@ -23,9 +23,11 @@ use crate::domain::id::AccountId;
 use crate::store::{AccountFilter, AccountPage};
 use crate::wire::{Moment, Named, Number, Word, mark, schema_of};
 
-/// Requests for a page of accounts: fields of their own, and those that all have.
+/// A request for a page of accounts: fields of its own, those that all have, and filters that it refuses.
 macro_rules! paged {
-    ($($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty,)* })+) => { $(
+    ($(#[$about:meta])* $name:ident {
+        $($(#[$doc:meta])* $field:ident: $type:ty,)*
+    } $($refused:ident)*) => {
         $(#[$about])*
         #[derive(Debug, Deserialize, JsonSchema)]
         #[serde(rename_all = "camelCase")]
@@ -43,6 +45,7 @@ macro_rules! paged {
             page_size: Option<u32>,
             /// Only accounts behind this one: `next` of the previous page.
             after: Option<Named<AccountId>>,
+            $($refused: Option<Refused>,)*
         }
 
         impl $name {
@@ -57,20 +60,14 @@ macro_rules! paged {
                 }
             }
         }
-    )+ };
+    };
 }
 
 paged! {
-    /// Lists the resellers of a partner
-    ListResellers {}
-    /// Lists the organizations of a reseller
-    ListOrganizations {}
-    /// Lists the Agents of an organization
-    ListAccounts {}
     /// Finds accounts of one level below an account
     ///
-    /// Only accounts for which all that is given holds. Their number is bounded, and so is totalAccounts: it
-    /// counts from after on.
+    /// Only accounts for which all that is given holds. A search looks at a bounded number of accounts, and
+    /// totalAccounts counts those among them.
     #[expect(dead_code, reason = "filters that are refused hold nothing")]
     Search {
         /// The level of the accounts.
@@ -93,24 +90,14 @@ paged! {
         /// Nothing is ever cancelled here: false asks for all accounts.
         #[schemars(extend("enum" = [false], "x-expected" = "false: nothing is ever cancelled here"))]
         canceled: Option<bool>,
-        canceled_start: Option<Refused>,
-        canceled_end: Option<Refused>,
-        onboarding_complete: Option<Refused>,
-        product_plan_term: Option<Refused>,
-        billing_subscription_id: Option<Refused>,
-        current_billing_period_voice_minutes_min: Option<Refused>,
-        current_billing_period_voice_minutes_max: Option<Refused>,
-        previous_billing_period_voice_minutes_min: Option<Refused>,
-        previous_billing_period_voice_minutes_max: Option<Refused>,
-        current_billing_period_messages_min: Option<Refused>,
-        current_billing_period_messages_max: Option<Refused>,
-        previous_billing_period_messages_min: Option<Refused>,
-        previous_billing_period_messages_max: Option<Refused>,
-        all_time_voice_minutes_min: Option<Refused>,
-        all_time_voice_minutes_max: Option<Refused>,
-        all_time_messages_min: Option<Refused>,
-        all_time_messages_max: Option<Refused>,
     }
+    canceled_start canceled_end onboarding_complete product_plan_term billing_subscription_id
+    current_billing_period_voice_minutes_min current_billing_period_voice_minutes_max
+    previous_billing_period_voice_minutes_min previous_billing_period_voice_minutes_max
+    current_billing_period_messages_min current_billing_period_messages_max
+    previous_billing_period_messages_min previous_billing_period_messages_max
+    all_time_voice_minutes_min all_time_voice_minutes_max all_time_messages_min
+    all_time_messages_max
 }
 
 /// A filter of v2 for which nothing is kept: one that was passed over in silence would show accounts
@@ -147,61 +134,41 @@ struct Figures {
     next: Option<Number>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Resellers {
-    /// In the order of their ids.
-    resellers: Vec<AccountRecord>,
-    #[serde(flatten)]
-    figures: Figures,
+/// Lists of the accounts of one level: of each its request, its answer and the operation itself.
+macro_rules! lists {
+    ($($(#[$about:meta])* $asked:ident, $found:ident { $noun:ident }, $path:literal, $level:ident;)+) => { $(
+        paged! { $(#[$about])* $asked {} }
+
+        #[derive(Debug, Serialize, JsonSchema)]
+        pub struct $found {
+            /// In the order of their ids.
+            $noun: Vec<AccountRecord>,
+            #[serde(flatten)]
+            figures: Figures,
+        }
+
+        successes! { $found = OK "accounts found", pages; }
+
+        pub async fn $noun(
+            http: Arc<Http>,
+            call: Call,
+            asked: $asked,
+        ) -> Result<Headed<$found>, Problem> {
+            let ($noun, figures) = find(&http, &call, AccountType::$level, asked.asked()).await?;
+            let next = figures.next.map(|next| ("after", next));
+            Ok(page::followed(&call, $path, next, $found { $noun, figures }))
+        }
+    )+ };
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Organizations {
-    /// In the order of their ids.
-    organizations: Vec<AccountRecord>,
-    #[serde(flatten)]
-    figures: Figures,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Accounts {
-    /// In the order of their ids.
-    accounts: Vec<AccountRecord>,
-    #[serde(flatten)]
-    figures: Figures,
-}
-
-pub async fn resellers(
-    http: Arc<Http>,
-    call: Call,
-    asked: ListResellers,
-) -> Result<Headed<Resellers>, Problem> {
-    let found = find(&http, &call, AccountType::Reseller, asked.asked()).await?;
-    let (resellers, figures) = found;
-    let next = figures.next.map(|next| ("after", next));
-    Ok(page::followed(&call, "/listResellers", next, Resellers { resellers, figures }))
-}
-
-pub async fn organizations(
-    http: Arc<Http>,
-    call: Call,
-    asked: ListOrganizations,
-) -> Result<Headed<Organizations>, Problem> {
-    let found = find(&http, &call, AccountType::Organization, asked.asked()).await?;
-    let (organizations, figures) = found;
-    let next = figures.next.map(|next| ("after", next));
-    Ok(page::followed(&call, "/listOrganizations", next, Organizations { organizations, figures }))
-}
-
-/// Of a restricted member, only the Agents that it is restricted to.
-pub async fn accounts(
-    http: Arc<Http>,
-    call: Call,
-    asked: ListAccounts,
-) -> Result<Headed<Accounts>, Problem> {
-    let (accounts, figures) = find(&http, &call, AccountType::Agent, asked.asked()).await?;
-    let next = figures.next.map(|next| ("after", next));
-    Ok(page::followed(&call, "/listAccounts", next, Accounts { accounts, figures }))
+// Of a restricted member, only the Agents that it is restricted to.
+lists! {
+    /// Lists the resellers of a partner
+    ListResellers, Resellers { resellers }, "/listResellers", Reseller;
+    /// Lists the organizations of a reseller
+    ListOrganizations, Organizations { organizations }, "/listOrganizations", Organization;
+    /// Lists the Agents of an organization
+    ListAccounts, Accounts { accounts }, "/listAccounts", Agent;
 }
 
 pub async fn search(
@@ -274,12 +241,7 @@ pub struct Found {
     account: AccountRecord,
 }
 
-successes! {
-    Resellers = OK "accounts found", pages;
-    Organizations = OK "accounts found", pages;
-    Accounts = OK "accounts found", pages;
-    Found = OK "account found";
-}
+successes! { Found = OK "account found"; }
 
 /// The one in the target's scope.
 pub async fn by_external_id(

@@ -4,6 +4,7 @@
 
 pub(super) mod account;
 pub(super) mod account_lists;
+pub(super) mod account_updates;
 pub(super) mod accounts;
 pub(super) mod addresses;
 pub(super) mod agent_versions;
