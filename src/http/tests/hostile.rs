@@ -161,14 +161,14 @@ async fn a_body_is_one_json_object_of_known_fields() {
         ("{\"mode\":\"open\"", "not valid JSON"),
         ("{\"mode\":\"open\"} x", "not valid JSON"),
         ("mode=open", "not valid JSON"),
-        ("{}", "field mode is missing"),
+        ("{}", "/mode is missing: send one of: allowlist, open"),
         (r#"{"mode":"open","mode":"open"}"#, "field \"mode\" is there twice"),
         (r#"{"mode":"open","superAdmin":true}"#, "field \"superAdmin\" is not known"),
         (r#"{"mode":"open","__proto__":{}}"#, "field \"__proto__\" is not known"),
-        (r#"{"mode":null}"#, "field mode must be a string"),
-        (r#"{"mode":["open"]}"#, "field mode must be a string"),
-        (r#"{"mode":"Open"}"#, "expected \"allowlist\" or \"open\""),
-        (r#"{"mode":""}"#, "expected \"allowlist\" or \"open\""),
+        (r#"{"mode":null}"#, "/mode must be one of: allowlist, open"),
+        (r#"{"mode":["open"]}"#, "/mode must be one of: allowlist, open"),
+        (r#"{"mode":"Open"}"#, "/mode must be one of: allowlist, open"),
+        (r#"{"mode":""}"#, "/mode must be one of: allowlist, open"),
     ] {
         let reply = put_policy(&house, "application/json", body).await;
         reply.problem(400, "invalid_request", words);

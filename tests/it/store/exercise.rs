@@ -11,7 +11,7 @@ use gatepost::domain::id::{AccountId, AttemptId, AuditId, EventId, IntakeId, Key
 use gatepost::domain::key::KeyHash;
 use gatepost::domain::member::Role;
 use gatepost::domain::reason::Reason;
-use gatepost::domain::verdict::{Outcome, Verdict};
+use gatepost::domain::verdict::{self, Verdict};
 use gatepost::rules::{Kept, Share};
 use gatepost::run;
 use gatepost::store::{
@@ -337,7 +337,7 @@ fn filters() -> Vec<IntakeFilter> {
             ..any.clone()
         },
         IntakeFilter { recipient: Some("desk@agents.example".into()), ..any.clone() },
-        IntakeFilter { verdict: Some(Outcome::Refused), ..any.clone() },
+        IntakeFilter { verdict: Some(verdict::Outcome::Refused), ..any.clone() },
         IntakeFilter { reason: Some(Reason::DkimMissing), ..any },
     ];
     let then = ever.clone().map(|filter| IntakeFilter {

@@ -8,7 +8,7 @@ use gatepost::domain::id::{IntakeId, MessageId};
 use gatepost::domain::reason::Reason;
 use gatepost::domain::scope::Scope;
 use gatepost::domain::source::Source;
-use gatepost::domain::verdict::Verdict;
+use gatepost::domain::verdict::{Outcome, Verdict};
 use gatepost::store::{Commit, Cursor, Direction, Intake, IntakeFilter, List, Page, PastVerdict};
 
 use super::scene::{Kind, Scene, address, at, by, everything, mint, record, subtree};
@@ -147,8 +147,8 @@ async fn records_are_found_by_every_field_of_the_filter(kind: Kind) {
         (of(&|f| f.sender = Some(Handle::Mailbox(address("BOB@good.example")))), true, false),
         (of(&|f| f.recipient = Some("desk@agents.example".into())), true, false),
         (of(&|f| f.recipient = Some("desk@agents.%".into())), false, false),
-        (of(&|f| f.verdict = Some("refused".into())), true, false),
-        (of(&|f| f.verdict = Some("accepted".into())), false, false),
+        (of(&|f| f.verdict = Some(Outcome::Refused)), true, false),
+        (of(&|f| f.verdict = Some(Outcome::Accepted)), false, false),
         (of(&|f| f.reason = Some(Reason::DnsUnavailable)), false, true),
         (of(&|f| f.since = Some(at(10))), true, true),
         (of(&|f| f.since = Some(at(11))), false, true),

@@ -143,7 +143,6 @@ const THINGS: &[Thing] = &[
     thing("GET /conversation/{roomId}/{uuid}", Place::Path, turn, no_turn, 404),
     thing("GET /email/intake/{id}", Place::Path, record, no_uuid, 404),
     thing("GET /email/intake", Place::Query("agentId"), agent, no_id, 403),
-    thing("GET /email/intake", Place::Query("agentId"), contact, no_id, 403),
     thing("GET /email/intake", Place::Query("agent"), agent, no_id, 403),
     thing("GET /email/intake", Place::Query("agent"), contact, no_id, 403),
     thing("DELETE /messages/{uuid}", Place::Path, message, no_uuid, 404),
