@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use include_dir::{Dir, DirEntry, include_dir};
 use serde::Deserialize;
-use toml::{Table, Value, toml};
+use toml::{Table, toml};
 
 static MAIL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/fixtures/mail");
 
@@ -47,7 +47,7 @@ pub struct Script {
     pub golden: bool,
     /// What an operator changed: a table for each file of `policies/`.
     #[serde(default)]
-    pub rules: Table,
+    pub rules: BTreeMap<String, Table>,
 }
 
 /// Cases for one gateway.
@@ -155,16 +155,14 @@ impl Case {
     /// Whether it changes rules, and the files. One case is a resolver that never answers: it is given
     /// up sooner than in production.
     fn rule_files(&self) -> (bool, Vec<(String, String)>) {
-        let mut rules = toml! {
-            [intake.dns]
+        let quick = toml! {
+            [dns]
             query_timeout_seconds = 1
             retries = 0
         };
+        let mut rules = BTreeMap::from([("intake".to_owned(), quick)]);
         for (file, table) in &self.script.rules {
-            match (rules.get_mut(file), table) {
-                (Some(Value::Table(rules)), Value::Table(table)) => rules.extend(table.clone()),
-                _ => drop(rules.insert(file.clone(), table.clone())),
-            }
+            rules.entry(file.clone()).or_default().extend(table.clone());
         }
         let files = rules.iter().map(|(file, table)| (format!("{file}.toml"), table.to_string()));
         (!self.script.rules.is_empty(), files.collect())
