@@ -309,6 +309,7 @@ impl From<DestinationError> for Problem {
     fn from(error: DestinationError) -> Self {
         match error {
             DestinationError::Invalid(detail) => Self::invalid(detail),
+            DestinationError::Header(error) => Self::invalid(error.to_string()),
             DestinationError::Conflict(detail) => Self::new(Code::Conflict, detail),
             DestinationError::NotFound(what) => Self::not_found(what),
             DestinationError::Store(error) => error.into(),
@@ -320,6 +321,7 @@ impl From<RelayError> for Problem {
     fn from(error: RelayError) -> Self {
         match error {
             RelayError::Invalid(detail) => Self::invalid(detail),
+            RelayError::Header(error) => Self::invalid(error.to_string()),
             RelayError::Conflict(detail) => Self::new(Code::Conflict, detail),
             RelayError::NotFound(what) => Self::not_found(what),
             RelayError::Vault(error) => Self::new(Code::Conflict, error.to_string()),

@@ -35,7 +35,7 @@ pub use agents::template_links::Applied;
 pub use agents::template_migrations::{Asked, Working};
 pub use agents::templates::{TemplateChange, TemplateChanged, TemplateDeleted};
 pub use base::company::Census;
-pub use base::page::{Cursor, Direction, List, Page};
+pub use base::page::{Cursor, Direction, List, Page, cut};
 pub use blobs::place::{BlobPlace, Place, S3Access};
 pub use commit::intake::{Accepted, Commit, Committed, Handed, Intake, Receipt};
 pub use engine::error::StoreError;

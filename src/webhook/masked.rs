@@ -1,7 +1,7 @@
 //! What is kept of a receiver's answer: without the values of the headers that it was sent.
 
-use crate::app::tenancy::details::MASK;
 use crate::domain::destination::CustomHeader;
+use crate::domain::secret::MASK;
 
 /// So many octets at the end of an answer that begin a value are taken for one that was cut short.
 const SHORTEST_CUT: usize = 4;
@@ -45,7 +45,7 @@ fn spellings(header: &CustomHeader) -> [Vec<u8>; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::secret::Secret;
+    use crate::domain::secret::{MASK, Secret};
 
     fn show(answer: &str, values: &[&str], most: usize) -> String {
         let header = |value: &&str| CustomHeader { name: "X-A".into(), value: Secret::new(*value) };

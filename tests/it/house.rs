@@ -43,6 +43,7 @@ fn arrows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     BTreeMap::from([
         ("lib", rooms(&[])),
         ("main", rooms(&[])),
+        ("disk", rooms(&[])),
         ("domain", rooms(&[])),
         ("shutdown", rooms(&[])),
         ("telemetry", rooms(&[])),
@@ -50,16 +51,19 @@ fn arrows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("rules", rooms(&["domain"])),
         ("mail", rooms(&["domain", "rules"])),
         ("verify", rooms(&["domain", "rules", "mail"])),
-        ("store", rooms(&["domain", "rules"])),
+        ("store", rooms(&["disk", "domain", "rules"])),
         ("egress", rooms(&["domain", "rules"])),
         ("app", up_to(&[])),
-        ("tls", rooms(&["domain", "rules", "egress", "shutdown"])),
+        ("tls", rooms(&["disk", "domain", "rules", "egress", "shutdown"])),
         ("smtp", rooms(&["domain", "rules", "shutdown", "telemetry", "tls"])),
         ("webhook", up_to(&["app", "shutdown"])),
         ("http", up_to(&["app", "webhook", "shutdown", "tls"])),
         ("testkit", rooms(&["domain", "app", "shutdown"])),
-        ("run", up_to(&["app", "webhook", "http", "smtp", "shutdown", "tls"])),
-        ("cli", up_to(&["app", "config", "run", "shutdown", "telemetry", "testkit", "tls"])),
+        ("run", up_to(&["app", "disk", "webhook", "http", "smtp", "shutdown", "tls"])),
+        (
+            "cli",
+            up_to(&["app", "config", "disk", "run", "shutdown", "telemetry", "testkit", "tls"]),
+        ),
     ])
 }
 

@@ -20,7 +20,7 @@ pub use self::template_migrations::{Forecast, Foreseen, is_field};
 pub use self::templates::{AppliedTemplate, TemplateUpdate};
 pub use self::versions::{Restored, VersionPage};
 use crate::domain::agent_config::{AgentConfig, AgentConfigs, Config, ConfigId};
-use crate::domain::audit::{Act, Actor};
+use crate::domain::audit::Actor;
 use crate::domain::id::{AccountId, Mint};
 use crate::rules::{AccessRules, AgentRules};
 use crate::store::{Store, StoreError};
@@ -54,20 +54,12 @@ pub enum AgentError {
     Store(#[from] StoreError),
 }
 
+done_by!(Agents, mint.clock());
+
 impl Agents {
     /// Over this store.
     pub const fn new(store: Store, mint: Mint, rules: Arc<AccessRules>) -> Self {
         Self { store, mint, rules, actor: Actor::OPERATOR }
-    }
-
-    /// The same for somebody else.
-    #[must_use]
-    pub fn by(&self, actor: &Actor) -> Self {
-        Self { actor: actor.clone(), ..self.clone() }
-    }
-
-    fn act(&self) -> Act<'_> {
-        self.actor.at(self.mint.clock().now())
     }
 
     fn rules(&self) -> &AgentRules {

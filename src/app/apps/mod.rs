@@ -18,7 +18,7 @@ pub use settings::{is_kept, present};
 use self::settings::Merged;
 use crate::app::vault::{Vault, VaultError};
 use crate::domain::app::AppRecord;
-use crate::domain::audit::{Act, Actor};
+use crate::domain::audit::Actor;
 use crate::domain::feature::Feature;
 use crate::domain::id::Mint;
 use crate::rules::{App, AppRules};
@@ -57,25 +57,17 @@ pub struct Apps {
     actor: Actor,
 }
 
+done_by!(Apps, mint.clock());
+
 impl Apps {
     /// Over this store; what is secret is sealed by this vault.
     pub const fn new(store: Store, vault: Vault, mint: Mint, rules: Arc<AppRules>) -> Self {
         Self { store, vault, mint, rules, actor: Actor::OPERATOR }
     }
 
-    /// The same for somebody else.
-    #[must_use]
-    pub fn by(&self, actor: &Actor) -> Self {
-        Self { actor: actor.clone(), ..self.clone() }
-    }
-
     /// The catalogue, and what features are worth.
     pub fn rules(&self) -> &AppRules {
         &self.rules
-    }
-
-    fn act(&self) -> Act<'_> {
-        self.actor.at(self.mint.clock().now())
     }
 
     /// The record with these fields laid on it, its secrets sealed, and the names of what changed;

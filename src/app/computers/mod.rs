@@ -17,14 +17,14 @@ use serde_json::{Map, Value};
 pub use self::health::{Health, Way};
 pub use self::sessions::RoomSessions;
 
-use crate::app::tenancy::details::MASK;
 use crate::app::vault::{Vault, VaultError};
 use crate::domain::account::Account;
-use crate::domain::audit::{Act, Actor};
+use crate::domain::audit::Actor;
 use crate::domain::computer::{Computer, ComputerState, Configuration};
 use crate::domain::id::{AccountId, Mint};
 use crate::domain::scope::Scope;
-use crate::store::{ChangedComputer, ComputerChange, Store, StoreError};
+use crate::domain::secret::MASK;
+use crate::store::{ChangedComputer, ComputerChange, Store, StoreError, cut};
 
 /// How often a change is tried that somebody else's got in the way of.
 const TRIES: usize = 5;
@@ -67,21 +67,13 @@ pub struct Written {
     pub config: Option<Map<String, Value>>,
 }
 
+done_by!(Computers, mint.clock());
+
 impl Computers {
     /// Over this store; what is secret is sealed by this vault, and a key that was not used for
     /// `idle` counts for nothing.
     pub const fn new(store: Store, vault: Vault, mint: Mint, idle: Duration) -> Self {
         Self { store, vault, mint, idle, actor: Actor::OPERATOR }
-    }
-
-    /// The same for somebody else.
-    #[must_use]
-    pub fn by(&self, actor: &Actor) -> Self {
-        Self { actor: actor.clone(), ..self.clone() }
-    }
-
-    fn act(&self) -> Act<'_> {
-        self.actor.at(self.mint.clock().now())
     }
 
     /// An Agent's computer.
@@ -107,9 +99,7 @@ impl Computers {
         limit: u32,
     ) -> Result<(Vec<Computer>, bool), ComputerError> {
         let mut found = self.store.list_computers(scope, after, limit.saturating_add(1)).await?;
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let more = found.len() > limit;
-        found.truncate(limit);
+        let more = cut(&mut found, limit);
         Ok((found, more))
     }
 

@@ -4,7 +4,7 @@ use super::{ComputerError, Computers};
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 use crate::domain::session::{Session, SessionKey};
-use crate::store::{Cursor, ResetSession, RoomPlace, SessionList};
+use crate::store::{Cursor, ResetSession, RoomPlace, SessionList, cut};
 
 /// Octets of a reason: some words.
 const LONGEST_REASON: usize = 500;
@@ -42,9 +42,7 @@ impl Computers {
             ComputerError::NotFound("there is no such room in the scope of this request".into())
         })?;
         let mut ended = self.store.ended_sessions(room, before, limit.saturating_add(1)).await?;
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let more = ended.len() > limit;
-        ended.truncate(limit);
+        let more = cut(&mut ended, limit);
         let place = |session: &Session| {
             let ended = session.ended.as_ref()?;
             Some(Cursor { at: ended.at, id: session.key.id.0 })

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use url::Url;
 use uuid::Uuid;
 
-use crate::app::tenancy::details::MASK;
 use crate::domain::account::Account;
-use crate::domain::audit::{Act, Actor};
+use crate::domain::audit::Actor;
 use crate::domain::clock::Timestamp;
-use crate::domain::custom_header::{self, CustomHeader};
+use crate::domain::custom_header::{self, CustomHeader, HeaderError};
 use crate::domain::delivery::Extent;
 use crate::domain::destination::{Destination, Health, Wants};
 use crate::domain::event::Category;
@@ -29,6 +28,8 @@ const LONGEST_LABEL: usize = 200;
 pub enum DestinationError {
     #[error("{0}")]
     Invalid(String),
+    #[error(transparent)]
+    Header(#[from] HeaderError),
     #[error("{0}")]
     Conflict(String),
     /// Nothing of this kind in the account.
@@ -58,6 +59,8 @@ pub struct Destinations {
     actor: Actor,
 }
 
+done_by!(Destinations, mint.clock());
+
 impl Destinations {
     /// Keeps destinations in this store within these bounds, for the operator.
     pub const fn new(
@@ -67,16 +70,6 @@ impl Destinations {
         rules: Arc<WebhookRules>,
     ) -> Self {
         Self { store, mint, access, rules, actor: Actor::OPERATOR }
-    }
-
-    /// The same for somebody else.
-    #[must_use]
-    pub fn by(&self, actor: &Actor) -> Self {
-        Self { actor: actor.clone(), ..self.clone() }
-    }
-
-    pub(super) fn act(&self) -> Act<'_> {
-        self.actor.at(self.mint.clock().now())
     }
 
     /// Adds a destination with a secret of its own.
@@ -123,28 +116,13 @@ impl Destinations {
         }
     }
 
-    /// Fields that are to be sent along, if they may be. One whose value is [`MASK`], as answers
-    /// show it, keeps the value that it has in `known`.
+    /// Fields that are to be sent along, if they may be, merged with those that are `known`.
     pub fn headers(
         &self,
         fields: Vec<(String, String)>,
         known: &[CustomHeader],
     ) -> Result<Vec<CustomHeader>, DestinationError> {
-        let mut headers = custom_header::checked(fields, self.rules.header_bounds())
-            .map_err(|error| DestinationError::Invalid(error.to_string()))?;
-        for (at, header) in headers.iter_mut().enumerate() {
-            if header.value.expose() != MASK.as_bytes() {
-                continue;
-            }
-            let same = known.iter().find(|one| one.name.eq_ignore_ascii_case(&header.name));
-            let same = same.ok_or_else(|| {
-                DestinationError::Invalid(format!(
-                    "headers[{at}]: {MASK} stands for a value that is there, and none is: send it"
-                ))
-            })?;
-            header.value = same.value.clone();
-        }
-        Ok(headers)
+        Ok(custom_header::merged(fields, known, self.rules.header_bounds())?)
     }
 
     /// The destinations of an account, oldest first.

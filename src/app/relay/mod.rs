@@ -25,7 +25,8 @@ use self::forward::Forwarder;
 use self::places::Places;
 use crate::app::vault::{Vault, VaultError};
 use crate::domain::account::{Account, Lineage};
-use crate::domain::audit::{Act, Actor};
+use crate::domain::audit::Actor;
+use crate::domain::custom_header::HeaderError;
 use crate::domain::id::{Mint, RelayAttemptId};
 use crate::domain::relay::{Forwarded, Hop, Relay, RelayAttempt, RelayType, Way};
 use crate::egress::client::Client;
@@ -39,6 +40,8 @@ pub use self::settings::{Configured, InboundWay, RelayChange};
 pub enum RelayError {
     #[error("{0}")]
     Invalid(String),
+    #[error(transparent)]
+    Header(#[from] HeaderError),
     #[error("{0}")]
     Conflict(String),
     /// Nothing of this kind in the account.
@@ -66,6 +69,8 @@ pub struct Relays {
     actor: Actor,
 }
 
+done_by!(Relays, mint.clock());
+
 impl Relays {
     /// Over this store; what is secret is sealed by this vault, and applications are reached by
     /// this client.
@@ -87,16 +92,6 @@ impl Relays {
     #[must_use]
     pub fn at(self, public_url: Option<&Url>) -> Self {
         Self { public_url: public_url.cloned(), ..self }
-    }
-
-    /// The same for somebody else.
-    #[must_use]
-    pub fn by(&self, actor: &Actor) -> Self {
-        Self { actor: actor.clone(), ..self.clone() }
-    }
-
-    fn act(&self) -> Act<'_> {
-        self.actor.at(self.mint.clock().now())
     }
 
     /// Whose way in this key opens, and what proves that the provider posted; `None` where there is

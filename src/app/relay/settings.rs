@@ -9,13 +9,12 @@ use super::sealed::{Kept, closed, known};
 use super::verification::{self, Given};
 use super::{RelayError, Relays};
 use crate::app::access::token::last_four;
-use crate::app::tenancy::details::MASK;
 use crate::app::vault::VaultError;
 use crate::domain::audit::{Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::custom_header;
 use crate::domain::id::{AccountId, RelayId, WayId};
-use crate::domain::relay::{CustomHeader, REFUSES, Relay, RelayAttempt, RelayType, Verification};
+use crate::domain::relay::{REFUSES, Relay, RelayAttempt, RelayType, Verification};
 use crate::domain::secret::Secret;
 use crate::rules::ForwardRules;
 use crate::store::{RelayNote, RelayPut, SealedRelay, SealedWay};
@@ -230,7 +229,9 @@ impl Relays {
         let now = self.mint.clock().now();
         let (is_new, old) = (sealed.is_none(), old.as_ref());
         let known = old.map(|old| old.headers.as_slice()).unwrap_or_default();
-        let headers = change.headers.as_ref().map(|fields| self.headers(fields, known));
+        let bounds = self.rules.header_bounds();
+        let headers = change.headers.clone();
+        let headers = headers.map(|fields| custom_header::merged(fields, known, bounds));
         let base = || Relay {
             id: RelayId(self.mint.uuid()),
             account,
@@ -337,30 +338,6 @@ impl Relays {
             rotated_at: None,
         });
         Ok(SealedWay { key_hash, key: sealed, last_four: last_four(&key), ..way })
-    }
-
-    /// Fields that are to be sent along, if they may be. One whose value is [`MASK`], as answers
-    /// show it, keeps the value that it has.
-    fn headers(
-        &self,
-        fields: &[(String, String)],
-        known: &[CustomHeader],
-    ) -> Result<Vec<CustomHeader>, RelayError> {
-        let mut headers = custom_header::checked(fields.to_vec(), self.rules.header_bounds())
-            .map_err(|error| RelayError::Invalid(error.to_string()))?;
-        for (at, header) in headers.iter_mut().enumerate() {
-            if header.value.expose() != MASK.as_bytes() {
-                continue;
-            }
-            let same = known.iter().find(|one| one.name.eq_ignore_ascii_case(&header.name));
-            let same = same.ok_or_else(|| {
-                RelayError::Invalid(format!(
-                    "headers[{at}]: {MASK} stands for a value that is there, and none is: send it"
-                ))
-            })?;
-            header.value = same.value.clone();
-        }
-        Ok(headers)
     }
 
     fn open_way(&self, way: &SealedWay) -> Result<InboundWay, RelayError> {

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use super::RelayError;
 use super::providers::sendgrid::PublicKey;
-use crate::app::tenancy::details::MASK;
 use crate::domain::relay::{RelayType, Verification};
-use crate::domain::secret::Secret;
+use crate::domain::secret::{MASK, Secret};
 
 /// The fields of `verification` as sent; null takes one away.
 pub type Given = BTreeMap<String, Option<String>>;

@@ -7,9 +7,7 @@
 use serde_json::{Map, Value};
 
 use crate::domain::address::Address;
-
-/// Stands for a secret.
-pub const MASK: &str = "********";
+use crate::domain::secret::MASK;
 
 /// The longest text of one field, in octets; all of them together are bounded by
 /// `max_account_bytes` of `policies/access.toml`.

@@ -6,6 +6,7 @@ use super::{Tenancy, TenancyError};
 use crate::domain::address::{Address, AddressError};
 use crate::domain::id::AccountId;
 use crate::domain::policy::{AllowedSender, Mode, Policy};
+use crate::store::cut;
 
 /// What adding to or removing from a list came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,9 +50,7 @@ impl Tenancy {
     ) -> Result<AllowedPage, TenancyError> {
         let total = self.policy(agent).await?.allowlist_count;
         let mut senders = self.store.allowed_senders(agent, limit.saturating_add(1), after).await?;
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let more = senders.len() > limit;
-        senders.truncate(limit);
+        let more = cut(&mut senders, limit);
         let next = senders.last().filter(|_| more).map(|sender| sender.address.clone());
         Ok(AllowedPage { senders, total, next })
     }

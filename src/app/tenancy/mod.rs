@@ -21,7 +21,7 @@ pub use inbound_policy::{AllowedPage, ListChange};
 pub use keys::NewKey;
 pub use members::{Invitation, member_record};
 
-use crate::domain::audit::{Act, Actor};
+use crate::domain::audit::Actor;
 use crate::domain::id::Mint;
 use crate::rules::AccessRules;
 use crate::store::{Store, StoreError};
@@ -54,19 +54,11 @@ pub struct Tenancy {
     actor: Actor,
 }
 
+done_by!(Tenancy, mint.clock());
+
 impl Tenancy {
     /// Works on this store within these bounds, for the operator.
     pub const fn new(store: Store, mint: Mint, rules: Arc<AccessRules>) -> Self {
         Self { store, mint, rules, actor: Actor::OPERATOR }
-    }
-
-    /// The same for somebody else.
-    #[must_use]
-    pub fn by(&self, actor: &Actor) -> Self {
-        Self { actor: actor.clone(), ..self.clone() }
-    }
-
-    fn act(&self) -> Act<'_> {
-        self.actor.at(self.mint.clock().now())
     }
 }

@@ -167,6 +167,14 @@ impl Page {
     }
 }
 
+/// Leaves the first `limit` of what was asked for with one more; answers whether there are more.
+pub fn cut<T>(found: &mut Vec<T>, limit: u32) -> bool {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = found.len() > limit;
+    found.truncate(limit);
+    more
+}
+
 /// The messages of an account that have a record, and those that have none any more.
 pub const RECORDED: [&str; 2] = ["recorded = 1 AND ", "recorded = 0 AND "];
 
