@@ -1,33 +1,22 @@
 //! The tree partner > reseller > organization > account. Accounts never move.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde_json::{Map, Value};
 
 use super::clock::Timestamp;
 use super::id::AccountId;
+use super::words::words;
 
-/// The level of a node; `Agent` is the contract's `accountType: "account"`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum AccountType {
-    Partner,
-    Reseller,
-    Organization,
-    Agent,
+words! {
+    /// The level of a node; `Agent` is the contract's `accountType: "account"`.
+    AccountType {
+        Partner = "partner",
+        Reseller = "reseller",
+        Organization = "organization",
+        Agent = "account",
+    }
 }
 
 impl AccountType {
-    /// The interface's word.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Partner => "partner",
-            Self::Reseller => "reseller",
-            Self::Organization => "organization",
-            Self::Agent => "account",
-        }
-    }
-
     /// The level directly above; a partner is a root.
     pub const fn parent(self) -> Option<Self> {
         match self {
@@ -35,28 +24,6 @@ impl AccountType {
             Self::Reseller => Some(Self::Partner),
             Self::Organization => Some(Self::Reseller),
             Self::Agent => Some(Self::Organization),
-        }
-    }
-}
-
-impl fmt::Display for AccountType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for AccountType {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "partner" => Ok(Self::Partner),
-            "reseller" => Ok(Self::Reseller),
-            "organization" => Ok(Self::Organization),
-            "account" => Ok(Self::Agent),
-            _ => Err(format!(
-                "{text:?} is not an account type: expected partner, reseller, organization or account"
-            )),
         }
     }
 }

@@ -1,45 +1,16 @@
 //! An Agent's inbound policy, and the one pure function that decides by it.
 
-use std::fmt;
-use std::str::FromStr;
-
 use super::clock::Timestamp;
 use super::reason::Reason;
+use super::words::words;
 
-/// Who may write to an Agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// Only authenticated senders on the Agent's list, by exact address.
-    Allowlist,
-    /// Any authenticated sender.
-    Open,
-}
-
-impl Mode {
-    /// The interface's word.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Allowlist => "allowlist",
-            Self::Open => "open",
-        }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for Mode {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "allowlist" => Ok(Self::Allowlist),
-            "open" => Ok(Self::Open),
-            _ => Err(format!("{text:?} is not a mode: expected \"allowlist\" or \"open\"")),
-        }
+words! {
+    /// Who may write to an Agent.
+    Mode {
+        /// Only authenticated senders on the Agent's list, by exact address.
+        Allowlist = "allowlist",
+        /// Any authenticated sender.
+        Open = "open",
     }
 }
 

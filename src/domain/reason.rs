@@ -3,6 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+/// A text that is no reason code.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a reason code")]
+pub struct NotAReason(String);
+
 macro_rules! reasons {
     ($($(#[$doc:meta])* $variant:ident = $code:literal, $explanation:literal, $advice:literal;)*) => {
         /// Why a recipient, a message or a session was turned away (contract §2, Replies).
@@ -32,12 +37,12 @@ macro_rules! reasons {
         }
 
         impl FromStr for Reason {
-            type Err = String;
+            type Err = NotAReason;
 
-            fn from_str(text: &str) -> Result<Self, String> {
+            fn from_str(text: &str) -> Result<Self, NotAReason> {
                 match text {
                     $($code => Ok(Self::$variant),)*
-                    _ => Err(format!("{text:?} is not a reason code")),
+                    _ => Err(NotAReason(text.to_owned())),
                 }
             }
         }

@@ -32,6 +32,7 @@ pub use agents::app_records::AppRemoval;
 pub use agents::computers::{ChangedComputer, ComputerChange};
 pub use agents::configurations::{ConfigChange, Configured};
 pub use agents::template_links::Applied;
+pub use agents::template_locks::Locked;
 pub use agents::template_migrations::{Asked, Working};
 pub use agents::templates::{TemplateChange, TemplateChanged, TemplateDeleted};
 pub use base::company::Census;

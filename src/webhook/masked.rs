@@ -45,7 +45,7 @@ fn spellings(header: &CustomHeader) -> [Vec<u8>; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::secret::{MASK, Secret};
+    use crate::domain::secret::Secret;
 
     fn show(answer: &str, values: &[&str], most: usize) -> String {
         let header = |value: &&str| CustomHeader { name: "X-A".into(), value: Secret::new(*value) };

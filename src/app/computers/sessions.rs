@@ -7,7 +7,7 @@ use crate::domain::session::{Session, SessionKey};
 use crate::store::{Cursor, ResetSession, RoomPlace, SessionList, cut};
 
 /// Octets of a reason: some words.
-const LONGEST_REASON: usize = 500;
+pub(super) const LONGEST_REASON: usize = 500;
 /// Rooms that are looked at for the latest one, of which some may be in the course of being erased.
 const LATEST: u32 = 20;
 
@@ -38,9 +38,7 @@ impl Computers {
         (before, limit): (Option<Cursor>, u32),
     ) -> Result<RoomSessions, ComputerError> {
         let current = self.store.room_session(scope, room).await?;
-        let current = current.ok_or_else(|| {
-            ComputerError::NotFound("there is no such room in the scope of this request".into())
-        })?;
+        let current = current.ok_or(ComputerError::NoRoom)?;
         let mut ended = self.store.ended_sessions(room, before, limit.saturating_add(1)).await?;
         let more = cut(&mut ended, limit);
         let place = |session: &Session| {
@@ -60,12 +58,10 @@ impl Computers {
         key: Option<SessionKey>,
     ) -> Result<Session, ComputerError> {
         match key {
-            Some(key) => self.store.session(scope, key).await?.ok_or_else(missing),
+            Some(key) => self.store.session(scope, key).await?.ok_or(ComputerError::NoSession),
             None => {
                 let latest = self.store.list_sessions(scope, None, LATEST).await?;
-                latest.sessions.into_iter().next().ok_or_else(|| {
-                    ComputerError::NotFound("nothing has come for this Agent yet".into())
-                })
+                latest.sessions.into_iter().next().ok_or(ComputerError::NothingCame)
             }
         }
     }
@@ -79,15 +75,9 @@ impl Computers {
     ) -> Result<ResetSession, ComputerError> {
         let bad = |c: char| c.is_control();
         if reason.is_some_and(|reason| reason.len() > LONGEST_REASON || reason.chars().any(bad)) {
-            return Err(ComputerError::Invalid(format!(
-                "reason must have at most {LONGEST_REASON} octets and no control characters"
-            )));
+            return Err(ComputerError::Reason);
         }
         let done = self.store.reset_session(scope, key, reason, self.act()).await?;
-        done.ok_or_else(missing)
+        done.ok_or(ComputerError::NoSession)
     }
-}
-
-fn missing() -> ComputerError {
-    ComputerError::NotFound("there is no such session in the scope of this request".into())
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use url::Url;
 use uuid::Uuid;
 
+use super::error::DestinationError;
 use crate::domain::account::Account;
 use crate::domain::audit::Actor;
 use crate::domain::clock::Timestamp;
-use crate::domain::custom_header::{self, CustomHeader, HeaderError};
+use crate::domain::custom_header::{self, CustomHeader};
 use crate::domain::delivery::Extent;
 use crate::domain::destination::{Destination, Health, Wants};
 use crate::domain::event::Category;
@@ -16,28 +17,11 @@ use crate::domain::id::{AccountId, DeliveryId, DestinationId, EventId, Mint};
 use crate::domain::secret::Secret;
 use crate::rules::{AccessRules, WebhookRules};
 use crate::store::{
-    DestinationChange, KnownDestination, NewDestination, Replayed, Rotated, Rotation, Store,
-    StoreError, Tested,
+    DestinationChange, KnownDestination, NewDestination, Replayed, Rotated, Rotation, Store, Tested,
 };
 
 /// Long enough to name an application; bounds what every list shows.
-const LONGEST_LABEL: usize = 200;
-
-/// Why something cannot be done with a destination or its deliveries.
-#[derive(Debug, thiserror::Error)]
-pub enum DestinationError {
-    #[error("{0}")]
-    Invalid(String),
-    #[error(transparent)]
-    Header(#[from] HeaderError),
-    #[error("{0}")]
-    Conflict(String),
-    /// Nothing of this kind in the account.
-    #[error("no such {0}")]
-    NotFound(&'static str),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
+pub(super) const LONGEST_LABEL: usize = 200;
 
 /// What became of a new destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,9 +94,7 @@ impl Destinations {
         match self.store.insert_destination(&new, most, self.act()).await? {
             NewDestination::Created => Ok(Added::Created(new)),
             NewDestination::Exists(old) => Ok(Added::Existed(*old)),
-            NewDestination::TooMany => Err(DestinationError::Conflict(format!(
-                "an account has at most {most} webhooks: remove one first"
-            ))),
+            NewDestination::TooMany => Err(DestinationError::TooMany { most }),
         }
     }
 
@@ -136,7 +118,7 @@ impl Destinations {
         account: AccountId,
         id: DestinationId,
     ) -> Result<KnownDestination, DestinationError> {
-        self.store.destination(account, id).await?.ok_or(NO_WEBHOOK)
+        self.store.destination(account, id).await?.ok_or(DestinationError::NoWebhook)
     }
 
     /// Changes what is given, and answers the destination as it is then.
@@ -148,7 +130,7 @@ impl Destinations {
     ) -> Result<Destination, DestinationError> {
         change.label.as_deref().map_or(Ok(()), check_label)?;
         let updated = self.store.update_destination(account, id, change, self.act()).await?;
-        updated.ok_or(NO_WEBHOOK)
+        updated.ok_or(DestinationError::NoWebhook)
     }
 
     /// Gives it a new secret, which may be shown this once. The one before signs beside it for a
@@ -168,11 +150,10 @@ impl Destinations {
         };
         match self.store.rotate_secret(account, id, &rotation, act).await? {
             Rotated::Done(new) => Ok(*new),
-            Rotated::TooMany(first) => Err(DestinationError::Conflict(format!(
-                "{max_former} former secrets are still signing: wait until the first of them ends \
-                 ({first}), or end them all at once with endFormer"
-            ))),
-            Rotated::NoDestination => Err(NO_WEBHOOK),
+            Rotated::TooMany(first) => {
+                Err(DestinationError::TooManySecrets { most: max_former, first })
+            }
+            Rotated::NoDestination => Err(DestinationError::NoWebhook),
         }
     }
 
@@ -184,8 +165,8 @@ impl Destinations {
     ) -> Result<(EventId, DeliveryId), DestinationError> {
         match self.store.test_destination(account, id, self.act()).await? {
             Tested::Sent(event, delivery) => Ok((event, delivery)),
-            Tested::Disabled => Err(disabled()),
-            Tested::NoDestination => Err(NO_WEBHOOK),
+            Tested::Disabled => Err(DestinationError::Disabled),
+            Tested::NoDestination => Err(DestinationError::NoWebhook),
         }
     }
 
@@ -198,17 +179,14 @@ impl Destinations {
     ) -> Result<Uuid, DestinationError> {
         let act = self.act();
         if since > act.at {
-            let detail = "since lies in the future: nothing was made since then";
-            return Err(DestinationError::Invalid(detail.to_owned()));
+            return Err(DestinationError::Future);
         }
         let most = self.rules.replays.max_per_destination;
         match self.store.request_replay(account, id, (since, extent), most, act).await? {
             Replayed::Accepted(replay) => Ok(replay),
-            Replayed::TooMany => Err(DestinationError::Conflict(format!(
-                "{most} replays of this webhook are waiting already: try again when they are done"
-            ))),
-            Replayed::Disabled => Err(disabled()),
-            Replayed::NoDestination => Err(NO_WEBHOOK),
+            Replayed::TooMany => Err(DestinationError::TooManyReplays { most }),
+            Replayed::Disabled => Err(DestinationError::Disabled),
+            Replayed::NoDestination => Err(DestinationError::NoWebhook),
         }
     }
 
@@ -225,20 +203,9 @@ impl Destinations {
     }
 }
 
-const NO_WEBHOOK: DestinationError = DestinationError::NotFound("webhook");
-
-/// What a disabled destination is told that something should be sent to.
-pub(super) fn disabled() -> DestinationError {
-    let detail = "this webhook is disabled: enable it first (POST /webhooks with its id and \
-                  disabled false)";
-    DestinationError::Conflict(detail.to_owned())
-}
-
 fn check_label(label: &str) -> Result<(), DestinationError> {
     if label.len() > LONGEST_LABEL || label.chars().any(char::is_control) {
-        return Err(DestinationError::Invalid(format!(
-            "a label has at most {LONGEST_LABEL} octets and no control characters"
-        )));
+        return Err(DestinationError::Label);
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ impl Tenancy {
     /// An Agent's policy.
     pub async fn policy(&self, agent: AccountId) -> Result<Policy, TenancyError> {
         let policy = self.store.policy(agent).await?;
-        policy.ok_or_else(|| TenancyError::NotFound(format!("account {agent} is not an Agent")))
+        policy.ok_or(TenancyError::NoPolicyOf(agent))
     }
 
     /// Sets the mode; from the return on, no message is decided by the old one.
@@ -84,9 +84,7 @@ impl Tenancy {
         let most = self.rules.limits.max_allowlist_entries;
         let senders = distinct(senders);
         let done = self.store.allow_senders(agent, &senders, note, most, self.act()).await?;
-        let (changed, total) = done.ok_or_else(|| {
-            TenancyError::Conflict(format!("an allowlist has at most {most} entries"))
-        })?;
+        let (changed, total) = done.ok_or(TenancyError::AllowlistFull { most })?;
         Ok(change(senders, changed, total))
     }
 

@@ -10,8 +10,8 @@ use super::super::answer::success;
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::state::Http;
-use crate::app::tenancy::Claiming;
-use crate::domain::address::{Address, AddressError};
+use crate::app::tenancy::{Claiming, TenancyError};
+use crate::domain::address::Address;
 
 /// All of them.
 pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
@@ -22,7 +22,7 @@ pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Respon
 /// Gives the Agent an address, in a domain of an account above it.
 pub(in super::super) async fn add(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
     let address = Address::parse(call.body().required_text("address")?);
-    let address = address.map_err(|error| refused(&error))?;
+    let address = address.map_err(TenancyError::NoAddress)?;
     let catch_all = call.body().flag("catchAll")?.unwrap_or(false);
     let tenancy = call.tenancy(&http);
     tenancy.claim_address(call.account(), &address, catch_all, Claiming::Never).await?;
@@ -37,14 +37,10 @@ pub(in super::super) async fn remove(http: Arc<Http>, call: Call) -> Result<Resp
         _ => return Err(Problem::invalid("name the address once: in the body or in the query")),
     };
     let (tenancy, agent) = (call.tenancy(&http), call.account().id);
-    let address = tenancy.named_address(agent, text).await?.map_err(|error| refused(&error))?;
+    let address = tenancy.named_address(agent, text).await?;
     tenancy.release_address(agent, &address).await?;
     let fields = shape(&http, &call).await?;
     Ok(success(StatusCode::OK, "the Agent no longer has the address", fields))
-}
-
-fn refused(error: &AddressError) -> Problem {
-    Problem::invalid(format!("address: {error}"))
 }
 
 async fn shape(http: &Http, call: &Call) -> Result<Value, Problem> {

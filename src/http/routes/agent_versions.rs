@@ -14,7 +14,7 @@ use super::super::page;
 use super::super::state::Http;
 use super::agents::{check_delegate, config_id};
 use crate::app::agents::schema;
-use crate::domain::agent_config::{AgentVersion, ConfigKind, VersionId};
+use crate::domain::agent_config::{AgentVersion, ConfigKind, IdError, VersionId};
 use crate::domain::id::AccountId;
 use crate::rules::AgentRules;
 
@@ -32,7 +32,7 @@ pub(in super::super) async fn list(http: Arc<Http>, call: Call) -> Result<Respon
         Some(_) => return Err(Problem::invalid("includeData must be true or false")),
     };
     let before = call.query().get("before").map(str::parse).transpose();
-    let before = before.map_err(|error: String| Problem::invalid(format!("before: {error}")))?;
+    let before = before.map_err(|error: IdError| Problem::invalid(format!("before: {error}")))?;
     let agent = named(&http, &call).await?;
     let page = call.agents(&http).versions(agent, before, limit, with_data).await?;
     let fields = json!({
@@ -112,7 +112,7 @@ async fn named(http: &Http, call: &Call) -> Result<AccountId, Problem> {
 
 fn version_id(call: &Call) -> Result<VersionId, Problem> {
     let id = call.path("versionId").parse();
-    id.map_err(|error: String| Problem::invalid(format!("versionId in the path: {error}")))
+    id.map_err(|error: IdError| Problem::invalid(format!("versionId in the path: {error}")))
 }
 
 fn title<'c>(call: &'c Call, http: &Http) -> Result<&'c str, Problem> {

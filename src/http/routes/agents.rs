@@ -11,7 +11,9 @@ use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::state::Http;
 use crate::app::agents::{Changed, schema};
-use crate::domain::agent_config::{AgentConfig, AgentConfigs, Config, ConfigId, ConfigKind};
+use crate::domain::agent_config::{
+    AgentConfig, AgentConfigs, Config, ConfigId, ConfigKind, IdError,
+};
 
 /// The name of the revision that a change was made for.
 const REVISION: &str = "revision";
@@ -81,7 +83,7 @@ pub(in super::super) async fn config(http: Arc<Http>, call: Call) -> Result<Resp
 /// The id of a configuration in the path.
 pub(super) fn config_id(call: &Call) -> Result<ConfigId, Problem> {
     let id = call.path("agentConfigId").parse();
-    id.map_err(|error: String| Problem::invalid(format!("agentConfigId in the path: {error}")))
+    id.map_err(|error: IdError| Problem::invalid(format!("agentConfigId in the path: {error}")))
 }
 
 /// An Agent that work is handed to is one that the caller reaches, too; one that stands there already

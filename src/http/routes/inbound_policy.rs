@@ -22,7 +22,8 @@ pub(in super::super) async fn show(http: Arc<Http>, call: Call) -> Result<Respon
 
 /// Sets the mode.
 pub(in super::super) async fn set(http: Arc<Http>, call: Call) -> Result<Response, Problem> {
-    let mode: Mode = call.body().required_text("mode")?.parse().map_err(Problem::invalid)?;
+    let mode = call.body().required_text("mode")?.parse::<Mode>();
+    let mode = mode.map_err(|error| Problem::invalid(format!("mode: {error}")))?;
     let agent = call.account().id;
     let policy = call.tenancy(&http).set_mode(agent, mode).await?;
     Ok(success(StatusCode::OK, "inbound policy set", shape(agent, &policy)))

@@ -4,7 +4,7 @@ use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::query::{FILTERS, quoted};
 use super::super::target::TARGET;
-use crate::domain::condition::{Condition, LogFilter, delivery_terms};
+use crate::domain::condition::{Condition, ConditionError, LogFilter, delivery_terms};
 use crate::domain::log_field::{LogField, Op};
 use crate::rules::LogRules;
 
@@ -108,9 +108,9 @@ pub(super) fn checked(
     op: Op,
     values: &[&str],
     rules: &LogRules,
-) -> Result<Condition, String> {
+) -> Result<Condition, ConditionError> {
     if values.len() > rules.max_values {
-        return Err(format!("{} {op}: at most {} values", field.name(), rules.max_values));
+        return Err(ConditionError::TooMany { field, op, most: rules.max_values });
     }
     Condition::new(field, op, values)
 }

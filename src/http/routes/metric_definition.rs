@@ -85,7 +85,7 @@ impl Definition {
             title: text("title")?.unwrap_or_else(|| name.clone()),
             name,
             filters: get("filters").map_or(Ok(Vec::new()), |value| filters(value, rules))?,
-            formula: Formula::parse(&formula).map_err(|why| fault(&why))?,
+            formula: Formula::parse(&formula).map_err(|why| fault(&why.to_string()))?,
             aggregation: aggregation.unwrap_or(Aggregation::Count),
             scale: get("scale").map_or(Ok(1.0), scale)?,
             precision: whole(get("precision"), "precision", MOST_DIGITS)?

@@ -46,8 +46,8 @@ pub(in super::super) async fn preview(http: Arc<Http>, call: Call) -> Result<Res
 
 fn draft(call: &Call, rules: &AccessRules) -> Result<Draft, Problem> {
     let body = call.body();
-    let mode: Option<Mode> =
-        body.text("mode")?.map(str::parse).transpose().map_err(Problem::invalid)?;
+    let mode = body.text("mode")?.map(str::parse::<Mode>).transpose();
+    let mode = mode.map_err(|error| Problem::invalid(format!("mode: {error}")))?;
     let list = |name: &str| match body.texts(name)? {
         None => Ok(Vec::new()),
         Some(texts) => addresses(name, &texts, rules),

@@ -167,8 +167,8 @@ async fn a_body_is_one_json_object_of_known_fields() {
         (r#"{"mode":"open","__proto__":{}}"#, "field \"__proto__\" is not known"),
         (r#"{"mode":null}"#, "field mode must be a string"),
         (r#"{"mode":["open"]}"#, "field mode must be a string"),
-        (r#"{"mode":"Open"}"#, "expected \"allowlist\" or \"open\""),
-        (r#"{"mode":""}"#, "expected \"allowlist\" or \"open\""),
+        (r#"{"mode":"Open"}"#, "mode: \"Open\" is not one of: allowlist, open"),
+        (r#"{"mode":""}"#, "mode: \"\" is not one of: allowlist, open"),
     ] {
         let reply = put_policy(&house, "application/json", body).await;
         reply.problem(400, "invalid_request", words);

@@ -125,7 +125,7 @@ async fn mistakes_are_named_and_change_nothing() {
         (json!({ "days": -1 }), "field days must be a whole number"),
         (json!({ "days": 1.5 }), "field days must be a whole number"),
         (json!({ "days": "1" }), "field days must be a whole number"),
-        (json!({ "days": 1, "mode": "Open" }), "is not a mode"),
+        (json!({ "days": 1, "mode": "Open" }), "mode: \"Open\" is not one of"),
         (json!({ "days": 1, "add": "a@b.example" }), "field add must be an array of strings"),
         (json!({ "days": 1, "add": [BOSS, "x"] }), "add[1]: "),
         (json!({ "days": 1, "remove": [BOSS, "a@b.example", "@b"] }), "remove[2]: "),

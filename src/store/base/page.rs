@@ -27,14 +27,18 @@ impl fmt::Display for Cursor {
     }
 }
 
-impl FromStr for Cursor {
-    type Err = String;
+/// A text that names no place in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("is not a cursor: take it from an earlier answer")]
+pub struct NotACursor;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let malformed = || format!("{text:?} is not a cursor: take it from the answer before");
-        let (millis, id) = text.split_once('-').ok_or_else(malformed)?;
-        let millis = millis.parse().map_err(|_| malformed())?;
-        let id = Uuid::try_parse(id).map_err(|_| malformed())?;
+impl FromStr for Cursor {
+    type Err = NotACursor;
+
+    fn from_str(text: &str) -> Result<Self, NotACursor> {
+        let (millis, id) = text.split_once('-').ok_or(NotACursor)?;
+        let millis = millis.parse().map_err(|_| NotACursor)?;
+        let id = Uuid::try_parse(id).map_err(|_| NotACursor)?;
         Ok(Self { at: Timestamp::from_millis(millis), id })
     }
 }

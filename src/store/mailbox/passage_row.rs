@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn it_comes_back_as_it_went_in() {
-        for origin in Origin::ALL {
+        for origin in Origin::ALL.iter().copied() {
             let signs = vec!["List-Id".to_owned()];
             let passage = Passage {
                 marker: Marker::read(&[b'a'; 32]),

@@ -52,7 +52,7 @@ fn on_day(day: i64) -> Timestamp {
     Timestamp::from_utc([2026, 1, 1 + day, 0, 0, 0])
 }
 
-fn accept(_: &[u8], _: &[u8]) -> Result<(), String> {
+fn accept(_: &[u8], _: &[u8]) -> Result<(), Unusable> {
     Ok(())
 }
 
