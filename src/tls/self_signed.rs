@@ -20,6 +20,8 @@ pub(super) const FILE: &str = "self-signed.pem";
 pub enum SelfSignedError {
     #[error("cannot make a certificate")]
     Make(#[from] rcgen::Error),
+    #[error("the certificate that was made cannot be used")]
+    Unusable(#[from] PairError),
     #[error("cannot keep a certificate in {path}")]
     Keep { path: PathBuf, source: io::Error },
     #[error("{path} is damaged: remove it, and a new certificate with a new key is made")]
@@ -77,8 +79,5 @@ fn make(key: &KeyPair, host: &DomainName) -> Result<(Pair, String), SelfSignedEr
     parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let certificate = parameters.self_signed(key)?;
     let text = format!("{}{}", key.serialize_pem(), certificate.pem());
-    let pair = Pair::from_pem(text.as_bytes(), text.as_bytes());
-    // What was made here is always whole.
-    let pair = pair.map_err(|_| rcgen::Error::CouldNotParseCertificate)?;
-    Ok((pair, text))
+    Ok((Pair::from_pem(text.as_bytes(), text.as_bytes())?, text))
 }
