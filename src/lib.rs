@@ -28,4 +28,8 @@ pub mod testkit;
 
 pub mod run;
 
+#[cfg(test)]
+#[path = "../tests/it/support/schema.rs"]
+mod schema;
+
 pub mod cli;

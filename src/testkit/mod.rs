@@ -7,9 +7,7 @@
 pub mod case;
 pub mod dns;
 pub mod house;
-pub mod pattern;
 pub mod provider;
 pub mod receiver;
-pub mod schema;
 pub mod signer;
 pub mod smtp_client;

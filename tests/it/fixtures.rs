@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use gatepost::app::delivery::catalog;
 use gatepost::domain::reason::Reason;
 use gatepost::testkit::case::{Case, ExpectedRecord};
-use gatepost::testkit::schema::check;
 use gatepost::testkit::smtp_client::{Transaction, deliver};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
 use crate::support::goldens::Goldens;
+use crate::support::schema::Schema;
 use crate::support::{PATIENCE, TestGateway, http};
 
 /// Sessions at the same time: none of the cases depends on another.
@@ -74,9 +74,9 @@ async fn every_case_ends_as_its_fixture_says() {
 
 /// Each record is as its schema says, and the same in the list of its room as in that of all.
 async fn compare_rooms(gateway: &TestGateway, messages: &[Value]) {
-    let schema = catalog::record_schema();
+    let schema = Schema::new(&catalog::record_schema());
     for message in messages {
-        assert_eq!(check(&schema, message), Vec::<String>::new(), "{}", message["uuid"]);
+        assert_eq!(schema.faults(message), Vec::<String>::new(), "{}", message["uuid"]);
     }
     let rooms: BTreeSet<&str> =
         messages.iter().map(|one| one["roomId"].as_str().unwrap()).collect();
@@ -108,7 +108,8 @@ async fn compare_log(gateway: &TestGateway, delivered: impl Iterator<Item = &[u8
     for body in delivered {
         let event: Value = serde_json::from_slice(body).unwrap();
         let entry = catalog.iter().find(|entry| entry.name.as_str() == event["event"]).unwrap();
-        assert_eq!(check(&entry.schema["$defs"]["full"], &event), Vec::<String>::new());
+        let faults = Schema::new(&entry.schema["$defs"]["full"]).faults(&event);
+        assert_eq!(faults, Vec::<String>::new());
         let body = std::str::from_utf8(body).unwrap();
         assert!(body.contains("?expires="), "{body}");
         assert!(log.contains(&undated(body)), "{body} is not in the log");

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock, Mutex};
 
 use base64::Engine as _;
 use serde_json::{Map, Value};
@@ -19,7 +19,7 @@ use crate::http::openapi;
 use crate::http::operation::Operation;
 use crate::http::table::OPERATIONS;
 use crate::rules::Rules;
-use crate::testkit::schema::check_within;
+use crate::schema::{Schema, Shapes};
 
 fn descriptions() -> Vec<Description> {
     openapi::operations(&Rules::defaults().unwrap().access)
@@ -231,6 +231,8 @@ fn the_data_of_an_event_is_what_the_catalogue_says() {
 #[test]
 fn every_example_is_of_its_schema() {
     let document = openapi::document(&Rules::defaults().unwrap().access);
+    let shapes = Shapes::of(&document);
+    let faults = |content: &Value| shapes.schema(&content["schema"]).faults(&content["example"]);
     let mut seen = 0;
     for methods in document["paths"].as_object().unwrap().values() {
         for operation in methods.as_object().unwrap().values() {
@@ -239,16 +241,14 @@ fn every_example_is_of_its_schema() {
             let answers = operation["responses"].as_object().unwrap().values();
             let answers = answers.map(|one| &one["content"]["application/json"]);
             for content in answers.chain([body]).filter(|content| content["schema"].is_object()) {
-                let wrong = check_within(&document, &content["schema"], &content["example"]);
-                assert_eq!(wrong, Vec::<String>::new(), "{id}");
+                assert_eq!(faults(content), Vec::<String>::new(), "{id}");
                 seen += 1;
             }
         }
     }
     for webhook in document["webhooks"].as_object().unwrap().values() {
         let content = &webhook["post"]["requestBody"]["content"]["application/json"];
-        let wrong = check_within(&document, &content["schema"], &content["example"]);
-        assert_eq!(wrong, Vec::<String>::new(), "{webhook}");
+        assert_eq!(faults(content), Vec::<String>::new(), "{webhook}");
     }
     assert!(seen > 10);
 }
@@ -297,13 +297,20 @@ async fn the_document_is_served_without_a_key() {
 
 /// All that answers are held against, made once.
 struct Held {
-    document: Value,
     descriptions: Vec<Description>,
+    shapes: Shapes,
+    problem: Schema,
+    /// By operation and status, from the first answer on.
+    answers: Mutex<BTreeMap<(String, u16), Arc<Schema>>>,
 }
 
 static HELD: LazyLock<Held> = LazyLock::new(|| {
     let rules = Rules::defaults().unwrap().access;
-    Held { document: openapi::document(&rules), descriptions: openapi::operations(&rules) }
+    let document = openapi::document(&rules);
+    let shapes = Shapes::of(&document);
+    let problem = shapes.schema(&document["components"]["schemas"]["Problem"]);
+    let answers = Mutex::default();
+    Held { descriptions: openapi::operations(&rules), shapes, problem, answers }
 });
 
 /// Holds an answer against the description of the operation that the request asks for: its status
@@ -326,8 +333,7 @@ pub(super) fn hold(request: &[u8], reply: &Reply) {
         let code = problem["code"].as_str().unwrap();
         let is_known = known.iter().any(|one| one.as_str() == code);
         assert!(is_known, "{name} answers {code}, which its description does not name: {problem}");
-        let schema = &held.document["components"]["schemas"]["Problem"];
-        assert_eq!(check_within(&held.document, schema, &problem), Vec::<String>::new(), "{name}");
+        assert_eq!(held.problem.faults(&problem), Vec::<String>::new(), "{name}");
         return;
     }
     let answer = described.answers.iter().find(|answer| answer.status == reply.status);
@@ -339,7 +345,12 @@ pub(super) fn hold(request: &[u8], reply: &Reply) {
         }
         (Some(_), _) if answer.also == Some(essence) => {}
         (Some(schema), _) if essence == "application/json" => {
-            let wrong = check_within(&held.document, &schema, &reply.json());
+            let mut known = held.answers.lock().unwrap();
+            let made = || Arc::new(held.shapes.schema(&schema));
+            let key = (name.to_string(), reply.status);
+            let schema = Arc::clone(known.entry(key).or_insert_with(made));
+            drop(known);
+            let wrong = schema.faults(&reply.json());
             assert!(wrong.is_empty(), "{name} {}: {wrong:#?}", reply.status);
         }
         (Some(_), _) => panic!("{name} answers {essence}"),

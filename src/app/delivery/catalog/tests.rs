@@ -15,7 +15,7 @@ use crate::domain::evidence::results::Results;
 use crate::domain::marker::Marker;
 use crate::domain::message::{Attachment, Message, Passage};
 use crate::rules::Rules;
-use crate::testkit::schema::check;
+use crate::schema::Schema;
 use crate::webhook::sample;
 
 fn message() -> Message {
@@ -152,7 +152,8 @@ fn every_golden_is_what_is_made_and_as_the_catalogue_says() {
                 std::fs::write(folder.join(&name), &text).unwrap();
             }
             assert_eq!(std::fs::read_to_string(folder.join(&name)).unwrap(), text, "{name}");
-            assert_eq!(check(&part(&entry, *mode), &body), Vec::<String>::new(), "{name}");
+            let faults = Schema::new(&part(&entry, *mode)).faults(&body);
+            assert_eq!(faults, Vec::<String>::new(), "{name}");
             expected.push(name);
         }
     }
@@ -167,9 +168,10 @@ fn every_golden_is_what_is_made_and_as_the_catalogue_says() {
 fn what_is_erased_or_cut_is_as_the_catalogue_says() {
     for entry in catalog() {
         for mode in Payload::ALL {
+            let schema = Schema::new(&part(&entry, *mode));
             if !matches!(entry.name.category(), Category::Agent | Category::Onboarding) {
                 let body = shown(entry.name, &Subject::Erased, *mode);
-                assert_eq!(check(&part(&entry, *mode), &body), Vec::<String>::new());
+                assert_eq!(schema.faults(&body), Vec::<String>::new());
             }
             let mut rules = Rules::defaults().unwrap().webhooks.payload;
             for max in (300..5000).step_by(100) {
@@ -178,7 +180,7 @@ fn what_is_erased_or_cut_is_as_the_catalogue_says() {
                 let body =
                     payload::body(&event(entry.name), &subject, *mode, &rules, &sample::links());
                 let body = serde_json::from_slice(&body).unwrap();
-                let wrong = check(&part(&entry, *mode), &body);
+                let wrong = schema.faults(&body);
                 assert!(wrong.is_empty(), "{} {mode} {max}: {wrong:?}", entry.name);
             }
         }
@@ -188,7 +190,7 @@ fn what_is_erased_or_cut_is_as_the_catalogue_says() {
 #[test]
 fn a_field_that_is_not_explained_or_not_there_is_found() {
     let entry = &catalog()[0];
-    let schema = part(entry, Payload::Full);
+    let schema = Schema::new(&part(entry, Payload::Full));
     let body = shown(entry.name, &subject(entry.name), Payload::Full);
     let mut more = body.clone();
     more["data"]["message"]["metadata"]["emailSecret"] = json!(1);
@@ -199,7 +201,7 @@ fn a_field_that_is_not_explained_or_not_there_is_found() {
     let mut name = body;
     name["event"] = json!("email.sent");
     for wrong in [more, less, other, name] {
-        assert!(!check(&schema, &wrong).is_empty(), "{wrong}");
+        assert!(!schema.faults(&wrong).is_empty(), "{wrong}");
     }
 }
 
