@@ -1,6 +1,7 @@
 //! Gatepost: an inbound mail server for AI agents. ARCHITECTURE.md is the map; the rooms below
 //! are listed in the order in which arrows may point: each room imports only from rooms above it.
 
+pub mod disk;
 pub mod domain;
 
 pub mod rules;
@@ -27,5 +28,9 @@ pub mod telemetry;
 pub mod testkit;
 
 pub mod run;
+
+#[cfg(test)]
+#[path = "../tests/it/support/schema.rs"]
+mod schema;
 
 pub mod cli;

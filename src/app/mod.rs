@@ -7,6 +7,29 @@
 //! out once; `vault` seals what is secret; `relay`, `agents`, `apps` and `computers` are what
 //! accounts set up. No SQL, no wire shapes (except the shared Message record), no sockets.
 
+/// Use cases over a store: each change says whose doing it is, and when.
+macro_rules! done_by {
+    ($cases:ty) => {
+        impl $cases {
+            /// The same for somebody else.
+            #[must_use]
+            pub fn by(&self, actor: &Actor) -> Self {
+                Self { actor: actor.clone(), ..self.clone() }
+            }
+        }
+    };
+    ($cases:ty, $($clock:tt)+) => {
+        done_by!($cases);
+
+        impl $cases {
+            /// What is done at this moment.
+            pub(in crate::app) fn act(&self) -> crate::domain::audit::Act<'_> {
+                self.actor.at(self.$($clock)+.now())
+            }
+        }
+    };
+}
+
 pub mod access;
 pub mod agents;
 pub mod apps;

@@ -25,14 +25,37 @@ struct Sum {
     damaged: u64,
 }
 
+/// Why the walk ended before its end.
+enum Ended {
+    Unreadable(StoreError),
+    /// What was found cannot be printed.
+    Untold(Failure),
+}
+
+impl From<StoreError> for Ended {
+    fn from(error: StoreError) -> Self {
+        Self::Unreadable(error)
+    }
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self::Untold(failure)
+    }
+}
+
 impl CheckStore {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
         let location = self.store.location()?;
         let store = self.store.open().await?;
         let mut sum = Sum::default();
         // A page that cannot be read ends the walk, not the report.
-        if let Err(error) = self.walk(&store, &mut sum).await? {
-            self.tell(&mut sum, None, &super::with_causes(&error))?;
+        match self.walk(&store, &mut sum).await {
+            Err(Ended::Unreadable(error)) => {
+                self.tell(&mut sum, None, &super::with_causes(&error))?;
+            }
+            Err(Ended::Untold(failure)) => return Err(failure),
+            Ok(()) => {}
         }
         store.close().await;
         let Sum { messages, damaged } = sum;
@@ -49,18 +72,14 @@ impl CheckStore {
             .into())
     }
 
-    async fn walk(&self, store: &Store, sum: &mut Sum) -> Result<Result<(), StoreError>, Failure> {
-        match store.check_integrity().await {
-            Ok(lines) => lines.iter().try_for_each(|line| self.tell(sum, None, line))?,
-            Err(error) => return Ok(Err(error)),
+    async fn walk(&self, store: &Store, sum: &mut Sum) -> Result<(), Ended> {
+        for line in store.check_integrity().await? {
+            self.tell(sum, None, &line)?;
         }
         let mut after = FIRST;
         loop {
-            let ids = match store.message_ids(after).await {
-                Ok(ids) => ids,
-                Err(error) => return Ok(Err(error)),
-            };
-            let Some(last) = ids.last() else { return Ok(Ok(())) };
+            let ids = store.message_ids(after).await?;
+            let Some(last) = ids.last() else { return Ok(()) };
             after = *last;
             for id in ids {
                 sum.messages += 1;
@@ -73,7 +92,7 @@ impl CheckStore {
                     Err(error @ StoreError::Damaged(_)) => {
                         self.tell(sum, Some(&id.to_string()), &super::with_causes(&error))?;
                     }
-                    Err(error) => return Ok(Err(error)),
+                    Err(error) => return Err(error.into()),
                 }
             }
         }

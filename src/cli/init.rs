@@ -1,7 +1,5 @@
 //! `gatepost init`: the store, the partner account, its first key, a commented settings file.
 
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,6 +10,7 @@ use serde_json::json;
 use super::{Failure, StoreArgs, print_json, say};
 use crate::app::tenancy::Tenancy;
 use crate::config::{DEFAULT_FILE, TEMPLATE};
+use crate::disk;
 use crate::run;
 use crate::store::Store;
 use crate::telemetry;
@@ -57,10 +56,6 @@ impl Init {
 /// Writes the commented settings unless there is a file already: settings are never overwritten.
 fn write_template(path: &Path) -> Result<bool, Failure> {
     // It may come to hold the database's password.
-    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    match file {
-        Ok(mut file) => file.write_all(TEMPLATE.as_bytes()).map(|()| true).map_err(Into::into),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(format!("cannot write {}: {error}", path.display()).into()),
-    }
+    disk::write_first(path, TEMPLATE.as_bytes())
+        .map_err(|error| format!("cannot write {}: {error}", path.display()).into())
 }

@@ -90,9 +90,9 @@ impl PolicyArgs {
                 let texts: Vec<&str> = addresses.iter().map(String::as_str).collect();
                 let named = tenancy.named_senders(agent, &texts).await?;
                 let refused = |(text, one): (&str, Result<_, _>)| {
-                    one.map_err(|error: AddressError| format!("{text:?}: {error}"))
+                    one.map_err(|error: AddressError| format!("{text:?}: {error}").into())
                 };
-                let senders: Result<Vec<_>, String> =
+                let senders: Result<Vec<_>, Failure> =
                     texts.into_iter().zip(named).map(refused).collect();
                 tenancy.disallow(agent, &senders?).await?;
             }

@@ -31,6 +31,17 @@ pub struct ConfigId(pub Uuid);
 
 const PREFIX: &str = "camp";
 
+/// Why a text is no id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IdError {
+    #[error(
+        "the id of a configuration is \"{PREFIX}\" and 32 hexadecimal digits, as answers show it"
+    )]
+    Config,
+    #[error("the id of a version is a whole number, as answers show it")]
+    Version,
+}
+
 impl fmt::Display for ConfigId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{PREFIX}{}", self.0.as_simple())
@@ -39,14 +50,11 @@ impl fmt::Display for ConfigId {
 
 /// Accepts the one spelling that answers show.
 impl FromStr for ConfigId {
-    type Err = String;
+    type Err = IdError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, IdError> {
         let id = text.strip_prefix(PREFIX).and_then(|rest| Uuid::try_parse(rest).ok()).map(Self);
-        id.filter(|id| id.to_string() == text).ok_or_else(|| {
-            "the id of a configuration is \"camp\" and 32 hexadecimal digits, as answers show it"
-                .to_owned()
-        })
+        id.filter(|id| id.to_string() == text).ok_or(IdError::Config)
     }
 }
 
@@ -80,11 +88,11 @@ impl fmt::Display for VersionId {
 
 /// Accepts the canonical decimal only, so that one version has one spelling.
 impl FromStr for VersionId {
-    type Err = String;
+    type Err = IdError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, IdError> {
         let id = text.parse().ok().and_then(Self::new).filter(|id| id.to_string() == text);
-        id.ok_or_else(|| "the id of a version is a whole number, as answers show it".to_owned())
+        id.ok_or(IdError::Version)
     }
 }
 

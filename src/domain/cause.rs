@@ -181,12 +181,17 @@ impl Cause {
     }
 }
 
-impl FromStr for Cause {
-    type Err = String;
+/// A text that names no cause.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a cause")]
+pub struct NotACause(String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Cause {
+    type Err = NotACause;
+
+    fn from_str(text: &str) -> Result<Self, NotACause> {
         let known = Self::ALL.iter().find(|cause| cause.as_str() == text);
-        known.copied().ok_or_else(|| format!("{text:?} is not a cause"))
+        known.copied().ok_or_else(|| NotACause(text.to_owned()))
     }
 }
 

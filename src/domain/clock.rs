@@ -9,6 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
+use jiff::SignedDuration;
+use jiff::civil::DateTime;
+
+pub(super) const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
+
 /// Milliseconds since the Unix epoch, UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
@@ -19,11 +24,10 @@ impl Timestamp {
         Self(millis)
     }
 
-    /// From year, month, day, hour, minute and second in UTC. Numbers out of range count on into
-    /// the next unit.
-    pub fn from_utc([year, month, day, hour, minute, second]: [i64; 6]) -> Self {
-        let days = days_from_civil(year, month, day);
-        Self((days * 86_400 + hour * 3600 + minute * 60 + second) * 1000)
+    /// From a date and a time in UTC.
+    pub fn from_utc(at: DateTime) -> Self {
+        let millis = at.duration_since(EPOCH).as_nanos().div_euclid(1_000_000);
+        Self(i64::try_from(millis).unwrap_or(i64::MAX))
     }
 
     /// Milliseconds since the Unix epoch.
@@ -36,10 +40,9 @@ impl Timestamp {
         self.0.div_euclid(1000)
     }
 
-    /// Its year and its month (from 1) in UTC.
-    pub fn month(self) -> (i64, i64) {
-        let (year, month, _) = civil_from_days(self.seconds().div_euclid(86_400));
-        (year, month)
+    /// Its date and its time in UTC; beyond the year 9999 the last one of that.
+    pub fn utc(self) -> DateTime {
+        EPOCH.saturating_add(SignedDuration::from_millis(self.0))
     }
 
     /// This instant plus `duration`; stays at the end of time instead of wrapping.
@@ -58,43 +61,8 @@ impl Timestamp {
 /// ISO 8601 in UTC with milliseconds: `2026-11-20T10:00:00.000Z` (contract §1).
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let days = self.seconds().div_euclid(86_400);
-        let second = self.seconds().rem_euclid(86_400);
-        let (year, month, day) = civil_from_days(days);
-        write!(
-            f,
-            "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z",
-            second / 3600,
-            second / 60 % 60,
-            second % 60,
-            self.0.rem_euclid(1000)
-        )
+        write!(f, "{:.3}Z", self.utc())
     }
-}
-
-/// Days since 1970-01-01 to the proleptic Gregorian date, by counting from 1 March of year 0 so
-/// that the leap day is the last day of a year of 400-year eras.
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day)
-}
-
-/// The inverse, counting years from 1 March.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let month_from_march = (month + 9) % 12;
-    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
-    year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year
-        - 719_468
 }
 
 /// Tells an instant.
@@ -259,9 +227,14 @@ mod tests {
             (1_718_463_395_123, "2024-06-15T14:56:35.123Z"),
             (4_107_542_399_999, "2100-02-28T23:59:59.999Z"),
             (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+            // Of a certificate that never expires (RFC 5280 §4.1.2.5).
+            (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
         ] {
-            assert_eq!(Timestamp::from_millis(millis).to_string(), expected);
+            let at = Timestamp::from_millis(millis);
+            assert_eq!((at.to_string().as_str(), Timestamp::from_utc(at.utc())), (expected, at));
         }
+        let last = "9999-12-31T23:59:59.999Z";
+        assert_eq!(Timestamp::from_millis(i64::MAX).to_string(), last);
     }
 
     const SECOND: i64 = 1000;

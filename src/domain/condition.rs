@@ -48,32 +48,48 @@ pub struct LogFilter {
     pub before: Option<Timestamp>,
 }
 
+/// What cannot be asked of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConditionError {
+    #[error("{} does not take {op}: expected one of {}", field.name(), known(*field))]
+    Op { field: LogField, op: Op },
+    #[error("{} {op}: expected {expected}", field.name())]
+    Shape { field: LogField, op: Op, expected: &'static str },
+    #[error("{} {op}: the text is empty, send at least one character", field.name())]
+    Empty { field: LogField, op: Op },
+    #[error("{} {op}: at most {most} values", field.name())]
+    TooMany { field: LogField, op: Op, most: usize },
+    #[error("{}: a value is not what it takes: expected {expected}", field.name())]
+    Value { field: LogField, expected: &'static str },
+}
+
+fn known(field: LogField) -> String {
+    let known: Vec<_> = field.kind().ops().iter().map(|op| op.as_str()).collect();
+    known.join(", ")
+}
+
 impl Condition {
     /// Reads the values as those of the field; says what may be asked otherwise.
-    pub fn new(field: LogField, op: Op, values: &[&str]) -> Result<Self, String> {
-        let name = field.name();
-        let ops = field.kind().ops();
-        if !ops.contains(&op) {
-            let known: Vec<_> = ops.iter().map(|op| op.as_str()).collect();
-            let known = known.join(", ");
-            return Err(format!("{name} does not take {op}: expected one of {known}"));
+    pub fn new(field: LogField, op: Op, values: &[&str]) -> Result<Self, ConditionError> {
+        let shape = |expected| Err(ConditionError::Shape { field, op, expected });
+        if !field.kind().ops().contains(&op) {
+            return Err(ConditionError::Op { field, op });
         }
         if matches!(op, Op::Isnull | Op::Isset) {
             let wanted = match values {
                 ["true"] => op == Op::Isset,
                 ["false"] => op == Op::Isnull,
-                _ => return Err(format!("{name} {op}: expected true or false")),
+                _ => return shape("true or false"),
             };
             return Ok(Self { field, op, test: Test::IsSet(wanted) });
         }
         let takes_many = matches!(op, Op::In | Op::Nin);
         if values.is_empty() || values.len() > 1 && !takes_many {
-            let shape = if takes_many { "one value or more" } else { "one value" };
-            return Err(format!("{name} {op}: expected {shape}"));
+            return shape(if takes_many { "one value or more" } else { "one value" });
         }
         let piece = matches!(op, Op::Contains | Op::Icontains | Op::Startswith);
         if piece && values.contains(&"") {
-            return Err(format!("{name} {op}: the text is empty, send at least one character"));
+            return Err(ConditionError::Empty { field, op });
         }
         let values = values.iter().map(|text| scalar(field, text)).collect::<Result<Vec<_>, _>>();
         let mut values = values?;
@@ -139,8 +155,8 @@ fn spell(value: &mut Scalar) {
     }
 }
 
-fn scalar(field: LogField, text: &str) -> Result<Scalar, String> {
-    let (read, shape) = match field.kind() {
+fn scalar(field: LogField, text: &str) -> Result<Scalar, ConditionError> {
+    let (read, expected) = match field.kind() {
         Kind::Integer if field == LogField::Timestamp => {
             let whole = instant::parse(text).filter(|at| at.millis().rem_euclid(1000) == 0);
             let seconds = whole.map(|at| Scalar::Integer(at.seconds()));
@@ -161,7 +177,7 @@ fn scalar(field: LogField, text: &str) -> Result<Scalar, String> {
             (at, "a date like 2026-11-20T10:00:00Z, or Unix seconds")
         }
     };
-    read.ok_or_else(|| format!("{}: a value is not what it takes: expected {shape}", field.name()))
+    read.ok_or(ConditionError::Value { field, expected })
 }
 
 #[cfg(test)]
@@ -193,7 +209,7 @@ mod tests {
                 }
             }
             if !matches!(kind, Kind::Text | Kind::Unfilled) {
-                let read = Condition::new(*field, Op::Eq, &["x"]).unwrap_err();
+                let read = Condition::new(*field, Op::Eq, &["x"]).unwrap_err().to_string();
                 assert!(read.contains("expected"), "{read}");
             }
         }
@@ -206,7 +222,7 @@ mod tests {
             (LogField::Timestamp, Op::Eq, "2026-11-20T10:00:00.5Z", "date has fractions"),
             (LogField::Uuid, Op::Eq, "0198c0de000070008000000000000000", "a UUID"),
         ] {
-            let read = Condition::new(field, op, &[value]).unwrap_err();
+            let read = Condition::new(field, op, &[value]).unwrap_err().to_string();
             assert!(read.contains(said), "{read}");
         }
     }

@@ -1,7 +1,7 @@
 //! Header fields that a customer adds to what is sent to its own application: closed rules, so that
 //! no field can change what a request is, where it goes, or what signs it (threats H9).
 
-use super::secret::Secret;
+use super::secret::{MASK, Secret};
 
 /// A field that is sent along with each delivery. Its value may be a password of the receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub enum HeaderFault {
     ValueLength(usize),
     #[error("a value is made of visible ASCII characters, with blanks only between them")]
     ValueCharacters,
+    #[error("{MASK} stands for a value that is there, and none is: send it")]
+    NothingMasked,
 }
 
 const OWN: &str = "use a header of your own, such as X-Api-Key";
@@ -85,7 +87,7 @@ const RESERVED: &[(&str, &str)] = &[
 ];
 
 /// These fields, if all of them may be sent.
-pub fn checked(
+fn checked(
     fields: Vec<(String, String)>,
     bounds: HeaderBounds,
 ) -> Result<Vec<CustomHeader>, HeaderError> {
@@ -101,6 +103,24 @@ pub fn checked(
             .and_then(|()| value_is_plain(&value, bounds))
             .map_err(|fault| HeaderError::Wrong { at, fault })?;
         headers.push(CustomHeader { name, value: Secret::new(value) });
+    }
+    Ok(headers)
+}
+
+/// These fields, if all of them may be sent. One whose value is [`MASK`], as answers show it, keeps
+/// the value that it has in `known`.
+pub fn merged(
+    fields: Vec<(String, String)>,
+    known: &[CustomHeader],
+    bounds: HeaderBounds,
+) -> Result<Vec<CustomHeader>, HeaderError> {
+    let mut headers = checked(fields, bounds)?;
+    for (at, header) in headers.iter_mut().enumerate() {
+        if header.value.expose() == MASK.as_bytes() {
+            let same = known.iter().find(|one| one.name.eq_ignore_ascii_case(&header.name));
+            let same = same.ok_or(HeaderError::Wrong { at, fault: HeaderFault::NothingMasked })?;
+            header.value = same.value.clone();
+        }
     }
     Ok(headers)
 }
@@ -214,6 +234,18 @@ mod tests {
         }
         let broken = checked(vec![("Authorization".into(), "a\r\nHost: b".into())], bounds);
         assert!(broken.is_err());
+    }
+
+    #[test]
+    fn a_mask_keeps_the_value_that_is_there_whatever_the_case_of_its_name() {
+        let known = check(&[("X-Api-Key", "s3cret")]).unwrap();
+        let fields = [("X-New", "n"), ("x-api-key", MASK)];
+        let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let kept = merged(fields.clone(), &known, BOUNDS).unwrap();
+        assert_eq!((kept[0].value.expose(), kept[1].value.expose()), (&b"n"[..], &b"s3cret"[..]));
+        assert_eq!(kept[1].name, "x-api-key");
+        let nothing = HeaderError::Wrong { at: 1, fault: HeaderFault::NothingMasked };
+        assert_eq!(merged(fields, &[], BOUNDS), Err(nothing));
     }
 
     #[test]

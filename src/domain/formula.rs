@@ -70,11 +70,35 @@ impl Operator {
     }
 }
 
+/// Why a text is no formula.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FormulaError {
+    #[error("formula has at most {LONGEST} octets")]
+    TooLong,
+    #[error("formula is too large: at most {LARGEST} numbers and operators")]
+    TooLarge,
+    #[error("formula is too deep: at most {DEEPEST} levels")]
+    TooDeep,
+    #[error(
+        "formula could lead beyond the range of numbers (10 to the power of {WIDEST}): multiply and \
+         divide less"
+    )]
+    TooWide,
+    /// `place` counts characters from 1.
+    #[error("formula, character {place}: expected {expected}")]
+    Expected { place: usize, expected: &'static str },
+    #[error("formula, character {place}: expected {LEAF}; fields are {}", LogField::names())]
+    NoField { place: usize },
+}
+
+/// What stands where no operator does.
+const LEAF: &str = "a number, a field, or a parenthesis";
+
 impl Formula {
-    /// Reads it; says where and why it cannot.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// Reads it.
+    pub fn parse(text: &str) -> Result<Self, FormulaError> {
         if text.len() > LONGEST {
-            return Err(format!("formula has at most {LONGEST} octets"));
+            return Err(FormulaError::TooLong);
         }
         let mut reader = Reader { text, at: 0, depth: 0, size: 0 };
         let formula = reader.comparison()?;
@@ -84,10 +108,7 @@ impl Formula {
         }
         let Size { high, low, .. } = formula.size();
         if high > WIDEST || low < -WIDEST {
-            return Err(format!(
-                "formula could lead beyond the range of numbers (10 to the power of {WIDEST}): \
-                 multiply and divide less"
-            ));
+            return Err(FormulaError::TooWide);
         }
         Ok(formula)
     }
@@ -171,9 +192,12 @@ impl Reader<'_> {
         self.at += rest.len() - rest.trim_start_matches(' ').len();
     }
 
-    fn fault(&self, expected: &str) -> String {
-        let place = self.text.get(..self.at).unwrap_or_default().chars().count() + 1;
-        format!("formula, character {place}: expected {expected}")
+    fn place(&self) -> usize {
+        self.text.get(..self.at).unwrap_or_default().chars().count() + 1
+    }
+
+    fn fault(&self, expected: &'static str) -> FormulaError {
+        FormulaError::Expected { place: self.place(), expected }
     }
 
     /// Takes the first of these that follows.
@@ -194,21 +218,25 @@ impl Reader<'_> {
         taken
     }
 
-    fn grow(&mut self) -> Result<(), String> {
+    fn grow(&mut self) -> Result<(), FormulaError> {
         self.size += 1;
-        let fault = || format!("formula is too large: at most {LARGEST} numbers and operators");
-        (self.size <= LARGEST).then_some(()).ok_or_else(fault)
+        (self.size <= LARGEST).then_some(()).ok_or(FormulaError::TooLarge)
     }
 
-    fn calculate(&mut self, by: Operator, one: Formula, two: Formula) -> Result<Formula, String> {
+    fn calculate(
+        &mut self,
+        by: Operator,
+        one: Formula,
+        two: Formula,
+    ) -> Result<Formula, FormulaError> {
         self.grow()?;
         Ok(Formula::Calculate(by, Box::new(one), Box::new(two)))
     }
 
-    fn comparison(&mut self) -> Result<Formula, String> {
+    fn comparison(&mut self) -> Result<Formula, FormulaError> {
         self.depth += 1;
         if self.depth > DEEPEST {
-            return Err(format!("formula is too deep: at most {DEEPEST} levels"));
+            return Err(FormulaError::TooDeep);
         }
         let one = self.sum()?;
         let whole = match self.take(&[
@@ -229,7 +257,7 @@ impl Reader<'_> {
         Ok(whole)
     }
 
-    fn sum(&mut self) -> Result<Formula, String> {
+    fn sum(&mut self) -> Result<Formula, FormulaError> {
         let mut whole = self.product()?;
         while let Some(operator) = self.take(&[("+", Operator::Add), ("-", Operator::Subtract)]) {
             let next = self.product()?;
@@ -238,7 +266,7 @@ impl Reader<'_> {
         Ok(whole)
     }
 
-    fn product(&mut self) -> Result<Formula, String> {
+    fn product(&mut self) -> Result<Formula, FormulaError> {
         let mut whole = self.unary()?;
         while let Some(operator) = self.take(&[("*", Operator::Multiply), ("/", Operator::Divide)])
         {
@@ -248,13 +276,13 @@ impl Reader<'_> {
         Ok(whole)
     }
 
-    fn unary(&mut self) -> Result<Formula, String> {
+    fn unary(&mut self) -> Result<Formula, FormulaError> {
         if self.take(&[("-", ())]).is_none() {
             return self.leaf();
         }
         self.depth += 1;
         if self.depth > DEEPEST {
-            return Err(format!("formula is too deep: at most {DEEPEST} levels"));
+            return Err(FormulaError::TooDeep);
         }
         self.grow()?;
         let inner = self.unary()?;
@@ -262,8 +290,7 @@ impl Reader<'_> {
         Ok(Formula::Negate(Box::new(inner)))
     }
 
-    fn leaf(&mut self) -> Result<Formula, String> {
-        const EXPECTED: &str = "a number, a field, or a parenthesis";
+    fn leaf(&mut self) -> Result<Formula, FormulaError> {
         if self.take(&[("(", ())]).is_some() {
             let inner = self.comparison()?;
             let closed = self.take(&[(")", ())]);
@@ -279,11 +306,11 @@ impl Reader<'_> {
         }
         let name = self.run(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
         if name.is_empty() {
-            return Err(self.fault(EXPECTED));
+            return Err(self.fault(LEAF));
         }
         let Some(field) = LogField::named(&name) else {
             self.at = begin;
-            return Err(format!("{}; fields are {}", self.fault(EXPECTED), LogField::names()));
+            return Err(FormulaError::NoField { place: self.place() });
         };
         match field.kind() {
             Kind::Integer | Kind::Real => Ok(Formula::Field(field)),
@@ -296,7 +323,7 @@ impl Reader<'_> {
     }
 
     /// Behind the name of a field of text.
-    fn is(&mut self, field: LogField) -> Result<Formula, String> {
+    fn is(&mut self, field: LogField) -> Result<Formula, FormulaError> {
         let fault = "== or != and a text in quotes behind a field of text";
         let negated = self.take(&[("==", false), ("!=", true)]);
         let negated = negated.ok_or_else(|| self.fault(fault))?;
@@ -386,7 +413,7 @@ mod tests {
             (&near, "beyond the range"),
             (&"1".repeat(501), "at most 500 octets"),
         ] {
-            let fault = Formula::parse(text).unwrap_err();
+            let fault = Formula::parse(text).unwrap_err().to_string();
             assert!(fault.contains(said), "{text}: {fault}");
         }
     }

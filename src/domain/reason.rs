@@ -5,6 +5,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::words::Words;
+/// A text that is no reason code.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a reason code")]
+pub struct NotAReason(String);
 
 macro_rules! reasons {
     ($($variant:ident = $code:literal, $ground:ident, $smtp:literal $enhanced:literal $words:literal,
@@ -47,12 +51,12 @@ macro_rules! reasons {
         }
 
         impl FromStr for Reason {
-            type Err = String;
+            type Err = NotAReason;
 
-            fn from_str(text: &str) -> Result<Self, String> {
+            fn from_str(text: &str) -> Result<Self, NotAReason> {
                 match text {
                     $($code => Ok(Self::$variant),)*
-                    _ => Err(format!("{text:?} is not a reason code")),
+                    _ => Err(NotAReason(text.to_owned())),
                 }
             }
         }

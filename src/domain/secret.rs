@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// Stands for a secret in what is shown; sent back, it keeps the secret that is there.
+pub const MASK: &str = "********";
+
 /// A secret: no Display, masked in Debug; whoever needs the bytes says so with `expose`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Vec<u8>);

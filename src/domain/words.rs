@@ -7,6 +7,14 @@ pub trait Words: Copy + 'static {
     fn word(self) -> &'static str;
 }
 
+/// A text that is no word of a closed list.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not one of: {}", words.join(", "))]
+pub struct NotAWord {
+    pub text: String,
+    pub words: &'static [&'static str],
+}
+
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident {
         $($(#[$about:meta])* $variant:ident = $word:literal,)*
@@ -42,12 +50,13 @@ macro_rules! words {
         }
 
         impl std::str::FromStr for $name {
-            type Err = String;
+            type Err = $crate::domain::words::NotAWord;
 
-            fn from_str(text: &str) -> Result<Self, String> {
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                const WORDS: &[&str] = &[$($word),*];
                 match text {
                     $($word => Ok(Self::$variant),)*
-                    _ => Err(format!("{text:?} is not one of: {}", [$($word),*].join(", "))),
+                    _ => Err(Self::Err { text: text.to_owned(), words: WORDS }),
                 }
             }
         }

@@ -3,6 +3,8 @@
 //! rustls checks the certificates of others and never says when one's own runs out; this reads as
 //! far as the two times (RFC 5280 §4.1) and nothing behind them.
 
+use jiff::civil::DateTime;
+
 use crate::domain::clock::Timestamp;
 
 const INTEGER: u8 = 0x02;
@@ -64,14 +66,15 @@ fn time(der: &[u8]) -> Option<(Timestamp, &[u8])> {
         return None;
     }
     let (year, digits) = digits.split_at_checked(width)?;
-    let year = match (width, year.parse::<i64>().ok()?) {
+    let year = match (width, year.parse::<i16>().ok()?) {
         (2, year @ 50..) => 1900 + year,
         (2, year) => 2000 + year,
         (_, year) => year,
     };
-    let number = |at: usize| digits.get(at..at + 2)?.parse().ok();
+    let number = |at: usize| digits.get(at..at + 2)?.parse::<i8>().ok();
     let [month, day, hour] = [number(0)?, number(2)?, number(4)?];
-    Some((Timestamp::from_utc([year, month, day, hour, number(6)?, number(8)?]), rest))
+    let at = DateTime::new(year, month, day, hour, number(6)?, number(8)?, 0).ok()?;
+    Some((Timestamp::from_utc(at), rest))
 }
 
 #[cfg(test)]

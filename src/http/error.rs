@@ -1,6 +1,7 @@
 //! The closed list of error codes, and the one shape of an error.
 
 use std::error::Error as StdError;
+use std::fmt::Display;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -109,8 +110,8 @@ impl Problem {
     }
 
     /// 400.
-    pub fn invalid(detail: impl Into<String>) -> Self {
-        Self::new(Code::InvalidRequest, detail)
+    pub fn invalid(detail: impl Display) -> Self {
+        Self::new(Code::InvalidRequest, detail.to_string())
     }
 
     /// 404: nothing of this kind and name in the target's scope.
@@ -236,29 +237,83 @@ impl From<Denied> for Problem {
 
 impl From<TenancyError> for Problem {
     fn from(error: TenancyError) -> Self {
-        match error {
-            TenancyError::Invalid(detail) => Self::invalid(detail),
-            TenancyError::Forbidden(detail) => Self::new(Code::Forbidden, detail),
-            TenancyError::NotFound(detail) => Self::new(Code::NotFound, detail),
-            TenancyError::Conflict(detail) => Self::new(Code::Conflict, detail),
-            TenancyError::Unavailable { detail, cause } => {
-                Self { cause: Some(cause), ..Self::new(Code::Unavailable, detail) }
+        use TenancyError as E;
+        let code = match error {
+            E::Store(error) => return error.into(),
+            E::Dns { .. } => {
+                let cause = error.source().map(chain);
+                return Self { cause, ..Self::new(Code::Unavailable, error.to_string()) };
             }
-            TenancyError::Store(error) => error.into(),
-        }
+            E::Name
+            | E::ExternalId
+            | E::AccountTooLarge { .. }
+            | E::Root(_)
+            | E::Parent { .. }
+            | E::Purpose
+            | E::Expired
+            | E::InvitedBeyond(_)
+            | E::TooManyPermitted { .. }
+            | E::PermittedElsewhere(_)
+            | E::Redirect
+            | E::NoAddressesOf { .. }
+            | E::NoAddress(_)
+            | E::Tagged(_)
+            | E::DomainOfAgent
+            | E::Unprovable { .. } => Code::InvalidRequest,
+            E::MakerRevoked | E::ActsOnMore { .. } | E::DomainNotOurs { .. } => Code::Forbidden,
+            E::NoAccount(_)
+            | E::NoExternalId
+            | E::NoOwner(_)
+            | E::NoKey(_)
+            | E::NoMember
+            | E::NoAccountOfMember
+            | E::AddressElsewhere(_)
+            | E::NoPolicyOf(_)
+            | E::DomainElsewhere { .. } => Code::NotFound,
+            E::ExternalIdTaken
+            | E::SeveralExternalIds
+            | E::HasPartner
+            | E::IsPartner
+            | E::HasBelow { .. }
+            | E::HasManyBelow { .. }
+            | E::TooManyKeys { .. }
+            | E::EmailTaken
+            | E::TooManyMembers { .. }
+            | E::LastAdministrator
+            | E::AddressInUse(_)
+            | E::TooManyAddresses { .. }
+            | E::AllowlistFull { .. }
+            | E::DomainTaken(_)
+            | E::TooManyClaims { .. }
+            | E::TooManyDomains { .. }
+            | E::ClaimGone(_)
+            | E::DomainInUse { .. } => Code::Conflict,
+        };
+        Self::new(code, error.to_string())
     }
 }
 
 impl From<AppsError> for Problem {
     fn from(error: AppsError) -> Self {
-        match error {
-            AppsError::Invalid(detail) => Self::invalid(detail),
-            AppsError::NotFound(detail) => Self::new(Code::NotFound, detail),
-            AppsError::Conflict(detail) => Self::new(Code::Conflict, detail),
-            AppsError::Feature(feature) => Denied::NoFeature(feature).into(),
-            AppsError::Vault(error) => Self::new(Code::Conflict, error.to_string()),
-            AppsError::Store(error) => error.into(),
-        }
+        use AppsError as E;
+        let code = match error {
+            E::Store(error) => return error.into(),
+            E::Feature(feature) => return Denied::NoFeature(feature).into(),
+            E::Setting(_)
+            | E::TooManyFields { .. }
+            | E::TooLarge { .. }
+            | E::TooManySent { .. }
+            | E::Twice(_) => Code::InvalidRequest,
+            E::NotOffered | E::NotInstalled | E::NoIntegration => Code::NotFound,
+            E::Withdrawn(_)
+            | E::Installed(_)
+            | E::TooManyApps { .. }
+            | E::Assigned { .. }
+            | E::TooManyIntegrations { .. }
+            | E::Busy
+            | E::Vault(_) => Code::Conflict,
+        };
+        Self::new(code, error.to_string())
     }
 }
 
@@ -281,50 +336,91 @@ impl From<ReceptionError> for Problem {
 
 impl From<AgentError> for Problem {
     fn from(error: AgentError) -> Self {
+        use AgentError as E;
         let detail = error.to_string();
-        match error {
-            AgentError::Invalid(faults) => Self { faults, ..Self::invalid(detail) },
-            AgentError::Incomplete(faults) => Self { faults, ..Self::new(Code::Conflict, detail) },
-            AgentError::Conflict(_) => Self::new(Code::Conflict, detail),
-            AgentError::NotFound(_) => Self::new(Code::NotFound, detail),
-            AgentError::Store(error) => error.into(),
-        }
+        let code = match error {
+            E::Store(error) => return error.into(),
+            E::Invalid(faults) => return Self { faults, ..Self::invalid(detail) },
+            E::Incomplete(faults) => return Self { faults, ..Self::new(Code::Conflict, detail) },
+            E::NoConfig
+            | E::NothingPublished
+            | E::StagedId { .. }
+            | E::NoTemplate
+            | E::TemplateOf(_)
+            | E::NotLinked => Code::NotFound,
+            E::NothingStaged
+            | E::NothingToRevertTo
+            | E::Stale { .. }
+            | E::Busy(_)
+            | E::NotInstalled(_)
+            | E::Locked(_)
+            | E::TooLarge { .. }
+            | E::NothingToKeep(_)
+            | E::TooManyVersions { .. }
+            | E::TooManyTemplates { .. }
+            | E::Draft
+            | E::InUse
+            | E::LinkedWith(_)
+            | E::TargetNotLinked(_)
+            | E::MigrationUnderWay => Code::Conflict,
+        };
+        Self::new(code, detail)
     }
 }
 
 impl From<ComputerError> for Problem {
     fn from(error: ComputerError) -> Self {
-        match error {
-            ComputerError::Invalid(detail) => Self::invalid(detail),
-            ComputerError::NotFound(detail) => Self::new(Code::NotFound, detail),
-            ComputerError::Conflict(detail) => Self::new(Code::Conflict, detail),
-            // As of any state of this server that does not allow it.
-            ComputerError::Vault(error) => Self::new(Code::Conflict, error.to_string()),
-            ComputerError::Store(error) => error.into(),
-        }
+        use ComputerError as E;
+        let code = match error {
+            E::Store(error) => return error.into(),
+            E::Name | E::Configuration(_) | E::NothingMasked { .. } | E::Patch(_) | E::Reason => {
+                Code::InvalidRequest
+            }
+            E::NoComputer | E::NotProvisioned | E::NoRoom | E::NoSession | E::NothingCame => {
+                Code::NotFound
+            }
+            // A vault without its key is a state of this server that does not allow it.
+            E::Exists | E::Stale { .. } | E::Busy | E::Vault(_) => Code::Conflict,
+        };
+        Self::new(code, error.to_string())
     }
 }
 
 impl From<DestinationError> for Problem {
     fn from(error: DestinationError) -> Self {
-        match error {
-            DestinationError::Invalid(detail) => Self::invalid(detail),
-            DestinationError::Conflict(detail) => Self::new(Code::Conflict, detail),
-            DestinationError::NotFound(what) => Self::not_found(what),
-            DestinationError::Store(error) => error.into(),
-        }
+        use DestinationError as E;
+        let code = match error {
+            E::Store(error) => return error.into(),
+            E::Label | E::Header(_) | E::Future => Code::InvalidRequest,
+            E::NoWebhook | E::NoDelivery => Code::NotFound,
+            E::TooMany { .. }
+            | E::Disabled
+            | E::TooManySecrets { .. }
+            | E::TooManyReplays { .. }
+            | E::Pending
+            | E::Removed => Code::Conflict,
+        };
+        Self::new(code, error.to_string())
     }
 }
 
 impl From<RelayError> for Problem {
     fn from(error: RelayError) -> Self {
-        match error {
-            RelayError::Invalid(detail) => Self::invalid(detail),
-            RelayError::Conflict(detail) => Self::new(Code::Conflict, detail),
-            RelayError::NotFound(what) => Self::not_found(what),
-            RelayError::Vault(error) => Self::new(Code::Conflict, error.to_string()),
-            RelayError::Store(error) => error.into(),
-        }
+        use RelayError as E;
+        let code = match error {
+            E::Store(error) => return error.into(),
+            E::NoWayIn
+            | E::NoUrl
+            | E::Timeout { .. }
+            | E::TooManyCodes { .. }
+            | E::CodeRefuses
+            | E::CodeEndsNothing(_)
+            | E::Header(_)
+            | E::Verification(_) => Code::InvalidRequest,
+            E::NoRelay => Code::NotFound,
+            E::NotOffered(_) | E::Closed { .. } | E::Busy | E::Vault(_) => Code::Conflict,
+        };
+        Self::new(code, error.to_string())
     }
 }
 

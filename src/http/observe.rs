@@ -202,15 +202,20 @@ fn known_method(method: &Method) -> &'static str {
     }
 }
 
+/// What a handler that panicked said.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Panicked(String);
+
 /// Runs `work` to its end, or to its panic: a mistake in one handler ends one request only.
-async fn caught<F: Future>(work: F) -> Result<F::Output, String> {
+async fn caught<F: Future>(work: F) -> Result<F::Output, Panicked> {
     let mut work = Box::pin(work);
     poll_fn(move |context| {
         // A future that panicked is not polled again, so what it left half-done is not seen.
         match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
-            Err(panic) => Poll::Ready(Err(words(panic.as_ref()))),
+            Err(panic) => Poll::Ready(Err(Panicked(words(panic.as_ref())))),
         }
     })
     .await

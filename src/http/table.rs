@@ -9,9 +9,9 @@ use super::operation::Operation;
 use super::routes::{
     account, account_lists, account_updates, accounts, addresses, agent_versions, agents, apps,
     audit, computer_config, computer_health, computers, contacts, conversations, deliveries,
-    domains, erasure, events, features, inbound_policy, inbound_whitelist, intake, logs, media, members,
-    messages, policy_preview, receive_message, rooms, search, sessions, templates, time_series,
-    tokens, webhook_acts, webhook_relay, webhooks,
+    domains, erasure, events, features, inbound_policy, inbound_whitelist, intake, logs, media,
+    members, messages, policy_preview, receive_message, rooms, search, sessions, templates,
+    time_series, tokens, webhook_acts, webhook_relay, webhooks,
 };
 use super::tag::Tag;
 use super::target::Aim;

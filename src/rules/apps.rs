@@ -192,7 +192,7 @@ impl AppRules {
         }
         for feature in &app.requires_features {
             let known = feature.parse::<Feature>();
-            known.map_err(|why| wrong(&format!("{key}.requires_features"), &why))?;
+            known.map_err(|why| wrong(&format!("{key}.requires_features"), &why.to_string()))?;
         }
         let mut settings = app.settings.iter();
         settings.try_for_each(|(name, one)| one.check(&format!("{key}.settings.{name}"), name))

@@ -1,7 +1,7 @@
 //! The keys of the vault: a file that its operator keeps apart from the database and its backups.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -10,6 +10,7 @@ use tracing::error;
 
 use super::RunError;
 use crate::app::vault::{KEY_LEN, Vault};
+use crate::disk;
 use crate::domain::id::Mint;
 use crate::domain::secret::Secret;
 use crate::store::{Location, Place, SECRETS_KEY, Store};
@@ -91,8 +92,8 @@ fn over(
     let Some(path) = secrets_key_file(named, place) else {
         return Ok(Vault::new(&[], mint.clone()));
     };
-    if let (None, Location::Folder(folder)) = (named, &place.database) {
-        keep(folder, &path, holds_sealed, mint)?;
+    if named.is_none() {
+        keep(&path, holds_sealed, mint)?;
     }
     Ok(read_secrets_key(&path, mint)?.1)
 }
@@ -116,27 +117,17 @@ fn keys(path: &Path, text: &str) -> Result<Vec<[u8; KEY_LEN]>, VaultFileError> {
 }
 
 /// Makes the file beside the embedded store, for its owner only, where nothing is sealed yet.
-fn keep(folder: &Path, path: &Path, holds_sealed: bool, mint: &Mint) -> Result<(), VaultFileError> {
+fn keep(path: &Path, holds_sealed: bool, mint: &Mint) -> Result<(), VaultFileError> {
     let keep = |source| VaultFileError::Keep { path: path.to_owned(), source };
     if !path.try_exists().map_err(keep)? {
         if holds_sealed {
             return Err(VaultFileError::Missing { path: path.to_owned() });
         }
-        // Its mode is 0600 from the beginning. Who starts at the same moment makes one too:
-        // whichever is there first is kept.
-        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(keep)?;
-        writeln!(file, "# Keys of the vault: in no backup by default, so keep a copy apart.")
-            .and_then(|()| writeln!(file, "{}", STANDARD.encode(mint.secret())))
-            .and_then(|()| file.as_file().sync_all())
-            .map_err(keep)?;
-        match file.persist_noclobber(path) {
-            Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(keep(error.error));
-            }
-            _ => {}
-        }
-        let durable = fs::File::open(folder).and_then(|folder| folder.sync_all());
-        durable.map_err(keep)?;
+        let key = STANDARD.encode(mint.secret());
+        let text =
+            format!("# Keys of the vault: in no backup by default, so keep a copy apart.\n{key}\n");
+        // Who starts at the same moment makes one too: whichever is there first is kept.
+        disk::write_first(path, text.as_bytes()).map_err(keep)?;
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use crate::domain::account::{Account, AccountType};
 use crate::domain::address::{Address, AddressError};
 use crate::domain::domain_name::{DomainName, DomainNameError};
 use crate::domain::id::AccountId;
+use crate::domain::words::NotAWord;
 
 /// What was built.
 #[derive(Clone, Debug)]
@@ -31,8 +32,8 @@ pub enum HouseError {
     Address(#[from] AddressError),
     #[error(transparent)]
     Domain(#[from] DomainNameError),
-    #[error("{0}")]
-    Mode(String),
+    #[error(transparent)]
+    Mode(#[from] NotAWord),
 }
 
 impl House {
@@ -71,7 +72,7 @@ async fn furnish(tenancy: &Tenancy, agent: &Account, entry: &AgentEntry) -> Resu
     let allowed =
         entry.allow.iter().map(|text| Address::parse(text)).collect::<Result<Vec<_>, _>>()?;
     tenancy.allow(agent.id, &allowed, None).await?;
-    tenancy.set_mode(agent.id, entry.mode.parse().map_err(HouseError::Mode)?).await?;
+    tenancy.set_mode(agent.id, entry.mode.parse()?).await?;
     if !entry.active {
         tenancy.set_active(agent.id, false).await?;
     }

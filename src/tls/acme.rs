@@ -15,7 +15,6 @@ mod kept;
 mod order;
 mod transport;
 
-use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,6 +34,7 @@ use crate::shutdown::Shutdown;
 use super::pair::Pair;
 use challenges::Challenges;
 use failure::AcmeError;
+pub use failure::Unusable;
 use kept::{Kept, Tried};
 use transport::Transport;
 
@@ -113,15 +113,18 @@ impl Acme {
 
     /// Hands the certificate that is kept, where there is one, to `install`: the chain, then the
     /// key, both PEM.
-    pub async fn show_kept<E: Display>(&mut self, install: impl Fn(&[u8], &[u8]) -> Result<(), E>) {
-        (self.due, self.failures) = self.work.begin(&in_words(install)).await;
+    pub async fn show_kept<E: Into<Unusable>>(
+        &mut self,
+        install: impl Fn(&[u8], &[u8]) -> Result<(), E>,
+    ) {
+        (self.due, self.failures) = self.work.begin(&unusable(install)).await;
         if self.due > self.work.clock.now() {
             tracing::info!(acme.due = %self.due, "a certificate by ACME is asked for then");
         }
     }
 
     /// Hands every new certificate to `install` in the same way. Ends with the soft stop.
-    pub async fn run<E: Display>(
+    pub async fn run<E: Into<Unusable>>(
         self,
         install: impl Fn(&[u8], &[u8]) -> Result<(), E>,
         shutdown: Shutdown,
@@ -132,16 +135,16 @@ impl Acme {
             work.serve(listener, &shutdown);
         }
         tokio::select! {
-            () = work.go_on((due, failures), is_open, in_words(install), &shutdown) => {}
+            () = work.go_on((due, failures), is_open, unusable(install), &shutdown) => {}
             () = shutdown.soft() => {}
         }
     }
 }
 
-fn in_words<E: Display>(
+fn unusable<E: Into<Unusable>>(
     install: impl Fn(&[u8], &[u8]) -> Result<(), E>,
-) -> impl Fn(&[u8], &[u8]) -> Result<(), String> {
-    move |chain, key| install(chain, key).map_err(|error| error.to_string())
+) -> impl Fn(&[u8], &[u8]) -> Result<(), Unusable> {
+    move |chain, key| install(chain, key).map_err(Into::into)
 }
 
 struct Work {
@@ -158,7 +161,7 @@ impl Work {
         &self,
         (mut due, mut failures): (Timestamp, u32),
         mut is_open: bool,
-        install: impl Fn(&[u8], &[u8]) -> Result<(), String>,
+        install: impl Fn(&[u8], &[u8]) -> Result<(), Unusable>,
         shutdown: &Shutdown,
     ) {
         loop {
@@ -241,7 +244,7 @@ impl Work {
     /// Installs what is kept; answers when the authority is to be asked, and the failures so far.
     async fn begin(
         &self,
-        install: &impl Fn(&[u8], &[u8]) -> Result<(), String>,
+        install: &impl Fn(&[u8], &[u8]) -> Result<(), Unusable>,
     ) -> (Timestamp, u32) {
         let now = self.clock.now();
         let (soonest, failures) = match self.on_disk(Kept::tried).await {
@@ -260,13 +263,13 @@ impl Work {
     async fn show(
         &self,
         soonest: Timestamp,
-        install: &impl Fn(&[u8], &[u8]) -> Result<(), String>,
+        install: &impl Fn(&[u8], &[u8]) -> Result<(), Unusable>,
     ) -> Timestamp {
         // What is wrong with the folder, the attempt says.
         let Ok(kept) = self.on_disk(Kept::open).await else { return soonest };
         let Some(chain) = kept.chain else { return soonest };
         let (chain, key) = (chain.as_bytes(), kept.key.as_bytes());
-        let pair = Pair::from_pem(chain, key).map_err(|error| error.to_string());
+        let pair = Pair::from_pem(chain, key).map_err(Unusable::from);
         // One that has expired, too: it encrypts, and DANE does not look (RFC 7672 §3.1.1).
         match pair.and_then(|pair| install(chain, key).map(|()| pair)) {
             Ok(pair) if self.settings.names.iter().all(|name| pair.names(name)) => {
@@ -274,6 +277,7 @@ impl Work {
             }
             Ok(_) => soonest,
             Err(error) => {
+                let error = &*error as &(dyn std::error::Error + 'static);
                 tracing::warn!(error, "the certificate that is kept cannot be used; asking anew");
                 soonest
             }
@@ -285,7 +289,7 @@ impl Work {
     async fn attempt(
         &self,
         failures: u32,
-        install: &impl Fn(&[u8], &[u8]) -> Result<(), String>,
+        install: &impl Fn(&[u8], &[u8]) -> Result<(), Unusable>,
     ) -> Result<Timestamp, AcmeError> {
         let means = self.means().await?;
         let key = means.key.serialize_pem();
@@ -294,7 +298,7 @@ impl Work {
         let obtaining = timeout(self.rules.attempt.timeout(), self.obtain(means));
         let chain = obtaining.await.map_err(|_| AcmeError::Late)??;
         let pair = Pair::from_pem(chain.as_bytes(), key.as_bytes());
-        let pair = pair.map_err(|error| AcmeError::Unusable(error.to_string()))?;
+        let pair = pair.map_err(|error| AcmeError::Unusable(error.into()))?;
         let kept = chain.clone();
         self.on_disk(move |settings| Kept::keep_chain(settings, &kept)).await?;
         install(chain.as_bytes(), key.as_bytes()).map_err(AcmeError::Unusable)?;

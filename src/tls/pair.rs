@@ -42,6 +42,8 @@ pub enum PairError {
     KindOfKey(#[source] rustls::Error),
     #[error("the certificate cannot be read")]
     Certificate(#[source] rustls::Error),
+    #[error("the certificate cannot be read: it does not say from when until when it is valid")]
+    Validity,
     #[error(
         "certificate and key do not belong together: give the key that the certificate was issued \
          for, and the server's own certificate as the first of the chain"
@@ -57,8 +59,7 @@ impl Pair {
             .collect::<Result<_, _>>()
             .map_err(PairError::Chain)?;
         let own = chain.first().ok_or(PairError::NoCertificate)?;
-        let unreadable = || PairError::Certificate(rustls::CertificateError::BadEncoding.into());
-        let (from, until) = validity(own).ok_or_else(unreadable)?;
+        let (from, until) = validity(own).ok_or(PairError::Validity)?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(PairError::Key)?;
         let key =
             default_provider().key_provider.load_private_key(key).map_err(PairError::KindOfKey)?;

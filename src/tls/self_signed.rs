@@ -1,13 +1,13 @@
 //! A certificate of our own, for development and until there is another one: senders of mail
 //! encrypt by it, because they do not verify (RFC 7435); who verifies does not connect.
 
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair};
 
+use crate::disk;
 use crate::domain::domain_name::DomainName;
 
 use super::pair::{Pair, PairError};
@@ -20,6 +20,8 @@ pub(super) const FILE: &str = "self-signed.pem";
 pub enum SelfSignedError {
     #[error("cannot make a certificate")]
     Make(#[from] rcgen::Error),
+    #[error("the certificate that was made cannot be used")]
+    Unusable(#[from] PairError),
     #[error("cannot keep a certificate in {path}")]
     Keep { path: PathBuf, source: io::Error },
     #[error("{path} is damaged: remove it, and a new certificate with a new key is made")]
@@ -46,7 +48,8 @@ pub fn kept(folder: &Path, host: &DomainName) -> Result<Pair, SelfSignedError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let (_, text) = make(&KeyPair::generate()?, host)?;
             // Who starts at the same moment makes one too: whichever is there first is kept.
-            write(folder, &path, &text, false).map_err(keep)?;
+            disk::make_folder(folder).map_err(keep)?;
+            disk::write_first(&path, text.as_bytes()).map_err(keep)?;
             fs::read_to_string(&path).map_err(keep)?
         }
         Err(error) => return Err(keep(error)),
@@ -58,7 +61,7 @@ pub fn kept(folder: &Path, host: &DomainName) -> Result<Pair, SelfSignedError> {
     }
     let key = KeyPair::from_pem(&text).map_err(|error| damaged(error.into()))?;
     let (pair, text) = make(&key, host)?;
-    write(folder, &path, &text, true).map_err(keep)?;
+    disk::replace(&path, text.as_bytes()).map_err(keep)?;
     Ok(pair)
 }
 
@@ -76,23 +79,5 @@ fn make(key: &KeyPair, host: &DomainName) -> Result<(Pair, String), SelfSignedEr
     parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let certificate = parameters.self_signed(key)?;
     let text = format!("{}{}", key.serialize_pem(), certificate.pem());
-    let pair = Pair::from_pem(text.as_bytes(), text.as_bytes());
-    // What was made here is always whole.
-    let pair = pair.map_err(|_| rcgen::Error::CouldNotParseCertificate)?;
-    Ok((pair, text))
-}
-
-/// Writes the file whole or not at all, durably, for its owner only. A file that is there stays,
-/// unless it is to be replaced.
-fn write(folder: &Path, path: &Path, text: &str, replace: bool) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    // Its mode is 0600 from the beginning.
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(text.as_bytes())?;
-    file.as_file().sync_all()?;
-    let put = if replace { file.persist(path) } else { file.persist_noclobber(path) };
-    match put {
-        Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => Err(error.error),
-        _ => File::open(folder)?.sync_all(),
-    }
+    Ok((Pair::from_pem(text.as_bytes(), text.as_bytes())?, text))
 }

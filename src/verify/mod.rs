@@ -71,6 +71,11 @@ pub enum VerifyError {
     Resolver(String),
 }
 
+/// Why nobody knows what the DNS says, for the log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unanswered(String);
+
 /// One message and how it came.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'q> {
@@ -146,12 +151,12 @@ impl Authenticator {
     }
 
     /// The TXT records of a name as they are now, each with its character strings joined (RFC 1035
-    /// §3.3.14); none where there are none. `Err` says why nobody knows, for the log.
-    pub async fn texts(&self, name: String, within: Duration) -> Result<Vec<Vec<u8>>, String> {
+    /// §3.3.14); none where there are none.
+    pub async fn texts(&self, name: String, within: Duration) -> Result<Vec<Vec<u8>>, Unanswered> {
         let deadline = tokio::time::Instant::now() + within;
         let answer = self.resolver.ask_anew(name, RecordType::TXT, deadline).await;
         match answer.outcome {
-            Outcome::Temporary(why) => Err(why),
+            Outcome::Temporary(why) => Err(Unanswered(why)),
             _ => Ok(answer.texts().unwrap_or_default()),
         }
     }

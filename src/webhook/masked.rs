@@ -1,7 +1,7 @@
 //! What is kept of a receiver's answer: without the values of the headers that it was sent.
 
-use crate::app::tenancy::details::MASK;
 use crate::domain::destination::CustomHeader;
+use crate::domain::secret::MASK;
 
 /// So many octets at the end of an answer that begin a value are taken for one that was cut short.
 const SHORTEST_CUT: usize = 4;

@@ -16,7 +16,6 @@ use gatepost::domain::reason::Reason;
 use gatepost::domain::source::Inbox;
 use gatepost::mail::scan::scan;
 use gatepost::testkit::dns::Zone;
-use gatepost::testkit::schema::check_within;
 use gatepost::testkit::signer::{Key, Signer};
 use serde_json::Value;
 use uuid::Uuid;
@@ -24,6 +23,7 @@ use uuid::Uuid;
 use crate::support::corpus::{Message, messages, say};
 use crate::support::examiner::Examiner;
 use crate::support::readers::{self, by_python};
+use crate::support::schema::Schema;
 
 const NOT_GIVEN: &str = "the corpus was not given (GATEPOST_CORPUS)";
 
@@ -91,7 +91,7 @@ async fn nobody_reads_another_sender_in_the_corpus() {
     let Some(messages) = messages() else { return say(&format!("senders: {NOT_GIVEN}")) };
     let examiner = Examiner::over(Zone::default()).await;
     let key = Key::generate_ed25519().unwrap();
-    let schema = record_schema();
+    let schema = Schema::new(&record_schema());
     let refusals = [Reason::SenderInvalid, Reason::Malformed].map(Proof::Unproven);
     let (mut accepted, mut refused, mut wrong) = (BTreeMap::new(), 0, Vec::new());
     for message in &messages {
@@ -115,7 +115,7 @@ async fn nobody_reads_another_sender_in_the_corpus() {
         let examined = examiner.examine(&raw).await;
         match readers::sender(&raw, limits, &examined) {
             Ok(Some(sender)) => {
-                let faults = check_within(&schema, &schema, &shown(&examined));
+                let faults = schema.faults(&shown(&examined));
                 wrong.extend(faults.iter().map(|fault| format!("{}: {fault}", message.path)));
                 accepted.insert(message.path.clone(), (sender, raw));
             }

@@ -7,12 +7,12 @@ use gatepost::domain::reason::{Ground, Reason};
 use gatepost::mail::line_ends::as_received;
 use gatepost::rules::Rules;
 use gatepost::testkit::case::{Case, ExpectedRecord, Group};
-use gatepost::testkit::schema::check_within;
 use gatepost::testkit::smtp_client::{Transaction, deliver};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
 use crate::support::goldens::Goldens;
+use crate::support::schema::{Schema, Shapes};
 use crate::support::{PATIENCE, TestGateway, http};
 
 /// Sessions at the same time: none of the cases depends on another.
@@ -86,10 +86,9 @@ async fn all_end_as_they_should(Group { rules, cases }: &Group, goldens: &mut Go
 
 /// Each record is as its schema says, and the same in the list of its room as in that of all.
 async fn compare_rooms(gateway: &TestGateway, messages: &[Value]) {
-    let schema = catalog::record_schema();
+    let schema = Schema::new(&catalog::record_schema());
     for message in messages {
-        let wrong = check_within(&schema, &schema, message);
-        assert_eq!(wrong, Vec::<String>::new(), "{}", message["uuid"]);
+        assert_eq!(schema.faults(message), Vec::<String>::new(), "{}", message["uuid"]);
         // The reader has a key.
         assert!(message["metadata"].get("emailRawSignedUrl").is_none(), "{message}");
     }
@@ -123,8 +122,8 @@ async fn compare_log(gateway: &TestGateway, delivered: impl Iterator<Item = &[u8
     for body in delivered {
         let event: Value = serde_json::from_slice(body).unwrap();
         let entry = catalog.iter().find(|entry| entry.name.as_str() == event["event"]).unwrap();
-        let wrong = check_within(&entry.schema, &entry.schema["$defs"]["full"], &event);
-        assert_eq!(wrong, Vec::<String>::new());
+        let schema = Shapes::of(&entry.schema).schema(&entry.schema["$defs"]["full"]);
+        assert_eq!(schema.faults(&event), Vec::<String>::new());
         let body = std::str::from_utf8(body).unwrap();
         assert!(body.contains("?expires="), "{body}");
         assert!(log.contains(&undated(body)), "{body} is not in the log");

@@ -42,6 +42,7 @@ fn arrows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     BTreeMap::from([
         ("lib", rooms(&[])),
         ("main", rooms(&[])),
+        ("disk", rooms(&[])),
         ("domain", rooms(&[])),
         ("shutdown", rooms(&[])),
         ("telemetry", rooms(&[])),
@@ -50,16 +51,19 @@ fn arrows() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("rules", rooms(&["domain"])),
         ("mail", rooms(&["domain", "rules"])),
         ("verify", rooms(&["domain", "rules", "mail"])),
-        ("store", rooms(&["domain", "rules", "wire"])),
+        ("store", rooms(&["disk", "domain", "rules", "wire"])),
         ("egress", rooms(&["domain", "rules"])),
         ("app", up_to(&[])),
-        ("tls", rooms(&["domain", "rules", "egress", "shutdown"])),
+        ("tls", rooms(&["disk", "domain", "rules", "egress", "shutdown"])),
         ("smtp", rooms(&["domain", "rules", "shutdown", "telemetry", "tls"])),
         ("webhook", up_to(&["app", "shutdown"])),
         ("http", up_to(&["app", "webhook", "shutdown", "tls"])),
         ("testkit", rooms(&["domain", "app", "shutdown"])),
-        ("run", up_to(&["app", "webhook", "http", "smtp", "shutdown", "tls"])),
-        ("cli", up_to(&["app", "config", "run", "shutdown", "telemetry", "testkit", "tls"])),
+        ("run", up_to(&["app", "disk", "webhook", "http", "smtp", "shutdown", "tls"])),
+        (
+            "cli",
+            up_to(&["app", "config", "disk", "run", "shutdown", "telemetry", "testkit", "tls"]),
+        ),
     ])
 }
 
@@ -389,6 +393,62 @@ fn the_readmes_two_commands_are_the_ones_that_are_run() {
     assert!(readme.contains("cargo run --release --ignore-rust-version -- demo"));
     assert!(readme.contains("bash scripts/test"));
     assert!(read(".ci/run").contains("\nbash scripts/test\n"));
+}
+
+/// What parses foreign text: the DNS's records, the signatures of mail, the header of a proxy.
+const PARSERS: [&str; 2] = ["src/verify/", "src/smtp/proxied.rs"];
+
+/// A text cannot be told apart by whoever gets it, and an error within a success is looked at twice.
+#[test]
+fn errors_are_types_and_stand_in_one_result() {
+    for (name, text) in production() {
+        for (at, _) in text.match_indices("Result<") {
+            let line = text[..at].lines().count();
+            let types = type_arguments(&text[at + "Result<".len()..]);
+            let nested = types[0].starts_with("Result<");
+            assert!(!nested, "{name}:{line} has a Result in a Result: make an enum");
+            let words = types
+                .get(1)
+                .is_some_and(|error| ["String", "&str", "&'static str"].contains(&error.as_str()));
+            let is_parser = PARSERS.iter().any(|place| name.starts_with(place));
+            assert!(!words || is_parser, "{name}:{line} has an error that is a text: make a type");
+        }
+        let is_text = text.contains("type Err = String");
+        assert!(!is_text, "{name} has an error that is a text: make a type");
+    }
+}
+
+/// What stands between the `<` that has just been read and its `>`, by its commas.
+fn type_arguments(text: &str) -> Vec<String> {
+    let (mut depth, mut types, mut before) = (0_usize, vec![String::new()], ' ');
+    for sign in text.chars() {
+        match sign {
+            '>' if before == '-' => {}
+            '>' | ')' | ']' if depth == 0 => break,
+            '>' | ')' | ']' => depth -= 1,
+            '<' | '(' | '[' => depth += 1,
+            ',' if depth == 0 => types.push(String::new()),
+            _ => {}
+        }
+        if depth > 0 || sign != ',' {
+            types.last_mut().unwrap().push(sign);
+        }
+        before = sign;
+    }
+    types.into_iter().map(|one| one.trim().to_owned()).filter(|one| !one.is_empty()).collect()
+}
+
+#[test]
+fn type_arguments_are_told_apart() {
+    for (text, types) in [
+        ("(), String> {", &["()", "String"][..]),
+        ("Vec<(A, B)>, &'static str>;", &["Vec<(A, B)>", "&'static str"]),
+        ("Result<(), A>, B>,", &["Result<(), A>", "B"]),
+        ("\n    Box<dyn Fn(A, B) -> C>,\n    String,\n>", &["Box<dyn Fn(A, B) -> C>", "String"]),
+        ("Self>", &["Self"]),
+    ] {
+        assert_eq!(type_arguments(text), types, "{text}");
+    }
 }
 
 /// So that `scripts/canary` sees all of them.

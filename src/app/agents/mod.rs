@@ -6,6 +6,7 @@
 //! decided again. Nothing here knows what a configuration does: whoever carries it out reads the one
 //! in force.
 
+mod error;
 pub mod schema;
 mod staging;
 mod template_migrations;
@@ -14,16 +15,17 @@ mod versions;
 
 use std::sync::Arc;
 
+pub use self::error::AgentError;
 use self::schema::Fault;
 pub use self::staging::Changed;
 pub use self::template_migrations::Forecast;
 pub use self::templates::{AppliedTemplate, TemplateUpdate};
 pub use self::versions::{Restored, VersionPage};
 use crate::domain::agent_config::{AgentConfig, AgentConfigs, Config, ConfigId};
-use crate::domain::audit::{Act, Actor};
+use crate::domain::audit::Actor;
 use crate::domain::id::{AccountId, Mint};
 use crate::rules::{AccessRules, AgentRules};
-use crate::store::{Store, StoreError};
+use crate::store::Store;
 
 /// The use cases.
 #[derive(Clone, Debug)]
@@ -35,39 +37,12 @@ pub struct Agents {
     actor: Actor,
 }
 
-/// Why a configuration is not read or changed.
-#[derive(Debug, thiserror::Error)]
-pub enum AgentError {
-    /// Mistakes in what was sent.
-    #[error("{}", schema::sentence(.0))]
-    Invalid(Vec<Fault>),
-    /// What is staged or kept cannot be published as it is.
-    #[error("this cannot be published: {}", schema::sentence(.0))]
-    Incomplete(Vec<Fault>),
-    /// The state of the Agent does not allow it.
-    #[error("{0}")]
-    Conflict(String),
-    /// The Agent has no such thing.
-    #[error("{0}")]
-    NotFound(String),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
+done_by!(Agents, mint.clock());
 
 impl Agents {
     /// Over this store.
     pub const fn new(store: Store, mint: Mint, rules: Arc<AccessRules>) -> Self {
         Self { store, mint, rules, actor: Actor::OPERATOR }
-    }
-
-    /// The same for somebody else.
-    #[must_use]
-    pub fn by(&self, actor: &Actor) -> Self {
-        Self { actor: actor.clone(), ..self.clone() }
-    }
-
-    fn act(&self) -> Act<'_> {
-        self.actor.at(self.mint.clock().now())
     }
 
     fn rules(&self) -> &AgentRules {
@@ -86,10 +61,8 @@ impl Agents {
         let found = both.into_iter().flatten().find(|one| one.id == id);
         match found {
             Some(found) if found.is_set() => Ok(found),
-            Some(_) => Err(AgentError::NotFound(
-                "nothing was published yet: POST /agent/publish publishes what is staged".into(),
-            )),
-            None => Err(no_config()),
+            Some(_) => Err(AgentError::NothingPublished),
+            None => Err(AgentError::NoConfig),
         }
     }
 
@@ -110,16 +83,4 @@ impl Agents {
             format!("the configuration would have {length} octets of JSON: at most {most}");
         Err(AgentError::Invalid(vec![Fault { pointer: at.to_owned(), detail }]))
     }
-}
-
-/// What an Agent is to assign and has not.
-fn not_installed(apps: &[String]) -> AgentError {
-    AgentError::Conflict(format!(
-        "apps: {} is not installed on this Agent: POST /apps/{{appId}}/{{appVersion}} installs it",
-        apps.join(", ")
-    ))
-}
-
-fn no_config() -> AgentError {
-    AgentError::NotFound("the Agent has no configuration and no version of this id".into())
 }

@@ -72,9 +72,7 @@ impl Agents {
         let decide = |configs: Option<&AgentConfigs>| {
             let staging =
                 configs.map(|configs| &configs.staging).filter(|staging| staging.is_set());
-            let staging = staging.ok_or_else(|| {
-                AgentError::Conflict("nothing is staged: POST /agent writes what is".into())
-            })?;
+            let staging = staging.ok_or(AgentError::NothingStaged)?;
             is_at(revision, staging.revision, "staging")?;
             self.publishable(&staging.config)?;
             Ok(Decision {
@@ -96,9 +94,8 @@ impl Agents {
         revision: Option<i64>,
     ) -> Result<Changed, AgentError> {
         let decide = |configs: Option<&AgentConfigs>| {
-            let configs = configs.filter(|configs| configs.live.is_set()).ok_or_else(|| {
-                AgentError::Conflict("nothing was published that staging could go back to".into())
-            })?;
+            let configs = configs.filter(|configs| configs.live.is_set());
+            let configs = configs.ok_or(AgentError::NothingToRevertTo)?;
             is_at(revision, configs.staging.revision, "staging")?;
             Ok(Decision {
                 kind: ConfigKind::Staging,
@@ -136,22 +133,12 @@ impl Agents {
                     return Ok(Changed { configs: *configs, fields, previous });
                 }
                 Configured::Moved => {}
-                Configured::Missing => return Err(super::no_config()),
-                Configured::NotInstalled(apps) => return Err(super::not_installed(&apps)),
-                Configured::Locked(locked) => {
-                    return Err(AgentError::Conflict(format!(
-                        "the template {} ({}) locks {}: leave as it is what it locks; whoever manages \
-                         the template may detach the Agent",
-                        locked.name,
-                        locked.template,
-                        locked.fields.join(", ")
-                    )));
-                }
+                Configured::Missing => return Err(AgentError::NoConfig),
+                Configured::NotInstalled(apps) => return Err(AgentError::NotInstalled(apps)),
+                Configured::Locked(locked) => return Err(AgentError::Locked(locked)),
             }
         }
-        Err(AgentError::Conflict(
-            "others change this configuration all the time: read it, and try again".into(),
-        ))
+        Err(AgentError::Busy("configuration"))
     }
 
     /// What must be so before a configuration is put in force. What an earlier version of this program
@@ -188,11 +175,9 @@ impl Agents {
 }
 
 /// Whether a change was made for the revision that there is.
-fn is_at(wanted: Option<i64>, revision: i64, what: &str) -> Result<(), AgentError> {
+fn is_at(wanted: Option<i64>, revision: i64, what: &'static str) -> Result<(), AgentError> {
     match wanted.filter(|wanted| *wanted != revision) {
         None => Ok(()),
-        Some(wanted) => Err(AgentError::Conflict(format!(
-            "{what} has revision {revision}, not {wanted}: read it, and decide again"
-        ))),
+        Some(wanted) => Err(AgentError::Stale { what, revision, wanted }),
     }
 }

@@ -9,7 +9,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::sleep;
 
-use super::templates::{disabled, no_template};
 use super::versions::length;
 use super::{AgentError, Agents};
 use crate::domain::account::Account;
@@ -142,13 +141,9 @@ impl Agents {
         }
         match self.store.ask_migration(owner.id, id, (extent, targets), self.act()).await? {
             Asked::Done(migration) => Ok(*migration),
-            Asked::Missing => Err(no_template()),
-            Asked::Disabled => Err(disabled()),
-            Asked::UnderWay => Err(AgentError::Conflict(
-                "a migration of this template is under way: GET /templates/{templateId} shows how \
-                 far it has come"
-                    .into(),
-            )),
+            Asked::Missing => Err(AgentError::NoTemplate),
+            Asked::Disabled => Err(AgentError::Draft),
+            Asked::UnderWay => Err(AgentError::MigrationUnderWay),
         }
     }
 
@@ -166,9 +161,7 @@ impl Agents {
         let linked = self.store.linked_with_template(id, targets).await?;
         match targets.difference(&linked).next() {
             None => Ok(()),
-            Some(agent) => Err(AgentError::Conflict(format!(
-                "account {agent} is not linked with this template: leave it out of targetAccountIds"
-            ))),
+            Some(agent) => Err(AgentError::TargetNotLinked(*agent)),
         }
     }
 

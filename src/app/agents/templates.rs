@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::schema::{self, Fault};
-use super::{AgentError, Agents, not_installed};
+use super::{AgentError, Agents};
 use crate::domain::account::Account;
 use crate::domain::agent_config::{AgentConfigs, Config, merged};
 use crate::domain::id::{AccountId, TemplateId};
@@ -49,11 +49,7 @@ impl Agents {
         let content = self.content(&Content::default(), update)?;
         let most = self.rules.templates.max_per_account;
         let made = self.store.insert_template(owner, (name, &content), most, self.act()).await?;
-        made.ok_or_else(|| {
-            AgentError::Conflict(format!(
-                "an account has at most {most} templates: delete one first"
-            ))
-        })
+        made.ok_or(AgentError::TooManyTemplates { most })
     }
 
     /// The templates that an account owns, or gets from above: of these no drafts.
@@ -70,7 +66,7 @@ impl Agents {
         id: TemplateId,
     ) -> Result<Template, AgentError> {
         let found = self.store.template(owners(&account.lineage), id).await?;
-        found.filter(|found| is_shown(&found.head, account)).ok_or_else(no_template)
+        found.filter(|found| is_shown(&found.head, account)).ok_or(AgentError::NoTemplate)
     }
 
     /// Who owns the template that an Agent is linked with, a draft by now or not.
@@ -81,10 +77,10 @@ impl Agents {
     ) -> Result<AccountId, AgentError> {
         let link = self.store.template_link(agent.id).await?;
         if link.is_none_or(|link| link.template != id) {
-            return Err(not_linked());
+            return Err(AgentError::NotLinked);
         }
         let found = self.store.template(owners(&agent.lineage), id).await?;
-        found.map(|found| found.head.account).ok_or_else(not_linked)
+        found.map(|found| found.head.account).ok_or(AgentError::NotLinked)
     }
 
     /// The template that an Agent is linked with.
@@ -104,9 +100,7 @@ impl Agents {
             let before = self.own_template(owner, id).await?;
             let revision = before.head.revision;
             if let Some(wanted) = update.revision.filter(|wanted| *wanted != revision) {
-                return Err(AgentError::Conflict(format!(
-                    "the template has revision {revision}, not {wanted}: read it, and decide again"
-                )));
+                return Err(AgentError::Stale { what: "the template", revision, wanted });
             }
             let content = self.content(&before.content, update)?;
             let (name, enabled) = (update.name.as_deref(), update.enabled);
@@ -114,12 +108,10 @@ impl Agents {
             match self.store.update_template(owner.id, id, &change, self.act()).await? {
                 TemplateChanged::Done(template) => return Ok(*template),
                 TemplateChanged::Moved => {}
-                TemplateChanged::Missing => return Err(no_template()),
+                TemplateChanged::Missing => return Err(AgentError::NoTemplate),
             }
         }
-        Err(AgentError::Conflict(
-            "others change this template all the time: read it, and try again".into(),
-        ))
+        Err(AgentError::Busy("template"))
     }
 
     /// Deletes a template of this account; with `detach_all` also while Agents are linked with it.
@@ -132,12 +124,8 @@ impl Agents {
         self.own_template(owner, id).await?;
         match self.store.delete_template(owner.id, id, detach_all, self.act()).await? {
             TemplateDeleted::Done => Ok(()),
-            TemplateDeleted::Missing => Err(no_template()),
-            TemplateDeleted::Linked => Err(AgentError::Conflict(
-                "Agents are linked with this template: detach them, or delete it with detachAll, \
-                 which lets them keep what they have"
-                    .into(),
-            )),
+            TemplateDeleted::Missing => Err(AgentError::NoTemplate),
+            TemplateDeleted::Linked => Err(AgentError::InUse),
         }
     }
 
@@ -156,15 +144,11 @@ impl Agents {
                 let required = required(&template);
                 Ok(AppliedTemplate { template, configs, plan, required })
             }
-            Applied::NoTemplate | Applied::NoAgent => Err(no_template()),
-            Applied::Disabled => Err(disabled()),
-            Applied::LinkedWith(other) => Err(AgentError::Conflict(format!(
-                "the Agent is linked with the template {other}: detach it first"
-            ))),
-            Applied::NotInstalled(apps) => Err(not_installed(&apps)),
-            Applied::TooLarge(length) => Err(AgentError::Conflict(format!(
-                "the configuration would have {length} octets of JSON: at most {most}"
-            ))),
+            Applied::NoTemplate | Applied::NoAgent => Err(AgentError::NoTemplate),
+            Applied::Disabled => Err(AgentError::Draft),
+            Applied::LinkedWith(other) => Err(AgentError::LinkedWith(other)),
+            Applied::NotInstalled(apps) => Err(AgentError::NotInstalled(apps)),
+            Applied::TooLarge(length) => Err(AgentError::TooLarge { length, most }),
         }
     }
 
@@ -177,7 +161,7 @@ impl Agents {
     ) -> Result<(), AgentError> {
         match self.store.detach_template(agent, id, self.act()).await? {
             true => Ok(()),
-            false => Err(not_linked()),
+            false => Err(AgentError::NotLinked),
         }
     }
 
@@ -192,9 +176,7 @@ impl Agents {
         if account == owner.id {
             return Ok(found);
         }
-        Err(AgentError::NotFound(format!(
-            "this template belongs to account {account}: set targetAccountId to that to change it"
-        )))
+        Err(AgentError::TemplateOf(account))
     }
 
     /// The content that a change makes.
@@ -241,23 +223,4 @@ fn is_shown(head: &Head, account: &Account) -> bool {
 
 fn mistake(at: &str, detail: &str) -> AgentError {
     AgentError::Invalid(vec![Fault { pointer: at.to_owned(), detail: detail.to_owned() }])
-}
-
-fn not_linked() -> AgentError {
-    AgentError::NotFound(
-        "the Agent is not linked with this template: there is nothing to detach".into(),
-    )
-}
-
-pub(super) fn no_template() -> AgentError {
-    AgentError::NotFound(
-        "there is no such template here: GET /templates lists those there are".into(),
-    )
-}
-
-pub(super) fn disabled() -> AgentError {
-    AgentError::Conflict(
-        "the template is a draft: enable it first (POST /templates/{templateId} with enabled)"
-            .into(),
-    )
 }

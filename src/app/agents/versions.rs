@@ -1,7 +1,7 @@
 //! Versions: configurations that are kept to come back to.
 
 use super::staging::Decision;
-use super::{AgentError, Agents, Changed, no_config, schema};
+use super::{AgentError, Agents, Changed, schema};
 use crate::domain::agent_config::{
     AgentConfigs, AgentVersion, Config, ConfigId, ConfigKind, VersionId, merged,
 };
@@ -29,16 +29,13 @@ pub struct Restored {
 impl Agents {
     /// The live configuration of this id is the Agent's: its versions are named by it.
     pub async fn live(&self, agent: AccountId, id: ConfigId) -> Result<AgentConfigs, AgentError> {
-        let configs = self.store.agent_configs(agent).await?.ok_or_else(no_config)?;
+        let configs = self.store.agent_configs(agent).await?.ok_or(AgentError::NoConfig)?;
         if configs.live.id == id {
             return Ok(configs);
         }
         Err(match configs.staging.id == id {
-            true => AgentError::NotFound(format!(
-                "this is the id of what is staged; versions hang on what is live: {}",
-                configs.live.id
-            )),
-            false => no_config(),
+            true => AgentError::StagedId { live: configs.live.id },
+            false => AgentError::NoConfig,
         })
     }
 
@@ -83,9 +80,7 @@ impl Agents {
     ) -> Result<VersionId, AgentError> {
         let configs = self.store.agent_configs(agent).await?;
         let kept = configs.as_ref().map(|configs| configs.of(source)).filter(|one| one.is_set());
-        let kept = kept.ok_or_else(|| {
-            AgentError::Conflict(format!("there is nothing in {source} that could be kept"))
-        })?;
+        let kept = kept.ok_or(AgentError::NothingToKeep(source))?;
         let most = self.rules().max_versions;
         let named = (title, &kept.config);
         let made = self.store.keep_agent_version(agent, named, most, self.act()).await?;
@@ -123,7 +118,7 @@ impl Agents {
     pub async fn delete_version(&self, agent: AccountId, id: VersionId) -> Result<(), AgentError> {
         match self.store.delete_agent_version(agent, id, self.act()).await? {
             true => Ok(()),
-            false => Err(no_version()),
+            false => Err(AgentError::NoConfig),
         }
     }
 
@@ -135,7 +130,7 @@ impl Agents {
         id: VersionId,
         target: ConfigKind,
     ) -> Result<Restored, AgentError> {
-        let found = self.store.agent_version(agent, id).await?.ok_or_else(no_version)?;
+        let found = self.store.agent_version(agent, id).await?.ok_or(AgentError::NoConfig)?;
         let snapshot = found.snapshot.unwrap_or_default();
         // Nor is it staged then.
         let faults = schema::faults(&snapshot, "", self.rules());
@@ -163,19 +158,14 @@ impl Agents {
     fn versioned(&self, done: Versioned) -> Result<(), AgentError> {
         match done {
             Versioned::Done => Ok(()),
-            Versioned::Missing => Err(no_version()),
+            Versioned::Missing => Err(AgentError::NoConfig),
             Versioned::Full => Err(self.full()),
         }
     }
 
     fn full(&self) -> AgentError {
-        let most = self.rules().max_versions;
-        AgentError::Conflict(format!("an Agent has at most {most} versions: delete one first"))
+        AgentError::TooManyVersions { most: self.rules().max_versions }
     }
-}
-
-fn no_version() -> AgentError {
-    AgentError::NotFound("the Agent has no configuration and no version of this id".into())
 }
 
 /// Octets of a configuration as JSON.

@@ -79,7 +79,7 @@ impl Apps {
     ) -> Result<State, AppsError> {
         let installed = self.store.app_records(account.id, Use::Installed).await?;
         let record = installed.iter().find(|one| one.app == *app).cloned();
-        let record = record.ok_or_else(not_installed)?;
+        let record = record.ok_or(AppsError::NotInstalled)?;
         Ok(self.state(app.clone(), Some(record), &installed, held))
     }
 
@@ -91,11 +91,8 @@ impl Apps {
         settings: &Map<String, Value>,
         held: &[Held],
     ) -> Result<State, AppsError> {
-        let known = self.rules.app(app).filter(|known| known.offered).ok_or_else(|| {
-            let detail =
-                "the catalogue has no such app in this version: GET /apps lists what it has";
-            AppsError::NotFound(detail.to_owned())
-        })?;
+        let known =
+            self.rules.app(app).filter(|known| known.offered).ok_or(AppsError::NotOffered)?;
         let lacking = |feature: &Feature| !has(held, *feature);
         if let Some(feature) = known.features().find(lacking) {
             return Err(AppsError::Feature(feature));
@@ -106,12 +103,8 @@ impl Apps {
         let most = self.rules.limits.max_installed;
         match self.store.insert_app_record(&record, most, self.act()).await? {
             NewRecord::Kept => self.installed(account, app, held).await,
-            NewRecord::Exists => Err(AppsError::Conflict(format!(
-                "{app} is installed: change its settings by PUT, or remove it first"
-            ))),
-            NewRecord::TooMany => Err(AppsError::Conflict(format!(
-                "an Agent has at most {most} apps: remove one first"
-            ))),
+            NewRecord::Exists => Err(AppsError::Installed(app.clone())),
+            NewRecord::TooMany => Err(AppsError::TooManyApps { most }),
         }
     }
 
@@ -125,11 +118,9 @@ impl Apps {
     ) -> Result<State, AppsError> {
         for _ in 0..TRIES {
             let before = self.store.app_record(account.id, Use::Installed, app).await?;
-            let before = before.ok_or_else(not_installed)?;
+            let before = before.ok_or(AppsError::NotInstalled)?;
             let Some(known) = self.rules.app(app) else {
-                return Err(AppsError::Conflict(format!(
-                    "{app} is not in the catalogue any more: it can only be removed"
-                )));
+                return Err(AppsError::Withdrawn(app.clone()));
             };
             let (next, changed) = self.laid_on(&before, (Some(known), true), settings)?;
             if changed.is_empty()
@@ -138,17 +129,15 @@ impl Apps {
                 return self.installed(account, app, held).await;
             }
         }
-        Err(meanwhile())
+        Err(AppsError::Busy)
     }
 
     /// Removes an app from an Agent, with its settings.
     pub async fn remove(&self, account: &Account, app: &AppRef) -> Result<(), AppsError> {
         match self.store.remove_app(account.id, app, self.act()).await? {
             AppRemoval::Removed => Ok(()),
-            AppRemoval::Missing => Err(not_installed()),
-            AppRemoval::Assigned(kind) => Err(AppsError::Conflict(format!(
-                "the configuration {kind} of this Agent assigns {app}: take it out of its apps first"
-            ))),
+            AppRemoval::Missing => Err(AppsError::NotInstalled),
+            AppRemoval::Assigned(kind) => Err(AppsError::Assigned { app: app.clone(), kind }),
         }
     }
 
@@ -191,16 +180,4 @@ fn missing_of(known: Option<&App>, record: &AppRecord) -> Vec<String> {
 
 fn has(held: &[Held], feature: Feature) -> bool {
     held.iter().any(|one| one.feature == feature && one.enabled)
-}
-
-fn not_installed() -> AppsError {
-    let detail = "the Agent has no such app in this version: install it by POST, GET /apps lists \
-                  what there is";
-    AppsError::NotFound(detail.to_owned())
-}
-
-/// Others change the same again and again.
-pub(super) fn meanwhile() -> AppsError {
-    let detail = "somebody else changes the same at this moment: read it, and send yours again";
-    AppsError::Conflict(detail.to_owned())
 }

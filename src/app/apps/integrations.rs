@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::installed::meanwhile;
 use super::{Apps, AppsError, TRIES};
 use crate::domain::app::{AppRecord, AppRef, Use};
 use crate::domain::id::AccountId;
@@ -18,10 +17,7 @@ impl Apps {
         app: &AppRef,
     ) -> Result<AppRecord, AppsError> {
         let found = self.store.app_record(account, Use::Integration, app).await?;
-        found.ok_or_else(|| {
-            let detail = "the account keeps no data of this integration: PUT keeps some";
-            AppsError::NotFound(detail.to_owned())
-        })
+        found.ok_or(AppsError::NoIntegration)
     }
 
     /// Keeps these fields of it; those that are left out stay. Fields that the catalogue knows must
@@ -62,7 +58,7 @@ impl Apps {
                 return self.integration(account, app).await;
             }
         }
-        Err(meanwhile())
+        Err(AppsError::Busy)
     }
 
     /// The id of an account that is to be made, and what it keeps from the beginning: this data, as
@@ -73,13 +69,11 @@ impl Apps {
     ) -> Result<(AccountId, Vec<AppRecord>), AppsError> {
         let most = self.rules.limits.max_integrations;
         if u64::try_from(data.len()).unwrap_or(u64::MAX) > most {
-            let detail = format!("an account has at most {most} integrations: send fewer");
-            return Err(AppsError::Invalid(detail));
+            return Err(AppsError::TooManySent { most });
         }
         let mut seen = BTreeSet::new();
         if let Some((twice, _)) = data.iter().find(|(app, _)| !seen.insert(app)) {
-            let detail = format!("integrations has {twice} twice: send all its data at once");
-            return Err(AppsError::Invalid(detail));
+            return Err(AppsError::Twice(twice.clone()));
         }
         let account = self.store.reserve_account_id().await?;
         let now = self.mint.clock().now();
@@ -98,9 +92,7 @@ impl Apps {
         match self.store.insert_app_record(new, most, self.act()).await? {
             NewRecord::Kept => Ok(true),
             NewRecord::Exists => Ok(false),
-            NewRecord::TooMany => Err(AppsError::Conflict(format!(
-                "an account has at most {most} integrations: use one that is there"
-            ))),
+            NewRecord::TooMany => Err(AppsError::TooManyIntegrations { most }),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! no answer is ever made from what it opens: of a secret it is shown that it is there. What a request
 //! leaves out stays, null takes it away.
 
+mod error;
 mod features;
 mod installed;
 mod integrations;
@@ -12,36 +13,18 @@ mod settings;
 
 use std::sync::Arc;
 
+pub use error::AppsError;
 pub use installed::{Dependency, State};
 pub use settings::{is_kept, present};
 
 use self::settings::Merged;
 use crate::app::vault::{Vault, VaultError};
 use crate::domain::app::AppRecord;
-use crate::domain::audit::{Act, Actor};
-use crate::domain::feature::Feature;
+use crate::domain::audit::Actor;
 use crate::domain::id::Mint;
 use crate::rules::{App, AppRules};
 use crate::store::{Store, StoreError};
 use serde_json::{Map, Value};
-
-/// What was asked for cannot be done; the text says what to do instead, and never what was sent.
-#[derive(Debug, thiserror::Error)]
-pub enum AppsError {
-    #[error("{0}")]
-    Invalid(String),
-    #[error("{0}")]
-    NotFound(String),
-    #[error("{0}")]
-    Conflict(String),
-    /// The app needs a feature that the account does not have.
-    #[error("the account does not have the feature {0}")]
-    Feature(Feature),
-    #[error(transparent)]
-    Vault(#[from] VaultError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
 
 /// How often a change is made anew because somebody else made one at the same time.
 const TRIES: usize = 4;
@@ -57,25 +40,17 @@ pub struct Apps {
     actor: Actor,
 }
 
+done_by!(Apps, mint.clock());
+
 impl Apps {
     /// Over this store; what is secret is sealed by this vault.
     pub const fn new(store: Store, vault: Vault, mint: Mint, rules: Arc<AppRules>) -> Self {
         Self { store, vault, mint, rules, actor: Actor::OPERATOR }
     }
 
-    /// The same for somebody else.
-    #[must_use]
-    pub fn by(&self, actor: &Actor) -> Self {
-        Self { actor: actor.clone(), ..self.clone() }
-    }
-
     /// The catalogue, and what features are worth.
     pub fn rules(&self) -> &AppRules {
         &self.rules
-    }
-
-    fn act(&self) -> Act<'_> {
-        self.actor.at(self.mint.clock().now())
     }
 
     /// The record with these fields laid on it, its secrets sealed, and the names of what changed;
@@ -86,16 +61,14 @@ impl Apps {
         (app, strict): (Option<&App>, bool),
         fields: &Map<String, Value>,
     ) -> Result<(AppRecord, Vec<String>), AppsError> {
-        let mut given = settings::given(app, strict, fields, self.rules.limits.max_value_bytes)
-            .map_err(AppsError::Invalid)?;
+        let mut given = settings::given(app, strict, fields, self.rules.limits.max_value_bytes)?;
         given.take_new_secrets(app, record);
         // Secrets that nobody touches are not opened.
         let known = if given.touches_secrets(record) { self.opened(record, &given)? } else { None };
-        let merged = given.laid_on(record, known).map_err(AppsError::Invalid)?;
-        let Merged { mut record, secrets, changed } = merged;
+        let Merged { mut record, secrets, changed } = given.laid_on(record, known)?;
         if record.shown.len().saturating_add(record.secrets.len()) > self.rules.limits.max_fields {
             let most = self.rules.limits.max_fields;
-            return Err(AppsError::Invalid(format!("at most {most} fields are kept of one app")));
+            return Err(AppsError::TooManyFields { most });
         }
         let mut octets = Value::Object(record.shown.clone()).to_string().len();
         if let Some(secrets) = secrets {
@@ -110,8 +83,7 @@ impl Apps {
         }
         if octets > self.rules.limits.max_data_bytes {
             let most = self.rules.limits.max_data_bytes;
-            let detail = format!("what is kept of one app has at most {most} octets: send less");
-            return Err(AppsError::Invalid(detail));
+            return Err(AppsError::TooLarge { most });
         }
         Ok((record, changed))
     }

@@ -43,41 +43,74 @@ pub(super) struct Merged {
     pub changed: Vec<String>,
 }
 
+/// What is wrong with a field: its name is told, and never its value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// Its name is told where it is one.
+    #[error(
+        "the app has no setting {}: expected {}",
+        name.as_deref().unwrap_or("of this name"), known.join(", ")
+    )]
+    Unknown { name: Option<String>, known: Vec<String> },
+    #[error(
+        "a field has a name of 1 to {LONGEST_NAME} letters, digits, '-', '_' and '.', a letter or a \
+         digit first"
+    )]
+    Name,
+    #[error("{name} {fault}")]
+    Value { name: String, fault: ValueFault },
+    #[error("{0} is said to be kept, and there is none: send its value")]
+    NothingKept(String),
+}
+
+/// What is wrong with a value; the words go on behind the name of its field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ValueFault {
+    #[error("must be {0}")]
+    Shape(&'static str),
+    #[error("must be one of {}", .0.join(", "))]
+    Choice(Vec<String>),
+    #[error("has 1 to {longest} octets; null takes it away")]
+    Length { longest: usize },
+    #[error("has control characters: leave them out")]
+    Control,
+    /// Where it would be shown to everybody who reads the settings.
+    #[error("holds a password: leave it out of the URL")]
+    Password,
+}
+
 /// Tells the fields apart, by the settings of `app`: what it does not know is a secret, or with
-/// `strict` refused. An error names the field, and never its value.
+/// `strict` refused.
 pub(super) fn given(
     app: Option<&App>,
     strict: bool,
     fields: &Map<String, Value>,
     longest: usize,
-) -> Result<Given, String> {
+) -> Result<Given, SettingError> {
     let mut given = Given::default();
     for (name, value) in fields {
         let setting = app.and_then(|app| app.settings.get(name));
         if setting.is_none() && strict {
             let known = app.into_iter().flat_map(|app| app.settings.keys().cloned());
             let known: Vec<String> = known.collect();
-            let what = if is_name(name, LONGEST_NAME) { name } else { "of this name" };
-            return Err(format!("the app has no setting {what}: expected {}", known.join(", ")));
+            let name = is_name(name, LONGEST_NAME).then(|| name.clone());
+            return Err(SettingError::Unknown { name, known });
         }
         if !is_name(name, LONGEST_NAME) {
-            let shape = format!(
-                "a field has a name of 1 to {LONGEST_NAME} letters, digits, '-', '_' and '.', a \
-                 letter or a digit first"
-            );
-            return Err(shape);
+            return Err(SettingError::Name);
         }
         let secret = setting.is_none_or(|setting| setting.secret);
         match value {
             Value::Null => drop(given.gone.insert(name.clone())),
             value if secret && *value == present(false) => {}
             value if secret && is_kept(value) => drop(given.kept.insert(name.clone())),
-            value => {
+            sent => {
                 if let Some(setting) = setting {
-                    fits(setting, value, longest).map_err(|why| format!("{name} {why}"))?;
+                    let value = |fault| SettingError::Value { name: name.clone(), fault };
+                    fits(setting, sent, longest).map_err(value)?;
                 }
                 let among = if secret { &mut given.secrets } else { &mut given.shown };
-                among.insert(name.clone(), value.clone());
+                among.insert(name.clone(), sent.clone());
             }
         }
     }
@@ -85,34 +118,38 @@ pub(super) fn given(
 }
 
 /// Whether a setting takes a value, and why not.
-fn fits(setting: &Setting, value: &Value, longest: usize) -> Result<(), String> {
+fn fits(setting: &Setting, value: &Value, longest: usize) -> Result<(), ValueFault> {
+    let shape = |shape| Err(ValueFault::Shape(shape));
     match (setting.of, value) {
         (SettingType::Text, Value::String(text)) => is_text(text, longest),
         (SettingType::Url, Value::String(text)) => is_text(text, longest).and_then(|()| {
             let url = Url::parse(text).ok().filter(|url| ["https", "http"].contains(&url.scheme()));
-            let url = url.ok_or("must be a URL that begins with https:// or http://")?;
-            // Where it would be shown to everybody who reads the settings.
-            match url.password().is_some() && !setting.secret {
-                true => Err("holds a password: leave it out of the URL".to_owned()),
-                false => Ok(()),
+            match url {
+                None => shape("a URL that begins with https:// or http://"),
+                Some(url) if url.password().is_some() && !setting.secret => {
+                    Err(ValueFault::Password)
+                }
+                Some(_) => Ok(()),
             }
         }),
         (SettingType::Number, Value::Number(_)) | (SettingType::Boolean, Value::Bool(_)) => Ok(()),
         (SettingType::Choice, Value::String(text)) if setting.choices.contains(text) => Ok(()),
-        (SettingType::Choice, _) => Err(format!("must be one of {}", setting.choices.join(", "))),
-        (SettingType::Text | SettingType::Url, _) => Err("must be a string".to_owned()),
-        (SettingType::Number, _) => Err("must be a number".to_owned()),
-        (SettingType::Boolean, _) => Err("must be true or false".to_owned()),
+        (SettingType::Choice, _) => {
+            Err(ValueFault::Choice(setting.choices.iter().cloned().collect()))
+        }
+        (SettingType::Text | SettingType::Url, _) => shape("a string"),
+        (SettingType::Number, _) => shape("a number"),
+        (SettingType::Boolean, _) => shape("true or false"),
     }
 }
 
 /// Line ends are for key files.
-fn is_text(text: &str, longest: usize) -> Result<(), String> {
+fn is_text(text: &str, longest: usize) -> Result<(), ValueFault> {
     if text.is_empty() || text.len() > longest {
-        return Err(format!("has 1 to {longest} octets; null takes it away"));
+        return Err(ValueFault::Length { longest });
     }
     match text.chars().any(|c| c.is_control() && !['\n', '\r', '\t'].contains(&c)) {
-        true => Err("has control characters: leave them out".to_owned()),
+        true => Err(ValueFault::Control),
         false => Ok(()),
     }
 }
@@ -153,9 +190,9 @@ impl Given {
         self,
         record: &AppRecord,
         known: Option<Map<String, Value>>,
-    ) -> Result<Merged, String> {
+    ) -> Result<Merged, SettingError> {
         if let Some(name) = self.kept.iter().find(|name| !record.has(name)) {
-            return Err(format!("{name} is said to be kept, and there is none: send its value"));
+            return Err(SettingError::NothingKept(name.clone()));
         }
         let mut next = record.clone();
         let (mut secrets, mut changed) = (known, BTreeSet::new());
@@ -241,7 +278,7 @@ mod tests {
             ("tickets", json!({ "notifyCustomer": "hunter2" }), "must be true or false"),
         ] {
             let refused = given(Some(&app(id, "v1")), true, &object(fields.clone()), 100);
-            let error = refused.err().unwrap_or_else(|| panic!("{fields} is taken"));
+            let error = refused.err().unwrap_or_else(|| panic!("{fields} is taken")).to_string();
             assert!(error.contains(expected), "{fields}: {error}");
             assert!(!error.contains("hunter2"), "{error}");
         }
@@ -263,7 +300,7 @@ mod tests {
     fn lay(
         (record, secrets): (&AppRecord, &Value),
         fields: Value,
-    ) -> Result<(AppRecord, Value, Vec<String>), String> {
+    ) -> Result<(AppRecord, Value, Vec<String>), SettingError> {
         let app = app("crm", "v1");
         let mut given = given(Some(&app), false, &object(fields), 100)?;
         given.take_new_secrets(Some(&app), record);
@@ -293,7 +330,7 @@ mod tests {
         assert_eq!(changed, ["apiToken", "other", "pipeline"]);
         assert_eq!((two.shown.len(), left), (0, json!({ "other": "x" })));
         let error = lay((&two, &json!({})), json!({ "apiToken": { "present": true } }));
-        assert!(error.unwrap_err().contains("apiToken is said to be kept, and there is none"));
+        assert_eq!(error.unwrap_err(), SettingError::NothingKept("apiToken".into()));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! with. Nothing here runs anything.
 
 mod config;
+mod error;
 mod health;
 mod patch;
 mod sessions;
@@ -14,37 +15,23 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+pub use self::error::ComputerError;
 pub use self::health::{Health, Way};
 pub use self::sessions::{Behind, RoomSessions};
 
-use crate::app::tenancy::details::MASK;
-use crate::app::vault::{Vault, VaultError};
+use crate::app::vault::Vault;
 use crate::domain::account::Account;
-use crate::domain::audit::{Act, Actor};
+use crate::domain::audit::Actor;
 use crate::domain::computer::{Computer, ComputerState, Configuration};
 use crate::domain::id::{AccountId, Mint};
 use crate::domain::scope::Scope;
-use crate::store::{ChangedComputer, ComputerChange, Store, StoreError};
+use crate::domain::secret::MASK;
+use crate::store::{ChangedComputer, ComputerChange, Store, cut};
 
 /// How often a change is tried that somebody else's got in the way of.
 const TRIES: usize = 5;
 /// Long enough to name a worker; bounds what every list shows.
 const LONGEST_NAME: usize = 200;
-
-/// Why something cannot be done; the text says what to do instead.
-#[derive(Debug, thiserror::Error)]
-pub enum ComputerError {
-    #[error("{0}")]
-    Invalid(String),
-    #[error("{0}")]
-    NotFound(String),
-    #[error("{0}")]
-    Conflict(String),
-    #[error(transparent)]
-    Vault(#[from] VaultError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
 
 /// The use cases.
 #[derive(Clone, Debug)]
@@ -67,6 +54,8 @@ pub struct Written {
     pub config: Option<Map<String, Value>>,
 }
 
+done_by!(Computers, mint.clock());
+
 impl Computers {
     /// Over this store; what is secret is sealed by this vault, and a key that was not used for
     /// `idle` counts for nothing.
@@ -74,29 +63,16 @@ impl Computers {
         Self { store, vault, mint, idle, actor: Actor::OPERATOR }
     }
 
-    /// The same for somebody else.
-    #[must_use]
-    pub fn by(&self, actor: &Actor) -> Self {
-        Self { actor: actor.clone(), ..self.clone() }
-    }
-
-    fn act(&self) -> Act<'_> {
-        self.actor.at(self.mint.clock().now())
-    }
-
     /// An Agent's computer.
     pub async fn show(&self, agent: AccountId) -> Result<Computer, ComputerError> {
-        self.store.computer(agent).await?.ok_or_else(none)
+        self.store.computer(agent).await?.ok_or(ComputerError::NoComputer)
     }
 
     /// An Agent's computer while it is provisioned.
     pub async fn provisioned(&self, agent: AccountId) -> Result<Computer, ComputerError> {
         let found = self.store.computer(agent).await?;
-        found.filter(|one| one.state == ComputerState::Provisioned).ok_or_else(|| {
-            ComputerError::NotFound(
-                "this Agent's computer is not provisioned: POST …/provision does that".into(),
-            )
-        })
+        let found = found.filter(|one| one.state == ComputerState::Provisioned);
+        found.ok_or(ComputerError::NotProvisioned)
     }
 
     /// Up to `limit` computers in `scope` behind this Agent's, and whether there are more.
@@ -107,9 +83,7 @@ impl Computers {
         limit: u32,
     ) -> Result<(Vec<Computer>, bool), ComputerError> {
         let mut found = self.store.list_computers(scope, after, limit.saturating_add(1)).await?;
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let more = found.len() > limit;
-        found.truncate(limit);
+        let more = cut(&mut found, limit);
         Ok((found, more))
     }
 
@@ -122,10 +96,7 @@ impl Computers {
         let nothing = Configuration::default();
         let change = self.change(agent.id, &nothing, written)?;
         if !self.store.create_computer(agent, &change, self.act()).await? {
-            return Err(ComputerError::Conflict(
-                "this Agent has a computer already: PUT changes its record, DELETE removes it"
-                    .into(),
-            ));
+            return Err(ComputerError::Exists);
         }
         self.show(agent.id).await
     }
@@ -150,7 +121,7 @@ impl Computers {
         (patch, replaced): (&Map<String, Value>, &[&str]),
     ) -> Result<Computer, ComputerError> {
         let merged = |known: &Map<String, Value>| {
-            let config = patch::merged(known, patch, replaced).map_err(ComputerError::Invalid)?;
+            let config = patch::merged(known, patch, replaced)?;
             Ok(Written { name: None, config: Some(config) })
         };
         self.change_by(agent, Some(revision), merged).await
@@ -165,18 +136,18 @@ impl Computers {
         for _ in 0..TRIES {
             let known = self.show(agent).await?;
             if revision.is_some_and(|revision| revision != known.revision) {
-                return Err(stale(known.revision));
+                return Err(ComputerError::Stale { current: known.revision });
             }
             let change = self.change(agent, &known.config, written(&known.config.authored)?)?;
             let changing = self.store.change_computer(agent, known.revision, &change, self.act());
             match changing.await? {
                 ChangedComputer::Done(new) => return Ok(*new),
-                ChangedComputer::Missing => return Err(none()),
+                ChangedComputer::Missing => return Err(ComputerError::NoComputer),
                 // Somebody else changed it meanwhile; whoever named a revision hears of it.
                 ChangedComputer::Stale(_) => {}
             }
         }
-        Err(ComputerError::Conflict("others are changing this configuration: try again".into()))
+        Err(ComputerError::Busy)
     }
 
     /// Provisions an Agent's computer, and makes its record where there is none; answers whether
@@ -192,13 +163,13 @@ impl Computers {
         wipe: bool,
     ) -> Result<(Computer, bool), ComputerError> {
         let done = self.store.deprovision_computer(agent, wipe, self.act()).await?;
-        done.ok_or_else(none)
+        done.ok_or(ComputerError::NoComputer)
     }
 
     /// Removes the record with all that it holds.
     pub async fn remove(&self, agent: AccountId) -> Result<(), ComputerError> {
         let done = self.store.remove_computer(agent, self.act()).await?;
-        done.then_some(()).ok_or_else(none)
+        done.then_some(()).ok_or(ComputerError::NoComputer)
     }
 
     /// The schema of configurations.
@@ -222,17 +193,14 @@ impl Computers {
         if let Some(Some(name)) = &written.name
             && (name.len() > LONGEST_NAME || name.chars().any(bad))
         {
-            return Err(ComputerError::Invalid(format!(
-                "name must have at most {LONGEST_NAME} octets and no control characters"
-            )));
+            return Err(ComputerError::Name);
         }
         let Some(mut authored) = written.config else {
             return Ok(ComputerChange { name: written.name, ..ComputerChange::default() });
         };
         let faults = config::faults(&authored);
         if !faults.is_empty() {
-            let faults = faults.join("; ");
-            return Err(ComputerError::Invalid(format!("the configuration: {faults}")));
+            return Err(ComputerError::Configuration(faults));
         }
         let (sealed, secrets_changed) = self.seal(agent, known, &mut authored)?;
         let names = known.authored.keys().chain(authored.keys());
@@ -275,9 +243,7 @@ impl Computers {
                 false => new,
                 true => before.get(name).cloned().ok_or_else(|| {
                     let at = config::pointer(&["", config::SECRETS, name]);
-                    ComputerError::Invalid(format!(
-                        "{at}: {MASK} stands for a value that is there, and none is: send it"
-                    ))
+                    ComputerError::NothingMasked { at }
                 })?,
             };
             whole.insert(name.clone(), new);
@@ -286,17 +252,4 @@ impl Computers {
         let is_new = unchanged < secrets.len();
         Ok((Some(sealed), is_new))
     }
-}
-
-fn none() -> ComputerError {
-    ComputerError::NotFound(
-        "this Agent has no computer: POST /computer/accounts/{targetAccountId} makes its record"
-            .into(),
-    )
-}
-
-fn stale(current: i64) -> ComputerError {
-    ComputerError::Conflict(format!(
-        "the configuration is at revision {current}: read it again and send your change with that"
-    ))
 }

@@ -7,6 +7,15 @@ use super::config::{pointer, shown};
 /// How deep a configuration goes.
 const DEEPEST: usize = 8;
 
+/// Why a patch makes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PatchError {
+    #[error("replacePaths: {0:?} is no JSON pointer to a part of the patch (\"/labels\")")]
+    NoPart(String),
+    #[error("{0}: lies too deep")]
+    TooDeep(String),
+}
+
 /// What a patch makes of a configuration. At the places named by `whole` (JSON pointers, RFC 6901)
 /// an object of the patch takes the place of the one that is there, instead of being merged into
 /// it; a pointer to what the patch does not have is an error.
@@ -14,14 +23,11 @@ pub(super) fn merged(
     config: &Map<String, Value>,
     patch: &Map<String, Value>,
     whole: &[&str],
-) -> Result<Map<String, Value>, String> {
+) -> Result<Map<String, Value>, PatchError> {
     let patched = Value::Object(patch.clone());
     for place in whole {
         if place.is_empty() || patched.pointer(place).is_none() {
-            let place = shown(place);
-            return Err(format!(
-                "replacePaths: {place:?} is no JSON pointer to a part of the patch (\"/labels\")"
-            ));
+            return Err(PatchError::NoPart(shown(place).to_owned()));
         }
     }
     let mut new = config.clone();
@@ -34,14 +40,14 @@ fn merge(
     patch: &Map<String, Value>,
     (at, whole): (&str, &[&str]),
     deep: usize,
-) -> Result<(), String> {
+) -> Result<(), PatchError> {
     for (name, value) in patch {
         let place = format!("{at}{}", pointer(&["", name]));
         match value {
             Value::Null => drop(target.remove(name)),
             Value::Object(inner) => {
                 let left = deep.checked_sub(1);
-                let left = left.ok_or_else(|| format!("{}: lies too deep", shown(&place)))?;
+                let left = left.ok_or_else(|| PatchError::TooDeep(shown(&place).to_owned()))?;
                 let mut known = match target.remove(name) {
                     Some(Value::Object(known)) if !whole.contains(&place.as_str()) => known,
                     _ => Map::new(),
@@ -61,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    fn done(config: Value, patch: Value, whole: &[&str]) -> Result<Value, String> {
+    fn done(config: Value, patch: Value, whole: &[&str]) -> Result<Value, PatchError> {
         let object = |value: Value| value.as_object().unwrap().clone();
         merged(&object(config), &object(patch), whole).map(Value::Object)
     }
@@ -99,9 +105,9 @@ mod tests {
         assert_eq!(done(config.clone(), patch.clone(), &["/a"]).unwrap(), one);
         for odd in ["", "a", "/c", "/a/x", "#/a"] {
             let refused = done(config.clone(), patch.clone(), &[odd]).unwrap_err();
-            assert!(refused.contains("replacePaths"), "{refused}");
+            assert_eq!(refused, PatchError::NoPart(odd.to_owned()));
         }
         let deep = (0..20).fold(json!(1), |inner, _| json!({ "a": inner }));
-        assert!(done(json!({}), deep, &[]).unwrap_err().contains("too deep"));
+        assert!(matches!(done(json!({}), deep, &[]), Err(PatchError::TooDeep(_))));
     }
 }

@@ -4,10 +4,10 @@ use super::{ComputerError, Computers};
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 use crate::domain::session::{Session, SessionKey};
-use crate::store::{Cursor, ResetSession, RoomPlace, SessionList};
+use crate::store::{Cursor, ResetSession, RoomPlace, SessionList, cut};
 
 /// Octets of a reason: some words.
-const LONGEST_REASON: usize = 500;
+pub(super) const LONGEST_REASON: usize = 500;
 /// Rooms that are looked at for the latest one, of which some may be in the course of being erased.
 const LATEST: u32 = 20;
 
@@ -38,7 +38,8 @@ impl Computers {
             None => None,
             Some(Behind::Place(place)) => Some(place),
             Some(Behind::Session(SessionKey { room, .. })) => {
-                let current = self.store.room_session(scope, room).await?.ok_or_else(missing)?;
+                let current =
+                    self.store.room_session(scope, room).await?.ok_or(ComputerError::NoRoom)?;
                 let at = current.last_at.unwrap_or(current.started_at);
                 Some(RoomPlace { at, contact: room.contact.get(), agent: room.agent.get() })
             }
@@ -54,9 +55,7 @@ impl Computers {
         (before, limit): (Option<Behind<Cursor>>, u32),
     ) -> Result<RoomSessions, ComputerError> {
         let current = self.store.room_session(scope, room).await?;
-        let current = current.ok_or_else(|| {
-            ComputerError::NotFound("there is no such room in the scope of this request".into())
-        })?;
+        let current = current.ok_or(ComputerError::NoRoom)?;
         let place = |session: &Session| {
             let ended = session.ended.as_ref()?;
             Some(Cursor { at: ended.at, id: session.key.id.0 })
@@ -66,13 +65,15 @@ impl Computers {
             Some(Behind::Place(place)) => Some(place),
             Some(Behind::Session(key)) => {
                 let found = self.store.session(scope, key).await?;
-                place(&found.filter(|found| found.key.room == room).ok_or_else(missing)?)
+                place(
+                    &found
+                        .filter(|found| found.key.room == room)
+                        .ok_or(ComputerError::NoSession)?,
+                )
             }
         };
         let mut ended = self.store.ended_sessions(room, from, limit.saturating_add(1)).await?;
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let more = ended.len() > limit;
-        ended.truncate(limit);
+        let more = cut(&mut ended, limit);
         let next = ended.last().filter(|_| more).and_then(place);
         let first = before.is_none().then_some(current);
         Ok(RoomSessions { sessions: first.into_iter().chain(ended).collect(), next })
@@ -86,12 +87,10 @@ impl Computers {
         key: Option<SessionKey>,
     ) -> Result<Session, ComputerError> {
         match key {
-            Some(key) => self.store.session(scope, key).await?.ok_or_else(missing),
+            Some(key) => self.store.session(scope, key).await?.ok_or(ComputerError::NoSession),
             None => {
                 let latest = self.store.list_sessions(scope, None, LATEST).await?;
-                latest.sessions.into_iter().next().ok_or_else(|| {
-                    ComputerError::NotFound("nothing has come for this Agent yet".into())
-                })
+                latest.sessions.into_iter().next().ok_or(ComputerError::NothingCame)
             }
         }
     }
@@ -105,15 +104,9 @@ impl Computers {
     ) -> Result<ResetSession, ComputerError> {
         let bad = |c: char| c.is_control();
         if reason.is_some_and(|reason| reason.len() > LONGEST_REASON || reason.chars().any(bad)) {
-            return Err(ComputerError::Invalid(format!(
-                "reason must have at most {LONGEST_REASON} octets and no control characters"
-            )));
+            return Err(ComputerError::Reason);
         }
         let done = self.store.reset_session(scope, key, reason, self.act()).await?;
-        done.ok_or_else(missing)
+        done.ok_or(ComputerError::NoSession)
     }
-}
-
-fn missing() -> ComputerError {
-    ComputerError::NotFound("there is no such session in the scope of this request".into())
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use url::Url;
 use uuid::Uuid;
 
-use crate::app::tenancy::details::MASK;
+use super::error::DestinationError;
 use crate::domain::account::Account;
-use crate::domain::audit::{Act, Actor};
+use crate::domain::audit::Actor;
 use crate::domain::clock::Timestamp;
 use crate::domain::custom_header::{self, CustomHeader};
 use crate::domain::delivery::Extent;
@@ -17,26 +17,11 @@ use crate::domain::id::{AccountId, DeliveryId, DestinationId, EventId, Mint};
 use crate::domain::secret::Secret;
 use crate::rules::{AccessRules, WebhookRules};
 use crate::store::{
-    DestinationChange, KnownDestination, NewDestination, Replayed, Rotated, Rotation, Store,
-    StoreError, Tested,
+    DestinationChange, KnownDestination, NewDestination, Replayed, Rotated, Rotation, Store, Tested,
 };
 
 /// Long enough to name an application; bounds what every list shows.
-const LONGEST_LABEL: usize = 200;
-
-/// Why something cannot be done with a destination or its deliveries.
-#[derive(Debug, thiserror::Error)]
-pub enum DestinationError {
-    #[error("{0}")]
-    Invalid(String),
-    #[error("{0}")]
-    Conflict(String),
-    /// Nothing of this kind in the account.
-    #[error("no such {0}")]
-    NotFound(&'static str),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
+pub(super) const LONGEST_LABEL: usize = 200;
 
 /// What became of a new destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +43,8 @@ pub struct Destinations {
     actor: Actor,
 }
 
+done_by!(Destinations, mint.clock());
+
 impl Destinations {
     /// Keeps destinations in this store within these bounds, for the operator.
     pub const fn new(
@@ -67,16 +54,6 @@ impl Destinations {
         rules: Arc<WebhookRules>,
     ) -> Self {
         Self { store, mint, access, rules, actor: Actor::OPERATOR }
-    }
-
-    /// The same for somebody else.
-    #[must_use]
-    pub fn by(&self, actor: &Actor) -> Self {
-        Self { actor: actor.clone(), ..self.clone() }
-    }
-
-    pub(super) fn act(&self) -> Act<'_> {
-        self.actor.at(self.mint.clock().now())
     }
 
     /// Adds a destination with a secret of its own.
@@ -117,34 +94,17 @@ impl Destinations {
         match self.store.insert_destination(&new, most, self.act()).await? {
             NewDestination::Created => Ok(Added::Created(new)),
             NewDestination::Exists(old) => Ok(Added::Existed(*old)),
-            NewDestination::TooMany => Err(DestinationError::Conflict(format!(
-                "an account has at most {most} webhooks: remove one first"
-            ))),
+            NewDestination::TooMany => Err(DestinationError::TooMany { most }),
         }
     }
 
-    /// Fields that are to be sent along, if they may be. One whose value is [`MASK`], as answers
-    /// show it, keeps the value that it has in `known`.
+    /// Fields that are to be sent along, if they may be, merged with those that are `known`.
     pub fn headers(
         &self,
         fields: Vec<(String, String)>,
         known: &[CustomHeader],
     ) -> Result<Vec<CustomHeader>, DestinationError> {
-        let mut headers = custom_header::checked(fields, self.rules.header_bounds())
-            .map_err(|error| DestinationError::Invalid(error.to_string()))?;
-        for (at, header) in headers.iter_mut().enumerate() {
-            if header.value.expose() != MASK.as_bytes() {
-                continue;
-            }
-            let same = known.iter().find(|one| one.name.eq_ignore_ascii_case(&header.name));
-            let same = same.ok_or_else(|| {
-                DestinationError::Invalid(format!(
-                    "headers[{at}]: {MASK} stands for a value that is there, and none is: send it"
-                ))
-            })?;
-            header.value = same.value.clone();
-        }
-        Ok(headers)
+        Ok(custom_header::merged(fields, known, self.rules.header_bounds())?)
     }
 
     /// The destinations of an account, oldest first.
@@ -158,7 +118,7 @@ impl Destinations {
         account: AccountId,
         id: DestinationId,
     ) -> Result<KnownDestination, DestinationError> {
-        self.store.destination(account, id).await?.ok_or(NO_WEBHOOK)
+        self.store.destination(account, id).await?.ok_or(DestinationError::NoWebhook)
     }
 
     /// Changes what is given, and answers the destination as it is then.
@@ -170,7 +130,7 @@ impl Destinations {
     ) -> Result<Destination, DestinationError> {
         change.label.as_deref().map_or(Ok(()), check_label)?;
         let updated = self.store.update_destination(account, id, change, self.act()).await?;
-        updated.ok_or(NO_WEBHOOK)
+        updated.ok_or(DestinationError::NoWebhook)
     }
 
     /// Gives it a new secret, which may be shown this once. The one before signs beside it for a
@@ -190,11 +150,10 @@ impl Destinations {
         };
         match self.store.rotate_secret(account, id, &rotation, act).await? {
             Rotated::Done(new) => Ok(*new),
-            Rotated::TooMany(first) => Err(DestinationError::Conflict(format!(
-                "{max_former} former secrets are still signing: wait until the first of them ends \
-                 ({first}), or end them all at once with endFormer"
-            ))),
-            Rotated::NoDestination => Err(NO_WEBHOOK),
+            Rotated::TooMany(first) => {
+                Err(DestinationError::TooManySecrets { most: max_former, first })
+            }
+            Rotated::NoDestination => Err(DestinationError::NoWebhook),
         }
     }
 
@@ -206,8 +165,8 @@ impl Destinations {
     ) -> Result<(EventId, DeliveryId), DestinationError> {
         match self.store.test_destination(account, id, self.act()).await? {
             Tested::Sent(event, delivery) => Ok((event, delivery)),
-            Tested::Disabled => Err(disabled()),
-            Tested::NoDestination => Err(NO_WEBHOOK),
+            Tested::Disabled => Err(DestinationError::Disabled),
+            Tested::NoDestination => Err(DestinationError::NoWebhook),
         }
     }
 
@@ -220,17 +179,14 @@ impl Destinations {
     ) -> Result<Uuid, DestinationError> {
         let act = self.act();
         if since > act.at {
-            let detail = "since lies in the future: nothing was made since then";
-            return Err(DestinationError::Invalid(detail.to_owned()));
+            return Err(DestinationError::Future);
         }
         let most = self.rules.replays.max_per_destination;
         match self.store.request_replay(account, id, (since, extent), most, act).await? {
             Replayed::Accepted(replay) => Ok(replay),
-            Replayed::TooMany => Err(DestinationError::Conflict(format!(
-                "{most} replays of this webhook are waiting already: try again when they are done"
-            ))),
-            Replayed::Disabled => Err(disabled()),
-            Replayed::NoDestination => Err(NO_WEBHOOK),
+            Replayed::TooMany => Err(DestinationError::TooManyReplays { most }),
+            Replayed::Disabled => Err(DestinationError::Disabled),
+            Replayed::NoDestination => Err(DestinationError::NoWebhook),
         }
     }
 
@@ -247,20 +203,9 @@ impl Destinations {
     }
 }
 
-const NO_WEBHOOK: DestinationError = DestinationError::NotFound("webhook");
-
-/// What a disabled destination is told that something should be sent to.
-pub(super) fn disabled() -> DestinationError {
-    let detail = "this webhook is disabled: enable it first (POST /webhooks with its id and \
-                  disabled false)";
-    DestinationError::Conflict(detail.to_owned())
-}
-
 fn check_label(label: &str) -> Result<(), DestinationError> {
     if label.len() > LONGEST_LABEL || label.chars().any(char::is_control) {
-        return Err(DestinationError::Invalid(format!(
-            "a label has at most {LONGEST_LABEL} octets and no control characters"
-        )));
+        return Err(DestinationError::Label);
     }
     Ok(())
 }

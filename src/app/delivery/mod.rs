@@ -9,13 +9,15 @@ mod advice;
 pub mod catalog;
 mod deliveries;
 mod destinations;
+mod error;
 mod heartbeat;
 mod log;
 mod outbox;
 pub mod payload;
 
 pub use advice::explanation;
-pub use destinations::{Added, DestinationError, Destinations};
+pub use destinations::{Added, Destinations};
+pub use error::DestinationError;
 pub use heartbeat::Heartbeat;
 pub use log::{Begin, Begun, EventLog, Full, Part, Shown, Waiting};
 pub use outbox::Outbox;

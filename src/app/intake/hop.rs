@@ -35,6 +35,14 @@ struct Passed {
     step: Step,
 }
 
+/// The relay that counts.
+enum Nearest {
+    Relay(Box<Relay>),
+    None,
+    /// What is kept of it cannot be read: that is for the operator.
+    Closed(RelayError),
+}
+
 /// Whether a judgement may be committed.
 pub(super) enum Hopped {
     /// As it is now: the application may have turned it down.
@@ -75,10 +83,10 @@ impl Gateway {
                 let Some(accepted) = &intake.accepted else { return Ok(Hopped::Settled) };
                 let recipient = mail.envelope.recipients.get(at);
                 let (relay, hop) = match self.nearest(&accepted.message.lineage).await? {
-                    Ok(Some(relay)) if relay.relayed() == wanted && asks.made == MOST => {
+                    Nearest::Relay(relay) if relay.relayed() == wanted && asks.made == MOST => {
                         (Some(relay), Hop::Deferred(CHANGING.to_owned()))
                     }
-                    Ok(Some(relay)) if relay.relayed() == wanted => {
+                    Nearest::Relay(relay) if relay.relayed() == wanted => {
                         asks.made += 1;
                         let request = forwarded(mail, recipient, accepted);
                         let whose = &accepted.message.lineage;
@@ -91,10 +99,10 @@ impl Gateway {
                         }
                         (Some(relay), hop)
                     }
-                    Ok(_) => return Ok(Hopped::Changed),
-                    Err(closed) => (None, Hop::Deferred(closed)),
+                    Nearest::Relay(_) | Nearest::None => return Ok(Hopped::Changed),
+                    Nearest::Closed(error) => (None, Hop::Deferred(error.to_string())),
                 };
-                let step = told(wanted, relay.as_ref(), &hop, began);
+                let step = told(wanted, relay.as_deref(), &hop, began);
                 if hop != Hop::Passed {
                     turn_down(judgement, at, &hop, step);
                     return Ok(Hopped::Settled);
@@ -112,23 +120,20 @@ impl Gateway {
     /// Whether the relay that was asked still counts, as it was.
     async fn still(&self, asked: Relayed, lineage: &Lineage) -> Result<bool, StoreError> {
         let now = self.nearest(lineage).await?;
-        Ok(matches!(now, Ok(Some(relay)) if relay.relayed() == asked))
+        Ok(matches!(now, Nearest::Relay(relay) if relay.relayed() == asked))
     }
 
-    /// The relay that counts, or why what is kept of it cannot be read: that is for the operator.
-    async fn nearest(
-        &self,
-        lineage: &Lineage,
-    ) -> Result<Result<Option<Relay>, String>, StoreError> {
+    async fn nearest(&self, lineage: &Lineage) -> Result<Nearest, StoreError> {
         match self.relays.nearest_to(RelayType::Smtp, lineage).await {
-            Ok(relay) => Ok(Ok(relay)),
+            Ok(Some(relay)) => Ok(Nearest::Relay(Box::new(relay))),
+            Ok(None) => Ok(Nearest::None),
             Err(RelayError::Store(error)) => Err(error),
             Err(error) => {
                 if let Some(left_out) = self.repeats.due(Cause::Relay) {
                     let error = &error as &dyn std::error::Error;
                     tracing::error!(error, left_out, "a relay cannot be used");
                 }
-                Ok(Err(error.to_string()))
+                Ok(Nearest::Closed(error))
             }
         }
     }

@@ -23,7 +23,7 @@ use crate::domain::scope::Scope;
 use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::rules::{BareLineEnds, IntakeRules, Kept, RetentionRules};
-use crate::store::{Cursor, Direction, List, Page, PastVerdict, Standing, Store, StoreError};
+use crate::store::{Cursor, Direction, List, Page, PastVerdict, Standing, Store, StoreError, cut};
 use crate::verify::Authenticator;
 
 /// A day.
@@ -148,8 +148,7 @@ impl Preview {
             let step = STEP.min(left);
             let page = Page { limit: step.saturating_add(1), from, until };
             let mut records = self.store.past_verdicts(scope, &page, since).await?;
-            let more = u32::try_from(records.len()).is_ok_and(|length| length > step);
-            records.truncate(usize::try_from(step).unwrap_or(usize::MAX));
+            let more = cut(&mut records, step);
             let last = records.last().map(|last| Cursor { at: last.at, id: last.id.0 });
             self.weigh(agent, draft, mode, records, &mut found).await?;
             let Some(last) = last.filter(|_| more) else {

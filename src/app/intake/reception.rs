@@ -75,6 +75,8 @@ pub enum ReceptionError {
     Store(#[from] StoreError),
 }
 
+done_by!(Reception);
+
 impl Reception {
     /// Takes in for this store; `wake` hears of what is committed.
     pub fn new(store: Store, mint: Mint, rules: &IntakeRules, wake: Arc<dyn Wake>) -> Self {
@@ -86,12 +88,6 @@ impl Reception {
             tallies: Mutex::new(Tallies::new(rules.rates.max_tracked)),
         };
         Self { store, mint, wake, rooms: Arc::new(rooms), actor: Actor::OPERATOR }
-    }
-
-    /// The same for somebody else.
-    #[must_use]
-    pub fn by(&self, actor: &Actor) -> Self {
-        Self { actor: actor.clone(), ..self.clone() }
     }
 
     /// The one Agent in `scope` of this username.

@@ -7,7 +7,7 @@ use std::pin::pin;
 
 use tokio::time::sleep;
 
-use crate::domain::audit::{Act, Actor};
+use crate::domain::audit::Actor;
 use crate::domain::clock::Clock;
 use crate::domain::id::{ContactId, MessageId};
 use crate::domain::scope::Scope;
@@ -28,21 +28,13 @@ pub struct Erasures {
     actor: Actor,
 }
 
+done_by!(Erasures, clock);
+
 impl Erasures {
     /// Erases from this store, as much at a time as the rules say.
     pub const fn new(store: Store, clock: Clock, rules: &RetentionRules) -> Self {
         let (pass, rules) = (rules.pass, rules.erasure);
         Self { store, clock, pass, rules, actor: Actor::OPERATOR }
-    }
-
-    /// The same for somebody else.
-    #[must_use]
-    pub fn by(&self, actor: &Actor) -> Self {
-        Self { actor: actor.clone(), ..self.clone() }
-    }
-
-    fn act(&self) -> Act<'_> {
-        self.actor.at(self.clock.now())
     }
 
     /// Erases a message; answers whether it was there.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::ToSpan as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -220,21 +221,14 @@ fn begin(at: Timestamp, interval: Interval) -> Timestamp {
             let begun = (at.millis() + shift).div_euclid(width) * width - shift;
             Timestamp::from_millis(begun)
         }
-        None => {
-            let (year, month) = at.month();
-            Timestamp::from_utc([year, month, 1, 0, 0, 0])
-        }
+        None => Timestamp::from_utc(at.utc().date().first_of_month().into()),
     }
 }
 
 fn next(start: Timestamp, interval: Interval) -> Timestamp {
     match width(interval) {
         Some(width) => Timestamp::from_millis(start.millis() + width),
-        None => {
-            let (year, month) = start.month();
-            let (year, month) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
-            Timestamp::from_utc([year, month, 1, 0, 0, 0])
-        }
+        None => Timestamp::from_utc(start.utc().saturating_add(1.month())),
     }
 }
 

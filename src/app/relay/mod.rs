@@ -3,9 +3,9 @@
 
 mod asking;
 mod attempts;
+mod error;
 mod forward;
 pub mod inbound;
-mod key;
 mod places;
 pub mod providers;
 mod sealed;
@@ -23,32 +23,18 @@ use url::Url;
 use self::attempts::Attempts;
 use self::forward::Forwarder;
 use self::places::Places;
-use crate::app::vault::{Vault, VaultError};
+use crate::app::access::token;
+use crate::app::vault::Vault;
 use crate::domain::account::{Account, Lineage};
-use crate::domain::audit::{Act, Actor};
+use crate::domain::audit::Actor;
 use crate::domain::id::{Mint, RelayAttemptId};
 use crate::domain::relay::{Forwarded, Hop, Relay, RelayAttempt, RelayType, Way};
 use crate::egress::client::Client;
 use crate::rules::RelayRules;
-use crate::store::{Store, StoreError};
+use crate::store::Store;
 
+pub use self::error::RelayError;
 pub use self::settings::{Configured, InboundWay, RelayChange};
-
-/// Why something cannot be done with a relay.
-#[derive(Debug, thiserror::Error)]
-pub enum RelayError {
-    #[error("{0}")]
-    Invalid(String),
-    #[error("{0}")]
-    Conflict(String),
-    /// Nothing of this kind in the account.
-    #[error("no such {0}")]
-    NotFound(&'static str),
-    #[error(transparent)]
-    Vault(#[from] VaultError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
 
 /// The use cases. URLs come in checked by the egress guard.
 #[derive(Clone, Debug)]
@@ -65,6 +51,8 @@ pub struct Relays {
     /// Who is said to have done what is done here.
     actor: Actor,
 }
+
+done_by!(Relays, mint.clock());
 
 impl Relays {
     /// Over this store; what is secret is sealed by this vault, and applications are reached by
@@ -89,20 +77,10 @@ impl Relays {
         Self { public_url: public_url.cloned(), ..self }
     }
 
-    /// The same for somebody else.
-    #[must_use]
-    pub fn by(&self, actor: &Actor) -> Self {
-        Self { actor: actor.clone(), ..self.clone() }
-    }
-
-    fn act(&self) -> Act<'_> {
-        self.actor.at(self.mint.clock().now())
-    }
-
     /// Whose way in this key opens, and what proves that the provider posted; `None` where there is
     /// none, whatever was sent.
     pub async fn way(&self, kind: RelayType, inbound_key: &str) -> Result<Option<Way>, RelayError> {
-        let Some(hash) = key::hash(inbound_key) else { return Ok(None) };
+        let Some(hash) = token::INBOUND.hash(inbound_key) else { return Ok(None) };
         let Some(sealed) = self.store.inbound_way_by_key(kind, hash).await? else {
             return Ok(None);
         };

@@ -4,18 +4,15 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::key;
 use super::sealed::{Kept, closed, known};
 use super::verification::{self, Given};
 use super::{RelayError, Relays};
-use crate::app::access::token::last_four;
-use crate::app::tenancy::details::MASK;
-use crate::app::vault::VaultError;
+use crate::app::access::token;
 use crate::domain::audit::{Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::custom_header;
 use crate::domain::id::{AccountId, RelayId, WayId};
-use crate::domain::relay::{CustomHeader, REFUSES, Relay, RelayAttempt, RelayType, Verification};
+use crate::domain::relay::{REFUSES, Relay, RelayAttempt, RelayType, Verification};
 use crate::domain::secret::Secret;
 use crate::rules::ForwardRules;
 use crate::store::{RelayNote, RelayPut, SealedRelay, SealedWay};
@@ -57,12 +54,6 @@ pub struct InboundWay {
     pub rotated_at: Option<Timestamp>,
 }
 
-/// What cannot be read is replaced by whoever says all of it anew, and by nobody else: a request for
-/// something else may have come to the one gateway that lacks the key.
-fn closed_to(what: &str) -> RelayError {
-    RelayError::Conflict(format!("{}; for that send {what} along", VaultError::NotOurs))
-}
-
 impl Relays {
     /// Every type that can be set up, with what is told of it.
     pub fn types(&self) -> Vec<(RelayType, &str)> {
@@ -100,7 +91,7 @@ impl Relays {
         let relay = self.store.relay(account, kind).await?;
         let way = self.store.inbound_way(account, kind).await?;
         if relay.is_none() && way.is_none() {
-            return Err(NO_RELAY);
+            return Err(RelayError::NoRelay);
         }
         let relay = relay.map(|relay| self.shown_relay(relay)).transpose()?;
         let way = way.map(|way| self.open_way(&way)).transpose()?;
@@ -126,8 +117,7 @@ impl Relays {
                 return Ok(Configured { is_new, ..self.show(account, kind).await? });
             }
         }
-        let busy = "others change this relay at the same moment: try again";
-        Err(RelayError::Conflict(busy.to_owned()))
+        Err(RelayError::Busy)
     }
 
     /// Removes the relay of this type, and nothing else: what comes in is processed without the hop
@@ -135,51 +125,37 @@ impl Relays {
     pub async fn remove(&self, account: AccountId, kind: RelayType) -> Result<(), RelayError> {
         match self.store.remove_relay(account, kind, self.act()).await? {
             true => Ok(()),
-            false => Err(NO_RELAY),
+            false => Err(RelayError::NoRelay),
         }
     }
 
     /// What is wrong, whatever is there.
     fn check(&self, kind: RelayType, change: &RelayChange) -> Result<(), RelayError> {
-        let invalid = |detail: String| Err(RelayError::Invalid(detail));
         if !self.rules.of_type(kind).enabled {
-            let detail = format!("this server sets up no relays of type {kind}");
-            return Err(RelayError::Conflict(detail));
+            return Err(RelayError::NotOffered(kind));
         }
         let of_way = change.rotate_key || change.verification.is_some();
         if of_way && !kind.has_way_in() {
-            return invalid(
-                "mail comes in over SMTP without a key: leave rotateInboundKey and verification out"
-                    .to_owned(),
-            );
+            return Err(RelayError::NoWayIn);
         }
         let of_relay =
             change.timeout.is_some() || change.headers.is_some() || change.success.is_some();
         if change.url.is_none() && (of_relay || !of_way) {
-            return invalid("url is required: the https:// URL of your application".to_owned());
+            return Err(RelayError::NoUrl);
         }
         let (shortest, longest) = (ForwardRules::SHORTEST, self.rules.forward.max_timeout());
         if change.timeout.is_some_and(|timeout| timeout < shortest || timeout > longest) {
-            return invalid(format!(
-                "timeout must be {} to {} milliseconds",
-                shortest.as_millis(),
-                longest.as_millis()
-            ));
+            return Err(RelayError::Timeout { longest });
         }
         let codes = change.success.as_deref().unwrap_or_default();
         if codes.len() > self.rules.max_status_codes() {
-            let most = self.rules.max_status_codes();
-            return invalid(format!("successStatusCodes: there are at most {most}"));
+            return Err(RelayError::TooManyCodes { most: self.rules.max_status_codes() });
         }
         if codes.contains(&REFUSES) {
-            return invalid(format!(
-                "successStatusCodes: {REFUSES} is how your application refuses: leave it out"
-            ));
+            return Err(RelayError::CodeRefuses);
         }
         match codes.iter().find(|code| !(200..600).contains(*code)) {
-            Some(code) => invalid(format!(
-                "successStatusCodes: {code} ends no request: send codes from 200 to 599"
-            )),
+            Some(code) => Err(RelayError::CodeEndsNothing(*code)),
             None => Ok(()),
         }
     }
@@ -206,7 +182,7 @@ impl Relays {
         let was_closed = opened.is_none();
         // A gateway with other keys does not undo what those of its customers' others go by.
         if change.url.is_some() && old.is_some() && was_closed && change.headers.is_none() {
-            return Err(closed_to("headers (an empty list for none)"));
+            return Err(RelayError::Closed { what: "headers (an empty list for none)" });
         }
         let relay = match &change.url {
             Some(url) => self.new_relay((account, kind), url, (old, opened), change, &mut notes)?,
@@ -230,7 +206,9 @@ impl Relays {
         let now = self.mint.clock().now();
         let (is_new, old) = (sealed.is_none(), old.as_ref());
         let known = old.map(|old| old.headers.as_slice()).unwrap_or_default();
-        let headers = change.headers.as_ref().map(|fields| self.headers(fields, known));
+        let bounds = self.rules.header_bounds();
+        let headers = change.headers.clone();
+        let headers = headers.map(|fields| custom_header::merged(fields, known, bounds));
         let base = || Relay {
             id: RelayId(self.mint.uuid()),
             account,
@@ -284,9 +262,8 @@ impl Relays {
         };
         let anew = change.verification.is_some() && change.rotate_key;
         if !is_new && verified.is_none() && !anew {
-            return Err(closed_to(
-                "verification (null for what it has not) and rotateInboundKey: true",
-            ));
+            let what = "verification (null for what it has not) and rotateInboundKey: true";
+            return Err(RelayError::Closed { what });
         }
         let wanted = verification::wanted(kind, change.verification.as_ref(), verified.as_ref())?;
         let changed = verified.as_ref() != Some(&wanted);
@@ -320,9 +297,7 @@ impl Relays {
         (account, kind): (AccountId, RelayType),
         old: Option<SealedWay>,
     ) -> Result<SealedWay, RelayError> {
-        let key = key::mint(&self.mint);
-        let unusable = || RelayError::Conflict("no key could be made: try again".to_owned());
-        let key_hash = key::hash(&key).ok_or_else(unusable)?;
+        let (key, key_hash) = token::INBOUND.mint(&self.mint);
         let sealed = self.seal((account, kind), Kept::Key, key.as_bytes())?;
         let way = old.unwrap_or_else(|| SealedWay {
             id: WayId(self.mint.uuid()),
@@ -336,31 +311,7 @@ impl Relays {
             created_at: self.mint.clock().now(),
             rotated_at: None,
         });
-        Ok(SealedWay { key_hash, key: sealed, last_four: last_four(&key), ..way })
-    }
-
-    /// Fields that are to be sent along, if they may be. One whose value is [`MASK`], as answers
-    /// show it, keeps the value that it has.
-    fn headers(
-        &self,
-        fields: &[(String, String)],
-        known: &[CustomHeader],
-    ) -> Result<Vec<CustomHeader>, RelayError> {
-        let mut headers = custom_header::checked(fields.to_vec(), self.rules.header_bounds())
-            .map_err(|error| RelayError::Invalid(error.to_string()))?;
-        for (at, header) in headers.iter_mut().enumerate() {
-            if header.value.expose() != MASK.as_bytes() {
-                continue;
-            }
-            let same = known.iter().find(|one| one.name.eq_ignore_ascii_case(&header.name));
-            let same = same.ok_or_else(|| {
-                RelayError::Invalid(format!(
-                    "headers[{at}]: {MASK} stands for a value that is there, and none is: send it"
-                ))
-            })?;
-            header.value = same.value.clone();
-        }
-        Ok(headers)
+        Ok(SealedWay { key_hash, key: sealed, last_four: token::last_four(&key), ..way })
     }
 
     fn open_way(&self, way: &SealedWay) -> Result<InboundWay, RelayError> {
@@ -379,8 +330,6 @@ impl Relays {
         })
     }
 }
-
-const NO_RELAY: RelayError = RelayError::NotFound("relay of this type");
 
 /// For the audit log: of a URL its origin, of fields their names; the rest may be secret.
 fn differences(old: Option<&Relay>, new: &Relay) -> Vec<Change> {

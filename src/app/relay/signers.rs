@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use url::Url;
 
 use super::providers::{Certificate, CertificateError};
-use crate::egress::client::Client;
+use crate::egress::client::{Client, EgressError};
 
 /// Questions under way at the same time: there is a certificate for some months, and a confirmation
 /// for a topic.
@@ -26,7 +26,7 @@ const AT_ONCE: usize = 4;
 const FAILED: Duration = Duration::from_secs(15);
 
 /// A question under way.
-pub type Asking = Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send>>;
+pub type Asking = Pin<Box<dyn Future<Output = Result<Vec<u8>, AskError>> + Send>>;
 
 /// Asks for certificates, and remembers so many. Cheap to clone.
 #[derive(Clone)]
@@ -44,12 +44,23 @@ struct Memory {
     failed: VecDeque<(Url, Instant, SignerError)>,
 }
 
+/// Why there was no answer that says anything.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AskError {
+    #[error(transparent)]
+    Egress(#[from] EgressError),
+    #[error("status {0}")]
+    Status(u16),
+    #[error("the server is ending")]
+    Ending,
+}
+
 /// Why there is no certificate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignerError {
     /// It could not be asked for: the sender of the message may try again.
-    #[error("{0}")]
-    Unreachable(String),
+    #[error(transparent)]
+    Unreachable(#[from] AskError),
     #[error(transparent)]
     Certificate(#[from] CertificateError),
 }
@@ -67,10 +78,9 @@ impl Signers {
             let client = client.clone();
             async move {
                 let headers = HeaderMap::new();
-                let asked = client.exchange(Method::GET, &url, headers, Bytes::new()).await;
-                let answer = asked.map_err(|error| error.to_string())?;
+                let answer = client.exchange(Method::GET, &url, headers, Bytes::new()).await?;
                 let fine = answer.status == 200;
-                fine.then_some(answer.body).ok_or_else(|| format!("status {}", answer.status))
+                fine.then_some(answer.body).ok_or(AskError::Status(answer.status))
             }
         })
     }
@@ -79,7 +89,7 @@ impl Signers {
     pub fn new<F, A>(most: usize, ask: F) -> Self
     where
         F: Fn(Url) -> A + Send + Sync + 'static,
-        A: Future<Output = Result<Vec<u8>, String>> + Send + 'static,
+        A: Future<Output = Result<Vec<u8>, AskError>> + Send + 'static,
     {
         let places = Arc::new(Semaphore::new(AT_ONCE));
         Self { ask: Arc::new(move |url| Box::pin(ask(url))), memory: Arc::default(), most, places }
@@ -109,17 +119,17 @@ impl Signers {
     }
 
     async fn fetch(&self, url: &Url) -> Result<Certificate, SignerError> {
-        let pem = self.ask(url).await.map_err(SignerError::Unreachable)?;
+        let pem = self.ask(url).await?;
         Ok(Certificate::from_pem(&pem, url.host_str().unwrap_or_default())?)
     }
 
     /// Says that a topic is wanted.
-    pub async fn confirm(&self, url: &Url) -> Result<(), String> {
+    pub async fn confirm(&self, url: &Url) -> Result<(), AskError> {
         self.ask(url).await.map(|_| ())
     }
 
-    async fn ask(&self, url: &Url) -> Result<Vec<u8>, String> {
-        let _place = self.places.acquire().await.map_err(|error| error.to_string())?;
+    async fn ask(&self, url: &Url) -> Result<Vec<u8>, AskError> {
+        let _place = self.places.acquire().await.map_err(|_| AskError::Ending)?;
         (self.ask)(url.clone()).await
     }
 

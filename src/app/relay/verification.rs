@@ -2,17 +2,40 @@
 
 use std::collections::BTreeMap;
 
-use super::RelayError;
 use super::providers::sendgrid::PublicKey;
-use crate::app::tenancy::details::MASK;
 use crate::domain::relay::{RelayType, Verification};
-use crate::domain::secret::Secret;
+use crate::domain::secret::{MASK, Secret};
 
 /// The fields of `verification` as sent; null takes one away.
 pub type Given = BTreeMap<String, Option<String>>;
 
 /// Longer than any key of a provider, octets.
 const LONGEST: usize = 1024;
+
+/// What is wrong with them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VerificationError {
+    #[error("verification: {kind} has no {name}; it has: {}", names(*kind).join(", "))]
+    Unknown { kind: RelayType, name: String },
+    #[error("verification: {name} must have 1 to {LONGEST} octets, and no control characters")]
+    Text { name: String },
+    #[error(
+        "verification: signingKey is required: Mailgun shows it as HTTP webhook signing key, under \
+         API Security"
+    )]
+    NoSigningKey,
+    #[error(
+        "verification: publicKey is no key of SendGrid's: send the base64 that the security policy \
+         of the webhook shows"
+    )]
+    PublicKey,
+    #[error("verification: username must not contain a colon (RFC 7617)")]
+    Colon,
+    #[error("verification: send username and password, or neither")]
+    HalfALogin,
+    #[error("verification: mail over SMTP is verified by its signature")]
+    Smtp,
+}
 
 /// The fields of each type.
 fn names(kind: RelayType) -> &'static [&'static str] {
@@ -31,21 +54,17 @@ pub(super) fn wanted(
     kind: RelayType,
     given: Option<&Given>,
     known: Option<&Verification>,
-) -> Result<Verification, RelayError> {
-    let invalid = |detail: String| RelayError::Invalid(format!("verification: {detail}"));
+) -> Result<Verification, VerificationError> {
     let empty = Given::new();
     let given = given.unwrap_or(&empty);
     if let Some(name) = given.keys().find(|name| !names(kind).contains(&name.as_str())) {
-        let known = names(kind).join(", ");
-        return Err(invalid(format!("{kind} has no {name}; it has: {known}")));
+        return Err(VerificationError::Unknown { kind, name: name.clone() });
     }
     let bad = |text: &String| {
         text.is_empty() || text.len() > LONGEST || text.chars().any(|sign| sign.is_control())
     };
     if let Some((name, _)) = given.iter().find(|(_, text)| text.as_ref().is_some_and(bad)) {
-        return Err(invalid(format!(
-            "{name} must have 1 to {LONGEST} octets, and no control characters"
-        )));
+        return Err(VerificationError::Text { name: name.clone() });
     }
     let of = |name: &str| match given.get(name) {
         // As answers show it: it stays as it is.
@@ -55,22 +74,14 @@ pub(super) fn wanted(
     };
     Ok(match kind {
         RelayType::Mailgun => {
-            let signing_key = of("signingKey").ok_or_else(|| {
-                invalid(
-                    "signingKey is required: Mailgun shows it as HTTP webhook signing key, under \
-                     API Security"
-                        .to_owned(),
-                )
-            })?;
+            let signing_key = of("signingKey").ok_or(VerificationError::NoSigningKey)?;
             Verification::Mailgun { signing_key: Secret::new(signing_key) }
         }
         RelayType::Sendgrid => {
             let public_key = of("publicKey");
             // One that cannot be read would refuse all mail, which SendGrid then drops.
             if public_key.as_deref().is_some_and(|key| PublicKey::parse(key).is_none()) {
-                let detail = "publicKey is no key of SendGrid's: send the base64 that the security \
-                              policy of the webhook shows";
-                return Err(invalid(detail.to_owned()));
+                return Err(VerificationError::PublicKey);
             }
             Verification::Sendgrid { public_key }
         }
@@ -79,15 +90,11 @@ pub(super) fn wanted(
             (Some(username), Some(password)) if !username.contains(':') => {
                 Verification::Postmark { basic: Some((username, Secret::new(password))) }
             }
-            (Some(_), Some(_)) => {
-                return Err(invalid("username must not contain a colon (RFC 7617)".to_owned()));
-            }
-            _ => return Err(invalid("send username and password, or neither".to_owned())),
+            (Some(_), Some(_)) => return Err(VerificationError::Colon),
+            _ => return Err(VerificationError::HalfALogin),
         },
         RelayType::Ses => Verification::Ses { topic: of("topicArn") },
-        RelayType::Smtp => {
-            return Err(invalid("mail over SMTP is verified by its signature".to_owned()));
-        }
+        RelayType::Smtp => return Err(VerificationError::Smtp),
     })
 }
 

@@ -13,7 +13,7 @@ use crate::store::{
 };
 
 /// Long enough for any company name, and for any id elsewhere; bounds what every list shows.
-const LONGEST_NAME: usize = 200;
+pub(super) const LONGEST_NAME: usize = 200;
 
 /// An account to be made below another one.
 #[derive(Clone, Debug)]
@@ -100,7 +100,7 @@ impl Tenancy {
     /// The account with this id.
     pub async fn account(&self, id: AccountId) -> Result<Account, TenancyError> {
         let found = self.store.account(id).await?;
-        found.ok_or_else(|| TenancyError::NotFound(format!("there is no account {id}")))
+        found.ok_or(TenancyError::NoAccount(id))
     }
 
     /// All accounts, oldest first.
@@ -117,7 +117,7 @@ impl Tenancy {
     /// go on at once.
     pub async fn set_active(&self, id: AccountId, active: bool) -> Result<Account, TenancyError> {
         if !self.store.set_active(id, active, self.act()).await? {
-            return Err(TenancyError::NotFound(format!("there is no account {id}")));
+            return Err(TenancyError::NoAccount(id));
         }
         self.account(id).await
     }
@@ -137,8 +137,8 @@ impl Tenancy {
         let update = AccountUpdate { name, ..update };
         match self.store.update_account(id, &update, most, self.act()).await? {
             Updated::Account(account) => Ok(*account),
-            Updated::Missing => Err(TenancyError::NotFound(format!("there is no account {id}"))),
-            Updated::ExternalIdTaken => Err(external_id_taken()),
+            Updated::Missing => Err(TenancyError::NoAccount(id)),
+            Updated::ExternalIdTaken => Err(TenancyError::ExternalIdTaken),
             Updated::TooLarge => Err(self.too_large()),
         }
     }
@@ -154,22 +154,12 @@ impl Tenancy {
         let deleting = self.store.delete_account(id, (cascade, most), account_record, self.act());
         match deleting.await? {
             Deletion::Done { below } => Ok(below),
-            Deletion::Missing => Err(TenancyError::NotFound(format!("there is no account {id}"))),
-            Deletion::IsPartner => Err(TenancyError::Conflict(
-                "the partner is the root of all accounts: it cannot be deleted".into(),
-            )),
+            Deletion::Missing => Err(TenancyError::NoAccount(id)),
+            Deletion::IsPartner => Err(TenancyError::IsPartner),
             Deletion::HasOthersBelow(below) if below > most => {
-                Err(TenancyError::Conflict(format!(
-                    "more than {most} accounts are below account {id}: delete it part by part, \
-                     those below it first"
-                )))
+                Err(TenancyError::HasManyBelow { account: id, most })
             }
-            Deletion::HasOthersBelow(1) => Err(TenancyError::Conflict(format!(
-                "1 account is below account {id}: delete it first, or ask for cascade"
-            ))),
-            Deletion::HasOthersBelow(below) => Err(TenancyError::Conflict(format!(
-                "{below} accounts are below account {id}: delete them first, or ask for cascade"
-            ))),
+            Deletion::HasOthersBelow(below) => Err(TenancyError::HasBelow { account: id, below }),
         }
     }
 
@@ -194,22 +184,13 @@ impl Tenancy {
         let mut found = self.store.accounts_by_external_id(scope, external_id, 2).await?;
         match (found.pop(), found.pop()) {
             (Some(account), None) => Ok(account),
-            (None, _) => Err(TenancyError::NotFound(
-                "no account in the scope of this request has this externalAccountId".into(),
-            )),
-            (Some(_), Some(_)) => Err(TenancyError::Conflict(
-                "several accounts have this externalAccountId: narrow the request to one of their \
-                 parents by targetAccountId"
-                    .into(),
-            )),
+            (None, _) => Err(TenancyError::NoExternalId),
+            (Some(_), Some(_)) => Err(TenancyError::SeveralExternalIds),
         }
     }
 
     fn too_large(&self) -> TenancyError {
-        let most = self.rules.limits.max_account_bytes;
-        TenancyError::Invalid(format!(
-            "what is known of an account has at most {most} octets: shorten its settings"
-        ))
+        TenancyError::AccountTooLarge { most: self.rules.limits.max_account_bytes }
     }
 
     async fn create(&self, new: NewAccount) -> Result<(Account, Option<Account>), TenancyError> {
@@ -220,49 +201,24 @@ impl Tenancy {
                 let (organization, agent) = *made;
                 Ok((organization, Some(agent)))
             }
-            Created::Refused(address, why) => {
-                Err(self.refused_address(&address, why, "the new Agent"))
-            }
-            Created::HasPartner => {
-                Err(TenancyError::Conflict("this store has its partner account already".into()))
-            }
-            Created::ExternalIdTaken => Err(external_id_taken()),
-            Created::NoParent => {
-                let kind = new.kind;
-                Err(TenancyError::Invalid(match (kind.parent(), new.parent) {
-                    (Some(level), Some(parent)) => format!(
-                        "account {parent} is not of type {level}: one of type {kind} hangs below it"
-                    ),
-                    _ => format!("an account of type {kind} has no parent"),
-                }))
-            }
+            Created::Refused(address, why) => Err(self.refused_address(&address, why, None)),
+            Created::HasPartner => Err(TenancyError::HasPartner),
+            Created::ExternalIdTaken => Err(TenancyError::ExternalIdTaken),
+            Created::NoParent => Err(match (new.kind, new.kind.parent(), new.parent) {
+                (kind, Some(level), Some(parent)) => TenancyError::Parent { kind, level, parent },
+                (kind, ..) => TenancyError::Root(kind),
+            }),
         }
     }
 }
 
-fn external_id_taken() -> TenancyError {
-    TenancyError::Conflict(
-        "another account below the same parent has this externalAccountId: choose another one"
-            .into(),
-    )
-}
-
 fn named(name: &str) -> Result<&str, TenancyError> {
     let name = name.trim();
-    fits(name).then_some(name).ok_or_else(|| {
-        TenancyError::Invalid(format!(
-            "a name has 1 to {LONGEST_NAME} octets and no control characters"
-        ))
-    })
+    fits(name).then_some(name).ok_or(TenancyError::Name)
 }
 
 fn external(id: &str) -> Result<&str, TenancyError> {
-    fits(id).then_some(id).ok_or_else(|| {
-        TenancyError::Invalid(format!(
-            "externalAccountId has 1 to {LONGEST_NAME} octets and no control characters; null \
-             takes it away"
-        ))
-    })
+    fits(id).then_some(id).ok_or(TenancyError::ExternalId)
 }
 
 fn fits(text: &str) -> bool {

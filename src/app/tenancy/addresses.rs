@@ -2,7 +2,7 @@
 
 use super::{Tenancy, TenancyError};
 use crate::domain::account::{Account, AccountType};
-use crate::domain::address::{Address, AddressError};
+use crate::domain::address::Address;
 use crate::domain::id::AccountId;
 use crate::store::Claimed;
 
@@ -30,10 +30,7 @@ impl Tenancy {
         claiming: Claiming,
     ) -> Result<(), TenancyError> {
         if agent.kind != AccountType::Agent {
-            return Err(TenancyError::Invalid(format!(
-                "account {} is of type {}: only an Agent (type \"account\") has addresses",
-                agent.id, agent.kind
-            )));
+            return Err(TenancyError::NoAddressesOf { account: agent.id, kind: agent.kind });
         }
         without_tag(address)?;
         let domain_for = match claiming {
@@ -44,7 +41,7 @@ impl Tenancy {
         let claiming = self.store.claim_address(agent, address, catch_all, domain_for, most, act);
         match claiming.await? {
             Claimed::Yes => Ok(()),
-            why => Err(self.refused_address(address, why, &format!("Agent {}", agent.id))),
+            why => Err(self.refused_address(address, why, Some(agent.id))),
         }
     }
 
@@ -54,14 +51,14 @@ impl Tenancy {
         &self,
         agent: AccountId,
         text: &str,
-    ) -> Result<Result<Address, AddressError>, TenancyError> {
+    ) -> Result<Address, TenancyError> {
         let error = match Address::parse(text) {
-            Ok(address) => return Ok(Ok(address)),
+            Ok(address) => return Ok(address),
             Err(error) => error,
         };
-        let own = self.addresses(agent).await?.into_iter().map(|(address, _)| address);
+        let mut own = self.addresses(agent).await?.into_iter().map(|(address, _)| address);
         let kept = Address::kept(text).ok();
-        Ok(own.into_iter().find(|address| kept.as_ref() == Some(address)).ok_or(error))
+        own.find(|address| kept.as_ref() == Some(address)).ok_or(TenancyError::NoAddress(error))
     }
 
     /// Takes an address from an Agent; mail to it is refused from now on.
@@ -73,7 +70,7 @@ impl Tenancy {
         if self.store.release_address(agent, address, self.act()).await? {
             Ok(())
         } else {
-            Err(TenancyError::NotFound(format!("{address} is not an address of this Agent")))
+            Err(TenancyError::AddressElsewhere(address.clone()))
         }
     }
 
@@ -81,20 +78,16 @@ impl Tenancy {
         &self,
         address: &Address,
         why: Claimed,
-        agent: &str,
+        agent: Option<AccountId>,
     ) -> TenancyError {
         match why {
-            Claimed::DomainNotOurs => TenancyError::Forbidden(format!(
-                "{} does not belong to an account above {agent}: claim the domain first",
-                address.domain()
-            )),
-            Claimed::TooMany => TenancyError::Conflict(format!(
-                "an Agent has at most {} addresses: remove one first, or make it the catch-all",
-                self.rules.limits.max_addresses
-            )),
-            Claimed::InUse | Claimed::Yes => TenancyError::Conflict(format!(
-                "{address} is in use elsewhere, or its domain has another catch-all"
-            )),
+            Claimed::DomainNotOurs => {
+                TenancyError::DomainNotOurs { domain: address.domain().clone(), agent }
+            }
+            Claimed::TooMany => {
+                TenancyError::TooManyAddresses { most: self.rules.limits.max_addresses }
+            }
+            Claimed::InUse | Claimed::Yes => TenancyError::AddressInUse(address.clone()),
         }
     }
 }
@@ -102,9 +95,7 @@ impl Tenancy {
 /// Every tag reaches the address without it, so an address with one would never be reached.
 pub(super) fn without_tag(address: &Address) -> Result<(), TenancyError> {
     if address.local().contains('+') {
-        return Err(TenancyError::Invalid(format!(
-            "{address} has a tag: give the Agent the address without it, and every tag reaches it"
-        )));
+        return Err(TenancyError::Tagged(address.clone()));
     }
     Ok(())
 }

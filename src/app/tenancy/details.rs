@@ -9,11 +9,8 @@ use serde_json::{Value, json};
 
 use super::masking::{masked, without_secrets};
 use crate::domain::account::Details;
-use crate::domain::address::Address;
+use crate::domain::address::{Address, AddressError};
 use crate::wire::{mark, schema_of};
-
-/// Stands for a secret.
-pub const MASK: &str = "********";
 
 /// The longest text of one field, in octets; all of them together are bounded by
 /// `max_account_bytes` of `policies/access.toml`.
@@ -193,30 +190,67 @@ schema_of!([] Kept, "Kept", {
 });
 
 /// Those of these fields that are kept, as they are kept.
-pub fn kept<'f>(fields: impl Iterator<Item = (&'f str, &'f Value)>) -> Result<Details, String> {
+pub fn kept<'f>(
+    fields: impl Iterator<Item = (&'f str, &'f Value)>,
+) -> Result<Details, DetailError> {
     let known = fields.filter(|(name, _)| known(name).is_some());
     known.map(|(name, value)| Ok((name.to_owned(), checked(name, value)?))).collect()
 }
 
-/// A field as it is kept; null, which takes it away, stays null. The error names the field and says
-/// what it must be.
-pub fn checked(name: &str, value: &Value) -> Result<Value, String> {
-    let Some(Field { kind, .. }) = known(name) else {
-        return Err(format!("field {name} is not known of accounts"));
-    };
-    let wrong = |shape: &str| Err(format!("field {name} must be {shape}"));
+/// What is wrong with a field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("field {name}{fault}")]
+pub struct DetailError {
+    pub name: String,
+    pub fault: DetailFault,
+}
+
+/// What is wrong with it; the words go on behind its name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DetailFault {
+    #[error(" is not known of accounts")]
+    Unknown,
+    #[error(" must be {0}")]
+    Shape(String),
+    #[error(": {0}")]
+    Email(AddressError),
+    #[error(" {0}")]
+    Text(TextFault),
+    /// Of a part of an object or an array.
+    #[error(": {0} in it {1}")]
+    Within(&'static str, TextFault),
+    #[error(": objects and arrays nest at most {DEEPEST} deep: flatten it")]
+    TooDeep,
+}
+
+/// Why a text is none of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TextFault {
+    #[error("has at most {LONGEST_TEXT} octets")]
+    TooLong,
+    #[error("has control characters: leave them out")]
+    Control,
+}
+
+/// A field as it is kept; null, which takes it away, stays null.
+pub fn checked(name: &str, value: &Value) -> Result<Value, DetailError> {
+    fitting(name, value).map_err(|fault| DetailError { name: name.to_owned(), fault })
+}
+
+fn fitting(name: &str, value: &Value) -> Result<Value, DetailFault> {
+    let Field { kind, .. } = known(name).ok_or(DetailFault::Unknown)?;
+    let wrong = |shape: &str| Err(DetailFault::Shape(shape.to_owned()));
     if value.is_object() || value.is_array() {
-        fit(value, 1).map_err(|why| format!("field {name}: {why}"))?;
+        fit(value, 1)?;
     }
     match (kind, value) {
         (_, Value::Null) => Ok(Value::Null),
-        (Kind::Text, Value::String(text)) => match unfit(text) {
-            None => Ok(value.clone()),
-            Some(why) => Err(format!("field {name} {why}")),
-        },
+        (Kind::Text, Value::String(text)) => {
+            unfit(text).map_or_else(|| Ok(value.clone()), |why| Err(DetailFault::Text(why)))
+        }
         (Kind::Email, Value::String(text)) => match Address::parse(text) {
             Ok(address) => Ok(address.to_string().into()),
-            Err(error) => Err(format!("field {name}: {error}")),
+            Err(error) => Err(DetailFault::Email(error)),
         },
         (Kind::Flag, Value::Bool(_)) => Ok(value.clone()),
         (Kind::Word(words), Value::String(word)) if words.contains(&word.as_str()) => {
@@ -235,24 +269,24 @@ pub fn checked(name: &str, value: &Value) -> Result<Value, String> {
     }
 }
 
-/// Why a text is none of a field. Line ends are for addresses and descriptions.
-fn unfit(text: &str) -> Option<String> {
+/// Line ends are for addresses and descriptions.
+fn unfit(text: &str) -> Option<TextFault> {
     let control = |c: char| c.is_control() && c != '\n';
     if text.len() > LONGEST_TEXT {
-        return Some(format!("has at most {LONGEST_TEXT} octets"));
+        return Some(TextFault::TooLong);
     }
-    text.chars().any(control).then(|| "has control characters: leave them out".to_owned())
+    text.chars().any(control).then_some(TextFault::Control)
 }
 
 /// Nothing in it may be what a database cannot look into (PostgreSQL: no NUL in JSON), or what is
 /// too deep to be read back.
-fn fit(value: &Value, depth: usize) -> Result<(), String> {
+fn fit(value: &Value, depth: usize) -> Result<(), DetailFault> {
     if depth > DEEPEST && (value.is_object() || value.is_array()) {
-        return Err(format!("objects and arrays nest at most {DEEPEST} deep: flatten it"));
+        return Err(DetailFault::TooDeep);
     }
-    let text = |what: &str, text: &str| match unfit(text) {
+    let text = |what: &'static str, text: &str| match unfit(text) {
         None => Ok(()),
-        Some(why) => Err(format!("{what} in it {why}")),
+        Some(why) => Err(DetailFault::Within(what, why)),
     };
     match value {
         Value::String(string) => text("a string", string),
@@ -292,6 +326,7 @@ fn listed(item: &Value, parts: &[(&str, Part, &str)]) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::secret::MASK;
 
     /// So many objects, one in the other.
     fn nested(depth: usize) -> Value {
@@ -356,7 +391,7 @@ mod tests {
                 "numberingProviders: a string in it has control",
             ),
         ] {
-            let error = checked(name, &value).unwrap_err();
+            let error = checked(name, &value).unwrap_err().to_string();
             assert!(error.contains(expected), "{name}: {error}");
         }
     }

@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
+use super::error::Unprovable;
 use super::{Tenancy, TenancyError};
 use crate::domain::account::AccountType;
 use crate::domain::domain_name::DomainName;
@@ -31,14 +32,11 @@ impl Tenancy {
     ) -> Result<(), TenancyError> {
         let account = self.account(account).await?;
         if account.kind == AccountType::Agent {
-            return Err(TenancyError::Invalid(
-                "a domain belongs to a partner, a reseller or an organization; give the Agent an \
-                 address in it instead"
-                    .into(),
-            ));
+            return Err(TenancyError::DomainOfAgent);
         }
         let owner = self.store.claim_domain(domain, account.id, self.act()).await?;
-        if owner == account.id { Ok(()) } else { Err(taken(domain)) }
+        let is_owner = owner == account.id;
+        is_owner.then_some(()).ok_or_else(|| TenancyError::DomainTaken(domain.clone()))
     }
 
     /// Claims a domain for an account, or proves a claim that it has: by a TXT record of
@@ -61,39 +59,24 @@ impl Tenancy {
             // it is there has every resolver on the way remember that it is not.
             DomainClaim::Made => return Ok(Proof::Missing),
             DomainClaim::Pending(challenge) => challenge,
-            DomainClaim::Taken => return Err(taken(domain)),
+            DomainClaim::Taken => return Err(TenancyError::DomainTaken(domain.clone())),
             DomainClaim::TooManyClaims => {
-                return Err(TenancyError::Conflict(format!(
-                    "an account claims at most {} domains at a time: prove one, or delete one",
-                    limits.claims
-                )));
+                return Err(TenancyError::TooManyClaims { most: limits.claims });
             }
             DomainClaim::TooManyDomains => {
-                return Err(TenancyError::Conflict(format!(
-                    "an account has at most {} domains, claimed ones included: delete one first",
-                    limits.domains
-                )));
+                return Err(TenancyError::TooManyDomains { most: limits.domains });
             }
-            DomainClaim::NoAccount => {
-                return Err(TenancyError::NotFound(format!("there is no account {account}")));
-            }
+            DomainClaim::NoAccount => return Err(TenancyError::NoAccount(account)),
         };
-        let texts = dns.texts(proof_name(domain), rules.lookup()).await.map_err(|cause| {
-            let detail = format!(
-                "the DNS of {domain} does not answer; nothing was changed: try again after the time \
-                 in Retry-After"
-            );
-            TenancyError::Unavailable { detail, cause }
-        })?;
+        let texts = dns.texts(proof_name(domain), rules.lookup()).await;
+        let texts = texts.map_err(|source| TenancyError::Dns { domain: domain.clone(), source })?;
         if !texts.iter().any(|text| text == challenge.as_bytes()) {
             return Ok(Proof::Missing);
         }
         match self.store.prove_domain(domain, account, &challenge, self.act()).await? {
             Proven::Yes => Ok(Proof::Given),
-            Proven::Taken => Err(taken(domain)),
-            Proven::NoClaim => Err(TenancyError::Conflict(format!(
-                "the claim to {domain} was deleted meanwhile: claim it again"
-            ))),
+            Proven::Taken => Err(TenancyError::DomainTaken(domain.clone())),
+            Proven::NoClaim => Err(TenancyError::ClaimGone(domain.clone())),
         }
     }
 
@@ -111,12 +94,12 @@ impl Tenancy {
         domain: &DomainName,
         account: AccountId,
     ) -> Result<(), TenancyError> {
-        match self.store.remove_domain(domain, account, self.act()).await? {
-            None => Err(TenancyError::NotFound(format!("{domain} does not belong to {account}"))),
+        let used = self.store.remove_domain(domain, account, self.act()).await?;
+        let domain = domain.clone();
+        match used {
+            None => Err(TenancyError::DomainElsewhere { domain, account }),
             Some(0) => Ok(()),
-            Some(used) => Err(TenancyError::Conflict(format!(
-                "{used} addresses use {domain}: remove them first"
-            ))),
+            Some(used) => Err(TenancyError::DomainInUse { domain, used }),
         }
     }
 }
@@ -126,24 +109,18 @@ pub fn proof_name(domain: &DomainName) -> String {
     format!("_gatepost.{domain}")
 }
 
-/// One answer, whoever has it.
-fn taken(domain: &DomainName) -> TenancyError {
-    TenancyError::Conflict(format!("{domain} belongs to another account"))
-}
-
 /// What a record can prove; the operator may give other domains, too.
 fn provable(domain: &DomainName, hostname: &str) -> Result<(), TenancyError> {
     let why = if is_public_suffix(domain) {
-        "is a public suffix: whoever publishes a record there does not speak for the names below \
-         it; claim a domain of your own below it"
+        Unprovable::PublicSuffix
     } else if domain.as_str() == hostname {
-        "is the name of this server: claim the domain that its mail is for"
+        Unprovable::ThisServer
     } else if proof_name(domain).len() > LONGEST_NAME {
-        "is too long to be proven: with _gatepost. before it, it has more than 253 octets"
+        Unprovable::TooLong
     } else {
         return Ok(());
     };
-    Err(TenancyError::Invalid(format!("{domain} {why}")))
+    Err(TenancyError::Unprovable { domain: domain.clone(), why })
 }
 
 #[cfg(test)]
@@ -157,26 +134,24 @@ mod tests {
             let rest = octets - labels.len() - ".example".len();
             format!("{labels}{}.example", "a".repeat(rest))
         };
-        for (domain, why) in [
-            ("co.uk", "public suffix"),
-            ("github.io", "public suffix"),
-            ("example", "public suffix"),
-            ("XN--P1AI", "public suffix"),
-            ("mx.gatepost.example", "name of this server"),
-            (&longest(244), "too long"),
-            ("bank.co.uk", ""),
-            ("münchen.example", ""),
-            ("sub.mx.gatepost.example", ""),
-            ("gatepost.example", ""),
-            (&longest(243), ""),
+        for (domain, expected) in [
+            ("co.uk", Some(Unprovable::PublicSuffix)),
+            ("github.io", Some(Unprovable::PublicSuffix)),
+            ("example", Some(Unprovable::PublicSuffix)),
+            ("XN--P1AI", Some(Unprovable::PublicSuffix)),
+            ("mx.gatepost.example", Some(Unprovable::ThisServer)),
+            (&longest(244), Some(Unprovable::TooLong)),
+            ("bank.co.uk", None),
+            ("münchen.example", None),
+            ("sub.mx.gatepost.example", None),
+            ("gatepost.example", None),
+            (&longest(243), None),
         ] {
             let parsed = DomainName::parse(domain).unwrap();
-            match provable(&parsed, "mx.gatepost.example") {
-                Ok(()) => assert_eq!(why, "", "{domain}"),
-                Err(TenancyError::Invalid(said)) => {
-                    assert!(!why.is_empty() && said.contains(why), "{domain}: {said}");
-                }
-                Err(other) => panic!("{domain}: {other:?}"),
+            match (provable(&parsed, "mx.gatepost.example"), expected) {
+                (Ok(()), None) => {}
+                (Err(TenancyError::Unprovable { why, .. }), Some(expected)) if why == expected => {}
+                (other, _) => panic!("{domain}: {other:?}"),
             }
         }
     }

@@ -6,6 +6,7 @@ use super::{Tenancy, TenancyError};
 use crate::domain::address::{Address, AddressError};
 use crate::domain::id::AccountId;
 use crate::domain::policy::{AllowedSender, Mode, Policy};
+use crate::store::cut;
 
 /// What adding to or removing from a list came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ impl Tenancy {
     /// An Agent's policy.
     pub async fn policy(&self, agent: AccountId) -> Result<Policy, TenancyError> {
         let policy = self.store.policy(agent).await?;
-        policy.ok_or_else(|| TenancyError::NotFound(format!("account {agent} is not an Agent")))
+        policy.ok_or(TenancyError::NoPolicyOf(agent))
     }
 
     /// Sets the mode; from the return on, no message is decided by the old one.
@@ -49,9 +50,7 @@ impl Tenancy {
     ) -> Result<AllowedPage, TenancyError> {
         let total = self.policy(agent).await?.allowlist_count;
         let mut senders = self.store.allowed_senders(agent, limit.saturating_add(1), after).await?;
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let more = senders.len() > limit;
-        senders.truncate(limit);
+        let more = cut(&mut senders, limit);
         let next = senders.last().filter(|_| more).map(|sender| sender.address.clone());
         Ok(AllowedPage { senders, total, next })
     }
@@ -85,9 +84,7 @@ impl Tenancy {
         let most = self.rules.limits.max_allowlist_entries;
         let senders = distinct(senders);
         let done = self.store.allow_senders(agent, &senders, note, most, self.act()).await?;
-        let (changed, total) = done.ok_or_else(|| {
-            TenancyError::Conflict(format!("an allowlist has at most {most} entries"))
-        })?;
+        let (changed, total) = done.ok_or(TenancyError::AllowlistFull { most })?;
         Ok(change(senders, changed, total))
     }
 

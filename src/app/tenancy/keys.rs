@@ -8,7 +8,7 @@ use crate::domain::key::{Key, KeyOwner};
 use crate::store::{InsertedKey, NamedKey, Whose};
 
 /// Long enough to say what a key is for; bounds what every list shows.
-const LONGEST_PURPOSE: usize = 200;
+pub(super) const LONGEST_PURPOSE: usize = 200;
 
 /// A key at the only moment at which it can be shown.
 pub struct NewKey {
@@ -35,24 +35,17 @@ impl Tenancy {
         expires_at: Option<Timestamp>,
     ) -> Result<NewKey, TenancyError> {
         if purpose.len() > LONGEST_PURPOSE || purpose.chars().any(char::is_control) {
-            return Err(TenancyError::Invalid(format!(
-                "what a key is for is said in at most {LONGEST_PURPOSE} octets without control \
-                 characters"
-            )));
+            return Err(TenancyError::Purpose);
         }
         let now = self.mint.clock().now();
         if expires_at.is_some_and(|end| end <= now) {
-            return Err(TenancyError::Invalid(
-                "a key must expire in the future, or never: leave expiresAt out for that".into(),
-            ));
+            return Err(TenancyError::Expired);
         }
         let (account, member) = match owner {
             KeyOwner::Account(id) => (self.account(id).await?.id, None),
             KeyOwner::Member(id) => (self.member(id).await?.account, Some(id)),
         };
-        let token = token::mint(&self.mint);
-        let hash = token::hash(&token)
-            .ok_or_else(|| TenancyError::Invalid("a key of an unknown form was made".into()))?;
+        let (token, hash) = token::API.mint(&self.mint);
         let key = Key {
             id: KeyId(self.mint.uuid()),
             account,
@@ -67,15 +60,9 @@ impl Tenancy {
         let most = self.rules.keys.max_per_owner;
         match self.store.insert_key(&key, hash, most, self.act()).await? {
             InsertedKey::Kept => Ok(NewKey { key, token }),
-            InsertedKey::NoOwner => {
-                Err(TenancyError::NotFound(format!("there is no account or member {}", owner.id())))
-            }
-            InsertedKey::NoMaker => Err(TenancyError::Forbidden(
-                "the key that asks for this one has just been revoked".into(),
-            )),
-            InsertedKey::TooMany => Err(TenancyError::Conflict(format!(
-                "an account or a member has at most {most} keys in force: revoke one first"
-            ))),
+            InsertedKey::NoOwner => Err(TenancyError::NoOwner(owner.id())),
+            InsertedKey::NoMaker => Err(TenancyError::MakerRevoked),
+            InsertedKey::TooMany => Err(TenancyError::TooManyKeys { most }),
         }
     }
 
@@ -94,7 +81,7 @@ impl Tenancy {
     pub async fn revoke_key(&self, id: KeyId) -> Result<(), TenancyError> {
         match self.revoke_key_among(Whose::Anybody, NamedKey::Id(id)).await? {
             Some(_) => Ok(()),
-            None => Err(TenancyError::NotFound(format!("there is no key {id} in force"))),
+            None => Err(TenancyError::NoKey(id)),
         }
     }
 

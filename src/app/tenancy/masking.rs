@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::details::MASK;
+use crate::domain::secret::MASK;
 
 /// The same fields; of those whose names are names of secrets only what is no text.
 pub(super) fn without_secrets(fields: &Map<String, Value>) -> Map<String, Value> {

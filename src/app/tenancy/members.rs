@@ -17,7 +17,7 @@ use crate::store::{MemberChange, Membership, NewMember, told};
 use crate::wire::Number;
 
 /// Long enough for any page; bounds what every event carries.
-const LONGEST_URL: usize = 2000;
+pub(super) const LONGEST_URL: usize = 2000;
 
 /// What is said of a member that is to be made.
 #[derive(Clone, Debug)]
@@ -46,11 +46,7 @@ impl Tenancy {
             AccountType::Agent => {
                 let own = BTreeSet::from([target.id]);
                 if permitted.is_some_and(|permitted| permitted != own) {
-                    return Err(TenancyError::Invalid(format!(
-                        "a member invited to an Agent is restricted to it: leave \
-                         permittedAccountIds out, send [{}], or invite it to the organization",
-                        target.id
-                    )));
+                    return Err(TenancyError::InvitedBeyond(target.id));
                 }
                 (target.parent.unwrap_or(target.id), own)
             }
@@ -80,7 +76,7 @@ impl Tenancy {
 
     /// The member with this id.
     pub async fn member(&self, id: MemberId) -> Result<Member, TenancyError> {
-        self.store.member(id).await?.ok_or_else(nobody)
+        self.store.member(id).await?.ok_or(TenancyError::NoMember)
     }
 
     /// The members of an account, oldest first; of an Agent, those of its organization who may act
@@ -98,7 +94,7 @@ impl Tenancy {
     /// A member of this account or of one below it; whoever is elsewhere is as good as not there.
     pub async fn member_of(&self, target: &Account, id: MemberId) -> Result<Member, TenancyError> {
         let found = self.store.member(id).await?.filter(|member| member.is_of(target));
-        found.ok_or_else(nobody)
+        found.ok_or(TenancyError::NoMember)
     }
 
     /// Changes a member of this account or of one below it.
@@ -130,32 +126,20 @@ impl Tenancy {
         if permitted.len() <= most {
             return Ok(());
         }
-        Err(TenancyError::Invalid(format!("permittedAccountIds has at most {most} ids")))
+        Err(TenancyError::TooManyPermitted { most })
     }
 
     fn settled(&self, membership: Membership) -> Result<Member, TenancyError> {
         match membership {
             Membership::Done(member) => Ok(*member),
-            Membership::NoMember => Err(nobody()),
-            Membership::NoAccount => {
-                Err(TenancyError::NotFound("there is no such account to be a member of".into()))
+            Membership::NoMember => Err(TenancyError::NoMember),
+            Membership::NoAccount => Err(TenancyError::NoAccountOfMember),
+            Membership::EmailTaken => Err(TenancyError::EmailTaken),
+            Membership::TooMany => {
+                Err(TenancyError::TooManyMembers { most: self.rules.members.max_per_account })
             }
-            Membership::EmailTaken => Err(TenancyError::Conflict(
-                "the account has a member with this email: change that one, or remove it first"
-                    .into(),
-            )),
-            Membership::TooMany => Err(TenancyError::Conflict(format!(
-                "an account has at most {} members: remove one first",
-                self.rules.members.max_per_account
-            ))),
-            Membership::NotAnAgent(id) => Err(TenancyError::Invalid(format!(
-                "permittedAccountIds: {id} is not the id of an Agent below the member's account"
-            ))),
-            Membership::LastAdministrator => Err(TenancyError::Conflict(
-                "this is the last administrator of the account who is not restricted to some \
-                 Agents: make another one first"
-                    .into(),
-            )),
+            Membership::NotAnAgent(id) => Err(TenancyError::PermittedElsewhere(id)),
+            Membership::LastAdministrator => Err(TenancyError::LastAdministrator),
         }
     }
 }
@@ -172,14 +156,7 @@ fn stays_within(
     if target.kind != AccountType::Agent || is_own {
         return Ok(());
     }
-    Err(TenancyError::Forbidden(format!(
-        "the member may act on more than this Agent, or would: set targetAccountId to {}",
-        member.account
-    )))
-}
-
-fn nobody() -> TenancyError {
-    TenancyError::NotFound("there is no such member in the scope of this request".into())
+    Err(TenancyError::ActsOnMore { account: member.account })
 }
 
 /// Whoever hears of the invitation will put it into a link: no script, no local file, nobody's
@@ -192,7 +169,5 @@ fn check_redirect(text: &str) -> Result<(), TenancyError> {
     if url.is_some() && text.len() <= LONGEST_URL {
         return Ok(());
     }
-    Err(TenancyError::Invalid(format!(
-        "redirectUrl must be an http or https URL of at most {LONGEST_URL} octets without user name"
-    )))
+    Err(TenancyError::Redirect)
 }

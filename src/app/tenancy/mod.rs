@@ -7,6 +7,7 @@ mod accounts;
 mod addresses;
 pub mod details;
 mod domains;
+mod error;
 mod inbound_policy;
 mod keys;
 mod masking;
@@ -18,32 +19,15 @@ use std::sync::Arc;
 pub use accounts::NewNode;
 pub use addresses::Claiming;
 pub use domains::{Proof, proof_name};
+pub use error::TenancyError;
 pub use inbound_policy::{AllowedPage, ListChange};
 pub use keys::NewKey;
 pub use members::Invitation;
 
-use crate::domain::audit::{Act, Actor};
+use crate::domain::audit::Actor;
 use crate::domain::id::Mint;
 use crate::rules::AccessRules;
-use crate::store::{Store, StoreError};
-
-/// What was asked for cannot be done; the text says what to do instead.
-#[derive(Debug, thiserror::Error)]
-pub enum TenancyError {
-    #[error("{0}")]
-    Invalid(String),
-    #[error("{0}")]
-    Forbidden(String),
-    #[error("{0}")]
-    NotFound(String),
-    #[error("{0}")]
-    Conflict(String),
-    /// Somebody whom we had to ask does not answer; `cause` is for the log.
-    #[error("{detail}")]
-    Unavailable { detail: String, cause: String },
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
+use crate::store::Store;
 
 /// The use cases over accounts.
 #[derive(Clone, Debug)]
@@ -55,19 +39,11 @@ pub struct Tenancy {
     actor: Actor,
 }
 
+done_by!(Tenancy, mint.clock());
+
 impl Tenancy {
     /// Works on this store within these bounds, for the operator.
     pub const fn new(store: Store, mint: Mint, rules: Arc<AccessRules>) -> Self {
         Self { store, mint, rules, actor: Actor::OPERATOR }
-    }
-
-    /// The same for somebody else.
-    #[must_use]
-    pub fn by(&self, actor: &Actor) -> Self {
-        Self { actor: actor.clone(), ..self.clone() }
-    }
-
-    fn act(&self) -> Act<'_> {
-        self.actor.at(self.mint.clock().now())
     }
 }

@@ -158,29 +158,15 @@ impl Term {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Map;
-
     use super::*;
     use crate::domain::contact::Handle;
-    use crate::domain::message::{Call, Received};
+    use crate::domain::message::Received;
     use crate::domain::source::Source;
 
     fn document(text: &str) -> Document {
         let handle = Handle::Elsewhere { source: Source::Sms, address: "+1555".into() };
         let name = Some("Ann Boss".to_owned());
-        Document::of_received(&Received {
-            handle,
-            name,
-            text: text.into(),
-            to: None,
-            thread: None,
-            attachments: Vec::new(),
-            context: Map::new(),
-            metadata: Map::new(),
-            outbound_url: None,
-            chat_dialog: None,
-            call: Call::default(),
-        })
+        Document::of_received(&Received { name, text: text.into(), ..Received::of(handle) })
     }
 
     #[test]

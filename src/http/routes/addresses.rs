@@ -76,8 +76,7 @@ pub struct Remove {
 
 pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Addresses, Problem> {
     let (tenancy, agent) = (call.tenancy(&http), call.account().id);
-    let named = tenancy.named_address(agent, &asked.address).await?;
-    let address = named.map_err(|error| refused("address", &error))?;
+    let address = tenancy.named_address(agent, &asked.address).await?;
     tenancy.release_address(agent, &address).await?;
     all(&http, &call, "the Agent no longer has the address").await
 }

@@ -8,7 +8,7 @@ use super::super::error::Problem;
 use super::super::query::quoted;
 use super::super::typed::{Filters, mistaken, refused};
 use crate::app::agents::schema::{Fault, join};
-use crate::domain::condition::{Condition, LogFilter, delivery_terms};
+use crate::domain::condition::{Condition, ConditionError, LogFilter, delivery_terms};
 use crate::domain::log_field::{LogField, Op};
 use crate::rules::LogRules;
 use crate::wire::Moment;
@@ -95,7 +95,7 @@ fn fields(asked: Option<&str>) -> Result<Vec<LogField>, Problem> {
     };
     let mut fields = Vec::new();
     for name in text.split(',').map(str::trim) {
-        let unknown = || refused("fields", &format!("{} {}", quoted(name), unknown()));
+        let unknown = || refused("fields", &format!("{} {}", quoted(name), FilterError::Field));
         let field = LogField::named(name).ok_or_else(unknown)?;
         if fields.contains(&field) {
             return Err(refused("fields", &format!("{name} is there twice")));
@@ -103,10 +103,6 @@ fn fields(asked: Option<&str>) -> Result<Vec<LogField>, Problem> {
         fields.push(field);
     }
     Ok(fields)
-}
-
-fn unknown() -> String {
-    format!("is no field of the log: expected {}", LogField::names())
 }
 
 fn conditions(filters: &Filters, rules: &LogRules) -> Result<Vec<Condition>, Problem> {
@@ -117,7 +113,7 @@ fn conditions(filters: &Filters, rules: &LogRules) -> Result<Vec<Condition>, Pro
     for (name, value) in filters {
         match condition(name, value, rules) {
             Ok(condition) => conditions.push(condition),
-            Err(detail) => faults.push(Fault { pointer: join("", name), detail }),
+            Err(error) => faults.push(Fault { pointer: join("", name), detail: error.to_string() }),
         }
     }
     if !faults.is_empty() {
@@ -127,19 +123,27 @@ fn conditions(filters: &Filters, rules: &LogRules) -> Result<Vec<Condition>, Pro
     Ok(conditions)
 }
 
+/// What is wrong with a filter; the words go on behind its place.
+#[derive(Debug, thiserror::Error)]
+enum FilterError {
+    #[error("is no field of the log: expected {}", LogField::names())]
+    Field,
+    #[error("has an unknown operator after __: expected one of {}", .0.kind().ops().iter().map(|op| op.as_str()).collect::<Vec<_>>().join(", "))]
+    Op(LogField),
+    #[error("is refused: {0}")]
+    Condition(#[from] ConditionError),
+}
+
 /// `field=value` or `field__op=value`; several values with commas between them.
-fn condition(name: &str, value: &str, rules: &LogRules) -> Result<Condition, String> {
+fn condition(name: &str, value: &str, rules: &LogRules) -> Result<Condition, FilterError> {
     let (field, op) = name.split_once("__").unwrap_or((name, Op::Eq.as_str()));
-    let field = LogField::named(field).ok_or_else(unknown)?;
-    let op: Op = op.parse().map_err(|_| {
-        let known: Vec<_> = field.kind().ops().iter().map(|op| op.as_str()).collect();
-        format!("has an unknown operator after __: expected one of {}", known.join(", "))
-    })?;
+    let field = LogField::named(field).ok_or(FilterError::Field)?;
+    let op: Op = op.parse().map_err(|_| FilterError::Op(field))?;
     let values: Vec<&str> = match op {
         Op::In | Op::Nin => value.split(',').collect(),
         _ => vec![value],
     };
-    checked(field, op, &values, rules).map_err(|fault| format!("is refused: {fault}"))
+    Ok(checked(field, op, &values, rules)?)
 }
 
 /// One comparison with no more values than may be.
@@ -148,9 +152,9 @@ pub(super) fn checked(
     op: Op,
     values: &[&str],
     rules: &LogRules,
-) -> Result<Condition, String> {
+) -> Result<Condition, ConditionError> {
     if values.len() > rules.max_values {
-        return Err(format!("{} {op}: at most {} values", field.name(), rules.max_values));
+        return Err(ConditionError::TooMany { field, op, most: rules.max_values });
     }
     Condition::new(field, op, values)
 }

@@ -10,8 +10,8 @@ use super::super::error::Problem;
 use super::super::query::quoted;
 use super::super::typed::refused;
 use super::log_filter::checked;
-use crate::domain::condition::Condition;
-use crate::domain::formula::Formula;
+use crate::domain::condition::{Condition, ConditionError};
+use crate::domain::formula::{Formula, FormulaError};
 use crate::domain::log_field::{LogField, Op};
 use crate::domain::metric::{Aggregation, DateFilter, Metric};
 use crate::rules::LogRules;
@@ -120,6 +120,28 @@ pub(super) struct Defined {
     pub(super) shown: Map<String, Value>,
 }
 
+/// What is wrong with a definition.
+#[derive(Debug, thiserror::Error)]
+enum DefinitionError {
+    #[error("{} is no field of the log: expected {}", quoted(.0), LogField::names())]
+    Field(String),
+    #[error("at most {0} filters at once")]
+    TooMany(usize),
+    #[error("filters: {}: expected {{\"op\": …, \"value\": …}}", .0.name())]
+    NoValue(LogField),
+    #[error(
+        "filters: {}: a value must be a text, a number, true or false, or a list of such; whether \
+         there is one, isset says", .0.name()
+    )]
+    Value(LogField),
+    #[error("filters: {0}")]
+    Condition(#[from] ConditionError),
+    #[error(transparent)]
+    Formula(#[from] FormulaError),
+    #[error("scale must be a number of at most {LARGEST_SCALE}")]
+    Scale,
+}
+
 impl Asked {
     /// The metric that the field `place` of a request asks for.
     pub(super) fn read(self, place: &str, rules: &LogRules) -> Result<Defined, Problem> {
@@ -147,7 +169,7 @@ impl Asked {
 }
 
 impl Definition {
-    fn metric(self, rules: &LogRules) -> Result<Metric, String> {
+    fn metric(self, rules: &LogRules) -> Result<Metric, DefinitionError> {
         let name = self.name.unwrap_or_else(|| "custom".to_owned());
         let formula = match self.formula {
             None => "1".to_owned(),
@@ -184,21 +206,19 @@ fn shown(metric: &Metric, given: Map<String, Value>) -> Map<String, Value> {
     filled.chain(given.into_iter().filter(|(_, value)| !value.is_null())).collect()
 }
 
-fn factor(scale: &Number) -> Result<f64, String> {
+fn factor(scale: &Number) -> Result<f64, DefinitionError> {
     let number = scale.as_f64().filter(|number| number.abs() <= LARGEST_SCALE);
-    number.ok_or_else(|| format!("scale must be a number of at most {LARGEST_SCALE}"))
+    number.ok_or(DefinitionError::Scale)
 }
 
-fn field(name: &str) -> Result<LogField, String> {
-    LogField::named(name).ok_or_else(|| {
-        format!("{} is no field of the log: expected {}", quoted(name), LogField::names())
-    })
+fn field(name: &str) -> Result<LogField, DefinitionError> {
+    LogField::named(name).ok_or_else(|| DefinitionError::Field(name.to_owned()))
 }
 
 fn conditions(
     filters: BTreeMap<String, Comparisons>,
     rules: &LogRules,
-) -> Result<Vec<Condition>, String> {
+) -> Result<Vec<Condition>, DefinitionError> {
     let mut conditions = Vec::new();
     for (name, wanted) in filters {
         let field = field(&name)?;
@@ -207,30 +227,28 @@ fn conditions(
             Comparisons::Several(several) => several,
         };
         for one in several {
-            conditions.push(condition(field, one, rules).map_err(|why| format!("filters: {why}"))?);
+            conditions.push(condition(field, one, rules)?);
         }
         if conditions.len() > rules.max_filters {
-            return Err(format!("at most {} filters at once", rules.max_filters));
+            return Err(DefinitionError::TooMany(rules.max_filters));
         }
     }
     Ok(conditions)
 }
 
-fn condition(field: LogField, wanted: Comparison, rules: &LogRules) -> Result<Condition, String> {
+fn condition(
+    field: LogField,
+    wanted: Comparison,
+    rules: &LogRules,
+) -> Result<Condition, DefinitionError> {
     let Word(op) = wanted.op;
     let texts = match (wanted.value, op) {
         (None, Op::Isset | Op::Isnull) => vec!["true".to_owned()],
-        (None, _) => return Err(format!("{}: expected {{\"op\": …, \"value\": …}}", field.name())),
-        (Some(value), _) => texts(&value).ok_or_else(|| {
-            format!(
-                "{}: a value must be a text, a number, true or false, or a list of such; whether \
-                 there is one, isset says",
-                field.name()
-            )
-        })?,
+        (None, _) => return Err(DefinitionError::NoValue(field)),
+        (Some(value), _) => texts(&value).ok_or(DefinitionError::Value(field))?,
     };
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    checked(field, op, &texts, rules)
+    Ok(checked(field, op, &texts, rules)?)
 }
 
 /// The values as texts; one that ends in `||json` is what stands before it, as JSON.

@@ -19,8 +19,8 @@ use super::super::typed::{Success, successes};
 use super::webhooks::CustomHeader;
 use crate::app::relay::verification;
 use crate::app::relay::{Configured, InboundWay, RelayChange};
-use crate::app::tenancy::details::MASK;
 use crate::domain::relay::{HopOutcome, Relay, RelayAttempt, RelayType};
+use crate::domain::secret::MASK;
 use crate::egress::signature;
 use crate::wire::{Date, Id, Number, Word, schema_of};
 

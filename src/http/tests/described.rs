@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock, Mutex};
 
 use serde_json::{Map, Value, json};
 
@@ -18,8 +18,8 @@ use crate::http::operation::Operation;
 use crate::http::schema;
 use crate::http::table::OPERATIONS;
 use crate::rules::Rules;
+use crate::schema::{Schema, Shapes};
 use crate::testkit::golden;
-use crate::testkit::schema::check_within;
 
 fn descriptions() -> Vec<Description> {
     openapi::operations(&Rules::defaults().unwrap().access)
@@ -235,6 +235,7 @@ fn whole(document: &Value, value: &Value) -> Value {
 #[test]
 fn events_are_as_the_catalogue_says_in_all_modes() {
     let document = openapi::document(&Rules::defaults().unwrap().access);
+    let shapes = Shapes::of(&document);
     for entry in catalog::catalog() {
         let shape = &document["components"]["schemas"][entry.name.as_str()];
         let full = entry.schema.pointer("/$defs/full").unwrap();
@@ -246,12 +247,12 @@ fn events_are_as_the_catalogue_says_in_all_modes() {
             any
         };
         assert_eq!(about_apart(data(&shown)), about_apart(data(&own)), "{}", entry.name);
+        let schema = shapes.schema(shape);
         for mode in Payload::ALL {
             let file = format!("fixtures/webhook/{}.{mode}.json", entry.name);
             let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
             let sent: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
-            let wrong = check_within(&document, shape, &sent);
-            assert_eq!(wrong, Vec::<String>::new(), "{} {mode}", entry.name);
+            assert_eq!(schema.faults(&sent), Vec::<String>::new(), "{} {mode}", entry.name);
         }
     }
 }
@@ -260,7 +261,8 @@ fn events_are_as_the_catalogue_says_in_all_modes() {
 #[test]
 fn every_example_is_of_its_schema() {
     let document = openapi::document(&Rules::defaults().unwrap().access);
-    let shapes = document["components"]["schemas"].as_object().unwrap();
+    let components = document["components"]["schemas"].as_object().unwrap();
+    let shapes = Shapes::of(&document);
     let mut seen = 0;
     for methods in document["paths"].as_object().unwrap().values() {
         for operation in methods.as_object().unwrap().values() {
@@ -268,12 +270,11 @@ fn every_example_is_of_its_schema() {
             let body = &operation["requestBody"]["content"]["application/json"];
             let answers = operation["responses"].as_object().unwrap().values();
             let answers = answers.map(|one| &one["content"]["application/json"]["schema"]);
-            let answers = answers.map(|schema| (schema, schema::example(schema, shapes)));
+            let answers = answers.map(|schema| (schema, schema::example(schema, components)));
             let sent = (&body["schema"], body["example"].clone());
             for (schema, example) in answers.chain([sent]).filter(|(schema, _)| schema.is_object())
             {
-                let wrong = check_within(&document, schema, &example);
-                assert_eq!(wrong, Vec::<String>::new(), "{id}");
+                assert_eq!(shapes.schema(schema).faults(&example), Vec::<String>::new(), "{id}");
                 seen += 1;
             }
         }
@@ -300,13 +301,20 @@ async fn the_document_is_served_without_a_key() {
 
 /// All that answers are held against, made once.
 struct Held {
-    document: Value,
     descriptions: Vec<Description>,
+    shapes: Shapes,
+    problem: Schema,
+    /// By operation and status, from the first answer on.
+    answers: Mutex<BTreeMap<(String, u16), Arc<Schema>>>,
 }
 
 static HELD: LazyLock<Held> = LazyLock::new(|| {
     let rules = Rules::defaults().unwrap().access;
-    Held { document: openapi::document(&rules), descriptions: openapi::operations(&rules) }
+    let document = openapi::document(&rules);
+    let shapes = Shapes::of(&document);
+    let problem = shapes.schema(&document["components"]["schemas"]["Problem"]);
+    let answers = Mutex::default();
+    Held { descriptions: openapi::operations(&rules), shapes, problem, answers }
 });
 
 /// Holds an answer against the description of the operation that the request asks for: its status
@@ -329,8 +337,7 @@ pub(super) fn hold(request: &[u8], reply: &Reply) {
         let code = problem["code"].as_str().unwrap();
         let is_known = known.iter().any(|one| one.as_str() == code);
         assert!(is_known, "{name} answers {code}, which its description does not name: {problem}");
-        let schema = &held.document["components"]["schemas"]["Problem"];
-        assert_eq!(check_within(&held.document, schema, &problem), Vec::<String>::new(), "{name}");
+        assert_eq!(held.problem.faults(&problem), Vec::<String>::new(), "{name}");
         return;
     }
     let answer = described.answers.iter().find(|answer| answer.status == reply.status);
@@ -342,7 +349,12 @@ pub(super) fn hold(request: &[u8], reply: &Reply) {
         }
         (Some(_), _) if answer.also == Some(essence) => {}
         (Some(schema), _) if essence == "application/json" => {
-            let wrong = check_within(&held.document, &schema, &reply.json());
+            let mut known = held.answers.lock().unwrap();
+            let made = || Arc::new(held.shapes.schema(&schema));
+            let key = (name.to_string(), reply.status);
+            let schema = Arc::clone(known.entry(key).or_insert_with(made));
+            drop(known);
+            let wrong = schema.faults(&reply.json());
             assert!(wrong.is_empty(), "{name} {}: {wrong:#?}", reply.status);
         }
         (Some(_), _) => panic!("{name} answers {essence}"),

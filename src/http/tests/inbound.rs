@@ -18,7 +18,7 @@ use url::Url;
 use super::{House, Reply, canary};
 use crate::app::intake::Gateway;
 use crate::app::relay::inbound::Inbound;
-use crate::app::relay::signers::Signers;
+use crate::app::relay::signers::{AskError, Signers};
 use crate::app::relay::{RelayChange, Relays};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::Mint;
@@ -68,7 +68,7 @@ pub(super) fn of(
             Sns::CERTIFICATE => Ok(SNS.certificate().as_bytes().to_vec()),
             Sns::CONFIRM => Ok(b"<ConfirmSubscriptionResponse/>".to_vec()),
             page if page.contains("eu-central-1") => Ok(b"<html>Log in</html>".to_vec()),
-            _ => Err("status 404".to_owned()),
+            _ => Err(AskError::Status(404)),
         }
     });
     let by = (mint.clock().clone(), rules.smtp.framing.bare_line_ends);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{House, NOBODY, Reply};
 use crate::app::delivery::catalog::catalog;
-use crate::testkit::schema::check_within;
+use crate::schema::Shapes;
 
 /// All that a text may bring.
 fn text() -> Value {
@@ -116,8 +116,8 @@ async fn its_events_are_as_the_catalogue_says() {
     for event in events.as_array().unwrap() {
         let name = event["event"].as_str().unwrap();
         let entry = catalog().into_iter().find(|entry| entry.name.as_str() == name).unwrap();
-        let wrong = check_within(&entry.schema, &entry.schema["$defs"]["full"], event);
-        assert_eq!(wrong, Vec::<String>::new(), "{event}");
+        let schema = Shapes::of(&entry.schema).schema(&entry.schema["$defs"]["full"]);
+        assert_eq!(schema.faults(event), Vec::<String>::new(), "{event}");
         if name == "message.received" {
             assert_eq!(event["from"], "+15551231234");
             assert_eq!(event["messageUuid"], event["data"]["message"]["uuid"]);

@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::House;
 use crate::app::relay::RelayChange;
-use crate::app::tenancy::details::MASK;
 use crate::app::vault::Vault;
 use crate::domain::member::Role;
 use crate::domain::relay::RelayType;
+use crate::domain::secret::MASK;
 use crate::egress::guard::Guard;
 use crate::rules::Rules;
 

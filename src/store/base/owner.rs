@@ -10,7 +10,7 @@ use object_store::{Error, ObjectStoreExt as _, PutMode};
 use uuid::Uuid;
 
 use super::Base;
-use crate::store::blobs::objects::{Blobs, failed, in_time, unanswered};
+use crate::store::blobs::objects::{Blobs, in_time, unanswered};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
@@ -89,7 +89,7 @@ impl Blobs {
             written => written?,
         }
         // Read back, because a bucket may not know the condition, and the last one stays.
-        self.owner().await?.ok_or_else(|| failed(std::io::Error::other("the owner was not kept")))
+        self.owner().await?.ok_or_else(|| StoreError::Unkept { at: self.at.clone() })
     }
 
     async fn owner(&self) -> Result<Option<String>, StoreError> {

@@ -27,14 +27,18 @@ impl fmt::Display for Cursor {
     }
 }
 
-impl FromStr for Cursor {
-    type Err = String;
+/// A text that names no place in a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("is not a cursor: take it from an earlier answer")]
+pub struct NotACursor;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let malformed = || format!("{text:?} is not a cursor: take it from the answer before");
-        let (millis, id) = text.split_once('-').ok_or_else(malformed)?;
-        let millis = millis.parse().map_err(|_| malformed())?;
-        let id = Uuid::try_parse(id).map_err(|_| malformed())?;
+impl FromStr for Cursor {
+    type Err = NotACursor;
+
+    fn from_str(text: &str) -> Result<Self, NotACursor> {
+        let (millis, id) = text.split_once('-').ok_or(NotACursor)?;
+        let millis = millis.parse().map_err(|_| NotACursor)?;
+        let id = Uuid::try_parse(id).map_err(|_| NotACursor)?;
         Ok(Self { at: Timestamp::from_millis(millis), id })
     }
 }
@@ -165,6 +169,14 @@ impl Page {
         }
         rows
     }
+}
+
+/// Leaves the first `limit` of what was asked for with one more; answers whether there are more.
+pub fn cut<T>(found: &mut Vec<T>, limit: u32) -> bool {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = found.len() > limit;
+    found.truncate(limit);
+    more
 }
 
 /// The messages of an account that have a record, and those that have none any more.

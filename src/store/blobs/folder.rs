@@ -1,9 +1,9 @@
 //! Large raw messages in a folder: `object_store` writes, flushes and renames the files; here is
 //! what it leaves to us.
 
-use std::fs::{self, DirBuilder, DirEntry, File, Permissions};
+use std::fs::{self, DirEntry, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -12,6 +12,7 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{Error, ObjectStore};
 
+use crate::disk;
 use crate::domain::clock::Timestamp;
 use crate::domain::repeats::{Cause, Repeats};
 use crate::store::engine::error::StoreError;
@@ -33,11 +34,9 @@ impl Folder {
         let generic = |error: io::Error| Error::Generic { store: "blobs", source: error.into() };
         let root = std::path::absolute(root).map_err(generic)?;
         let raw = root.join(RAW);
-        make(&raw).map_err(generic)?;
-        for shard in 0..=u8::MAX {
-            make_one(&shard_of(&raw, shard)).map_err(generic)?;
-        }
-        sync(&raw).map_err(generic)?;
+        disk::make_folder(&raw).map_err(generic)?;
+        let shards = (0..=u8::MAX).map(|shard| shard_of(&raw, shard));
+        disk::make_folders(&raw, shards).map_err(generic)?;
         let objects = LocalFileSystem::new_with_prefix(&root)?.with_fsync(true);
         Ok((Self(root), Arc::new(objects)))
     }
@@ -101,34 +100,6 @@ fn written(entry: &DirEntry) -> io::Result<i128> {
 
 fn shard_of(raw: &FilePath, shard: u8) -> PathBuf {
     raw.join(format!("{shard:02x}"))
-}
-
-/// Makes a folder and those above it, each flushed into the one above: what will be written into
-/// it is as durable as its name. Somebody may have been killed between the two, so the first one
-/// that is there is flushed too.
-fn make(folder: &FilePath) -> io::Result<()> {
-    let Some(above) = folder.parent() else { return Ok(()) };
-    if folder.try_exists()? {
-        // One that may be passed and not read, as /var/lib may be, was not made by us.
-        return sync(above).or_else(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied => Ok(()),
-            _ => Err(error),
-        });
-    }
-    make(above)?;
-    make_one(folder)?;
-    sync(above)
-}
-
-fn make_one(folder: &FilePath) -> io::Result<()> {
-    match DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
-        made => made,
-    }
-}
-
-fn sync(folder: &FilePath) -> io::Result<()> {
-    File::open(folder)?.sync_all()
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -275,7 +275,7 @@ pub fn unanswered(error: Error) -> StoreError {
     StoreError::Objects(error.into())
 }
 
-pub fn failed(error: impl std::error::Error + Send + Sync + 'static) -> StoreError {
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> StoreError {
     unanswered(Error::Generic { store: "blobs", source: Box::new(error) })
 }
 

@@ -2,9 +2,9 @@
 //! wait for each other) and a few reading ones, WAL with `synchronous=FULL`, so that a commit that
 //! returned is on the disk.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,6 +20,7 @@ use super::checkpoints::Checkpoints;
 use super::error::StoreError;
 use super::sql::{Connection, Row, Statement};
 use super::trust::Trust;
+use crate::disk;
 use crate::rules::StoreConnections as Connections;
 
 /// Prepared statements kept by a connection.
@@ -169,7 +170,7 @@ pub fn migrations() -> Migrator {
 /// The folder and the file, for this user only: messages and signing secrets are in them. SQLite
 /// gives its other files the mode of the first.
 fn make_private(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    disk::make_folder(folder)?;
     open_private(&folder.join(FILE)).map(drop)
 }
 

@@ -50,6 +50,8 @@ pub enum StoreError {
     Objects(#[source] Arc<object_store::Error>),
     #[error("the blob store at {at} cannot be used")]
     Blobs { at: String, source: Arc<object_store::Error> },
+    #[error("the blob store at {at} did not keep what was written into it")]
+    Unkept { at: String },
     /// Nothing is put into it and nothing taken away.
     #[error(
         "the blob store at {at} belongs to the database {owner}, and this one is {identity}: name \

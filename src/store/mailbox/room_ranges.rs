@@ -10,7 +10,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
 use crate::domain::scope::Scope;
 use crate::store::base::Base;
-use crate::store::base::page::{in_range, permitted};
+use crate::store::base::page::{NotACursor, in_range, permitted};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Statement, sql};
@@ -31,9 +31,9 @@ impl fmt::Display for RoomPlace {
 }
 
 impl FromStr for RoomPlace {
-    type Err = String;
+    type Err = NotACursor;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, NotACursor> {
         let read = || {
             let (millis, room) = text.split_once('-')?;
             let (contact, agent) = room.split_once(':')?;
@@ -42,7 +42,7 @@ impl FromStr for RoomPlace {
             // It has one spelling.
             (place.to_string() == text).then_some(place)
         };
-        read().ok_or_else(|| "is not a cursor: take it from an earlier answer".to_owned())
+        read().ok_or(NotACursor)
     }
 }
 

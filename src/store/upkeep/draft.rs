@@ -8,7 +8,8 @@ use uuid::Uuid;
 
 use super::backup_error::{BackupError, SUM};
 use super::beside::{Beside, SECRETS_KEY, TLS};
-use super::files::{self, Content};
+use super::content::{self, Content};
+use crate::disk;
 use crate::store::base::owner::OWNER;
 use crate::store::engine::embedded::FILE;
 
@@ -33,14 +34,14 @@ impl Draft {
     pub(in crate::store) fn begin(folder: &Path) -> Result<Self, BackupError> {
         // A database is named by its whole path: `file:…` would mean something else to SQLite.
         let folder = std::path::absolute(folder).map_err(at("find", folder))?;
-        if !files::is_vacant(&folder).map_err(at("look into", &folder))? {
+        if !disk::is_vacant(&folder).map_err(at("look into", &folder))? {
             let broken_off = folder.join(PART).exists();
             return Err(BackupError::Occupied { folder, broken_off });
         }
-        let made_folder = files::make_folder(&folder).map_err(at("make", &folder))?;
+        let made_folder = disk::make_folder(&folder).map_err(at("make", &folder))?;
         // Whoever makes this file has the folder.
         let database = folder.join(PART);
-        files::make_file(&database).map_err(at("make", &database))?;
+        disk::make_file(&database).map_err(at("make", &database))?;
         Ok(Self { folder, made_folder, made_keys: false, finished: false })
     }
 
@@ -76,7 +77,7 @@ impl Draft {
     /// Says beside the originals whose they are.
     pub(in crate::store) fn set_owner(&self, identity: Uuid) -> Result<(), BackupError> {
         let path = self.folder.join(OBJECTS).join(OWNER);
-        files::write(&path, format!("{identity}\n").as_bytes()).map_err(at("write", &path))
+        disk::write_new(&path, format!("{identity}\n").as_bytes()).map_err(at("write", &path))
     }
 
     /// Writes what goes along, none of which is there yet.
@@ -84,9 +85,9 @@ impl Draft {
         for (name, text) in beside.files() {
             let path = self.folder.join(name);
             if let Some(above) = path.parent() {
-                files::make_folder(above).map_err(at("make", above))?;
+                disk::make_folder(above).map_err(at("make", above))?;
             }
-            files::write(&path, text.expose()).map_err(at("write", &path))?;
+            disk::write_new(&path, text.expose()).map_err(at("write", &path))?;
             self.made_keys |= path.ends_with(SECRETS_KEY);
         }
         Ok(())
@@ -96,9 +97,9 @@ impl Draft {
     /// database has.
     pub(in crate::store) fn seal(&self, beside: &Beside) -> Result<u64, BackupError> {
         let (path, sum) = (self.database(), self.folder.join(SUM));
-        let content = files::content(&path).map_err(at("read", &path))?;
+        let content = content::of(&path).map_err(at("read", &path))?;
         let lines = format!("{}  {FILE}\n{}", content.digest, beside.sums());
-        files::write(&sum, lines.as_bytes()).map_err(at("write", &sum))?;
+        disk::write_new(&sum, lines.as_bytes()).map_err(at("write", &sum))?;
         Ok(content.octets)
     }
 
@@ -108,19 +109,19 @@ impl Draft {
         remove_folder(&self.folder.join(BEFORE))?;
         for folder in [OBJECTS, TLS].map(|name| self.folder.join(name)) {
             if folder.exists() {
-                files::sync_tree(&folder).map_err(at("write", &folder))?;
+                disk::sync_tree(&folder).map_err(at("write", &folder))?;
             }
         }
         let (part, whole) = (self.database(), self.folder.join(FILE));
         let syncing = std::fs::File::open(&part).and_then(|file| file.sync_all());
         syncing.map_err(at("write", &part))?;
-        files::sync_folder(&self.folder).map_err(at("write", &self.folder))?;
+        disk::sync_folder(&self.folder).map_err(at("write", &self.folder))?;
         if whole.exists() {
             return Err(BackupError::Occupied { folder: self.folder.clone(), broken_off: false });
         }
         std::fs::rename(&part, &whole).map_err(at("rename", &part))?;
         self.finished = true;
-        files::sync_folder(&self.folder).map_err(at("write", &self.folder))
+        disk::sync_folder(&self.folder).map_err(at("write", &self.folder))
     }
 }
 
@@ -170,14 +171,14 @@ impl Carrier {
             looked => looked.map(drop).map_err(at("read", &from))?,
         }
         if let Some(above) = to.parent() {
-            files::make_folder(above).map_err(at("make", above))?;
+            disk::make_folder(above).map_err(at("make", above))?;
         }
         if is_set_aside {
             std::fs::rename(&before, &to).map_err(at("rename", &before))?;
-            return files::content(&to).map(Some).map_err(at("read", &to));
+            return content::of(&to).map(Some).map_err(at("read", &to));
         }
-        let mut file = files::make_file(&to).map_err(at("make", &to))?;
-        match files::copy(&from, &mut file) {
+        let mut file = disk::make_file(&to).map_err(at("make", &to))?;
+        match content::copy(&from, &mut file) {
             // Erased between the look and the copy.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 std::fs::remove_file(&to).map_err(at("remove", &to))?;

@@ -12,8 +12,8 @@ use uuid::Uuid;
 use super::backup::{self, Copied, Objects, on_pool};
 use super::backup_error::{BackupError, SUM};
 use super::beside::Beside;
+use super::content;
 use super::draft::{Draft, OBJECTS, at};
-use super::files;
 use crate::domain::id::Mint;
 use crate::store::engine::embedded::FILE;
 use crate::store::engine::location::Location;
@@ -43,7 +43,7 @@ pub async fn restore(
     let content = on_pool(move || {
         let mut part =
             std::fs::File::options().write(true).open(&part).map_err(at("open", &part))?;
-        files::copy(&original, &mut part).map_err(at("copy", &original))
+        content::copy(&original, &mut part).map_err(at("copy", &original))
     });
     let content = content.await?;
     if content.digest.to_string() != expected {

@@ -11,6 +11,9 @@ use crate::egress::client::EgressError;
 use super::kept::KeptError;
 use super::transport::TransportError;
 
+/// Why a certificate is not put to use.
+pub type Unusable = Box<dyn std::error::Error + Send + Sync>;
+
 /// Why an attempt came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AcmeError {
@@ -30,8 +33,8 @@ pub(super) enum AcmeError {
     Exchange(#[source] instant_acme::Error),
     #[error("the authority did not finish in time")]
     Late,
-    #[error("what the authority gave cannot be used: {0}")]
-    Unusable(String),
+    #[error("what the authority gave cannot be used")]
+    Unusable(#[source] Unusable),
     #[error("the new certificate, valid from {from} until {until}, is due for renewal already")]
     Clock { from: Timestamp, until: Timestamp },
     #[error("the server is ending")]

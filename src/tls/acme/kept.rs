@@ -10,14 +10,14 @@
 //!
 //! Every file is readable by its owner only, and written whole or not at all, durably.
 
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use rcgen::KeyPair;
 use url::Url;
 
+use crate::disk;
 use crate::domain::clock::Timestamp;
 use crate::domain::secret::Secret;
 use crate::tls::pair::Pair;
@@ -215,19 +215,13 @@ pub(in crate::tls) fn read(path: &Path) -> Result<Option<String>, KeptError> {
     }
 }
 
-/// Writes the file for its owner only. One that is there stays, unless it is to be replaced.
+/// Writes the file. One that is there stays, unless it is to be replaced.
 fn write(path: &Path, text: &str, replace: bool) -> Result<(), KeptError> {
     let put = || -> io::Result<()> {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        // Its mode is 0600 from the beginning.
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(text.as_bytes())?;
-        file.as_file().sync_all()?;
-        let put = if replace { file.persist(path) } else { file.persist_noclobber(path) };
-        match put {
-            Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => Err(error.error),
-            _ => File::open(folder)?.sync_all(),
+        disk::make_folder(path.parent().unwrap_or(Path::new("")))?;
+        match replace {
+            true => disk::replace(path, text.as_bytes()),
+            false => disk::write_first(path, text.as_bytes()).map(drop),
         }
     };
     put().map_err(|source| KeptError::Write { path: path.to_owned(), source })

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use hyper::http::HeaderMap;
+use jiff::civil::date;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -48,11 +49,11 @@ fn chain(key: &str, name: &str) -> String {
     parameters.self_signed(&KeyPair::from_pem(key).unwrap()).unwrap().pem()
 }
 
-fn on_day(day: i64) -> Timestamp {
-    Timestamp::from_utc([2026, 1, 1 + day, 0, 0, 0])
+fn on_day(day: u64) -> Timestamp {
+    Timestamp::from_utc(date(2026, 1, 1).into()).plus(Duration::from_secs(day * 86_400))
 }
 
-fn accept(_: &[u8], _: &[u8]) -> Result<(), String> {
+fn accept(_: &[u8], _: &[u8]) -> Result<(), Unusable> {
     Ok(())
 }
 

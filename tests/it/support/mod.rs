@@ -21,6 +21,7 @@ pub mod program;
 pub mod proxy;
 pub mod python;
 pub mod readers;
+pub mod schema;
 pub mod session;
 pub mod site;
 pub mod sources;

@@ -16,8 +16,8 @@ use crate::domain::evidence::results::Results;
 use crate::domain::marker::Marker;
 use crate::domain::message::{Attachment, Message, Passage};
 use crate::rules::Rules;
+use crate::schema::Shapes;
 use crate::testkit::golden;
-use crate::testkit::schema::check_within;
 use crate::webhook::sample;
 
 fn message() -> Message {
@@ -127,7 +127,7 @@ fn shown(name: EventName, subject: &Subject, mode: Payload) -> Value {
 
 /// What is wrong with a body of this mode.
 fn check(entry: &Entry, mode: Payload, body: &Value) -> Vec<String> {
-    check_within(&entry.schema, &entry.schema["$defs"][mode.as_str()], body)
+    Shapes::of(&entry.schema).schema(&entry.schema["$defs"][mode.as_str()]).faults(body)
 }
 
 /// Those of a fixture.

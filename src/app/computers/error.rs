@@ -1,0 +1,49 @@
+//! Why something cannot be done with a computer or a session, and what to do instead.
+
+use crate::app::vault::VaultError;
+use crate::domain::secret::MASK;
+use crate::store::StoreError;
+
+use super::LONGEST_NAME;
+use super::patch::PatchError;
+use super::sessions::LONGEST_REASON;
+
+/// Why a computer or a session is not read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum ComputerError {
+    #[error(
+        "this Agent has no computer: POST /computer/accounts/{{targetAccountId}} makes its record"
+    )]
+    NoComputer,
+    #[error("this Agent's computer is not provisioned: POST …/provision does that")]
+    NotProvisioned,
+    #[error("this Agent has a computer already: PUT changes its record, DELETE removes it")]
+    Exists,
+    #[error("name must have at most {LONGEST_NAME} octets and no control characters")]
+    Name,
+    /// The mistakes in a configuration, each with its place.
+    #[error("the configuration: {}", .0.join("; "))]
+    Configuration(Vec<String>),
+    #[error("{at}: {MASK} stands for a value that is there, and none is: send it")]
+    NothingMasked { at: String },
+    #[error(transparent)]
+    Patch(#[from] PatchError),
+    #[error(
+        "the configuration is at revision {current}: read it again and send your change with that"
+    )]
+    Stale { current: i64 },
+    #[error("others are changing this configuration: try again")]
+    Busy,
+    #[error("there is no such room in the scope of this request")]
+    NoRoom,
+    #[error("there is no such session in the scope of this request")]
+    NoSession,
+    #[error("nothing has come for this Agent yet")]
+    NothingCame,
+    #[error("reason must have at most {LONGEST_REASON} octets and no control characters")]
+    Reason,
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

@@ -1,0 +1,172 @@
+//! Why something cannot be done with an account or what belongs to it, and what to do instead.
+
+use crate::domain::account::AccountType;
+use crate::domain::address::{Address, AddressError};
+use crate::domain::domain_name::DomainName;
+use crate::domain::id::{AccountId, KeyId};
+use crate::store::StoreError;
+use crate::verify::Unanswered;
+
+use super::accounts::LONGEST_NAME;
+use super::keys::LONGEST_PURPOSE;
+use super::members::LONGEST_URL;
+
+/// Why an account, or what belongs to it, is not read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum TenancyError {
+    // Accounts.
+    #[error("there is no account {0}")]
+    NoAccount(AccountId),
+    #[error("a name has 1 to {LONGEST_NAME} octets and no control characters")]
+    Name,
+    #[error(
+        "externalAccountId has 1 to {LONGEST_NAME} octets and no control characters; null takes it \
+         away"
+    )]
+    ExternalId,
+    #[error("another account below the same parent has this externalAccountId: choose another one")]
+    ExternalIdTaken,
+    #[error("no account in the scope of this request has this externalAccountId")]
+    NoExternalId,
+    #[error(
+        "several accounts have this externalAccountId: narrow the request to one of their parents \
+         by targetAccountId"
+    )]
+    SeveralExternalIds,
+    #[error("what is known of an account has at most {most} octets: shorten its settings")]
+    AccountTooLarge { most: usize },
+    #[error("this store has its partner account already")]
+    HasPartner,
+    #[error("an account of type {0} has no parent")]
+    Root(AccountType),
+    #[error("account {parent} is not of type {level}: one of type {kind} hangs below it")]
+    Parent { kind: AccountType, level: AccountType, parent: AccountId },
+    #[error("the partner is the root of all accounts: it cannot be deleted")]
+    IsPartner,
+    #[error("{}", still_below(.account, *.below))]
+    HasBelow { account: AccountId, below: usize },
+    #[error(
+        "more than {most} accounts are below account {account}: delete it part by part, those below \
+         it first"
+    )]
+    HasManyBelow { account: AccountId, most: usize },
+
+    // Keys.
+    #[error(
+        "what a key is for is said in at most {LONGEST_PURPOSE} octets without control characters"
+    )]
+    Purpose,
+    #[error("a key must expire in the future, or never: leave expiresAt out for that")]
+    Expired,
+    #[error("there is no account or member {0}")]
+    NoOwner(i64),
+    #[error("there is no key {0} in force")]
+    NoKey(KeyId),
+    #[error("the key that asks for this one has just been revoked")]
+    MakerRevoked,
+    #[error("an account or a member has at most {most} keys in force: revoke one first")]
+    TooManyKeys { most: u64 },
+
+    // Members.
+    #[error("there is no such member in the scope of this request")]
+    NoMember,
+    #[error("there is no such account to be a member of")]
+    NoAccountOfMember,
+    #[error(
+        "a member invited to an Agent is restricted to it: leave permittedAccountIds out, send \
+         [{0}], or invite it to the organization"
+    )]
+    InvitedBeyond(AccountId),
+    #[error("permittedAccountIds has at most {most} ids")]
+    TooManyPermitted { most: usize },
+    #[error("permittedAccountIds: {0} is not the id of an Agent below the member's account")]
+    PermittedElsewhere(AccountId),
+    #[error(
+        "redirectUrl must be an http or https URL of at most {LONGEST_URL} octets without user name"
+    )]
+    Redirect,
+    #[error("the account has a member with this email: change that one, or remove it first")]
+    EmailTaken,
+    #[error("an account has at most {most} members: remove one first")]
+    TooManyMembers { most: usize },
+    #[error(
+        "this is the last administrator of the account who is not restricted to some Agents: make \
+         another one first"
+    )]
+    LastAdministrator,
+    #[error(
+        "the member may act on more than this Agent, or would: set targetAccountId to {account}"
+    )]
+    ActsOnMore { account: AccountId },
+
+    // Addresses and policies.
+    #[error("account {account} is of type {kind}: only an Agent (type \"account\") has addresses")]
+    NoAddressesOf { account: AccountId, kind: AccountType },
+    #[error("address: {0}")]
+    NoAddress(AddressError),
+    #[error("{0} has a tag: give the Agent the address without it, and every tag reaches it")]
+    Tagged(Address),
+    #[error("{0} is not an address of this Agent")]
+    AddressElsewhere(Address),
+    #[error("{0} is in use elsewhere, or its domain has another catch-all")]
+    AddressInUse(Address),
+    #[error("an Agent has at most {most} addresses: remove one first, or make it the catch-all")]
+    TooManyAddresses { most: u64 },
+    #[error(
+        "{domain} does not belong to an account above {}: claim the domain first",
+        agent.map_or_else(|| "the new Agent".to_owned(), |agent| format!("Agent {agent}"))
+    )]
+    DomainNotOurs { domain: DomainName, agent: Option<AccountId> },
+    #[error("account {0} is not an Agent")]
+    NoPolicyOf(AccountId),
+    #[error("an allowlist has at most {most} entries")]
+    AllowlistFull { most: u64 },
+
+    // Domains.
+    #[error(
+        "a domain belongs to a partner, a reseller or an organization; give the Agent an address in \
+         it instead"
+    )]
+    DomainOfAgent,
+    #[error("{domain} {why}")]
+    Unprovable { domain: DomainName, why: Unprovable },
+    #[error("{0} belongs to another account")]
+    DomainTaken(DomainName),
+    #[error("an account claims at most {most} domains at a time: prove one, or delete one")]
+    TooManyClaims { most: u64 },
+    #[error("an account has at most {most} domains, claimed ones included: delete one first")]
+    TooManyDomains { most: u64 },
+    #[error("the claim to {0} was deleted meanwhile: claim it again")]
+    ClaimGone(DomainName),
+    #[error("{domain} does not belong to {account}")]
+    DomainElsewhere { domain: DomainName, account: AccountId },
+    #[error("{used} addresses use {domain}: remove them first")]
+    DomainInUse { domain: DomainName, used: u64 },
+    #[error(
+        "the DNS of {domain} does not answer; nothing was changed: try again after the time in \
+         Retry-After"
+    )]
+    Dns { domain: DomainName, source: Unanswered },
+
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why no record proves whose a domain is; the operator may give it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unprovable {
+    #[error(
+        "is a public suffix: whoever publishes a record there does not speak for the names below \
+         it; claim a domain of your own below it"
+    )]
+    PublicSuffix,
+    #[error("is the name of this server: claim the domain that its mail is for")]
+    ThisServer,
+    #[error("is too long to be proven: with _gatepost. before it, it has more than 253 octets")]
+    TooLong,
+}
+
+fn still_below(account: &AccountId, below: usize) -> String {
+    let (accounts, them) = if below == 1 { ("account is", "it") } else { ("accounts are", "them") };
+    format!("{below} {accounts} below account {account}: delete {them} first, or ask for cascade")
+}

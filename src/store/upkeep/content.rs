@@ -1,0 +1,50 @@
+//! What a file holds: its length and its digest, read piece by piece.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+
+use aws_lc_rs::digest::{Context, SHA256};
+
+use crate::domain::message::Digest;
+
+/// Held in memory of a file that is copied.
+const PIECE: usize = 1 << 20;
+
+/// What a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Content {
+    pub octets: u64,
+    pub digest: Digest,
+}
+
+/// Copies a file into a new one, piece by piece.
+pub fn copy(from: &Path, to: &mut File) -> io::Result<Content> {
+    let content = read(from, |piece| to.write_all(piece))?;
+    to.sync_all()?;
+    Ok(content)
+}
+
+/// What a file holds.
+pub fn of(path: &Path) -> io::Result<Content> {
+    read(path, |_| Ok(()))
+}
+
+fn read(path: &Path, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<Content> {
+    let mut file = File::open(path)?;
+    let (mut octets, mut hash) = (0, Context::new(&SHA256));
+    let mut buffer = vec![0; PIECE];
+    loop {
+        let length = file.read(&mut buffer)?;
+        let piece = buffer.get(..length).unwrap_or_default();
+        if piece.is_empty() {
+            break;
+        }
+        hash.update(piece);
+        take(piece)?;
+        octets += u64::try_from(length).unwrap_or_default();
+    }
+    let mut digest = [0; 32];
+    digest.copy_from_slice(hash.finish().as_ref());
+    Ok(Content { octets, digest: Digest(digest) })
+}

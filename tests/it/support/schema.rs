@@ -1,0 +1,123 @@
+//! Holds values against JSON Schemas, and one thing more strictly than the standard: a property that
+//! is not described is wrong, unless `additionalProperties` says that there may be others. A keyword
+//! that is not known here is wrong, too: nothing would be held against it.
+
+use jsonschema::{Registry, Validator};
+use serde_json::{Map, Value, json};
+
+/// By this name schemas refer to the shapes of a document.
+const DOCUMENT: &str = "urn:document";
+
+/// Keywords without schemas in them; the schemas in `not` and `propertyNames` are of nothing that
+/// has properties to be described.
+const PLAIN: &str = "$id $schema const default deprecated description enum example examples format \
+                     maxItems maxLength maxProperties maximum minItems minLength minProperties \
+                     minimum not pattern propertyNames readOnly required title type uniqueItems \
+                     writeOnly";
+
+/// Shapes that schemas refer to as `#/components/schemas/…` or `#/$defs/…`.
+pub struct Shapes(Registry<'static>);
+
+/// A schema that values are held against.
+pub struct Schema(Validator);
+
+impl Shapes {
+    /// Those of a description of the API, or of a schema.
+    pub fn of(document: &Value) -> Self {
+        let closed = |shapes: &Value| {
+            let shapes = shapes.as_object().into_iter().flatten();
+            let shapes = shapes.map(|(name, shape)| {
+                let mut shape = shape.clone();
+                close(&mut shape);
+                (name.clone(), shape)
+            });
+            shapes.collect::<Map<_, _>>()
+        };
+        let shapes = json!({
+            "components": { "schemas": closed(&document["components"]["schemas"]) },
+            "$defs": closed(&document["$defs"]),
+        });
+        Self(Registry::new().add(DOCUMENT, shapes).unwrap().prepare().unwrap())
+    }
+
+    /// A schema that may refer to them.
+    pub fn schema(&self, schema: &Value) -> Schema {
+        let mut schema = schema.clone();
+        close(&mut schema);
+        let options = jsonschema::options().with_registry(&self.0).should_validate_formats(true);
+        Schema(options.build(&schema).unwrap_or_else(|error| panic!("{error}: {schema}")))
+    }
+}
+
+impl Schema {
+    /// A schema that refers to no shapes but its own.
+    pub fn new(schema: &Value) -> Self {
+        Shapes::of(schema).schema(schema)
+    }
+
+    /// What is wrong with a value, in words; nothing if all is well.
+    pub fn faults(&self, value: &Value) -> Vec<String> {
+        let fault =
+            |error: jsonschema::ValidationError<'_>| format!("{}: {error}", error.instance_path());
+        self.0.iter_errors(value).map(fault).collect()
+    }
+}
+
+/// Lets no properties be that are not described. Of one that is put together from others, and
+/// describes none itself, they do.
+fn close(schema: &mut Value) {
+    let Value::Object(keywords) = schema else { return };
+    for (name, inside) in keywords.iter_mut() {
+        match (name.as_str(), inside) {
+            ("properties" | "$defs", Value::Object(schemas)) => {
+                schemas.values_mut().for_each(close);
+            }
+            ("allOf" | "anyOf" | "oneOf", Value::Array(schemas)) => {
+                schemas.iter_mut().for_each(close);
+            }
+            ("items" | "additionalProperties", schema) => close(schema),
+            ("$ref", Value::String(place)) if place.starts_with('#') => {
+                place.insert_str(0, DOCUMENT);
+            }
+            (name, _) => {
+                let is_known = PLAIN.split(' ').any(|known| known == name);
+                assert!(is_known, "the keyword {name} is not known");
+            }
+        }
+    }
+    let mut parts = ["$ref", "allOf", "anyOf", "oneOf"].iter();
+    if keywords.contains_key("properties") || !parts.any(|name| keywords.contains_key(*name)) {
+        keywords.entry("additionalProperties").or_insert(false.into());
+    }
+}
+
+#[test]
+fn what_is_not_described_is_wrong() {
+    let shape = json!({ "type": "object", "properties": { "a": { "type": "integer" } } });
+    let document = json!({ "components": { "schemas": { "Shape": shape } } });
+    let shapes = Shapes::of(&document);
+    let reference = json!({ "$ref": "#/components/schemas/Shape" });
+    let open = json!({ "properties": { "a": {} }, "additionalProperties": true });
+    for (schema, good, bad) in [
+        (shape.clone(), json!({ "a": 1 }), json!({ "a": 1, "b": 1 })),
+        (reference.clone(), json!({ "a": 1 }), json!({ "b": 1 })),
+        (json!({ "anyOf": [reference, { "type": "null" }] }), json!({}), json!({ "b": 1 })),
+        (json!({ "items": shape }), json!([{}]), json!([{ "b": 1 }])),
+        (json!({ "properties": { "a": {} } }), json!({ "a": 1 }), json!({ "a": { "b": 1 } })),
+        (json!({ "additionalProperties": shape }), json!({ "x": {} }), json!({ "x": { "b": 1 } })),
+        (open, json!({ "a": 1, "b": 1 }), json!({ "a": { "b": 1 } })),
+        (json!({ "not": { "type": "null" } }), json!(1), json!(null)),
+        (json!({ "pattern": "^[0-9]+$" }), json!("12"), json!("1x")),
+        (json!({ "format": "uuid" }), json!("0198c0de-0000-7000-8000-000000000000"), json!("1")),
+    ] {
+        let schema_of = shapes.schema(&schema);
+        assert_eq!(schema_of.faults(&good), Vec::<String>::new(), "{schema}");
+        assert_eq!(schema_of.faults(&bad).len(), 1, "{schema} {bad}");
+    }
+}
+
+#[test]
+#[should_panic = "the keyword requird is not known"]
+fn a_keyword_that_is_not_known_is_wrong() {
+    Schema::new(&json!({ "requird": ["a"] }));
+}
