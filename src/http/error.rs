@@ -17,6 +17,7 @@ use crate::app::delivery::DestinationError;
 use crate::app::intake::reception::ReceptionError;
 use crate::app::relay::RelayError;
 use crate::app::tenancy::TenancyError;
+use crate::app::tenancy::details::DetailError;
 use crate::store::StoreError;
 
 /// Of a path that is not there; of one that opens nothing, the same.
@@ -210,6 +211,12 @@ impl From<StoreError> for Problem {
             StoreError::NoAccount => Denied::OutOfScope.into(),
             _ => Self::unavailable(chain(&error)),
         }
+    }
+}
+
+impl From<DetailError> for Problem {
+    fn from(error: DetailError) -> Self {
+        Self::invalid(error)
     }
 }
 

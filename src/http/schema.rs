@@ -155,6 +155,11 @@ pub(in crate::http) fn example(schema: &Value, shapes: &Map<String, Value>) -> V
     if let Some(part) = schema.pointer("/anyOf/0") {
         return example(part, shapes);
     }
+    if let Some(Value::Array(parts)) = schema.get("allOf") {
+        let parts = parts.iter().map(|part| example(part, shapes));
+        let fields = parts.filter_map(|part| part.as_object().cloned()).flatten();
+        return Value::Object(fields.collect());
+    }
     let kind = schema.get("type").and_then(|kind| kind.get(0).unwrap_or(kind).as_str());
     match kind {
         Some("object") => {

@@ -2,21 +2,34 @@
 
 use std::borrow::Cow;
 
-use schemars::json_schema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::schema_of;
 use crate::domain::words::Words;
 
 /// A word of a closed list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Word<W>(pub W);
 
-schema_of!([W: Words] Word<W>, std::any::type_name::<W>(), {
-    let words: Vec<&str> = W::all().iter().map(|word| word.word()).collect();
-    json_schema!({ "type": "string", "enum": words })
-});
+/// Lists of so many words have a shape of their own in the description.
+const LONG: usize = 8;
+
+impl<W: Words> JsonSchema for Word<W> {
+    fn inline_schema() -> bool {
+        W::all().len() < LONG
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        let path = std::any::type_name::<W>();
+        path.rsplit("::").next().unwrap_or(path).into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let words: Vec<&str> = W::all().iter().map(|word| word.word()).collect();
+        json_schema!({ "type": "string", "enum": words })
+    }
+}
 
 impl<W: Words> Serialize for Word<W> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -4,7 +4,7 @@
 //! Secrets among them (credentials of providers, keys of apps) are not kept: in their place stands
 //! [`MASK`], which says that there was one.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::masking::{masked, without_secrets};
@@ -51,64 +51,92 @@ struct Field {
     about: &'static str,
 }
 
-/// Fields by their names in v2, each with the type that stands for the field in requests.
-macro_rules! fields {
-    ($($type:ident = $name:literal, $kind:expr, $about:literal;)+) => {
-        const FIELDS: &[Field] = &[$(Field { name: $name, kind: $kind, about: $about },)+];
+/// The fields, by their names in v2.
+const FIELDS: &[Field] = &[
+    field("email", Kind::Email, "The address at which somebody can be reached."),
+    field("firstName", Kind::Text, "A first name."),
+    field("lastName", Kind::Text, "A last name."),
+    field("description", Kind::Text, "A description, for people."),
+    field("image", Kind::Text, "A picture, by its URL."),
+    field("businessName", Kind::Text, "The name of the business."),
+    field("businessAddress", Kind::Text, "The address of the business."),
+    field("productPlanId", Kind::Text, "The plan of the account."),
+    field("offeredProductPlanId", Kind::Text, "The plan that the account is offered."),
+    field("externalBillingId", Kind::Text, "The id of the account in your billing."),
+    field("smsBrandId", Kind::Text, "The brand for SMS."),
+    field("smsCampaignId", Kind::Text, "The campaign for SMS."),
+    field("smsEnabled", Kind::Flag, "Whether the account has SMS."),
+    field("servicePremium", Kind::Flag, "Whether the account has the premium service."),
+    field("hipaaEnabledDefault", Kind::Flag, "Whether accounts below begin with HIPAA."),
+    field("hipaaSetting", Kind::Word(&["on", "off", "inherit"]), "Whether HIPAA holds."),
+    field("orgAccountType", Kind::Word(&["internal", "customer"]), "Whose organization it is."),
+    field("settings", Kind::Object, "Settings of your own; secrets in them are masked."),
+    field(
+        "numberingProviders",
+        Kind::List(&[
+            ("providerId", Part::Text, "The provider."),
+            ("default", Part::Flag, "Whether this provider is the usual one."),
+            ("config", Part::Secret, "The credentials; answers show only that there are any."),
+        ]),
+        "Providers of telephone numbers.",
+    ),
+    field(
+        "integrations",
+        Kind::List(&[
+            ("appId", Part::Text, "The app."),
+            ("appVersion", Part::Text, "The version of the app."),
+            (
+                "appData",
+                Part::Secret,
+                "The settings of the app; answers show only that there are any.",
+            ),
+        ]),
+        "Apps of the account.",
+    ),
+];
 
-        /// The fields in requests: their schemas. What is sent is read by [`kept`].
-        pub mod asked {
-            use serde::de::IgnoredAny;
-            use serde::{Deserialize, Deserializer};
-
-            use crate::wire::schema_of;
-
-            $(
-                #[doc = $about]
-                #[derive(Debug)]
-                pub struct $type;
-
-                schema_of!([] $type, $name, super::asked_for($name));
-
-                impl<'de> Deserialize<'de> for $type {
-                    fn deserialize<D: Deserializer<'de>>(sent: D) -> Result<Self, D::Error> {
-                        IgnoredAny::deserialize(sent).map(|_| Self)
-                    }
-                }
-            )+
-        }
-    };
+const fn field(name: &'static str, kind: Kind, about: &'static str) -> Field {
+    Field { name, kind, about }
 }
 
-fields! {
-    Email = "email", Kind::Email, "The address at which somebody can be reached.";
-    FirstName = "firstName", Kind::Text, "A first name.";
-    LastName = "lastName", Kind::Text, "A last name.";
-    Description = "description", Kind::Text, "A description, for people.";
-    Image = "image", Kind::Text, "A picture, by its URL.";
-    BusinessName = "businessName", Kind::Text, "The name of the business.";
-    BusinessAddress = "businessAddress", Kind::Text, "The address of the business.";
-    ProductPlan = "productPlanId", Kind::Text, "The plan of the account.";
-    OfferedProductPlan = "offeredProductPlanId", Kind::Text, "The plan that the account is offered.";
-    ExternalBilling = "externalBillingId", Kind::Text, "The id of the account in your billing.";
-    SmsBrand = "smsBrandId", Kind::Text, "The brand for SMS.";
-    SmsCampaign = "smsCampaignId", Kind::Text, "The campaign for SMS.";
-    SmsEnabled = "smsEnabled", Kind::Flag, "Whether the account has SMS.";
-    ServicePremium = "servicePremium", Kind::Flag, "Whether the account has the premium service.";
-    HipaaEnabledDefault = "hipaaEnabledDefault", Kind::Flag, "Whether accounts below begin with HIPAA.";
-    HipaaSetting = "hipaaSetting", Kind::Word(&["on", "off", "inherit"]), "Whether HIPAA holds.";
-    OrgAccountType = "orgAccountType", Kind::Word(&["internal", "customer"]), "Whose organization it is.";
-    Settings = "settings", Kind::Object, "Settings of your own; secrets in them are masked.";
-    NumberingProviders = "numberingProviders", Kind::List(&[
-        ("providerId", Part::Text, "The provider."),
-        ("default", Part::Flag, "Whether this provider is the usual one."),
-        ("config", Part::Secret, "The credentials; answers show only that there are any."),
-    ]), "Providers of telephone numbers.";
-    Integrations = "integrations", Kind::List(&[
-        ("appId", Part::Text, "The app."),
-        ("appVersion", Part::Text, "The version of the app."),
-        ("appData", Part::Secret, "The settings of the app; answers show only that there are any."),
-    ]), "Apps of the account.";
+/// What a request tells of an account, field by field; null takes a field away.
+macro_rules! told {
+    ($($(#[$doc:meta])* $name:ident = [$($field:literal),+];)+) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub Details);
+
+        schema_of!([] $name, stringify!($name), {
+            let properties = [$($field),+].map(|name| (name.to_owned(), asked_for(name)));
+            json!({ "type": "object", "properties": Details::from_iter(properties) })
+        });
+    )+};
+}
+
+told! {
+    /// Of a new reseller.
+    NewReseller = ["email", "offeredProductPlanId", "productPlanId", "hipaaEnabledDefault"];
+    /// Of a new organization.
+    NewOrganization = [
+        "email", "orgAccountType", "productPlanId", "offeredProductPlanId", "externalBillingId",
+        "hipaaSetting", "numberingProviders", "servicePremium", "smsEnabled", "smsBrandId",
+        "smsCampaignId", "integrations"
+    ];
+    /// Of a new Agent.
+    NewAgent = ["externalBillingId", "integrations"];
+    /// Of an account, by its own key.
+    Own = [
+        "firstName", "lastName", "description", "image", "businessName", "businessAddress", "email",
+        "settings"
+    ];
+    /// Of an organization, from above.
+    OfOrganization = [
+        "productPlanId", "offeredProductPlanId", "email", "smsEnabled", "smsBrandId",
+        "smsCampaignId", "servicePremium", "externalBillingId", "hipaaSetting", "orgAccountType"
+    ];
+    /// Of an Agent, from above.
+    OfAgent = ["externalBillingId"];
 }
 
 /// The schema of a field in a request, where null takes the field away.
@@ -189,12 +217,9 @@ schema_of!([] Kept, "Kept", {
     json!({ "type": "object", "properties": fields.collect::<Details>(), "required": ALWAYS })
 });
 
-/// Those of these fields that are kept, as they are kept.
-pub fn kept<'f>(
-    fields: impl Iterator<Item = (&'f str, &'f Value)>,
-) -> Result<Details, DetailError> {
-    let known = fields.filter(|(name, _)| known(name).is_some());
-    known.map(|(name, value)| Ok((name.to_owned(), checked(name, value)?))).collect()
+/// What a request tells, as it is kept.
+pub fn kept(told: Details) -> Result<Details, DetailError> {
+    told.into_iter().map(|(name, value)| checked(&name, &value).map(|kept| (name, kept))).collect()
 }
 
 /// What is wrong with a field.

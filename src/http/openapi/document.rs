@@ -14,7 +14,7 @@ use super::super::tag::Tag;
 use super::super::target::TARGET;
 use super::super::verb::names;
 use super::areas::{self, operations, shapes};
-use super::{events, problems};
+use super::{events, problems, shared};
 use crate::rules::AccessRules;
 
 /// What v2 fixes, what we chose, and how to begin.
@@ -35,8 +35,10 @@ pub(in crate::http) fn document(rules: &AccessRules) -> Value {
         let described = whole(operation, description, path, &named);
         methods.insert(operation.verb.as_str().to_ascii_lowercase(), described);
     }
-    let paths: Map<String, Value> =
+    let mut paths: Map<String, Value> =
         paths.into_values().map(|(path, methods)| (path.to_owned(), methods.into())).collect();
+    let mut webhooks = events::webhooks();
+    let parameters = shared::parameters(&mut [&mut paths, &mut webhooks]);
     let tag = |tag: &Tag| json!({ "name": tag.as_str(), "description": tag.about() });
     let tags: Vec<Value> = Tag::ALL.iter().map(tag).collect();
     json!({
@@ -53,12 +55,12 @@ pub(in crate::http) fn document(rules: &AccessRules) -> Value {
         "security": [{ TOKEN: [] }],
         "tags": tags,
         "paths": paths,
-        "webhooks": events::webhooks(),
+        "webhooks": webhooks,
         "components": {
             "schemas": named,
             "responses": problems::components(),
             "headers": headers(),
-            "parameters": shared_parameters(),
+            "parameters": parameters,
             "securitySchemes": security(),
         },
     })
@@ -95,7 +97,7 @@ fn whole(
         "tags": [operation.tag.as_str()],
         "summary": description.summary,
         "parameters": parameters(operation, description, path),
-        "responses": answers(operation, description),
+        "responses": answers(operation, description, named),
     });
     if !description.about.is_empty() {
         put(&mut described, "description", description.about.into());
@@ -134,13 +136,15 @@ fn parameters(operation: &Operation, description: &Description, path: &str) -> V
         }
         all.push(one);
     }
-    let shared = |name: &str| json!({ "$ref": format!("#/components/parameters/{name}") });
-    all.extend(operation.aim.names().iter().map(|name| shared(component(operation, name))));
+    let target = |name: &&str| {
+        parameter("query", name, false, id_text(about_target(component(operation, name))))
+    };
+    all.extend(operation.aim.names().iter().map(target));
     for (name, schema) in &description.headers {
         all.push(parameter("header", plain(name), !name.ends_with('?'), schema.clone()));
     }
     if operation.need.once {
-        all.push(shared(ONCE));
+        all.push(parameter("header", ONCE, false, once_schema()));
     }
     all
 }
@@ -149,24 +153,15 @@ const ONCE: &str = "Idempotency-Key";
 /// The names under which a request says what it acts on.
 const TARGETS: [&str; 4] = [TARGET, "targetOrganizationId", "targetResellerId", "targetPartnerId"];
 const IN_PATH: &str = "The account that the request acts on.";
-/// The component of a target that the path names, too.
+/// The shape of a target that the path names, too.
 const AGAIN: &str = "equalTargetAccountId";
 
-/// The component that describes this name of a target.
+/// The shape that describes this name of a target.
 fn component<'n>(operation: &Operation, name: &'n str) -> &'n str {
     if names(operation.path).any(|segment| segment == name) { AGAIN } else { name }
 }
 
-/// The parameters that many operations have.
-fn shared_parameters() -> Map<String, Value> {
-    let target = |name: &str| parameter("query", name, false, id_text(about_target(name)));
-    let targets = TARGETS.iter().map(|name| ((*name).to_owned(), target(name)));
-    let again = (AGAIN.to_owned(), parameter("query", TARGET, false, id_text(about_target(AGAIN))));
-    let once = (ONCE.to_owned(), parameter("header", ONCE, false, once_schema()));
-    targets.chain([again, once]).chain(events::parameters()).collect()
-}
-
-/// The same names as fields of a body.
+/// These names as fields of a body.
 fn target_shapes() -> impl Iterator<Item = (String, Value)> {
     TARGETS.iter().chain(&[AGAIN]).map(|name| ((*name).to_owned(), id_given(about_target(name))))
 }
@@ -221,22 +216,27 @@ fn optional(name: &str, component: &str) -> (&'static str, Value) {
     (field, schema::reference(component))
 }
 
-fn answers(operation: &Operation, description: &Description) -> BTreeMap<String, Value> {
+fn answers(
+    operation: &Operation,
+    description: &Description,
+    named: &Map<String, Value>,
+) -> BTreeMap<String, Value> {
     let mut all = problems::answers(&problems::codes(operation));
     for answer in &description.answers {
-        all.insert(answer.status.to_string(), success(answer));
+        all.insert(answer.status.to_string(), success(answer, named));
     }
     all
 }
 
 /// A success; its example is what the schema makes, and so not said again.
-fn success(answer: &Answer) -> Value {
+fn success(answer: &Answer, named: &Map<String, Value>) -> Value {
     let mut shown = json!({ "description": answer.about });
     if answer.pages {
         put(&mut shown, "headers", json!({ "Link": { "$ref": "#/components/headers/Link" } }));
     }
     if let Some(schema) = answer.schema() {
-        let mut content = json!({ "application/json": { "schema": schema } });
+        let mut content =
+            json!({ "application/json": { "schema": shared::composed(schema, named) } });
         if let Some(kind) = answer.also {
             put(&mut content, kind, json!({ "schema": { "type": "string" } }));
         }

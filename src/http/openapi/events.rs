@@ -9,7 +9,7 @@ use crate::app::delivery::catalog;
 use crate::domain::destination::Payload;
 
 /// One of each event.
-pub(super) fn webhooks() -> Value {
+pub(super) fn webhooks() -> Map<String, Value> {
     let shown = |entry: catalog::Entry| {
         let name = entry.name.as_str();
         let post = json!({
@@ -30,7 +30,7 @@ pub(super) fn webhooks() -> Value {
         });
         (name.to_owned(), json!({ "post": post }))
     };
-    catalog::catalog().into_iter().map(shown).collect::<Map<_, _>>().into()
+    catalog::catalog().into_iter().map(shown).collect()
 }
 
 fn capital(word: &str) -> String {
@@ -52,17 +52,9 @@ pub(super) const HEADERS: &[(&str, &str)] = &[
 ];
 
 fn headers() -> Value {
-    let header =
-        |(name, _): &(&str, &str)| json!({ "$ref": format!("#/components/parameters/{name}") });
-    HEADERS.iter().map(header).collect()
-}
-
-/// The headers that all events are sent with.
-pub(super) fn parameters() -> Map<String, Value> {
     let header = |(name, about): &(&str, &str)| {
-        let header = json!({ "name": name, "in": "header", "required": true, "description": about,
-                             "schema": { "type": "string" } });
-        ((*name).to_owned(), header)
+        json!({ "name": name, "in": "header", "required": true, "description": about,
+                "schema": { "type": "string" } })
     };
     HEADERS.iter().map(header).collect()
 }

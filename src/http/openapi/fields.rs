@@ -57,9 +57,15 @@ fn below<'d>(document: &'d Value, all: &mut Vec<Row<'d>>, prefix: &str, schema: 
             below(document, all, &format!("{path}[]."), items);
         }
     }
-    for one in items(schema, "anyOf") {
+    for one in parts(document, schema) {
         below(document, all, prefix, one);
     }
+}
+
+/// The schemas of which one, or each, holds.
+fn parts<'d>(document: &'d Value, schema: &'d Value) -> impl Iterator<Item = &'d Value> {
+    let each = items(schema, "allOf").map(|one| resolved(document, one));
+    items(schema, "anyOf").chain(each)
 }
 
 /// A parameter.
@@ -85,7 +91,7 @@ pub(super) fn names<'d>(document: &'d Value, schema: &'d Value) -> Vec<&'d str> 
     let schema = resolved(document, schema);
     let own = fields(schema, "/properties").map(|(name, _)| name.as_str());
     let inner = fields(schema, "/properties").map(|(_, field)| field);
-    let inner = inner.chain(schema.get("items")).chain(items(schema, "anyOf"));
+    let inner = inner.chain(schema.get("items")).chain(parts(document, schema));
     own.chain(inner.flat_map(|inner| names(document, inner))).collect()
 }
 

@@ -2,8 +2,7 @@
 //! them: what `createReseller` makes is an `organization` there, too.
 //!
 //! Whose an account is, of which level it is and what it may are no fields of any operation here,
-//! so that a body that names them is refused by name. Fields that decide nothing (`details`) are read by
-//! their names from the body, which was held against the types here.
+//! so that a body that names them is refused by name. Fields that decide nothing are `details`.
 
 use std::sync::Arc;
 
@@ -14,9 +13,9 @@ use serde_json::{Map, Value};
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::state::Http;
-use super::super::typed::successes;
+use super::super::typed::{refused, successes};
 use crate::app::tenancy::NewNode;
-use crate::app::tenancy::details::{self, asked};
+use crate::app::tenancy::details::{NewAgent, NewOrganization, NewReseller, kept};
 use crate::app::tenancy::record::AccountRecord;
 use crate::domain::account::{Account, AccountType, Details, ResellerStatus};
 use crate::domain::app::AppRef;
@@ -28,32 +27,25 @@ use crate::wire::{Named, Number, Word};
 const NAMELESS: &str = "Agent";
 
 /// An app of a new account.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(inline)]
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Integration {
-    /// The app.
     app_id: String,
-    /// The version of the app.
     app_version: String,
-    /// The settings of the app; answers show only that there are any.
     app_data: Map<String, Value>,
 }
 
 /// Makes a reseller below a partner
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(dead_code, reason = "what is only kept is read by its name")]
 pub struct CreateReseller {
     /// The name of the reseller.
     #[schemars(example = &"Example")]
     reseller_name: String,
     /// Whether the reseller is active.
     reseller_status: Option<Word<ResellerStatus>>,
-    email: Option<asked::Email>,
-    offered_product_plan_id: Option<asked::OfferedProductPlan>,
-    product_plan_id: Option<asked::ProductPlan>,
-    hipaa_enabled_default: Option<asked::HipaaEnabledDefault>,
+    #[serde(flatten)]
+    told: NewReseller,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -70,7 +62,7 @@ pub async fn create_reseller(
         active: asked.reseller_status != Some(Word(ResellerStatus::Disabled)),
         ..NewNode::plain(AccountType::Reseller, call.account().id, &asked.reseller_name)
     };
-    let (organization, _) = create(&http, &call, new, &[]).await?;
+    let (organization, _) = create(&http, &call, new, asked.told.0).await?;
     Ok(ResellerMade { organization })
 }
 
@@ -79,7 +71,6 @@ pub async fn create_reseller(
 /// With accountName, its first Agent is made, too.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[expect(dead_code, reason = "what is only kept is read by its name")]
 pub struct CreateOrganization {
     /// The name of the organization.
     #[schemars(example = &"Example")]
@@ -90,20 +81,8 @@ pub struct CreateOrganization {
     /// The name of the organization in your application.
     #[schemars(example = &"x-1")]
     external_account_id: Option<String>,
-    email: Option<asked::Email>,
-    org_account_type: Option<asked::OrgAccountType>,
-    product_plan_id: Option<asked::ProductPlan>,
-    offered_product_plan_id: Option<asked::OfferedProductPlan>,
-    external_billing_id: Option<asked::ExternalBilling>,
-    hipaa_setting: Option<asked::HipaaSetting>,
-    numbering_providers: Option<asked::NumberingProviders>,
-    service_premium: Option<asked::ServicePremium>,
-    sms_enabled: Option<asked::SmsEnabled>,
-    sms_brand_id: Option<asked::SmsBrand>,
-    sms_campaign_id: Option<asked::SmsCampaign>,
-    /// Apps of the organization.
-    #[schemars(extend("x-null" = true))]
-    integrations: Option<Vec<Integration>>,
+    #[serde(flatten)]
+    told: NewOrganization,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -124,8 +103,7 @@ pub async fn create_organization(
         first_agent: asked.account_name.as_deref(),
         ..NewNode::plain(AccountType::Organization, call.account().id, &asked.org_name)
     };
-    let integrations = asked.integrations.as_deref().unwrap_or_default();
-    let (organization, account) = create(&http, &call, new, integrations).await?;
+    let (organization, account) = create(&http, &call, new, asked.told.0).await?;
     Ok(OrganizationMade { organization, account })
 }
 
@@ -133,7 +111,6 @@ pub async fn create_organization(
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 0))]
-#[expect(dead_code, reason = "what is only kept is read by its name")]
 pub struct CreateAccount {
     /// The name of the Agent.
     #[schemars(example = &"Support")]
@@ -141,10 +118,8 @@ pub struct CreateAccount {
     /// The name of the Agent in your application.
     #[schemars(example = &"x-1")]
     external_account_id: Option<String>,
-    external_billing_id: Option<asked::ExternalBilling>,
-    /// Apps of the Agent.
-    #[schemars(extend("x-null" = true))]
-    integrations: Option<Vec<Integration>>,
+    #[serde(flatten)]
+    told: NewAgent,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -162,8 +137,7 @@ pub async fn create_account(
         external_id: asked.external_account_id.as_deref(),
         ..NewNode::plain(AccountType::Agent, call.account().id, name)
     };
-    let integrations = asked.integrations.as_deref().unwrap_or_default();
-    let (account, _) = create(&http, &call, new, integrations).await?;
+    let (account, _) = create(&http, &call, new, asked.told.0).await?;
     Ok(AccountMade { account })
 }
 
@@ -172,9 +146,13 @@ async fn create(
     http: &Http,
     call: &Call,
     mut new: NewNode<'_>,
-    integrations: &[Integration],
+    told: Details,
 ) -> Result<(AccountRecord, Option<AccountRecord>), Problem> {
-    new.details = kept(call)?;
+    let integrations = told.get("integrations").cloned().unwrap_or_default();
+    let integrations: Option<Vec<Integration>> =
+        serde_json::from_value(integrations).map_err(|error| refused("integrations", &error))?;
+    let integrations = integrations.unwrap_or_default();
+    new.details = kept(told)?;
     new.details.retain(|_, value| !value.is_null());
     if !integrations.is_empty() {
         let app = |one: &Integration| AppRef::new(&one.app_id, &one.app_version);
@@ -192,11 +170,6 @@ async fn create(
     }
     let (made, agent) = call.tenancy(http).create_node(&new).await?;
     Ok((AccountRecord::of(&made), agent.as_ref().map(AccountRecord::of)))
-}
-
-/// What the body says that is only kept.
-pub(super) fn kept(call: &Call) -> Result<Details, Problem> {
-    details::kept(call.body().pairs()).map_err(Problem::invalid)
 }
 
 /// Deletes an organization or a reseller

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::state::Http;
-use super::super::typed::{Created, refused, successes};
+use super::super::typed::{refused, successes};
 use crate::app::tenancy::Claiming;
 use crate::domain::address::Address;
 
@@ -33,14 +33,16 @@ pub struct List {}
 pub struct Addresses {
     /// All of the Agent.
     addresses: Vec<AgentAddress>,
-    #[serde(skip)]
-    message: &'static str,
 }
 
-successes! { Addresses = OK "addresses of the Agent", said; }
+successes! {
+    Addresses = OK "addresses found";
+    Added: Addresses = CREATED "the Agent has the address";
+    Removed: Addresses = OK "the Agent no longer has the address";
+}
 
 pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Addresses, Problem> {
-    all(&http, &call, "addresses found").await
+    all(&http, &call).await
 }
 
 /// Gives an Agent an address
@@ -56,12 +58,12 @@ pub struct Add {
     catch_all: Option<bool>,
 }
 
-pub async fn add(http: Arc<Http>, call: Call, asked: Add) -> Result<Created<Addresses>, Problem> {
+pub async fn add(http: Arc<Http>, call: Call, asked: Add) -> Result<Added, Problem> {
     let address = Address::parse(&asked.address).map_err(|error| refused("address", &error))?;
     let catch_all = asked.catch_all.unwrap_or_default();
     let tenancy = call.tenancy(&http);
     tenancy.claim_address(call.account(), &address, catch_all, Claiming::Never).await?;
-    all(&http, &call, "the Agent has the address").await.map(Created)
+    all(&http, &call).await.map(Added)
 }
 
 /// Takes an address from an Agent
@@ -74,18 +76,18 @@ pub struct Remove {
     address: String,
 }
 
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Addresses, Problem> {
+pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
     let (tenancy, agent) = (call.tenancy(&http), call.account().id);
     let address = tenancy.named_address(agent, &asked.address).await?;
     tenancy.release_address(agent, &address).await?;
-    all(&http, &call, "the Agent no longer has the address").await
+    all(&http, &call).await.map(Removed)
 }
 
-async fn all(http: &Http, call: &Call, message: &'static str) -> Result<Addresses, Problem> {
+async fn all(http: &Http, call: &Call) -> Result<Addresses, Problem> {
     let addresses = call.tenancy(http).addresses(call.account().id).await?;
     let shape = |(address, catch_all): (Address, bool)| AgentAddress {
         address: address.to_string(),
         catch_all,
     };
-    Ok(Addresses { addresses: addresses.into_iter().map(shape).collect(), message })
+    Ok(Addresses { addresses: addresses.into_iter().map(shape).collect() })
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::state::Http;
-use super::super::typed::{Created, refused, successes};
+use super::super::typed::{refused, successes};
 use crate::app::tenancy::{Proof, proof_name};
 use crate::domain::domain_name::DomainName;
 use crate::store::HeldDomain;
@@ -40,14 +40,16 @@ pub struct List {}
 pub struct Domains {
     /// All of the account.
     domains: Vec<MailDomain>,
-    #[serde(skip)]
-    message: String,
 }
 
-successes! { Domains = OK "domains of the account", said; }
+successes! {
+    Domains = OK "domains found";
+    Claimed = CREATED "the domain is claimed", said;
+    Removed: Domains = OK "the account no longer has the domain";
+}
 
 pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Domains, Problem> {
-    all(&http, &call, "domains found").await
+    all(&http, &call).await
 }
 
 /// Claims or verifies a mail domain
@@ -60,7 +62,15 @@ pub struct Claim {
     domain: String,
 }
 
-pub async fn claim(http: Arc<Http>, call: Call, asked: Claim) -> Result<Created<Domains>, Problem> {
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Claimed {
+    #[serde(flatten)]
+    all: Domains,
+    #[serde(skip)]
+    message: String,
+}
+
+pub async fn claim(http: Arc<Http>, call: Call, asked: Claim) -> Result<Claimed, Problem> {
     let domain = DomainName::parse(&asked.domain).map_err(|error| refused("domain", &error))?;
     let (tenancy, dns) = (call.tenancy(&http), &http.use_cases.dns);
     let message = match tenancy.claim_domain(&domain, call.account().id, dns).await? {
@@ -71,7 +81,7 @@ pub async fn claim(http: Arc<Http>, call: Call, asked: Claim) -> Result<Created<
             proof_name(&domain)
         ),
     };
-    all(&http, &call, &message).await.map(Created)
+    Ok(Claimed { all: all(&http, &call).await?, message })
 }
 
 /// Gives up a mail domain, or the claim to it
@@ -84,16 +94,16 @@ pub struct Remove {
     domain: String,
 }
 
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Domains, Problem> {
+pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
     // One that an earlier version took can be removed, as the list shows it.
     let text = &asked.domain;
     let domain = DomainName::parse(text).or_else(|error| DomainName::kept(text).map_err(|_| error));
     let domain = domain.map_err(|error| refused("domain", &error))?;
     call.tenancy(&http).remove_domain(&domain, call.account().id).await?;
-    all(&http, &call, "the account no longer has the domain").await
+    all(&http, &call).await.map(Removed)
 }
 
-async fn all(http: &Http, call: &Call, message: &str) -> Result<Domains, Problem> {
+async fn all(http: &Http, call: &Call) -> Result<Domains, Problem> {
     let shape = |held: HeldDomain| MailDomain {
         domain: held.domain.as_str().to_owned(),
         account_id: held.account.into(),
@@ -101,6 +111,5 @@ async fn all(http: &Http, call: &Call, message: &str) -> Result<Domains, Problem
         challenge: held.challenge,
     };
     let domains = call.tenancy(http).domains(Some(call.account().id)).await?;
-    let message = message.to_owned();
-    Ok(Domains { domains: domains.into_iter().map(shape).collect(), message })
+    Ok(Domains { domains: domains.into_iter().map(shape).collect() })
 }

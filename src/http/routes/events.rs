@@ -59,11 +59,9 @@ impl JsonSchema for Event {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let full: Vec<_> =
-            EventName::ALL.iter().map(|name| reference(&format!("{name}.full"))).collect();
+        let full: Vec<_> = EventName::ALL.iter().map(|name| reference(name.as_str())).collect();
         json_schema!({
             "description": "An event, as a webhook gets it in full.", "anyOf": full,
-            "examples": [catalog::example(EventName::EmailReceived)],
         })
     }
 }

@@ -34,16 +34,17 @@ pub struct Show {}
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Shown {
     policy: InboundPolicy,
-    #[serde(skip)]
-    message: &'static str,
 }
 
-successes! { Shown = OK "inbound policy of the Agent", said; }
+successes! {
+    Shown = OK "inbound policy found";
+    Changed: Shown = OK "inbound policy set";
+}
 
 pub async fn show(http: Arc<Http>, call: Call, _: Show) -> Result<Shown, Problem> {
     let agent = call.account().id;
     let policy = call.tenancy(&http).policy(agent).await?;
-    Ok(Shown { policy: shape(agent, &policy), message: "inbound policy found" })
+    Ok(Shown { policy: shape(agent, &policy) })
 }
 
 /// Sets the inbound policy of an Agent
@@ -53,10 +54,10 @@ pub struct Set {
     mode: Word<Mode>,
 }
 
-pub async fn set(http: Arc<Http>, call: Call, asked: Set) -> Result<Shown, Problem> {
+pub async fn set(http: Arc<Http>, call: Call, asked: Set) -> Result<Changed, Problem> {
     let (agent, Word(mode)) = (call.account().id, asked.mode);
     let policy = call.tenancy(&http).set_mode(agent, mode).await?;
-    Ok(Shown { policy: shape(agent, &policy), message: "inbound policy set" })
+    Ok(Changed(Shown { policy: shape(agent, &policy) }))
 }
 
 fn shape(agent: AccountId, policy: &Policy) -> InboundPolicy {

@@ -143,21 +143,6 @@ impl<S: Success> Answers for Headed<S> {
     }
 }
 
-/// A success that made something: 201.
-#[derive(Debug)]
-pub struct Created<S>(pub S);
-
-impl<S: Success> Answers for Created<S> {
-    fn described(generator: &mut SchemaGenerator) -> Vec<Answer> {
-        let answers = S::described(generator).into_iter();
-        answers.map(|answer| Answer { status: 201, ..answer }).collect()
-    }
-
-    fn response(self) -> Result<Response, Problem> {
-        Ok(answer::json(StatusCode::CREATED, text(&self.0)?))
-    }
-}
-
 /// The media types of a file.
 pub trait Kinds {
     const KINDS: &'static [&'static str];

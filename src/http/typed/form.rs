@@ -281,7 +281,7 @@ pub(super) fn generator(contract: Contract) -> SchemaGenerator {
 }
 
 /// The names of the fields of a struct, in the order in which they are declared.
-pub(in crate::http) fn names_of<R: DeserializeOwned>() -> &'static [&'static str] {
+pub(super) fn names_of<R: DeserializeOwned>() -> &'static [&'static str] {
     struct Names<'n>(&'n mut &'static [&'static str]);
 
     impl<'de> Deserializer<'de> for Names<'_> {

@@ -18,11 +18,11 @@ use std::sync::Arc;
 use axum::response::Response;
 
 pub(super) use self::answers::{
-    Answers, Created, Download, Either, Headed, Kinds, Success, successes, text,
+    Answers, Download, Either, Headed, Kinds, Success, successes, text,
 };
 pub use self::bounds::Bounds;
 pub use self::form::{Form, Request};
-pub(super) use self::form::{mistaken, names_of, needed, refused};
+pub(super) use self::form::{mistaken, needed, refused};
 pub use self::values::{Filters, Limit, Next, Place, Spot};
 use super::call::Call;
 use super::error::Problem;

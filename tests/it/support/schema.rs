@@ -7,6 +7,8 @@ use serde_json::{Map, Value, json};
 
 /// By this name schemas refer to the shapes of a document.
 const DOCUMENT: &str = "urn:document";
+/// By this one to such of them as other fields may stand beside.
+const OPEN: &str = "urn:open";
 
 /// Keywords without schemas in them; the schemas in `not` and `propertyNames` are of nothing that
 /// has properties to be described.
@@ -24,20 +26,19 @@ pub struct Schema(Validator);
 impl Shapes {
     /// Those of a description of the API, or of a schema.
     pub fn of(document: &Value) -> Self {
-        let closed = |shapes: &Value| {
-            let shapes = shapes.as_object().into_iter().flatten();
-            let shapes = shapes.map(|(name, shape)| {
-                let mut shape = shape.clone();
-                close(&mut shape);
-                (name.clone(), shape)
-            });
-            shapes.collect::<Map<_, _>>()
+        let all = |act: fn(&mut Value)| {
+            let closed = |shapes: &Value| {
+                let mut shapes = shapes.clone();
+                shapes.as_object_mut().into_iter().flat_map(Map::values_mut).for_each(act);
+                shapes
+            };
+            json!({
+                "components": { "schemas": closed(&document["components"]["schemas"]) },
+                "$defs": closed(&document["$defs"]),
+            })
         };
-        let shapes = json!({
-            "components": { "schemas": closed(&document["components"]["schemas"]) },
-            "$defs": closed(&document["$defs"]),
-        });
-        Self(Registry::new().add(DOCUMENT, shapes).unwrap().prepare().unwrap())
+        let registry = Registry::new().add(DOCUMENT, all(close)).unwrap();
+        Self(registry.add(OPEN, all(close_inside)).unwrap().prepare().unwrap())
     }
 
     /// A schema that may refer to them.
@@ -64,16 +65,32 @@ impl Schema {
 }
 
 /// Lets no properties be that are not described. Of one that is put together from others, and
-/// describes none itself, they do.
+/// describes none itself, they do; parts of one that has all of them leave that to the whole.
 fn close(schema: &mut Value) {
+    close_inside(schema);
+    let Value::Object(keywords) = schema else { return };
+    let mut parts = ["$ref", "anyOf", "oneOf"].iter();
+    if keywords.contains_key("allOf") {
+        keywords.insert("unevaluatedProperties".to_owned(), false.into());
+    } else if keywords.contains_key("properties") || !parts.any(|name| keywords.contains_key(*name))
+    {
+        keywords.entry("additionalProperties").or_insert(false.into());
+    }
+}
+
+fn close_inside(schema: &mut Value) {
     let Value::Object(keywords) = schema else { return };
     for (name, inside) in keywords.iter_mut() {
         match (name.as_str(), inside) {
             ("properties" | "$defs", Value::Object(schemas)) => {
                 schemas.values_mut().for_each(close);
             }
-            ("allOf" | "anyOf" | "oneOf", Value::Array(schemas)) => {
-                schemas.iter_mut().for_each(close);
+            ("anyOf" | "oneOf", Value::Array(schemas)) => schemas.iter_mut().for_each(close),
+            ("allOf", Value::Array(schemas)) => {
+                schemas.iter_mut().for_each(close_inside);
+                let references = schemas.iter_mut().filter_map(|one| one.get_mut("$ref"));
+                references
+                    .for_each(|one| *one = one.as_str().unwrap().replace(DOCUMENT, OPEN).into());
             }
             ("items" | "additionalProperties", schema) => close(schema),
             ("$ref", Value::String(place)) if place.starts_with('#') => {
@@ -85,10 +102,6 @@ fn close(schema: &mut Value) {
             }
         }
     }
-    let mut parts = ["$ref", "allOf", "anyOf", "oneOf"].iter();
-    if keywords.contains_key("properties") || !parts.any(|name| keywords.contains_key(*name)) {
-        keywords.entry("additionalProperties").or_insert(false.into());
-    }
 }
 
 #[test]
@@ -98,10 +111,12 @@ fn what_is_not_described_is_wrong() {
     let shapes = Shapes::of(&document);
     let reference = json!({ "$ref": "#/components/schemas/Shape" });
     let open = json!({ "properties": { "a": {} }, "additionalProperties": true });
+    let both = json!({ "allOf": [reference, { "properties": { "b": {} } }] });
     for (schema, good, bad) in [
         (shape.clone(), json!({ "a": 1 }), json!({ "a": 1, "b": 1 })),
         (reference.clone(), json!({ "a": 1 }), json!({ "b": 1 })),
         (json!({ "anyOf": [reference, { "type": "null" }] }), json!({}), json!({ "b": 1 })),
+        (both, json!({ "a": 1, "b": 1 }), json!({ "c": 1 })),
         (json!({ "items": shape }), json!([{}]), json!([{ "b": 1 }])),
         (json!({ "properties": { "a": {} } }), json!({ "a": 1 }), json!({ "a": { "b": 1 } })),
         (json!({ "additionalProperties": shape }), json!({ "x": {} }), json!({ "x": { "b": 1 } })),

@@ -107,7 +107,7 @@ async fn pages_and_filters_of_others_lead_nowhere() {
                     assert!(found == 0 || shown, "{asker:?} {node}");
                     assert!(found > 0 || !is_shown(&town.tree, &asker.2, node), "{asker:?} {node}");
                 } else if operation == "GET /audit" {
-                    let request = plain.asking("actor", town.tree.nodes[node].id);
+                    let request = plain.asking("by", town.tree.nodes[node].id);
                     town.read(operation, &asker, request).await;
                 }
             }
