@@ -5,7 +5,9 @@ use std::fmt::Display;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::app::access::Denied;
@@ -18,17 +20,19 @@ use crate::app::intake::reception::ReceptionError;
 use crate::app::relay::RelayError;
 use crate::app::tenancy::TenancyError;
 use crate::app::tenancy::details::DetailError;
+use crate::domain::words::Words;
 use crate::store::StoreError;
+use crate::wire::{Id, Word};
 
 /// Of a path that is not there; of one that opens nothing, the same.
 pub(super) const NOTHING_HERE: &str = "there is nothing at this path: GET / says where to look";
 
 macro_rules! codes {
-    ($($(#[$doc:meta])* $variant:ident = $word:literal, $status:ident, $title:literal;)*) => {
+    ($($variant:ident = $word:literal, $status:ident, $title:literal, $about:literal;)*) => {
         /// What kind of error: `code` in every error's body (contract §4, Rules).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Code {
-            $($(#[$doc])* $variant,)*
+            $(#[doc = $about] $variant,)*
         }
 
         impl Code {
@@ -48,44 +52,62 @@ macro_rules! codes {
             const fn title(self) -> &'static str {
                 match self { $(Self::$variant => $title,)* }
             }
+
+            /// What it means to whoever reads it.
+            pub const fn about(self) -> &'static str {
+                match self { $(Self::$variant => $about,)* }
+            }
+        }
+
+        impl Words for Code {
+            fn all() -> &'static [Self] {
+                Self::ALL
+            }
+
+            fn word(self) -> &'static str {
+                self.as_str()
+            }
         }
     };
 }
 
 codes! {
-    /// Malformed or contradictory input.
-    InvalidRequest = "invalid_request", BAD_REQUEST, "The request cannot be understood";
-    /// The key is missing, unknown, revoked, or of an inactive account.
-    Unauthorized = "unauthorized", UNAUTHORIZED, "No valid key";
-    /// Outside the key's reach, whether it exists or not.
-    Forbidden = "forbidden", FORBIDDEN, "Not allowed";
-    /// The plan or the features of the target do not cover it.
-    FeatureRequired = "feature_required", FORBIDDEN, "A feature is missing";
-    /// Nothing of this name in the target's scope.
-    NotFound = "not_found", NOT_FOUND, "Not found";
-    /// A provider's message that nobody here takes, nor will.
-    MailRefused = "mail_refused", NOT_ACCEPTABLE, "The mail is refused";
-    MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "Method not allowed";
-    /// The body did not come in time.
-    RequestTimeout = "request_timeout", REQUEST_TIMEOUT, "The request took too long";
-    /// The state of the target does not allow it.
-    Conflict = "conflict", CONFLICT, "Conflict";
-    PayloadTooLarge = "payload_too_large", PAYLOAD_TOO_LARGE, "The body is too large";
-    UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE,
-        "The body is of another type";
-    /// A link whose time is over.
-    LinkExpired = "link_expired", GONE, "The link has expired";
-    /// No part of the file lies where the request asks for one.
-    RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "Nothing lies there";
-    RateLimited = "rate_limited", TOO_MANY_REQUESTS, "Too many requests";
-    /// A mistake of ours.
-    Internal = "internal", INTERNAL_SERVER_ERROR, "Something went wrong here";
-    /// A message whose original is missing from the blob store, or damaged there.
-    OriginalLost = "original_lost", INTERNAL_SERVER_ERROR, "The original is lost";
-    /// What this gateway sends to the URLs of customers came back to it, or to another one.
-    LoopDetected = "loop_detected", LOOP_DETECTED, "A delivery came back";
-    /// The store is down, or too much is under way.
-    Unavailable = "unavailable", SERVICE_UNAVAILABLE, "Not available for the moment";
+    InvalidRequest = "invalid_request", BAD_REQUEST, "The request cannot be understood",
+        "The request is malformed or contradicts itself: detail says where.";
+    Unauthorized = "unauthorized", UNAUTHORIZED, "No valid key",
+        "The key is missing, unknown, revoked, or of an inactive account.";
+    Forbidden = "forbidden", FORBIDDEN, "Not allowed",
+        "Outside the reach of the key, whether it exists or not.";
+    FeatureRequired = "feature_required", FORBIDDEN, "A feature is missing",
+        "The target does not have the feature that this needs.";
+    NotFound = "not_found", NOT_FOUND, "Not found",
+        "Nothing of this kind and name is in the target's scope.";
+    MailRefused = "mail_refused", NOT_ACCEPTABLE, "The mail is refused",
+        "Nobody here takes this mail, nor will: the provider is told not to retry.";
+    MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "Method not allowed",
+        "This path does not take this method.";
+    RequestTimeout = "request_timeout", REQUEST_TIMEOUT, "The request took too long",
+        "The body did not come in time.";
+    Conflict = "conflict", CONFLICT, "Conflict",
+        "The state of the target does not allow it, or the Idempotency-Key was used for something else.";
+    PayloadTooLarge = "payload_too_large", PAYLOAD_TOO_LARGE, "The body is too large",
+        "The body is longer than may be.";
+    UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The body is of another type",
+        "The body is not plain application/json.";
+    LinkExpired = "link_expired", GONE, "The link has expired",
+        "The time of the signed link is over.";
+    RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "Nothing lies there",
+        "Nothing of the file lies where the request asks for it.";
+    RateLimited = "rate_limited", TOO_MANY_REQUESTS, "Too many requests",
+        "Too many requests: Retry-After says when to go on.";
+    Internal = "internal", INTERNAL_SERVER_ERROR, "Something went wrong here",
+        "A mistake of ours, which was logged.";
+    OriginalLost = "original_lost", INTERNAL_SERVER_ERROR, "The original is lost",
+        "The original of the message is missing, or damaged.";
+    LoopDetected = "loop_detected", LOOP_DETECTED, "A delivery came back",
+        "A webhook or a relay leads back to this gateway.";
+    Unavailable = "unavailable", SERVICE_UNAVAILABLE, "Not available for the moment",
+        "The store is down, or too much is under way: try again later.";
 }
 
 /// An error on its way to the client. `detail` is for the client and says what to do; `cause` is
@@ -133,29 +155,66 @@ impl Problem {
         Self { cause: Some(cause.into()), ..Self::new(Code::Unavailable, DETAIL) }
     }
 
-    /// The body: RFC 9457, and the fields that v2 clients read. The type is `about:blank`, which
-    /// says that the status and `code` mean what they say (RFC 9457 §4.2.1).
-    pub(super) fn body(&self, request: Uuid) -> Value {
+    /// The body.
+    pub(super) fn body(&self, request: Uuid) -> Shown {
         let detail = masked(&self.detail);
-        let mut body = json!({
-            "type": "about:blank",
-            "title": self.code.title(),
-            "status": self.code.status().as_u16(),
-            "detail": detail,
-            "success": false,
-            "message": detail,
-            "code": self.code.as_str(),
-            "requestId": request.to_string(),
-        });
-        if let Some(fields) = body.as_object_mut().filter(|_| !self.faults.is_empty()) {
-            let fault = |fault: &Fault| json!({ "pointer": masked(&fault.pointer), "detail": masked(&fault.detail) });
-            fields.insert("errors".to_owned(), self.faults.iter().map(fault).collect());
+        let fault = |fault: &Fault| Mistake {
+            pointer: masked(&fault.pointer),
+            detail: masked(&fault.detail),
+        };
+        Shown {
+            r#type: "about:blank",
+            title: self.code.title(),
+            status: self.code.status().as_u16(),
+            message: detail.clone(),
+            detail,
+            success: false,
+            code: Word(self.code),
+            request_id: Id(request),
+            errors: self.faults.iter().map(fault).collect(),
+            checks: self.checks.clone(),
         }
-        if let Some(fields) = body.as_object_mut().filter(|_| !self.checks.is_empty()) {
-            fields.insert("checks".to_owned(), Value::Array(self.checks.clone()));
-        }
-        body
     }
+}
+
+/// An error (RFC 9457), with the fields that v2 clients read.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "Problem")]
+pub struct Shown {
+    /// Always about:blank: the status and code say what it is (RFC 9457 §4.2.1).
+    r#type: &'static str,
+    /// What kind of error, in a few words.
+    title: &'static str,
+    /// The HTTP status once more.
+    status: u16,
+    /// What is wrong, and what to do.
+    detail: String,
+    /// Always false.
+    #[schemars(extend("const" = false))]
+    success: bool,
+    /// The same as detail, as v2 has it.
+    message: String,
+    /// What kind of error, for programs.
+    code: Word<Code>,
+    /// Of the request, as in X-Request-Id.
+    request_id: Id,
+    /// The mistakes one by one, where there may be several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<Mistake>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
+    checks: Vec<Value>,
+}
+
+/// A mistake in what was sent, or in what would be published.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline)]
+struct Mistake {
+    /// Where it is, as a JSON Pointer (RFC 6901).
+    pointer: String,
+    /// What to do about it.
+    detail: String,
 }
 
 /// The body follows in `observe`, which knows the request's id.
@@ -380,9 +439,12 @@ impl From<ComputerError> for Problem {
         use ComputerError as E;
         let code = match error {
             E::Store(error) => return error.into(),
-            E::Name | E::Configuration(_) | E::NothingMasked { .. } | E::Patch(_) | E::Reason => {
-                Code::InvalidRequest
-            }
+            E::Name
+            | E::Configuration(_)
+            | E::NothingMasked { .. }
+            | E::Patch(_)
+            | E::Reason
+            | E::NoPlace => Code::InvalidRequest,
             E::NoComputer | E::NotProvisioned | E::NoRoom | E::NoSession | E::NothingCame => {
                 Code::NotFound
             }
@@ -438,7 +500,7 @@ mod tests {
     #[test]
     fn a_key_in_the_wrong_place_is_not_repeated() {
         let problem = Problem::invalid("\"gp_AAAA-bb_c\" and \"gp_\" are not modes");
-        let body = problem.body(Uuid::nil());
+        let body = serde_json::to_value(problem.body(Uuid::nil())).unwrap();
         assert_eq!(body["detail"], "\"gp_…\" and \"gp_…\" are not modes");
         assert_eq!(body["message"], body["detail"]);
         assert_eq!(body["success"], false);

@@ -119,7 +119,7 @@ fn show(problem: &Problem, id: Uuid, rules: &AccessRules, response: &mut Respons
         let seconds = problem.retry_after.unwrap_or(rules.limits.retry_after_seconds);
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
-    *response.body_mut() = Body::from(problem.body(id).to_string());
+    *response.body_mut() = Body::from(serde_json::to_string(&problem.body(id)).unwrap_or_default());
 }
 
 fn carry(id: Uuid, headers: &mut HeaderMap) {

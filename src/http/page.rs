@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::call::Call;
 use super::error::Problem;
 use super::operation::BASE;
-use super::typed::{Headed, Limit, Next, Place, Spot, refused};
+use super::typed::{Headed, Limit, Next, Spot, refused};
 use crate::rules::AccessRules;
 use crate::store::{Cursor, Direction, Page, StoreError};
 use crate::wire::Texts;
@@ -18,14 +18,6 @@ use crate::wire::Texts;
 /// The limit of a request whose fields are checked.
 pub(super) fn at_most(limit: Option<Limit>, rules: &AccessRules) -> u32 {
     limit.map_or(rules.limits.default_page, |Limit(limit)| limit)
-}
-
-/// Where the page of such a request begins.
-pub(super) fn between(
-    before: Option<Place>,
-    after: Option<Place>,
-) -> Result<Option<(Direction, Cursor)>, Problem> {
-    one_of(before.map(|Place(cursor)| cursor), after.map(|Place(cursor)| cursor))
 }
 
 /// Where a page begins that a request asks for by places or ids; `find` looks up the place of an id.
@@ -59,20 +51,6 @@ where
 pub(super) fn text((cursor, row): (Cursor, impl Serialize)) -> (Cursor, String) {
     // No shape of ours has a map whose keys are no texts.
     (cursor, serde_json::to_string(&row).unwrap_or_else(|_| "null".to_owned()))
-}
-
-fn one_of(
-    before: Option<Cursor>,
-    after: Option<Cursor>,
-) -> Result<Option<(Direction, Cursor)>, Problem> {
-    match (before, after) {
-        (None, None) => Ok(None),
-        (Some(cursor), None) => Ok(Some((Direction::Before, cursor))),
-        (None, Some(cursor)) => Ok(Some((Direction::After, cursor))),
-        (Some(_), Some(_)) => {
-            Err(Problem::invalid("before and after exclude each other: send one"))
-        }
-    }
 }
 
 /// What a page shows, the newest first, each as JSON.
@@ -185,18 +163,18 @@ impl Rows {
     /// `next` while there are older ones. `prev` always: whoever follows it again and again reads
     /// what has come since, the empty page included.
     fn links(&self, call: &Call, path: &str, limit: u32) -> Vec<String> {
-        let link = |(name, cursor): (&str, Cursor), relation| {
-            let own = [("limit", limit.to_string()), (name, cursor.to_string())];
+        let link = |(name, place): (&str, String), relation| {
+            let own = [("limit", limit.to_string()), (name, place)];
             link(call, path, &own, relation)
         };
         let after = match self.from {
             Some((Direction::After, cursor)) => Some(cursor),
             _ => None,
         };
-        let next = self.next().map(|Next(cursor)| link(("before", cursor), "next"));
+        let next = self.next().map(|next| link(("before", next.to_string()), "next"));
         let newest = self.texts.first().map(|(cursor, _)| *cursor).or(after);
         let newest = self.until.filter(|_| after.is_some()).or(newest);
-        let prev = newest.map(|cursor| link(("after", cursor), "prev"));
+        let prev = newest.map(|cursor| link(("after", cursor.to_string()), "prev"));
         next.into_iter().chain(prev).collect()
     }
 }

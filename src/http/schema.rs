@@ -9,6 +9,10 @@ use serde_json::{Map, Value, json};
 /// that it may be missing.
 pub(in crate::http) type Fields = Vec<(&'static str, Value)>;
 
+/// What a UUID and a date look like, in examples.
+const A_UUID: &str = "019a9e5c-7c80-7000-8000-000000000001";
+const A_DATE: &str = "2026-11-20T10:00:00.000Z";
+
 /// The largest id (contract §1): 2^53 − 1.
 const LARGEST_ID: i64 = 9_007_199_254_740_991;
 /// The one spelling of an id in a query or a path.
@@ -17,11 +21,6 @@ const DECIMAL: &str = "^[1-9][0-9]{0,15}$";
 /// Any text.
 pub(in crate::http) fn text(about: &str) -> Value {
     json!({ "type": "string", "description": about })
-}
-
-/// How many of something there are, or another number that is never negative.
-pub(in crate::http) fn count(about: &str) -> Value {
-    json!({ "type": "integer", "minimum": 0, "description": about })
 }
 
 /// A whole number of a range.
@@ -43,14 +42,6 @@ pub(in crate::http) fn id_given(about: &str) -> Value {
     json!({ "anyOf": any, "description": about, "examples": [7] })
 }
 
-/// A UUID in its one spelling.
-pub(in crate::http) fn uuid(about: &str) -> Value {
-    json!({
-        "type": "string", "format": "uuid", "description": about,
-        "examples": ["019a9e5c-7c80-7000-8000-000000000001"],
-    })
-}
-
 /// A moment in a query: Unix seconds, or a date.
 pub(in crate::http) fn moment(about: &str) -> Value {
     let about = format!("{about} Unix seconds, or a date like 2026-11-20 or 2026-11-20T10:00:00Z.");
@@ -64,19 +55,9 @@ pub(in crate::http) fn moment_given(about: &str) -> Value {
     json!({ "anyOf": any, "description": about, "examples": ["2026-11-20T10:00:00Z"] })
 }
 
-/// One of a closed list of words.
-pub(in crate::http) fn one_of(about: &str, words: &[&str]) -> Value {
-    json!({ "type": "string", "enum": words, "description": about })
-}
-
 /// A text that a regular expression (ECMA-262) describes, and one that is such.
 pub(in crate::http) fn pattern(about: &str, pattern: &str, example: &str) -> Value {
     json!({ "type": "string", "pattern": pattern, "description": about, "examples": [example] })
-}
-
-/// A list; `items` need not be explained.
-pub(in crate::http) fn list(about: &str, items: Value) -> Value {
-    json!({ "type": "array", "items": items, "description": about })
 }
 
 /// An object of these fields.
@@ -175,7 +156,11 @@ pub(in crate::http) fn example(schema: &Value, shapes: &Map<String, Value>) -> V
             schema.get("minimum").cloned().filter(|least| *least != 0).unwrap_or_else(|| 1.into())
         }
         Some("boolean") => true.into(),
-        Some("string") => "text".into(),
+        Some("string") => match schema.get("format").and_then(Value::as_str) {
+            Some("uuid") => A_UUID.into(),
+            Some("date-time") => A_DATE.into(),
+            _ => "text".into(),
+        },
         _ => Value::Null,
     }
 }

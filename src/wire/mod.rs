@@ -35,7 +35,6 @@ pub mod mark {
     pub const ROOM: &str = "room";
     pub const CAMPAIGN: &str = "campaign";
     pub const SESSION: &str = "session";
-    pub const CURSOR: &str = "cursor";
     /// One line of at most `maxLength` octets.
     pub const LINE: &str = "line";
     /// The fields of an Agent's configuration, or one of them: the table of fields says what is wrong.

@@ -13,9 +13,7 @@ use crate::domain::instant;
 #[derive(Clone, Copy, Debug)]
 pub struct Date(pub Timestamp);
 
-schema_of!([] Date, "Date", json_schema!({
-    "type": "string", "format": "date-time", "examples": ["2026-11-20T10:00:00.000Z"],
-}));
+schema_of!([] Date, "Date", json_schema!({ "type": "string", "format": "date-time" }));
 
 impl Serialize for Date {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

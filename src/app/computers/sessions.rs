@@ -39,7 +39,7 @@ impl Computers {
             Some(Behind::Place(place)) => Some(place),
             Some(Behind::Session(SessionKey { room, .. })) => {
                 let current =
-                    self.store.room_session(scope, room).await?.ok_or(ComputerError::NoRoom)?;
+                    self.store.room_session(scope, room).await?.ok_or(ComputerError::NoPlace)?;
                 let at = current.last_at.unwrap_or(current.started_at);
                 Some(RoomPlace { at, contact: room.contact.get(), agent: room.agent.get() })
             }
@@ -65,11 +65,7 @@ impl Computers {
             Some(Behind::Place(place)) => Some(place),
             Some(Behind::Session(key)) => {
                 let found = self.store.session(scope, key).await?;
-                place(
-                    &found
-                        .filter(|found| found.key.room == room)
-                        .ok_or(ComputerError::NoSession)?,
-                )
+                place(&found.filter(|found| found.key.room == room).ok_or(ComputerError::NoPlace)?)
             }
         };
         let mut ended = self.store.ended_sessions(room, from, limit.saturating_add(1)).await?;

@@ -3,7 +3,7 @@
 use super::destinations::Destinations;
 use super::error::DestinationError;
 use crate::domain::id::{AccountId, DeliveryId, DestinationId};
-use crate::store::{DeliveryFilter, DeliveryRecord, Page, Redelivery, StoreError};
+use crate::store::{Cursor, DeliveryFilter, DeliveryRecord, Page, Redelivery, StoreError};
 
 impl Destinations {
     /// A page of the deliveries to this destination that match, the newest first.
@@ -15,6 +15,18 @@ impl Destinations {
     ) -> Result<Vec<DeliveryRecord>, StoreError> {
         let attempts = self.rules.attempt.shown_per_delivery;
         self.store.deliveries(destination, filter, page, attempts).await
+    }
+
+    /// The place of a delivery in the list of its destination.
+    pub async fn place_of(
+        &self,
+        account: AccountId,
+        destination: DestinationId,
+        id: DeliveryId,
+    ) -> Result<Option<Cursor>, StoreError> {
+        let found = self.store.delivery(account, id, 0).await?;
+        let found = found.filter(|one| one.destination == destination);
+        Ok(found.map(|one| Cursor { at: one.created_at, id: one.id.0 }))
     }
 
     /// One delivery to a destination that the account has, or had.

@@ -3,10 +3,11 @@
 use serde_json::Value;
 
 use super::super::description::Description;
+use super::super::error::Shown;
 use super::super::operation::Operation;
 use super::super::table::OPERATIONS;
-use super::super::typed::{Bounds, Form};
-use super::{events, problems};
+use super::super::typed::{Bounds, Form, shapes_of};
+use super::events;
 use crate::rules::AccessRules;
 
 /// All operations, with the bounds of these rules.
@@ -30,6 +31,6 @@ fn forms() -> impl Iterator<Item = &'static Form> {
 /// Shapes that have a name (`#/components/schemas/…`).
 pub(in crate::http) fn shapes(rules: &AccessRules) -> Vec<(String, Value)> {
     let bounds = Bounds::of(rules);
-    let ours = problems::shapes().into_iter().chain(events::shapes());
-    ours.chain(forms().flat_map(|form| form.shapes(&bounds))).collect()
+    let all = events::shapes().into_iter().chain(shapes_of::<Shown>());
+    all.chain(forms().flat_map(|form| form.shapes(&bounds))).collect()
 }

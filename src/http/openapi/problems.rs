@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::super::body::BodyRule;
 use super::super::error::{Code, Problem};
 use super::super::operation::Operation;
-use super::super::schema::{count, list, object, one_of, put, text, uuid};
+use super::super::schema::put;
 
 /// What any request can meet, whatever it asks for.
 pub(super) const ANY: [Code; 10] = [
@@ -76,19 +76,19 @@ pub(super) fn components() -> BTreeMap<String, Value> {
 
 /// A code as the body of an error.
 pub(super) fn example(code: Code) -> Value {
-    Problem::new(code, about(code)).body(Uuid::nil())
+    serde_json::to_value(Problem::new(code, code.about()).body(Uuid::nil())).unwrap_or_default()
 }
 
 fn component(codes: &[Code]) -> Value {
     let body = |code: &Code| {
         json!({
-            "summary": about(*code),
+            "summary": code.about(),
             "value": example(*code),
         })
     };
     let examples: BTreeMap<&str, Value> =
         codes.iter().map(|code| (code.as_str(), body(code))).collect();
-    let words: Vec<&str> = codes.iter().map(|code| about(*code)).collect();
+    let words: Vec<&str> = codes.iter().map(|code| code.about()).collect();
     let mut headers = json!({ "X-Request-Id": { "$ref": "#/components/headers/X-Request-Id" } });
     if codes.iter().any(|code| matches!(code, Code::RateLimited | Code::Unavailable)) {
         let reference = json!({ "$ref": "#/components/headers/Retry-After" });
@@ -102,59 +102,4 @@ fn component(codes: &[Code]) -> Value {
             "examples": examples,
         } },
     })
-}
-
-/// The shape of every error.
-pub(super) fn shapes() -> Vec<(String, Value)> {
-    let codes: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
-    let mistake = object(
-        "A mistake in what was sent, or in what would be published.",
-        vec![
-            ("pointer", text("Where it is, as a JSON Pointer (RFC 6901).")),
-            ("detail", text("What to do about it.")),
-        ],
-    );
-    let fields = vec![
-        ("type", text("Always about:blank: the status and code say what it is (RFC 9457).")),
-        ("title", text("What kind of error, in a few words.")),
-        ("status", count("The HTTP status once more.")),
-        ("detail", text("What is wrong, and what to do.")),
-        ("success", json!({ "const": false, "description": "Always false." })),
-        ("message", text("The same as detail, as v2 has it.")),
-        ("code", one_of("What kind of error, for programs.", &codes)),
-        ("requestId", uuid("Of the request, as in X-Request-Id.")),
-        ("errors?", list("The mistakes one by one, where there may be several.", mistake)),
-    ];
-    vec![("Problem".to_owned(), object("An error.", fields))]
-}
-
-/// What each code means to whoever reads it.
-pub(super) const fn about(code: Code) -> &'static str {
-    match code {
-        Code::InvalidRequest => {
-            "The request is malformed or contradicts itself: detail says where."
-        }
-        Code::Unauthorized => "The key is missing, unknown, revoked, or of an inactive account.",
-        Code::Forbidden => "Outside the reach of the key, whether it exists or not.",
-        Code::FeatureRequired => "The target does not have the feature that this needs.",
-        Code::NotFound => "Nothing of this kind and name is in the target's scope.",
-        Code::MailRefused => {
-            "Nobody here takes this mail, nor will: the provider is told not to retry."
-        }
-        Code::MethodNotAllowed => "This path does not take this method.",
-        Code::RequestTimeout => "The body did not come in time.",
-        Code::Conflict => {
-            "The state of the target does not allow it, or the Idempotency-Key was used for something \
-             else."
-        }
-        Code::PayloadTooLarge => "The body is longer than may be.",
-        Code::UnsupportedMediaType => "The body is not plain application/json.",
-        Code::LinkExpired => "The time of the signed link is over.",
-        Code::RangeNotSatisfiable => "Nothing of the file lies where the request asks for it.",
-        Code::RateLimited => "Too many requests: Retry-After says when to go on.",
-        Code::Internal => "A mistake of ours, which was logged.",
-        Code::OriginalLost => "The original of the message is missing, or damaged.",
-        Code::LoopDetected => "A webhook or a relay leads back to this gateway.",
-        Code::Unavailable => "The store is down, or too much is under way: try again later.",
-    }
 }

@@ -9,7 +9,7 @@ use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::state::Http;
 use super::super::typed::{refused, successes};
-use crate::app::tenancy::Claiming;
+use crate::app::tenancy::{Claiming, TenancyError};
 use crate::domain::address::Address;
 
 /// An address of an Agent.
@@ -78,7 +78,11 @@ pub struct Remove {
 
 pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
     let (tenancy, agent) = (call.tenancy(&http), call.account().id);
-    let address = tenancy.named_address(agent, &asked.address).await?;
+    let named = tenancy.named_address(agent, &asked.address).await;
+    let address = named.map_err(|error| match error {
+        TenancyError::NoAddress(error) => refused("address", &error),
+        other => other.into(),
+    })?;
     tenancy.release_address(agent, &address).await?;
     all(&http, &call).await.map(Removed)
 }

@@ -10,7 +10,7 @@ use super::super::call::Call;
 use super::super::error::Problem;
 use super::super::page;
 use super::super::state::Http;
-use super::super::typed::{Headed, Limit, Place, successes};
+use super::super::typed::{Headed, Limit, Next, Spot, successes};
 use super::webhooks;
 use crate::app::delivery::explanation;
 use crate::domain::delivery::{self, State};
@@ -75,33 +75,38 @@ pub struct List {
     /// Only before.
     until: Option<Moment>,
     limit: Option<Limit>,
-    /// Older ones than this place.
-    before: Option<Place>,
-    /// Newer ones than this place.
-    after: Option<Place>,
+    /// Older ones: than a place (`next`), or than the delivery of this id.
+    before: Option<Spot>,
+    /// Newer ones, in the same way; `next` of a page goes on there, too.
+    after: Option<Spot>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Listed {
     /// The newest first.
     deliveries: Texts<Delivery>,
+    /// `before` of the next page, if there is one.
+    next: Option<Next>,
 }
 
 pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
     let webhook = webhooks::ever_used(&http, &call, asked.id).await?;
     let limit = page::at_most(asked.limit, &http.rules);
-    let page = Page { limit, from: page::between(asked.before, asked.after)?, until: None };
     let filter = DeliveryFilter {
         state: asked.state.map(|Word(state)| state),
         since: asked.since.map(|Moment(at)| at),
         until: asked.until.map(|Moment(at)| at),
     };
     let (destinations, filter) = (&call.destinations(&http), &filter);
+    let find = |id| destinations.place_of(call.account().id, webhook.id, DeliveryId(id));
+    let page =
+        Page { limit, from: page::begin(asked.before, asked.after, find).await?, until: None };
     let part = |part: Page| async move { destinations.deliveries(webhook.id, filter, &part).await };
     let show = |one: &DeliveryRecord| (Cursor { at: one.created_at, id: one.id.0 }, shape(one));
     let rows = page::read(&http.rules, page, part, |one| page::text(show(one))).await?;
     let path = format!("/webhooks/{}/deliveries", webhook.id);
-    Ok(rows.linked(&call, &path, limit, Listed { deliveries: rows.list()? }))
+    let listed = Listed { deliveries: rows.list()?, next: rows.next() };
+    Ok(rows.linked(&call, &path, limit, listed))
 }
 
 /// Shows a delivery with its attempts

@@ -346,7 +346,7 @@ async fn a_log_is_read_page_by_page_and_narrowed() {
     assert_eq!(house.get("partner", "/audit?limit=200").await.json()["next"], Value::Null);
     for (caller, id) in [("partner", "019a9e5c-7c80-7000-8000-000000000001"), ("org2", id)] {
         let reply = house.get(caller, &format!("/audit?before={id}")).await;
-        reply.problem(400, "invalid_request", "shows nothing with this id");
+        reply.problem(400, "invalid_request", "this list has no such id");
     }
     let made = log(&house, "partner", "action=key.created").await;
     assert_eq!(made.len(), house.residents.len());

@@ -82,8 +82,14 @@ async fn queries_and_paths_are_read_strictly() {
         ("/messages/recent?limit=-1", "1 to 200"),
         ("/messages/recent?limit=05", "1 to 200"),
         ("/messages/recent?limit=", "1 to 200"),
-        ("/messages/recent?before=x", "before is not a cursor"),
-        ("/messages/recent?after=1-2'%20OR%20'1'='1", "after is not a cursor"),
+        (
+            "/messages/recent?before=x",
+            "/before must be a cursor of an earlier answer, or an id of this list",
+        ),
+        (
+            "/messages/recent?after=1-2'%20OR%20'1'='1",
+            "/after must be a cursor of an earlier answer, or an id of this list",
+        ),
         ("/messages/1:2/raw", "must be a UUID"),
         ("/messages/%00/raw", "must be a UUID"),
         ("/messages/..%2f..%2fetc%2fpasswd/raw", "must be a UUID"),

@@ -223,7 +223,7 @@ async fn pages_have_numbers_and_end_where_a_request_ends() {
     let page = async |query: &str| house.get("agent1", &format!("/logs?pageSize=2&{query}")).await;
     let first = page("page=1&outcome__ne=x").await;
     assert_eq!(outcomes(&first.success(200)), ["deferred", "refused"]);
-    let link = "/api/v2/logs?outcome__ne=x&page=2&pageSize=2";
+    let link = "/api/v2/logs?pageSize=2&outcome__ne=x&page=2";
     assert_eq!(first.headers["link"], format!("<{link}>; rel=\"next\""));
     let last = page("page=2").await;
     assert!(!last.headers.contains_key("link"));

@@ -59,7 +59,7 @@ async fn recent_messages_are_paged_by_links_both_ways() {
     let linked = house.get("partner", &first.link("next").unwrap()).await;
     assert_eq!(house.get("partner", &behind).await.texts(), linked.texts());
     let foreign = format!("/messages/recent?before={}", last.as_str().unwrap());
-    house.get("agent3", &foreign).await.problem(404, "not_found", "no such message");
+    house.get("agent3", &foreign).await.problem(400, "invalid_request", "no such id");
     let cursor = first.link("next").unwrap();
     let cursor = cursor.split("before=").nth(1).unwrap();
     let both = format!("/messages/recent?before={cursor}&after={cursor}");

@@ -140,7 +140,7 @@ async fn sessions_are_listed_to_whoever_may_read_their_rooms() {
     assert_eq!(keys(&list("reseller1", &format!("?before={}", made[2])).await), read[1..]);
     let unknown = format!("?before={}", made[3]);
     let unknown = house.get("reseller1", &format!("/computer/sessions{unknown}")).await;
-    unknown.problem(404, "not_found", "no such session");
+    unknown.problem(400, "invalid_request", "this list has no such session");
     let room = made[3].rsplit_once(':').unwrap().0;
     let foreign = house.get("org1", &format!("/computer/sessions?roomId={room}")).await;
     foreign.problem(404, "not_found", "no such room");

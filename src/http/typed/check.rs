@@ -8,7 +8,6 @@ use super::super::query::quoted;
 use super::bounds::Bounds;
 use super::values::Spot;
 use crate::app::agents::schema::{Fault, faults, is_line, join};
-use crate::store::Cursor;
 use crate::wire::{self, mark};
 
 pub(super) struct Check<'c> {
@@ -139,7 +138,8 @@ impl<'c> Check<'c> {
             Some("boolean") => value.is_boolean(),
             Some("array") => value.is_array(),
             Some("object") => value.is_object(),
-            _ => true,
+            Some(_) => value.is_null(),
+            None => true,
         };
         is_typed && self.is_special(schema, kind, value) && self.is_within(schema, value)
     }
@@ -152,10 +152,6 @@ impl<'c> Check<'c> {
                 .get("format")
                 .is_none_or(|format| format != "uuid" || wire::uuid(text).is_some())
             && match kind {
-                // A cursor has one spelling, too.
-                Some(mark::CURSOR) => {
-                    text.parse().is_ok_and(|cursor: Cursor| cursor.to_string() == text)
-                }
                 Some(mark::LINE) => is_line(text, self.length(schema)),
                 Some(mark::SPOT) => Spot::read(text).is_some(),
                 Some(kind) => wire::is_of_kind(kind, value),

@@ -120,10 +120,11 @@ impl Form {
 
     /// The request, or all that is wrong with it.
     pub(super) fn read<R: Request>(&self, call: &mut Call, bounds: &Bounds) -> Result<R, Problem> {
+        let is_large = matches!(self.body, BodyRule::WithMessage(_));
         let mut check = Check::new(&self.asked, bounds);
         let mut given = Map::new();
         for field in &self.fields {
-            match field.given(call, self.query) {
+            match field.given(call, (self.query, is_large)) {
                 Ok(Some(value)) => {
                     let noun = field.schema.get(mark::NOUN).and_then(Value::as_str);
                     if let Some(noun) = noun.filter(|_| !check.is_of(&field.schema, &value)) {
@@ -186,8 +187,13 @@ pub(in crate::http) fn needed(fields: &[(&str, bool)]) -> Problem {
 }
 
 impl Field {
-    /// The value of this field; that of filters is every parameter that is not `known`.
-    fn given(&self, call: &mut Call, known: &[&str]) -> Result<Option<Value>, Fault> {
+    /// The value of this field; that of filters is every parameter that is not `known`. Out of a body that holds a
+    /// message, which is large, the value is taken.
+    fn given(
+        &self,
+        call: &mut Call,
+        (known, is_large): (&[&str], bool),
+    ) -> Result<Option<Value>, Fault> {
         let text = |text: &str| of_text(&self.schema, text);
         match self.place {
             Place::Path => Ok(Some(text(call.path(self.name)))),
@@ -199,9 +205,10 @@ impl Field {
                 Ok(Some(Value::Object(others.collect())))
             }
             Place::Query => Ok(call.query().get(self.name).map(text)),
-            Place::Body => Ok(call.body.take(self.name)),
+            Place::Body if is_large => Ok(call.body.take(self.name)),
+            Place::Body => Ok(call.body.get(self.name).cloned()),
             Place::Either => {
-                match (call.query().get(self.name).map(text), call.body.take(self.name)) {
+                match (call.query().get(self.name).map(text), call.body.get(self.name).cloned()) {
                     (Some(one), Some(other)) if one != other => Err(Fault {
                         pointer: join("", self.name),
                         detail: "differs between query and body: send it once".to_owned(),
@@ -278,6 +285,15 @@ pub(super) fn generator(contract: Contract) -> SchemaGenerator {
     settings.definitions_path = "/components/schemas".into();
     settings.contract = contract;
     settings.into_generator()
+}
+
+/// The shape that this type has by its name, and those that it refers to.
+pub(in crate::http) fn shapes_of<T: JsonSchema>() -> Map<String, Value> {
+    let mut generator = generator(Contract::Serialize);
+    generator.subschema_for::<T>();
+    let mut shapes = generator.take_definitions(true);
+    shapes.values_mut().for_each(|shape| tidy(shape, false));
+    shapes.into_iter().map(|(name, shape)| (name, published(shape))).collect()
 }
 
 /// The names of the fields of a struct, in the order in which they are declared.

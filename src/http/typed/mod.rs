@@ -22,8 +22,8 @@ pub(super) use self::answers::{
 };
 pub use self::bounds::Bounds;
 pub use self::form::{Form, Request};
-pub(super) use self::form::{mistaken, needed, refused};
-pub use self::values::{Filters, Limit, Next, Place, Spot};
+pub(super) use self::form::{mistaken, needed, refused, shapes_of};
+pub use self::values::{Filters, Limit, Next, Spot};
 use super::call::Call;
 use super::error::Problem;
 use super::state::Http;

@@ -36,8 +36,6 @@ struct Much {
     limit: Option<Limit>,
     /// How many.
     how_many: Option<u32>,
-    /// A place.
-    place: Option<Place>,
     /// A place or an id.
     spot: Option<Spot>,
     /// A part or its id.
@@ -114,7 +112,7 @@ fn mistakes_of<R: JsonSchema>(value: &Value) -> Vec<(String, String)> {
 fn all_mistakes_are_told_each_where_it_is() {
     let found = mistakes(&json!({
         "parts": [{ "id": "7" }, { "id": "019a9e5c-7c80-7000-8000-000000000001", "on": null }, { "of": 1 }, 4],
-        "word": "mail", "at": "soon", "limit": 0, "howMany": -1, "place": "1-2", "spot": "older.1-2", "either": { "on": 1 },
+        "word": "mail", "at": "soon", "limit": 0, "howMany": -1, "spot": "older.1-2", "either": { "on": 1 },
         "of": [7, "8", "07", 1.5],
     }));
     let told = |pointer: &str| {
@@ -132,7 +130,6 @@ fn all_mistakes_are_told_each_where_it_is() {
     assert!(told("/at").starts_with("must be Unix seconds, or a date like "));
     assert_eq!(told("/limit"), "must be a whole number from 1 to 200");
     assert_eq!(told("/howMany"), "must be a whole number, not negative");
-    assert_eq!(told("/place"), "must be a cursor: take it from an earlier answer");
     assert_eq!(told("/spot"), "must be a cursor of an earlier answer, or an id of this list");
     assert_eq!(told("/either/on"), "must be true or false");
     assert_eq!(told("/either/id"), "is missing: send a UUID, as answers show it");
@@ -221,8 +218,8 @@ fn a_type_is_described_as_it_is_declared() {
     assert_eq!(
         names,
         [
-            "text", "parts", "word?", "at?", "limit?", "howMany?", "place?", "spot?", "either?",
-            "of?", "maybe?",
+            "text", "parts", "word?", "at?", "limit?", "howMany?", "spot?", "either?", "of?",
+            "maybe?",
         ]
     );
     assert_eq!(about.split_once("\n\n").unwrap().0, "Asks for much");

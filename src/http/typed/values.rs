@@ -21,22 +21,6 @@ schema_of!([] Limit, "Limit", json_schema!({
     "description": "How many at most.",
 }));
 
-/// A place in a list, which an earlier answer gave.
-#[derive(Clone, Copy, Debug)]
-pub struct Place(pub Cursor);
-
-schema_of!([] Place, "Place", json_schema!({
-    "type": "string", "examples": ["1795168800123-019a9e5c7c8070008000000000000001"],
-    mark::KIND: mark::CURSOR, mark::EXPECTED: "a cursor: take it from an earlier answer",
-}));
-
-impl<'de> Deserialize<'de> for Place {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let cursor = Cow::<str>::deserialize(deserializer)?.parse().ok();
-        cursor.map(Self).ok_or_else(|| D::Error::custom("no cursor"))
-    }
-}
-
 /// A place in a list that shows the newest first, as requests name it: by `next` of a page, by a cursor, or
 /// by the id of what stands there.
 #[derive(Clone, Copy, Debug)]
