@@ -232,7 +232,7 @@ async fn an_update_keeps_what_it_is_told() {
     assert_eq!(house.get("agent1", "/account").await.status, 401);
     let on = json!({ "active": true, "accountName": "Support Team" });
     let answer = house.post("org1", &agent, on).await.success(200);
-    assert_eq!(answer["updatedSettings"], json!(["active", "accountName"]));
+    assert_eq!(answer["updatedSettings"], json!(["accountName", "active"]));
     assert_eq!(house.get("agent1", "/account").await.success(200)["accountName"], "Support Team");
 }
 

@@ -116,7 +116,7 @@ async fn a_list_is_narrowed_and_read_page_by_page() {
         ("state=failed", "/state must be one of: pending, delivered"),
         ("since=x", "since must be"),
         ("limit=0", "limit must be"),
-        ("before=x", "/before must be a cursor: take it"),
+        ("before=x", "/before must be a cursor of an earlier answer, or an id"),
         ("state=failed&limit=1&until=x&after=1", "; /until must be Unix seconds, or a date like"),
         ("event=x", "\"event\" is not known here"),
     ] {

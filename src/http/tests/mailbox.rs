@@ -222,7 +222,7 @@ async fn intake_records_are_places_in_their_list() {
     let (next, link) = (next.as_str().unwrap().to_owned(), link.unwrap());
     assert_eq!(shown, [3, 2]);
     let place = next.strip_prefix("older.").unwrap();
-    assert!(link.contains(&format!("limit=2&before={place}>; rel=\"next\"")), "{link}");
+    assert!(link.contains(&format!("limit=2&before={next}>; rel=\"next\"")), "{link}");
     for (query, expected) in [
         (format!("limit=9&after={next}"), vec![1, 0]),
         (format!("limit=9&before={next}"), vec![1, 0]),

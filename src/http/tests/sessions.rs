@@ -109,7 +109,7 @@ async fn after_a_reset_the_next_message_comes_in_the_session_that_it_named() {
     }
     let other = house.receive("agent2", "From: a\r\n\r\nx", 0).await.session;
     let reply = house.get("org1", &format!("{of_room}&before={other}")).await;
-    reply.problem(404, "not_found", "no such session");
+    reply.problem(400, "invalid_request", "this list has no such session");
     let long = json!({ "sessionKey": third.session.to_string(), "reason": "x".repeat(501) });
     let reply = house.call("org1", "POST", "/computer/sessions/reset", Some(&long)).await;
     reply.problem(400, "invalid_request", "reason must have");

@@ -121,15 +121,15 @@ impl<'c> Check<'c> {
 
     /// Whether the value itself is of this schema, whatever is in it.
     pub(super) fn is_of(&self, schema: &'c Value, value: &Value) -> bool {
+        if value.is_null() && types(schema).any(|one| one == "null") {
+            return true;
+        }
         let kind = schema.get(mark::KIND).and_then(Value::as_str);
         if let Some(kind @ (mark::MOMENT | mark::USER_ID)) = kind {
             return wire::is_of_kind(kind, value);
         }
         if let Some(Value::Array(ways)) = schema.get("anyOf") {
             return ways.iter().any(|way| self.is_of(self.shape(way), value));
-        }
-        if value.is_null() && types(schema).any(|one| one == "null") {
-            return true;
         }
         let is_typed = match types(schema).next() {
             Some("string") => value.is_string(),

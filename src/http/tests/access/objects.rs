@@ -149,7 +149,7 @@ const THINGS: &[Thing] = &[
     thing("DELETE /contacts/{id}", Place::Path, contact, no_id, 404),
     thing("POST /agent/receiveMessage", Place::Body("targetAgent"), agent, no_id, 403),
     thing("POST /agent/receiveMessage", Place::Body("targetAgent"), contact, no_id, 403),
-    thing("GET /computer/sessions", Place::Query("before"), session, no_session, 404),
+    thing("GET /computer/sessions", Place::Query("before"), session, no_session, 400),
     thing("POST /computer/sessions/reset", Place::Body("sessionKey"), session, no_session, 404),
     thing("POST /webhooks", Place::Body("id"), webhook, no_uuid, 404),
     thing("POST /webhooks/{id}/rotate", Place::Path, webhook, no_uuid, 404),
