@@ -7,16 +7,16 @@ use std::sync::{Arc, LazyLock};
 use axum::extract::RawPathParams;
 use axum::response::Response;
 
-use super::body::BodyRule;
-use super::call::{Call, Visit};
-use super::error::{Code, Problem};
-use super::query::SIGNED;
-use super::state::Http;
-use super::tag::Tag;
-use super::target::Aim;
-use super::typed::Form;
-use super::verb::{Verb, names};
 use crate::app::access::need::Need;
+use crate::http::error::{Code, Problem};
+use crate::http::request::body::BodyRule;
+use crate::http::request::call::{Call, Visit};
+use crate::http::request::query::SIGNED;
+use crate::http::request::target::Aim;
+use crate::http::state::Http;
+use crate::http::tag::Tag;
+use crate::http::typed::Form;
+use crate::http::verb::{Verb, names};
 
 /// Where the operations lie.
 pub const BASE: &str = "/api/v2";

@@ -10,16 +10,16 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get, post};
 
-use super::cors;
-use super::error::{Code, NOTHING_HERE, Problem};
-use super::inbound;
-use super::observe;
-use super::operation::{BASE, Operation, shape};
-use super::perform;
-use super::routes::{description, health};
-use super::state::Http;
-use super::table::OPERATIONS;
 use crate::egress::client::LOOP;
+use crate::http::connection::cors;
+use crate::http::error::{Code, NOTHING_HERE, Problem};
+use crate::http::operation::{BASE, Operation, shape};
+use crate::http::passage::observe;
+use crate::http::passage::perform;
+use crate::http::public::inbound;
+use crate::http::public::{description, health};
+use crate::http::state::Http;
+use crate::http::table::OPERATIONS;
 
 /// The router of the whole API, and of what needs no key: two questions, the description, and the ways
 /// in of providers.

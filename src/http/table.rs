@@ -4,23 +4,23 @@
 
 use std::sync::LazyLock;
 
-use super::error::Code::{Conflict, FeatureRequired, NotFound, RangeNotSatisfiable};
-use super::operation::Operation;
-use super::routes::{
+use crate::app::access::identity::Level;
+use crate::app::access::need::{Need, TargetType};
+use crate::domain::account::AccountType;
+use crate::domain::feature::Feature;
+use crate::http::error::Code::{Conflict, FeatureRequired, NotFound, RangeNotSatisfiable};
+use crate::http::operation::Operation;
+use crate::http::request::target::Aim;
+use crate::http::routes::{
     account, account_lists, account_updates, accounts, addresses, agent_versions, agents, apps,
     audit, computer_config, computer_health, computers, contacts, conversations, deliveries,
     domains, erasure, events, features, inbound_policy, inbound_whitelist, intake, logs, media,
     members, messages, policy_preview, receive_message, rooms, search, sessions, templates,
     time_series, tokens, webhook_acts, webhook_relay, webhooks,
 };
-use super::tag::Tag;
-use super::target::Aim;
-use super::typed::{self, Form};
-use super::verb::Verb;
-use crate::app::access::identity::Level;
-use crate::app::access::need::{Need, TargetType};
-use crate::domain::account::AccountType;
-use crate::domain::feature::Feature;
+use crate::http::tag::Tag;
+use crate::http::typed::{self, Form};
+use crate::http::verb::Verb;
 
 /// A line of the table: the types of its handler say what the operation asks and answers.
 macro_rules! operation {

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::super::description::Description;
-use super::super::error::Shown;
-use super::super::operation::Operation;
-use super::super::table::OPERATIONS;
-use super::super::typed::{Bounds, Form, shapes_of};
-use super::events;
+use crate::http::error::Shown;
+use crate::http::openapi::events;
+use crate::http::operation::Operation;
+use crate::http::table::OPERATIONS;
+use crate::http::typed::description::Description;
+use crate::http::typed::{Bounds, Form, shapes_of};
 use crate::rules::AccessRules;
 
 /// All operations, with the bounds of these rules.

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::super::body::BodyRule;
-use super::super::description::{Answer, Content, Description};
-use super::super::operation::{BASE, Operation, shape};
-use super::super::query::{FILTERS, SIGNED, TOKEN};
-use super::super::schema::{self, Fields, id_given, id_text, object, plain, put};
-use super::super::table::OPERATIONS;
-use super::super::tag::Tag;
-use super::super::target::TARGET;
-use super::super::verb::names;
-use super::areas::{self, operations, shapes};
-use super::{events, problems, shared};
+use crate::http::openapi::areas::{self, operations, shapes};
+use crate::http::openapi::{events, problems, shared};
+use crate::http::operation::{BASE, Operation, shape};
+use crate::http::request::body::BodyRule;
+use crate::http::request::query::{FILTERS, SIGNED, TOKEN};
+use crate::http::request::target::TARGET;
+use crate::http::table::OPERATIONS;
+use crate::http::tag::Tag;
+use crate::http::typed::description::{Answer, Content, Description};
+use crate::http::typed::schema::{self, Fields, id_given, id_text, object, plain, put};
+use crate::http::verb::names;
 use crate::rules::AccessRules;
 
 /// What v2 fixes, what we chose, and how to begin.

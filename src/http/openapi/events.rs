@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::super::schema::{put, reference};
 use crate::app::delivery::catalog;
 use crate::domain::destination::Payload;
+use crate::http::typed::schema::{put, reference};
 
 /// One of each event.
 pub(super) fn webhooks() -> Map<String, Value> {

@@ -25,7 +25,7 @@ pub(super) use self::document::document;
 pub(super) use self::pages::pages;
 #[cfg(test)]
 pub(super) use self::problems::codes;
-use super::state::Described;
+use crate::http::state::Described;
 use crate::rules::AccessRules;
 
 /// The description with the bounds of these rules.

@@ -9,16 +9,18 @@ use axum::body::Bytes;
 use serde_json::{Map, Value};
 use url::form_urlencoded::byte_serialize;
 
-use super::super::error::Code;
-use super::super::operation::{BASE, Operation};
-use super::super::schema;
-use super::super::state::Pages;
-use super::super::table::OPERATIONS;
-use super::super::tag::Tag;
-use super::events::HEADERS;
-use super::fields::{Row, fields, items, kinds, names, parameter, resolved, rows, shown, text};
-use super::problems::{self, ANY};
 use crate::app::access::identity::Level;
+use crate::http::error::Code;
+use crate::http::openapi::events::HEADERS;
+use crate::http::openapi::fields::{
+    Row, fields, items, kinds, names, parameter, resolved, rows, shown, text,
+};
+use crate::http::openapi::problems::{self, ANY};
+use crate::http::operation::{BASE, Operation};
+use crate::http::state::Pages;
+use crate::http::table::OPERATIONS;
+use crate::http::tag::Tag;
+use crate::http::typed::schema;
 
 /// All pages, with their style and script.
 pub(in crate::http) fn pages(document: &Value) -> Pages {

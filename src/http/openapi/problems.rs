@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::super::body::BodyRule;
-use super::super::error::{Code, Problem};
-use super::super::operation::Operation;
-use super::super::schema::put;
+use crate::http::error::{Code, Problem};
+use crate::http::operation::Operation;
+use crate::http::request::body::BodyRule;
+use crate::http::typed::schema::put;
 
 /// What any request can meet, whatever it asks for.
 pub(super) const ANY: [Code; 10] = [

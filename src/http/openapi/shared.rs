@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::super::schema::reference;
+use crate::http::typed::schema::reference;
 
 /// A shape of fewer fields is not looked for in others.
 const LEAST_FIELDS: usize = 8;

@@ -4,7 +4,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 
-use super::*;
+use crate::http::readiness::*;
 
 /// A store that answers when it is let, and a clock that stands until it is moved.
 struct Scene {

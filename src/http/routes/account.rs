@@ -6,13 +6,13 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::state::Http;
-use super::super::typed::successes;
 use crate::app::tenancy::record::{AccountRecord, Naming, Person, permitted};
 use crate::domain::account::{Account, Details};
 use crate::domain::member::Member;
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::state::Http;
+use crate::http::typed::successes;
 use crate::wire::{Date, Number};
 
 /// Shows an account or a member

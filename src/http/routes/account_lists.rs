@@ -11,15 +11,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::page;
-use super::super::state::Http;
-use super::super::typed::{Headed, successes};
 use crate::app::tenancy::record::AccountRecord;
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::state::Http;
+use crate::http::typed::page;
+use crate::http::typed::{Headed, successes};
 use crate::store::{AccountFilter, AccountPage};
 use crate::wire::{Moment, Named, Number, Word, mark, schema_of};
 

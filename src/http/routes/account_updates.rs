@@ -6,13 +6,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::super::call::Call;
-use super::super::error::{Code, Problem};
-use super::super::state::Http;
-use super::super::typed::successes;
 use crate::app::tenancy::details::{OfAgent, OfOrganization, Own, kept};
 use crate::app::tenancy::record::AccountRecord;
 use crate::domain::account::AccountType;
+use crate::http::error::{Code, Problem};
+use crate::http::request::call::Call;
+use crate::http::state::Http;
+use crate::http::typed::successes;
 use crate::store::AccountUpdate;
 
 /// What an account does not say of itself: how whoever is above it calls it, whether it works, and

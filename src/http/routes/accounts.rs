@@ -10,10 +10,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::state::Http;
-use super::super::typed::{refused, successes};
 use crate::app::tenancy::NewNode;
 use crate::app::tenancy::details::{NewAgent, NewOrganization, NewReseller, kept};
 use crate::app::tenancy::record::AccountRecord;
@@ -21,6 +17,10 @@ use crate::domain::account::{Account, AccountType, Details, ResellerStatus};
 use crate::domain::app::AppRef;
 use crate::domain::feature::Feature;
 use crate::domain::id::AccountId;
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::state::Http;
+use crate::http::typed::{refused, successes};
 use crate::wire::{Named, Number, Word};
 
 /// The name of an Agent that is made without one: v2 does not ask for it.

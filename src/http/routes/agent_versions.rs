@@ -7,15 +7,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::page;
-use super::super::state::Http;
-use super::super::typed::{Headed, successes};
-use super::agents::check_delegate;
 use crate::app::agents::schema::{Line, SomeFields, WholeConfig};
 use crate::domain::agent_config::{AgentVersion, ConfigKind, VersionId};
 use crate::domain::id::AccountId;
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::routes::agents::check_delegate;
+use crate::http::state::Http;
+use crate::http::typed::page;
+use crate::http::typed::{Headed, successes};
 use crate::rules::AgentRules;
 use crate::wire::{CampaignId, Date, Named, Number, Revision, Word};
 

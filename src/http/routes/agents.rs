@@ -6,12 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::state::Http;
-use super::super::typed::successes;
 use crate::app::agents::Changed as Outcome;
 use crate::app::agents::schema::{self, SomeFields, WholeConfig};
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::state::Http;
+use crate::http::typed::successes;
 
 use crate::domain::agent_config::{Config, ConfigKind};
 use crate::wire::{CampaignId, Date, Number, Revision, Word};

@@ -7,15 +7,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::schema::pattern;
-use super::super::state::Http;
-use super::super::typed::successes;
 use crate::app::apps::{Dependency as Needed, State, present};
 use crate::domain::app::{AppRecord, AppRef};
 use crate::domain::feature::Held;
 use crate::domain::words::words;
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::state::Http;
+use crate::http::typed::schema::pattern;
+use crate::http::typed::successes;
 use crate::rules::{App as Known, Setting as Taken, SettingType};
 use crate::wire::{Date, Word, schema_of};
 

@@ -8,14 +8,14 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::page;
-use super::super::state::Http;
-use super::super::typed::{Headed, Limit, Next, Spot, successes};
 use crate::app::access::Caller;
 use crate::domain::audit::{self, Change, Deed, Doer, Who};
 use crate::domain::id::{AuditId, KeyId};
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::state::Http;
+use crate::http::typed::page;
+use crate::http::typed::{Headed, Limit, Next, Spot, successes};
 use crate::store::{AuditFilter, Cursor, Page};
 use crate::wire::{self, Date, Id, Moment, Number, Seconds, Texts, Word, mark, schema_of};
 

@@ -7,12 +7,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::state::Http;
-use super::super::typed::successes;
 use crate::app::computers::Computers;
 use crate::domain::computer::Computer;
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::state::Http;
+use crate::http::typed::successes;
 use crate::wire::Number;
 
 /// The configuration as it was written.

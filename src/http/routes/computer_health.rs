@@ -5,15 +5,15 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::state::Http;
-use super::super::typed::successes;
 use crate::app::computers::{Health, Way};
 use crate::domain::clock::Clock;
 use crate::domain::computer::ComputerState;
 use crate::domain::event::Category;
 use crate::domain::words::words;
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::state::Http;
+use crate::http::typed::successes;
 use crate::wire::{Date, Id, Number, Word};
 
 words! { Status { Healthy = "healthy", Degraded = "degraded", Stopped = "stopped", Unknown = "unknown", } }

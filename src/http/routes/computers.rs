@@ -5,16 +5,16 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::page;
-use super::super::state::Http;
-use super::super::typed::{Either, Headed, Limit, successes};
-use super::computer_config::{Config, revision};
 use crate::app::computers::Written;
 use crate::domain::computer::{Computer as Record, ComputerState};
 use crate::domain::id::AccountId;
 use crate::domain::words::words;
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::routes::computer_config::{Config, revision};
+use crate::http::state::Http;
+use crate::http::typed::page;
+use crate::http::typed::{Either, Headed, Limit, successes};
 use crate::wire::{Date, Id, Named, Number, Word, sent};
 
 /// The record that stands for the worker of an Agent.

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::page;
-use super::super::state::Http;
-use super::super::typed::{Headed, Limit, successes};
 use crate::app::mailbox::contact_record::ContactRecord;
 use crate::domain::id::ContactId;
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::state::Http;
+use crate::http::typed::page;
+use crate::http::typed::{Headed, Limit, successes};
 use crate::wire::{Named, Number};
 
 /// Lists contacts

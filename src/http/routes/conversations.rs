@@ -6,18 +6,18 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::page;
-use super::super::state::Http;
-use super::super::typed::{Headed, Limit, Spot, successes};
-use super::messages;
 use crate::app::mailbox::conversations::{self, Bounds, Conversation};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::MessageId;
 use crate::domain::message::Message;
 use crate::domain::room::Room;
 use crate::domain::source::Source;
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::routes::messages;
+use crate::http::state::Http;
+use crate::http::typed::page;
+use crate::http::typed::{Headed, Limit, Spot, successes};
 use crate::store::{Cursor, Direction, Page};
 use crate::wire::{Date, Id, RoomId, Seconds, Texts, Word, uuid};
 

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::page;
-use super::super::state::Http;
-use super::super::typed::{Headed, Limit, Next, Spot, successes};
-use super::webhooks;
 use crate::app::delivery::explanation;
 use crate::domain::delivery::{self, State};
 use crate::domain::event::EventName;
 use crate::domain::id::DeliveryId;
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::routes::webhooks;
+use crate::http::state::Http;
+use crate::http::typed::page;
+use crate::http::typed::{Headed, Limit, Next, Spot, successes};
 use crate::store::{Cursor, DeliveryFilter, DeliveryRecord, Page};
 use crate::wire::{Date, Id, Moment, Texts, Word};
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::state::Http;
-use super::super::typed::{refused, successes};
 use crate::app::tenancy::{Proof, proof_name};
 use crate::domain::domain_name::DomainName;
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::state::Http;
+use crate::http::typed::{refused, successes};
 use crate::store::HeldDomain;
 use crate::wire::Number;
 

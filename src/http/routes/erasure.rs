@@ -5,11 +5,11 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::state::Http;
-use super::super::typed::{Either, successes};
 use crate::domain::id::{ContactId, MessageId};
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::state::Http;
+use crate::http::typed::{Either, successes};
 use crate::wire::{Id, Named, Number};
 
 /// Erases a message for good

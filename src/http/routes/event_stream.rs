@@ -15,12 +15,12 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use tokio::time::{Instant, sleep_until};
 
-use super::super::call::{Again, STREAM};
-use super::super::serve::Endless;
-use super::super::state::Http;
-use super::event_view::{View, Wanted};
 use crate::app::delivery::{Shown, Waiting};
 use crate::domain::id::EventId;
+use crate::http::connection::serve::Endless;
+use crate::http::request::call::{Again, STREAM};
+use crate::http::routes::event_view::{View, Wanted};
+use crate::http::state::Http;
 
 /// Tells proxies that would gather an answer not to (nginx).
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");

@@ -1,12 +1,12 @@
 //! The part of the log of events that a request asks to see, and the part that it may see at this moment.
 
-use super::super::call::Again;
-use super::super::error::Problem;
-use super::super::state::Http;
 use crate::app::access::{Caller, Denied, Target};
 use crate::domain::clock::Timestamp;
 use crate::domain::event::{Category, EventName};
 use crate::domain::scope::Scope;
+use crate::http::error::Problem;
+use crate::http::request::call::Again;
+use crate::http::state::Http;
 use crate::store::EventFilter;
 
 /// The part of the log that a request may see at this moment.

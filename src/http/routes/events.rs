@@ -12,19 +12,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use super::super::call::{Again, Call, STREAM};
-use super::super::description::Answer;
-use super::super::error::{Code, Problem};
-use super::super::page;
-use super::super::schema::{Fields, reference};
-use super::super::state::Http;
-use super::super::typed::{Answers, Headed, Limit, successes};
-use super::event_stream::{self, Stream};
-use super::event_view::{View, Wanted};
 use crate::app::delivery::{Begin, Begun, Part, Waiting, catalog};
 use crate::domain::event::{Category, EventName};
 use crate::domain::id::EventId;
 use crate::domain::scope::Scope;
+use crate::http::error::{Code, Problem};
+use crate::http::request::call::{Again, Call, STREAM};
+use crate::http::routes::event_stream::{self, Stream};
+use crate::http::routes::event_view::{View, Wanted};
+use crate::http::state::Http;
+use crate::http::typed::description::Answer;
+use crate::http::typed::page;
+use crate::http::typed::schema::{Fields, reference};
+use crate::http::typed::{Answers, Headed, Limit, successes};
 use crate::store::EventPlace;
 use crate::wire::{self, Id, Moment, Texts, Word};
 

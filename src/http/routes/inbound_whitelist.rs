@@ -7,16 +7,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::super::body::LISTED;
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::page;
-use super::super::state::Http;
-use super::super::typed::{Headed, Limit, mistaken, refused, successes};
 use crate::app::agents::schema::Fault;
 use crate::domain::address::{Address, AddressError};
 use crate::domain::lookalike;
 use crate::domain::policy::AllowedSender;
+use crate::http::error::Problem;
+use crate::http::request::body::LISTED;
+use crate::http::request::call::Call;
+use crate::http::state::Http;
+use crate::http::typed::page;
+use crate::http::typed::{Headed, Limit, mistaken, refused, successes};
 use crate::wire::Date;
 
 const BOSS: &str = "boss@good.example";

@@ -5,11 +5,6 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::page;
-use super::super::state::Http;
-use super::super::typed::{Headed, Limit, Next, Spot, refused, successes};
 use crate::app::mailbox::intake::{IntakeRecord, WholeIntakeRecord};
 use crate::domain::address::{Address, AddressError};
 use crate::domain::contact::Handle;
@@ -17,6 +12,11 @@ use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::intake_record;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Outcome;
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::state::Http;
+use crate::http::typed::page;
+use crate::http::typed::{Headed, Limit, Next, Spot, refused, successes};
 use crate::store::{Cursor, IntakeFilter, Page};
 use crate::wire::{Id, Moment, Named, Texts, Word};
 

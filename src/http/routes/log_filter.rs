@@ -4,12 +4,12 @@ use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::super::error::Problem;
-use super::super::query::quoted;
-use super::super::typed::{Filters, mistaken, refused};
 use crate::app::agents::schema::{Fault, join};
 use crate::domain::condition::{Condition, ConditionError, LogFilter, delivery_terms};
 use crate::domain::log_field::{LogField, Op};
+use crate::http::error::Problem;
+use crate::http::request::query::quoted;
+use crate::http::typed::{Filters, mistaken, refused};
 use crate::rules::LogRules;
 use crate::wire::Moment;
 

@@ -11,13 +11,13 @@ use axum::response::{IntoResponse as _, Response};
 use csv::{Terminator, WriterBuilder};
 use futures_util::stream;
 
-use super::super::call::{Again, Call};
-use super::super::error::Problem;
-use super::super::state::Http;
-use super::super::turns::{Turn, to_the_end};
-use super::log_filter::{Wanted, behind};
 use crate::app::mailbox::logs::cell;
 use crate::domain::scope::Scope;
+use crate::http::error::Problem;
+use crate::http::limits::turns::{Turn, to_the_end};
+use crate::http::request::call::{Again, Call};
+use crate::http::routes::log_filter::{Wanted, behind};
+use crate::http::state::Http;
 use crate::store::{LogRow, Page};
 
 /// `false` where older rows of the time that was asked for are left out.

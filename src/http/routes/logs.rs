@@ -7,19 +7,19 @@ use axum::response::Response;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 
-use super::super::answer::large;
-use super::super::call::Call;
-use super::super::description::Answer;
-use super::super::downloads::Place;
-use super::super::error::Problem;
-use super::super::page::followed;
-use super::super::state::Http;
-use super::super::turns::to_the_end;
-use super::super::typed::{Answers, Headed, successes, text};
-use super::log_filter::{Format, List, Wanted, behind, wanted};
-use super::log_table;
 use crate::app::mailbox::logs::{LogPage, LogRecord};
 use crate::domain::log_field::{LogField, Op};
+use crate::http::answer::file::large;
+use crate::http::error::Problem;
+use crate::http::limits::downloads::Place;
+use crate::http::limits::turns::to_the_end;
+use crate::http::request::call::Call;
+use crate::http::routes::log_filter::{Format, List, Wanted, behind, wanted};
+use crate::http::routes::log_table;
+use crate::http::state::Http;
+use crate::http::typed::description::Answer;
+use crate::http::typed::page::followed;
+use crate::http::typed::{Answers, Headed, successes, text};
 use crate::wire::Word;
 
 /// A page of the log.

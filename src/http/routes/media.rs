@@ -10,16 +10,16 @@ use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::super::answer::{File, entity_tag, not_modified};
-use super::super::call::{Call, Visit};
-use super::super::downloads::Reader;
-use super::super::error::Problem;
-use super::super::linked::part;
-use super::super::range::Conditions;
-use super::super::state::Http;
-use super::super::typed::{Download, Kinds};
 use crate::domain::id::MessageId;
 use crate::domain::scope::Scope;
+use crate::http::answer::file::{File, entity_tag, not_modified};
+use crate::http::answer::range::Conditions;
+use crate::http::error::Problem;
+use crate::http::limits::downloads::Reader;
+use crate::http::passage::linked::part;
+use crate::http::request::call::{Call, Visit};
+use crate::http::state::Http;
+use crate::http::typed::{Download, Kinds};
 use crate::mail::mime::{self, Part};
 use crate::mail::page::{self, PageBounds, Shown};
 use crate::wire::Id;
@@ -57,7 +57,7 @@ pub async fn show(http: Arc<Http>, call: Call, asked: Fetch) -> Result<Download<
 }
 
 /// The same for whoever has a link to it.
-pub(in super::super) async fn show_by_link(
+pub(in crate::http) async fn show_by_link(
     http: Arc<Http>,
     visit: Visit,
 ) -> Result<Response, Problem> {

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::state::Http;
-use super::super::typed::successes;
 use crate::app::tenancy::Invitation;
 use crate::app::tenancy::record::MemberRecord;
 use crate::domain::address::Address;
 use crate::domain::id::{AccountId, MemberId};
 use crate::domain::member::Role;
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::state::Http;
+use crate::http::typed::successes;
 use crate::store::MemberChange;
 use crate::wire::{Named, Word};
 

@@ -7,19 +7,19 @@ use axum::response::Response;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::answer::{File, entity_tag, not_modified};
-use super::super::call::{Call, Visit};
-use super::super::downloads::Reader;
-use super::super::error::Problem;
-use super::super::page::{self, Rows};
-use super::super::range::Conditions;
-use super::super::state::Http;
-use super::super::typed::{Download, Headed, Kinds, Limit, Spot, successes};
 use crate::app::mailbox::record::MessageRecord;
 use crate::domain::id::{MessageId, ThreadId};
 use crate::domain::message::Message;
 use crate::domain::scope::Scope;
 use crate::domain::source::Source;
+use crate::http::answer::file::{File, entity_tag, not_modified};
+use crate::http::answer::range::Conditions;
+use crate::http::error::Problem;
+use crate::http::limits::downloads::Reader;
+use crate::http::request::call::{Call, Visit};
+use crate::http::state::Http;
+use crate::http::typed::page::{self, Rows};
+use crate::http::typed::{Download, Headed, Kinds, Limit, Spot, successes};
 use crate::store::{Cursor, Direction, Page};
 use crate::wire::{Id, RoomId, Texts};
 
@@ -147,7 +147,7 @@ pub async fn raw(http: Arc<Http>, call: Call, asked: Raw) -> Result<Download<Ori
 }
 
 /// The same for whoever has a link to it.
-pub(in super::super) async fn raw_by_link(
+pub(in crate::http) async fn raw_by_link(
     http: Arc<Http>,
     visit: Visit,
 ) -> Result<Response, Problem> {

@@ -6,14 +6,14 @@ use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value, json};
 
-use super::super::error::Problem;
-use super::super::query::quoted;
-use super::super::typed::refused;
-use super::log_filter::checked;
 use crate::domain::condition::{Condition, ConditionError};
 use crate::domain::formula::{Formula, FormulaError};
 use crate::domain::log_field::{LogField, Op};
 use crate::domain::metric::{Aggregation, DateFilter, Metric};
+use crate::http::error::Problem;
+use crate::http::request::query::quoted;
+use crate::http::routes::log_filter::checked;
+use crate::http::typed::refused;
 use crate::rules::LogRules;
 use crate::wire::{Word, mark};
 

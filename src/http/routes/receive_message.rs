@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::query::quoted;
-use super::super::state::Http;
-use super::super::typed::successes;
 use crate::domain::account::Account;
 use crate::domain::contact::{Handle, HandleError, line_or_number, plain_line};
 use crate::domain::id::AccountId;
 use crate::domain::message::{self, Linked, Received};
 use crate::domain::source::{Inbox, Source};
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::request::query::quoted;
+use crate::http::state::Http;
+use crate::http::typed::successes;
 use crate::wire::{Id, Named, RoomId, Word};
 
 /// The type of an attachment whose platform names none.

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::page;
-use super::super::state::Http;
-use super::super::typed::{Headed, successes};
 use crate::domain::room::Room;
 use crate::domain::source::{Inbox, Source};
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::state::Http;
+use crate::http::typed::page;
+use crate::http::typed::{Headed, successes};
 use crate::store::{ListedRoom, RoomFilter, RoomPage};
 use crate::wire::{Date, Id, Number, RoomId, Seconds, Word};
 

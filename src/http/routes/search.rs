@@ -6,15 +6,15 @@ use axum::http::{HeaderName, HeaderValue};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::page::{self, Rows};
-use super::super::state::Http;
-use super::super::typed::{Headed, Limit, Spot};
-use super::messages::{Records, between, shown};
 use crate::app::mailbox::search::{Asked, Search};
 use crate::domain::search::query::Query;
 use crate::domain::source::Source;
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::routes::messages::{Records, between, shown};
+use crate::http::state::Http;
+use crate::http::typed::page::{self, Rows};
+use crate::http::typed::{Headed, Limit, Spot};
 use crate::store::{Cursor, Direction};
 use crate::wire::{Moment, Word};
 

@@ -8,14 +8,14 @@ use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::page;
-use super::super::state::Http;
-use super::super::typed::{Headed, Limit, Success, successes};
 use crate::app::computers::Behind;
 use crate::domain::session;
 use crate::domain::words::words;
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::state::Http;
+use crate::http::typed::page;
+use crate::http::typed::{Headed, Limit, Success, successes};
 use crate::wire::{Date, Number, RoomId, SessionRef, Word};
 
 /// A part of the conversation of a room, which a worker takes as one.

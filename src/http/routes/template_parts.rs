@@ -7,10 +7,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::super::typed::Limit;
 use crate::app::agents::schema::{FieldName, Line, SomeFields};
 use crate::domain::id::AccountId;
 use crate::domain::template::{self, Approved, Content, Extent};
+use crate::http::typed::Limit;
 use crate::wire::{Date, Id, Named, Number, Revision};
 
 /// A template without its content.

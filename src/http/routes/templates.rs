@@ -7,19 +7,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::page;
-use super::super::state::Http;
-use super::super::typed::{Either, Success, successes};
-use super::template_parts::{
-    Head, Integration, Link, Locks, Migrate, Migration, Overrides, Template, approved, integrations,
-};
 use crate::app::agents::schema::{Line, SomeFields};
 use crate::app::agents::{Forecast, TemplateUpdate};
 use crate::domain::account::AccountType;
 use crate::domain::agent_config::ConfigKind;
 use crate::domain::id::TemplateId;
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::routes::template_parts::{
+    Head, Integration, Link, Locks, Migrate, Migration, Overrides, Template, approved, integrations,
+};
+use crate::http::state::Http;
+use crate::http::typed::page;
+use crate::http::typed::{Either, Success, successes};
 use crate::wire::{CampaignId, Id, Named, Number, Revision};
 
 /// Makes a template, as a draft

@@ -6,15 +6,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::state::Http;
-use super::super::turns::to_the_end;
-use super::super::typed::successes;
-use super::log_filter::check_delivery_terms;
-use super::metric_definition::Asked;
 use crate::app::mailbox::series::{self, Question, Unmeasured};
 use crate::domain::metric::{Grouping, Interval};
+use crate::http::error::Problem;
+use crate::http::limits::turns::to_the_end;
+use crate::http::request::call::Call;
+use crate::http::routes::log_filter::check_delivery_terms;
+use crate::http::routes::metric_definition::Asked;
+use crate::http::state::Http;
+use crate::http::typed::successes;
 use crate::wire::{Date, Moment, Seconds, Word};
 
 /// Calculates a metric over the conversation log

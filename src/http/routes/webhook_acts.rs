@@ -6,14 +6,14 @@ use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::state::Http;
-use super::super::typed::{Success, successes};
-use super::webhooks::{Webhook, clock, former_until, in_use, shape};
 use crate::domain::delivery::Extent;
 use crate::domain::id::DestinationId;
 use crate::egress::signature;
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::routes::webhooks::{Webhook, clock, former_until, in_use, shape};
+use crate::http::state::Http;
+use crate::http::typed::{Success, successes};
 use crate::wire::{Date, Id, Moment, Word};
 
 /// Gives a webhook a new secret

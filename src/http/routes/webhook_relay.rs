@@ -11,17 +11,17 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::super::call::Call;
-use super::super::error::Problem;
-use super::super::schema;
-use super::super::state::Http;
-use super::super::typed::{Success, successes};
-use super::webhooks::CustomHeader;
 use crate::app::relay::verification;
 use crate::app::relay::{Configured, InboundWay, RelayChange};
 use crate::domain::relay::{HopOutcome, Relay, RelayAttempt, RelayType};
 use crate::domain::secret::MASK;
 use crate::egress::signature;
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::routes::webhooks::CustomHeader;
+use crate::http::state::Http;
+use crate::http::typed::schema;
+use crate::http::typed::{Success, successes};
 use crate::wire::{Date, Id, Number, Word, schema_of};
 
 /// The relay of an account, of one type.

@@ -8,10 +8,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use url::Url;
 
-use super::super::call::Call;
-use super::super::error::{Code, Problem};
-use super::super::state::Http;
-use super::super::typed::{Either, needed, successes};
 use crate::app::access::Denied;
 use crate::app::delivery::Added;
 use crate::domain::clock::{Clock, Timestamp};
@@ -21,6 +17,10 @@ use crate::domain::id::DestinationId;
 use crate::domain::secret::MASK;
 use crate::egress::guard::UrlError;
 use crate::egress::signature;
+use crate::http::error::{Code, Problem};
+use crate::http::request::call::Call;
+use crate::http::state::Http;
+use crate::http::typed::{Either, needed, successes};
 use crate::store::DestinationChange;
 use crate::wire::{Date, Id, Number, Seconds, Word};
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{House, NOBODY};
+use crate::http::tests::{House, NOBODY};
 
 fn ids(list: &Value) -> Vec<i64> {
     list.as_array().unwrap().iter().map(|one| one["id"].as_i64().unwrap()).collect()

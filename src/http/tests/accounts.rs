@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{House, NOBODY, Reply};
 use crate::domain::member::Role;
+use crate::http::tests::{House, NOBODY, Reply};
 
 const FORBIDDEN: &str = "the key does not reach this account";
 

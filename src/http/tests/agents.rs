@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{House, NOBODY, Reply};
 use crate::domain::agent_config::ConfigKind;
 use crate::domain::audit::{Actor, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::member::Role;
+use crate::http::tests::{House, NOBODY, Reply};
 use crate::store::{ConfigChange, Configured};
 
 /// What can be published.

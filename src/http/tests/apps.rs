@@ -5,18 +5,23 @@ use serde_json::{Value, json};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, Connection as _, Row as _};
 
-use super::House;
-use super::secrecy::Log;
 use crate::app::apps::{Apps, AppsError};
 use crate::app::vault::{Vault, VaultError};
 use crate::domain::app::AppRef;
+use crate::http::tests::House;
+use crate::http::tests::secrecy::Log;
 use std::sync::Arc;
 
 /// No part of it stands anywhere by chance.
 const SECRET: &str = "hunter2-canary-4711";
 
 impl House {
-    pub(super) async fn put(&self, caller: &str, path: &str, body: Value) -> super::Reply {
+    pub(super) async fn put(
+        &self,
+        caller: &str,
+        path: &str,
+        body: Value,
+    ) -> crate::http::tests::Reply {
         self.call(caller, "PUT", path, Some(&body)).await
     }
 
@@ -233,7 +238,7 @@ async fn no_secret_is_in_a_row_an_answer_or_a_log() {
     let app = AppRef::new("calendar", "v1").unwrap();
     let of = crate::domain::app::Use::Installed;
     let record = house.store.app_record(house.id("agent1"), of, &app).await.unwrap().unwrap();
-    let vault = Vault::new(&[[7; 32]], super::mint());
+    let vault = Vault::new(&[[7; 32]], crate::http::tests::mint());
     let open = vault.open(&record.place(), record.sealed.as_ref().unwrap()).unwrap();
     assert_eq!(open.expose(), json!({ "serviceAccountKey": SECRET }).to_string().as_bytes());
     let elsewhere = record.place().replace("app/", "integration/");
@@ -254,7 +259,12 @@ async fn without_a_key_no_secret_is_kept_and_with_another_none_is_lost() {
     let apps = |keys: &[u8]| {
         let keys: Vec<[u8; 32]> = keys.iter().map(|octet| [*octet; 32]).collect();
         let rules = Arc::new(house.http.use_cases.apps.rules().clone());
-        Apps::new(house.store.clone(), Vault::new(&keys, super::mint()), super::mint(), rules)
+        Apps::new(
+            house.store.clone(),
+            Vault::new(&keys, crate::http::tests::mint()),
+            crate::http::tests::mint(),
+            rules,
+        )
     };
     let app = AppRef::new("crm", "v1").unwrap();
     let object = |value: Value| value.as_object().unwrap().clone();

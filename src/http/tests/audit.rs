@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{House, NOBODY, PATIENCE, Reply};
 use crate::app::access::need::Effect;
 use crate::domain::audit::{Actor, Who};
 use crate::domain::member::Role;
 use crate::domain::policy::Mode;
 use crate::http::table::OPERATIONS;
+use crate::http::tests::{House, NOBODY, PATIENCE, Reply};
 
 const HOOK: &str = "http://127.0.0.1:9/a-secret-path?and=a-secret-query";
 
@@ -419,7 +419,7 @@ async fn refused_attempts_are_counted_and_foreign_ones_look_like_unknown_ones() 
         let foreign = house.id("agent4").get();
         for operation in OPERATIONS.iter().filter(|one| !one.path.contains("targetAccountId")) {
             let name = operation.aim.names()[0];
-            let path = super::table::filled(operation.path);
+            let path = crate::http::tests::table::filled(operation.path);
             let verb = operation.verb.as_str();
             let one = house.call(caller, verb, &format!("{path}?{name}={target}"), None).await;
             let other = house.call(caller, verb, &format!("{path}?{name}={foreign}"), None).await;

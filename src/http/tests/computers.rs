@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::targets::NO_TEXTS;
-use super::{House, NOBODY};
+use crate::http::tests::targets::NO_TEXTS;
+use crate::http::tests::{House, NOBODY};
 
 fn path(house: &House, agent: &str, rest: &str) -> String {
     format!("/computer/accounts/{}{rest}", house.id(agent))

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{House, NOBODY, Reply};
 use crate::domain::account::AccountType;
 use crate::domain::delivery::{Outcome, State, Subject};
 use crate::domain::id::DestinationId;
+use crate::http::tests::{House, NOBODY, Reply};
 use crate::rules::Kept;
 use crate::store::Due;
 

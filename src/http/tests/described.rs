@@ -7,16 +7,16 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use serde_json::{Map, Value, json};
 
-use super::{House, Reply};
 use crate::app::delivery::catalog;
 use crate::domain::destination::Payload;
-use crate::http::body::BodyRule;
-use crate::http::description::{Content, Description};
 use crate::http::error::Code;
 use crate::http::openapi;
 use crate::http::operation::Operation;
-use crate::http::schema;
+use crate::http::request::body::BodyRule;
 use crate::http::table::OPERATIONS;
+use crate::http::tests::{House, Reply};
+use crate::http::typed::description::{Content, Description};
+use crate::http::typed::schema;
 use crate::rules::Rules;
 use crate::schema::{Schema, Shapes};
 use crate::testkit::golden;

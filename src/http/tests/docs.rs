@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::House;
 use crate::http::openapi;
 use crate::http::state::Pages;
 use crate::http::table::OPERATIONS;
+use crate::http::tests::House;
 use crate::rules::Rules;
 
 fn made(change: impl FnOnce(&mut Value)) -> Pages {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{House, Reply};
 use crate::domain::domain_name::DomainName;
+use crate::http::tests::{House, Reply};
 use crate::shutdown::Shutdown;
 use crate::testkit::dns::{DnsServer, Zone};
 

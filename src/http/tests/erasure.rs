@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::House;
 use crate::domain::member::Role;
+use crate::http::tests::House;
 
 const MAIL: &str = "From: boss@good.example\r\nSubject: secret\r\n\r\nhello";
 
@@ -13,7 +13,7 @@ async fn uuids(house: &House, caller: &str) -> Vec<String> {
     messages.as_array().unwrap().iter().map(uuid).collect()
 }
 
-async fn delete(house: &House, caller: &str, path: &str) -> super::Reply {
+async fn delete(house: &House, caller: &str, path: &str) -> crate::http::tests::Reply {
     house.call(caller, "DELETE", path, None).await
 }
 

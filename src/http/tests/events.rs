@@ -5,7 +5,6 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{House, PATIENCE};
 use crate::app::delivery::payload;
 use crate::domain::account::AccountType;
 use crate::domain::delivery::Subject;
@@ -14,6 +13,7 @@ use crate::domain::event::{Event, EventName};
 use crate::domain::member::Role;
 use crate::domain::policy::Mode;
 use crate::domain::scope::Scope;
+use crate::http::tests::{House, PATIENCE};
 use crate::rules::Rules;
 use crate::store::EventFilter;
 

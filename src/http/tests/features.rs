@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{House, NOBODY, Reply};
 use crate::domain::member::Role;
+use crate::http::tests::{House, NOBODY, Reply};
 
 async fn assign(house: &House, caller: &str, target: &str, features: Value) -> Reply {
     let path = format!("/features/assign?targetAccountId={}", house.id(target));

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{House, Reply};
+use crate::http::tests::{House, Reply};
 
 #[tokio::test]
 async fn targets_in_query_and_body_must_agree() {

@@ -15,7 +15,6 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use url::Url;
 
-use super::{House, Reply, canary};
 use crate::app::intake::Gateway;
 use crate::app::relay::inbound::Inbound;
 use crate::app::relay::signers::{AskError, Signers};
@@ -25,6 +24,7 @@ use crate::domain::id::Mint;
 use crate::domain::policy::Mode;
 use crate::domain::ports::Wake;
 use crate::domain::relay::RelayType;
+use crate::http::tests::{House, Reply, canary};
 use crate::rules::Rules;
 use crate::shutdown::Shutdown;
 use crate::store::Store;

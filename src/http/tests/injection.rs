@@ -4,13 +4,13 @@
 
 use serde_json::{Value, json};
 
-use super::table::about;
-use super::{House, Reply};
 use crate::app::access::need::TargetType;
 use crate::domain::account::AccountType;
-use crate::http::body::BodyRule;
 use crate::http::operation::Operation;
+use crate::http::request::body::BodyRule;
 use crate::http::table::OPERATIONS;
+use crate::http::tests::table::about;
+use crate::http::tests::{House, Reply};
 
 const STRANGE: &[&str] = &[
     "' OR '1'='1'; DROP TABLE accounts; --",

@@ -4,13 +4,13 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::letters::letter;
-use super::{House, Reply};
 use crate::domain::address::Address;
 use crate::domain::log_field::{Kind, LogField, Op};
 use crate::domain::member::Role;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
+use crate::http::tests::letters::letter;
+use crate::http::tests::{House, Reply};
 
 const REFUSED: Verdict = Verdict::Refused(Reason::DkimMissing);
 const DEFERRED: Verdict = Verdict::Deferred(Reason::DnsUnavailable);

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::House;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
+use crate::http::tests::House;
 
 const WITH_HTML: &str = "From: boss@good.example\r\nMIME-Version: 1.0\r\n\
     Content-Type: multipart/mixed; boundary=b\r\n\r\n\
@@ -305,7 +305,7 @@ async fn intake_filters_are_checked() {
     // Out of the key's reach, out of the target's, and not there at all.
     let agent = |name| format!("/email/intake?agent={}", house.id(name));
     house.get("org1", &agent("agent4")).await.problem(403, "forbidden", "does not reach");
-    let nobody = format!("/email/intake?agent={}", super::NOBODY);
+    let nobody = format!("/email/intake?agent={}", crate::http::tests::NOBODY);
     house.get("org1", &nobody).await.problem(403, "forbidden", "does not reach");
     let narrowed = format!("{}&targetAccountId={}", agent("agent1"), house.id("org2"));
     house.get("partner", &narrowed).await.problem(403, "forbidden", "does not reach");

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::{House, Reply};
 use crate::app::mailbox::links::Links;
 use crate::domain::clock::Clock;
 use crate::domain::id::MessageId;
 use crate::domain::message::Attachment;
 use crate::http::table::OPERATIONS;
+use crate::http::tests::{House, Reply};
 use crate::http::verb::Verb;
 
 const MAIL: &str = "From: boss@good.example\r\nMIME-Version: 1.0\r\n\
@@ -292,7 +292,7 @@ async fn no_other_operation_takes_a_link() {
     let message = house.receive("agent1", MAIL, 2).await.message;
     let query = house.signed_raw(message).split_once('?').unwrap().1.to_owned();
     for operation in OPERATIONS {
-        let path = super::table::filled(operation.path);
+        let path = crate::http::tests::table::filled(operation.path);
         let reply =
             house.send(operation.verb.as_str(), &format!("/api/v2{path}?{query}"), None).await;
         reply.problem(401, "unauthorized", "token");
@@ -384,7 +384,7 @@ async fn a_download_gives_its_place_back_when_its_reader_goes_away() {
     assert_eq!(house.http.downloads.places.available_permits(), 0);
     drop(slow);
     let again = Arc::clone(&house.http.downloads.places);
-    let place = tokio::time::timeout(super::PATIENCE, again.acquire_owned()).await;
+    let place = tokio::time::timeout(crate::http::tests::PATIENCE, again.acquire_owned()).await;
     drop(place.expect("the place comes back"));
     let whole = house.get("agent1", &format!("/messages/{message}/raw")).await;
     assert_eq!(whole.body.len(), large.len());

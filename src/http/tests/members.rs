@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{House, NOBODY, Reply};
 use crate::app::delivery::payload;
 use crate::domain::destination::Payload;
 use crate::domain::event::Category;
 use crate::domain::member::Role;
+use crate::http::tests::{House, NOBODY, Reply};
 
 async fn member(house: &House, caller: &str, method: &str, body: Value) -> Reply {
     house.call(caller, method, "/member", Some(&body)).await

@@ -60,7 +60,6 @@ use tokio::net::{TcpListener, TcpStream};
 
 use self::letters::{mail, record};
 pub(super) use self::reply::Reply;
-use super::{Check, Fault, Http, Readiness, UseCases, router, serve};
 use crate::app::access::Access;
 use crate::app::agents::Agents;
 use crate::app::apps::Apps;
@@ -93,6 +92,8 @@ use crate::domain::thread::ThreadKeys;
 use crate::domain::verdict::Verdict;
 use crate::egress::client::{Client, Limits, Lookup};
 use crate::egress::guard::Guard;
+use crate::http::serve;
+use crate::http::{Check, Fault, Http, Readiness, UseCases, router};
 use crate::rules::Rules;
 use crate::shutdown::Shutdown;
 use crate::store::{

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{House, Reply};
 use crate::domain::audit::{Actor, Once, Who};
 use crate::domain::destination::{Destination, Health, Wants};
 use crate::domain::event::Category;
 use crate::domain::id::DestinationId;
 use crate::domain::secret::Secret;
 use crate::http::table::OPERATIONS;
+use crate::http::tests::{House, Reply};
 
 fn hook(path: &str) -> String {
     json!({ "url": format!("http://127.0.0.1:9/{path}"), "label": "x", "type": "incoming" })

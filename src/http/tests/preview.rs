@@ -8,11 +8,11 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::{House, PATIENCE};
 use crate::app::intake::preview::Preview;
 use crate::domain::id::Mint;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
+use crate::http::tests::{House, PATIENCE};
 use crate::rules::Rules;
 use crate::shutdown::Shutdown;
 use crate::store::Store;

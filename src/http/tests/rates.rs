@@ -1,6 +1,6 @@
 //! Who asks for too much is told so, and holds up nobody else.
 
-use super::{House, Reply};
+use crate::http::tests::{House, Reply};
 
 /// A minute's worth is so few that a test does not see it come again.
 const TWO_READS: &str = "[rates]\nreads_per_minute = 2\nwrites_per_minute = 1\n\

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::{House, NOBODY, Reply};
 use crate::app::delivery::catalog::catalog;
+use crate::http::tests::{House, NOBODY, Reply};
 use crate::schema::Shapes;
 
 /// All that a text may bring.

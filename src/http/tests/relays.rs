@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::House;
 use crate::app::relay::RelayChange;
 use crate::app::vault::Vault;
 use crate::domain::member::Role;
 use crate::domain::relay::RelayType;
 use crate::domain::secret::MASK;
 use crate::egress::guard::Guard;
+use crate::http::tests::House;
 use crate::rules::Rules;
 
 const SMTP: &str = "/webhookRelay/smtp";
@@ -240,7 +240,7 @@ async fn what_another_key_sealed_can_be_set_once_more() {
     let house = House::new().await;
     let (rules, vault) = (Rules::defaults().unwrap(), Vault::new(&[[8; 32]], house.mint.clone()));
     let guard = Guard::new(Vec::new(), &rules.webhooks);
-    let theirs = super::relays(&house.store, &vault, &house.mint, (&rules, &guard));
+    let theirs = crate::http::tests::relays(&house.store, &vault, &house.mint, (&rules, &guard));
     let sealed = RelayChange {
         url: Some("https://app.example/old".parse().unwrap()),
         headers: Some(vec![("X-A".to_owned(), "value".to_owned())]),

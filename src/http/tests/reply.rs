@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
 
-use super::{PATIENCE, canary, described};
+use crate::http::tests::{PATIENCE, canary, described};
 
 /// An answer, as it came over the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{House, NOBODY, Received, Reply};
 use crate::app::access::identity::Level;
 use crate::app::access::need::{Effect, TargetType};
 use crate::domain::account::AccountType;
@@ -14,9 +13,10 @@ use crate::domain::id::{DeliveryId, DestinationId};
 use crate::domain::member::Role;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
-use crate::http::body::BodyRule;
 use crate::http::operation::Operation;
+use crate::http::request::body::BodyRule;
 use crate::http::table::OPERATIONS;
+use crate::http::tests::{House, NOBODY, Received, Reply};
 use crate::http::verb::Verb;
 
 const PICTURE: &str = "From: a\r\nContent-Type: image/png; name=a.png\r\n\r\nhello";

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{House, Reply};
+use crate::http::tests::{House, Reply};
 
 fn list<'a>(body: &'a Value, name: &str) -> Vec<&'a Value> {
     body[name].as_array().unwrap().iter().collect()

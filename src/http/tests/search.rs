@@ -1,7 +1,7 @@
 //! `GET /messages/search`: pages by links, scopes, and queries that are refused by name. What is
 //! found is proven in the store's suite, against a matcher of its own.
 
-use super::House;
+use crate::http::tests::House;
 
 #[tokio::test]
 async fn what_matches_is_paged_by_links_both_ways_within_the_scope() {

@@ -10,10 +10,10 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::House;
-use crate::http::router::observed;
 use crate::http::serve;
+use crate::http::router::observed;
 use crate::http::table::OPERATIONS;
+use crate::http::tests::House;
 
 /// Keeps all that is logged by this thread.
 #[derive(Clone, Default)]

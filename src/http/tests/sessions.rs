@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{House, NOBODY};
+use crate::http::tests::{House, NOBODY};
 
 fn keys(page: &Value) -> Vec<String> {
     let sessions = page["sessions"].as_array().unwrap();
     sessions.iter().map(|one| one["sessionKey"].as_str().unwrap().to_owned()).collect()
 }
 
-async fn reset(house: &House, caller: &str, key: &str) -> super::Reply {
+async fn reset(house: &House, caller: &str, key: &str) -> crate::http::tests::Reply {
     let body = json!({ "sessionKey": key, "reason": "asked for" });
     house.call(caller, "POST", "/computer/sessions/reset", Some(&body)).await
 }

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::House;
-use super::events::Reader;
-use super::secrecy::Log;
 use crate::domain::member::Role;
 use crate::domain::scope::Scope;
+use crate::http::tests::House;
+use crate::http::tests::events::Reader;
+use crate::http::tests::secrecy::Log;
 use crate::store::EventFilter;
 
 const MAIL: &str = "From: boss@good.example\r\nSubject: s\r\n\r\nhello";

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::House;
 use crate::app::access::need::Effect;
 use crate::domain::feature::Feature;
 use crate::domain::id::AccountId;
 use crate::http::table::OPERATIONS;
 use crate::http::tag::Tag;
+use crate::http::tests::House;
 use crate::http::verb::Verb;
 
 /// POSTs that change something and create nothing: to send one again is harmless.

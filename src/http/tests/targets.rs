@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use super::table::about;
-use super::{House, NOBODY};
 use crate::app::access::need::{Need, TargetType};
-use crate::http::body::BodyRule;
 use crate::http::operation::Operation;
-use crate::http::query::Query;
+use crate::http::request::body::BodyRule;
+use crate::http::request::query::Query;
+use crate::http::request::target::{Aim, before_body};
 use crate::http::table::OPERATIONS;
-use crate::http::target::{Aim, before_body};
+use crate::http::tests::table::about;
+use crate::http::tests::{House, NOBODY};
 
 /// No canonical decimals of 1 … 2^53−1, as they stand in a query.
 pub(super) const NO_TEXTS: &[&str] = &[

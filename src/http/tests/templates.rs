@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{House, Reply};
+use crate::http::tests::{House, Reply};
 
 impl House {
     async fn template(&self, owner: &str, body: Value) -> String {
@@ -236,7 +236,7 @@ async fn a_migration_is_foreseen_and_then_brought_to_all() {
     assert_eq!((&staged["title"], &staged["timezone"]), (&json!("c"), &json!("UTC")));
     assert_eq!(house.staged("agent1").await["title"], "b");
     // Agents of others are as good as those that it was not applied to.
-    for other in [house.id("agent4").get(), super::NOBODY] {
+    for other in [house.id("agent4").get(), crate::http::tests::NOBODY] {
         let asked = json!({ "migrate": { "targetAccountIds": [other] } });
         let refused = house.change("reseller1", &id, asked).await;
         refused.problem(409, "conflict", "is not linked with this template");

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::House;
 use crate::app::tenancy::Claiming;
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
+use crate::http::tests::House;
 
 #[tokio::test]
 async fn an_account_shows_what_decides_its_scope() {

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::letters::letter;
-use super::{House, Reply};
 use crate::domain::member::Role;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
+use crate::http::tests::letters::letter;
+use crate::http::tests::{House, Reply};
 
 async fn ask(house: &House, caller: &str, more: Value) -> Reply {
     let mut body = json!({ "start": "2026-11-17", "end": "2026-11-19T00:00:00Z" });

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{House, NOBODY, PATIENCE, Reply, Resident};
 use crate::domain::key::KeyOwner;
 use crate::domain::member::Role;
+use crate::http::tests::{House, NOBODY, PATIENCE, Reply, Resident};
 
 async fn create(house: &House, caller: &str, body: Value) -> Reply {
     house.call(caller, "POST", "/tokens", Some(&body)).await

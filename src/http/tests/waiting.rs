@@ -11,10 +11,10 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::{House, PATIENCE, Reply};
 use crate::domain::policy::Mode;
-use crate::http::router::observed;
 use crate::http::serve;
+use crate::http::router::observed;
+use crate::http::tests::{House, PATIENCE, Reply};
 
 const SHORT: &str = "[limits]\nrequest_seconds = 2\nbody_seconds = 1\n\
                      [connections]\nheader_seconds = 1\n";

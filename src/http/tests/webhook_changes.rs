@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{House, Reply};
 use crate::domain::destination::Destination;
 use crate::domain::event::Category;
 use crate::domain::id::DestinationId;
 use crate::domain::member::Role;
 use crate::egress::signature;
+use crate::http::tests::{House, Reply};
 use crate::store::MemberChange;
 
 const PATH: &str = "/webhooks";

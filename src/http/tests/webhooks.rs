@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::House;
 use crate::domain::member::Role;
+use crate::http::tests::House;
 
 const PATH: &str = "/webhooks";
 

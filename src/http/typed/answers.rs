@@ -9,11 +9,11 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::answer;
-use super::super::description::{Answer, Content};
-use super::super::error::Problem;
-use super::super::schema::{self, Fields};
-use super::form::fields_of;
+use crate::http::answer::file;
+use crate::http::error::Problem;
+use crate::http::typed::description::{Answer, Content};
+use crate::http::typed::form::fields_of;
+use crate::http::typed::schema::{self, Fields};
 use crate::wire::tidy::{published, tidy};
 
 /// A success: its fields, or those of one of its shapes (`untagged`), stand beside `success` and `message`,
@@ -91,7 +91,7 @@ impl<S: Success> Answers for S {
     }
 
     fn response(self) -> Result<Response, Problem> {
-        Ok(answer::json(S::STATUS, text(&self)?))
+        Ok(file::json(S::STATUS, text(&self)?))
     }
 }
 

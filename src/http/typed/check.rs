@@ -3,11 +3,11 @@
 
 use serde_json::{Map, Value};
 
-use super::super::body::LISTED;
-use super::super::query::quoted;
-use super::bounds::Bounds;
-use super::values::Spot;
 use crate::app::agents::schema::{Fault, faults, is_line, join};
+use crate::http::request::body::LISTED;
+use crate::http::request::query::quoted;
+use crate::http::typed::bounds::Bounds;
+use crate::http::typed::values::Spot;
 use crate::wire::{self, mark};
 
 pub(super) struct Check<'c> {

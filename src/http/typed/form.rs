@@ -10,18 +10,18 @@ use serde::de::value::Error as Unread;
 use serde::de::{DeserializeOwned, Error as _, Visitor};
 use serde_json::{Map, Value};
 
-use super::super::body::BodyRule;
-use super::super::call::Call;
-use super::super::description::Description;
-use super::super::error::Problem;
-use super::super::query::FILTERS;
-use super::super::schema::{self, Fields};
-use super::super::target::TARGET;
-use super::super::verb::{Verb, names};
-use super::answers::Answers;
-use super::bounds::Bounds;
-use super::check::Check;
 use crate::app::agents::schema::{Fault, join, sentence};
+use crate::http::error::Problem;
+use crate::http::request::body::BodyRule;
+use crate::http::request::call::Call;
+use crate::http::request::query::FILTERS;
+use crate::http::request::target::TARGET;
+use crate::http::typed::answers::Answers;
+use crate::http::typed::bounds::Bounds;
+use crate::http::typed::check::Check;
+use crate::http::typed::description::Description;
+use crate::http::typed::schema::{self, Fields};
+use crate::http::verb::{Verb, names};
 use crate::wire::mark;
 use crate::wire::tidy::{plain, published, tidy};
 
@@ -183,7 +183,7 @@ pub(in crate::http) fn refused(name: &str, why: &impl fmt::Display) -> Problem {
 /// 400 that names the fields that are missing, all at once: names, and whether each is there.
 pub(in crate::http) fn needed(fields: &[(&str, bool)]) -> Problem {
     let missing = fields.iter().filter(|(_, there)| !there);
-    mistaken(missing.map(|(name, _)| super::check::missing("", name)).collect())
+    mistaken(missing.map(|(name, _)| crate::http::typed::check::missing("", name)).collect())
 }
 
 impl Field {

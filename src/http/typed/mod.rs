@@ -4,10 +4,13 @@
 //!   that its schema names.
 //! - `answers` has the shapes of successes; both are made of `wire` and of `values`.
 
-pub(super) mod answers;
+pub(in crate::http) mod answers;
 mod bounds;
 mod check;
+pub(in crate::http) mod description;
 mod form;
+pub(in crate::http) mod page;
+pub(in crate::http) mod schema;
 mod values;
 
 #[cfg(test)]
@@ -17,20 +20,20 @@ use std::sync::Arc;
 
 use axum::response::Response;
 
-pub(super) use self::answers::{
+pub(in crate::http) use self::answers::{
     Answers, Download, Either, Headed, Kinds, Success, successes, text,
 };
 pub use self::bounds::Bounds;
 pub use self::form::{Form, Request};
-pub(super) use self::form::{mistaken, needed, refused, shapes_of};
+pub(in crate::http) use self::form::{mistaken, needed, refused, shapes_of};
 pub use self::values::{Filters, Limit, Next, Spot};
-use super::call::Call;
-use super::error::Problem;
-use super::state::Http;
-use super::verb::Verb;
+use crate::http::error::Problem;
+use crate::http::request::call::Call;
+use crate::http::state::Http;
+use crate::http::verb::Verb;
 
 /// The form of the operation that this handler performs.
-pub(super) fn form<R, A, F, P>(_: F, verb: Verb, path: &'static str) -> Form
+pub(in crate::http) fn form<R, A, F, P>(_: F, verb: Verb, path: &'static str) -> Form
 where
     R: Request,
     A: Answers,
@@ -41,7 +44,7 @@ where
 }
 
 /// Reads the request, and performs it.
-pub(super) async fn perform<R, A, F, P>(
+pub(in crate::http) async fn perform<R, A, F, P>(
     handler: F,
     form: &Form,
     http: Arc<Http>,

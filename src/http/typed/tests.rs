@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::check::Check;
-use super::form::{fields_of, generator, names_of};
-use super::*;
 use crate::app::agents::schema::{Line, SomeFields};
 use crate::domain::event::Category;
 use crate::domain::id::AccountId;
+use crate::http::typed::check::Check;
+use crate::http::typed::form::{fields_of, generator, names_of};
+use crate::http::typed::*;
 use crate::rules::Rules;
 use crate::wire::tidy::{published, tidy};
 use crate::wire::{Id, Moment, Named, Word};

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use super::super::Reply;
-use super::sample::{IN_PATH, Sample, sample};
-use super::town::{Town, mark, name};
-use super::tree::{Expected, Key, Named, Reach, Rule};
+use crate::http::tests::Reply;
+use crate::http::tests::access::sample::{IN_PATH, Sample, sample};
+use crate::http::tests::access::town::{Town, mark, name};
+use crate::http::tests::access::tree::{Expected, Key, Named, Reach, Rule};
 
 /// Its body names an Agent beside the target.
 const RECEIVE: &str = "POST /agent/receiveMessage";

@@ -3,13 +3,13 @@
 
 use serde_json::json;
 
-use super::asked::{Asked, places};
-use super::matrix::{AGENT, tree};
-use super::sample::{Sample, sample};
-use super::town::Town;
-use super::tree::{Expected, Named, above, rules};
-use crate::http::body::BodyRule;
+use crate::http::request::body::BodyRule;
 use crate::http::table::OPERATIONS;
+use crate::http::tests::access::asked::{Asked, places};
+use crate::http::tests::access::matrix::{AGENT, tree};
+use crate::http::tests::access::sample::{Sample, sample};
+use crate::http::tests::access::town::Town;
+use crate::http::tests::access::tree::{Expected, Named, above, rules};
 
 /// What decides, or is decided, elsewhere.
 const DECIDED: &[&str] = &[

@@ -1,10 +1,10 @@
 //! When a key is in force, and that nothing else is one (threats E7, E9).
 
-use super::matrix::{AGENT, tree};
-use super::sample::sample;
-use super::town::Town;
-use super::tree::Owner;
 use crate::app::access::token;
+use crate::http::tests::access::matrix::{AGENT, tree};
+use crate::http::tests::access::sample::sample;
+use crate::http::tests::access::town::Town;
+use crate::http::tests::access::tree::Owner;
 
 /// The keys that open something now, by what they are called.
 async fn open(town: &mut Town) -> Vec<String> {

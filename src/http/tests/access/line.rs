@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::super::{PATIENCE, Reply};
+use crate::http::tests::{PATIENCE, Reply};
 
 /// A connection to the API.
 pub(super) struct Line {

@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 
-use super::matrix::{AGENT, tree};
-use super::sample::{Sample, sample};
-use super::town::{Town, mark, name};
-use super::tree::{Expected, Key, Named, Reach, Tree, rules};
 use crate::domain::clock::Timestamp;
+use crate::http::tests::access::matrix::{AGENT, tree};
+use crate::http::tests::access::sample::{Sample, sample};
+use crate::http::tests::access::town::{Town, mark, name};
+use crate::http::tests::access::tree::{Expected, Key, Named, Reach, Tree, rules};
 use crate::store::Cursor;
 
 /// An administrator of each level, an Agent, and restricted members of two levels.

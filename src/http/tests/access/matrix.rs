@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::asked::{Asked, anonymous, places};
-use super::town::Town;
-use super::tree::{Expected, Key, Named, Node, Owner, Person, Rule, Tree, by_link, rules};
 use crate::app::access::need::Effect;
 use crate::http::operation::Operation;
 use crate::http::table::OPERATIONS;
+use crate::http::tests::access::asked::{Asked, anonymous, places};
+use crate::http::tests::access::town::Town;
+use crate::http::tests::access::tree::{
+    Expected, Key, Named, Node, Owner, Person, Rule, Tree, by_link, rules,
+};
 use crate::http::verb::Verb;
 
 /// The places of some accounts in [`tree`].

@@ -14,4 +14,4 @@ mod sample;
 mod town;
 mod tree;
 
-use super::NOBODY;
+use crate::http::tests::NOBODY;

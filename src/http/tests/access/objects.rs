@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::asked::anonymous;
-use super::matrix::{AGENT, tree};
-use super::sample::{Sample, sample};
-use super::town::{PICTURE, Town, mark};
-use super::tree::{Expected, Key, Named, Reach, rules};
+use crate::http::tests::access::asked::anonymous;
+use crate::http::tests::access::matrix::{AGENT, tree};
+use crate::http::tests::access::sample::{Sample, sample};
+use crate::http::tests::access::town::{PICTURE, Town, mark};
+use crate::http::tests::access::tree::{Expected, Key, Named, Reach, rules};
 
 /// Where a request names it.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,7 @@ fn no_uuid() -> Value {
 }
 
 fn no_id() -> Value {
-    json!(super::NOBODY)
+    json!(crate::http::tests::access::NOBODY)
 }
 
 fn no_name() -> Value {
@@ -66,7 +66,7 @@ fn room(town: &Town, node: usize) -> Option<Value> {
 }
 
 fn no_room() -> Value {
-    json!(format!("{0}:{0}", super::NOBODY))
+    json!(format!("{0}:{0}", crate::http::tests::access::NOBODY))
 }
 
 fn turn(town: &Town, node: usize) -> Option<Value> {
@@ -228,7 +228,7 @@ fn list_of_agent(town: &Town, node: usize) -> Option<Value> {
 }
 
 fn no_list() -> Value {
-    json!([super::NOBODY])
+    json!([crate::http::tests::access::NOBODY])
 }
 
 fn shown(value: &Value) -> String {

@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::asked::{Asked, Place, named, places};
-use super::sample::{Sample, sample};
-use super::town::Town;
-use super::tree::{Expected, Key, Named, Node, Owner, Person, Rule, Tree, rules};
 use crate::http::table::OPERATIONS;
+use crate::http::tests::access::asked::{Asked, Place, named, places};
+use crate::http::tests::access::sample::{Sample, sample};
+use crate::http::tests::access::town::Town;
+use crate::http::tests::access::tree::{
+    Expected, Key, Named, Node, Owner, Person, Rule, Tree, rules,
+};
 
 /// Of each tree.
 const CALLS: usize = 400;

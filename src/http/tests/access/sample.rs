@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::NOBODY;
-use super::town::{Goods, PICTURE};
+use crate::http::tests::access::NOBODY;
+use crate::http::tests::access::town::{Goods, PICTURE};
 
 /// The target in the path of an operation.
 pub(super) const IN_PATH: &str = "{targetAccountId}";

@@ -195,7 +195,7 @@ impl Tree {
             Named::Node(node) => Some(self.nodes[node].id),
             Named::Person(person) => Some(self.people[person].id),
             Named::Contact(agent) => self.nodes[agent].contact,
-            Named::Nobody => Some(super::NOBODY),
+            Named::Nobody => Some(crate::http::tests::access::NOBODY),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Changes, HOOK, log};
+use crate::http::tests::audit::{Changes, HOOK, log};
 
 impl Changes {
     pub(super) async fn computer(&mut self, id: i64) {

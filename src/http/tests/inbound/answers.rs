@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::relayed::set;
-use super::{
-    ASKED, FROM, PROVIDERS, Post, SENDGRID, SNS, TO, of_mailgun, refused, signed, step, tagged,
-};
 use crate::domain::policy::Mode;
 use crate::domain::relay::RelayType;
+use crate::http::tests::inbound::relayed::set;
+use crate::http::tests::inbound::{
+    ASKED, FROM, PROVIDERS, Post, SENDGRID, SNS, TO, of_mailgun, refused, signed, step, tagged,
+};
 use crate::testkit::provider::{Between, Sns, sendgrid, ses};
 use crate::testkit::receiver::Receiver;
 
@@ -61,7 +61,8 @@ async fn mailgun_posts_behind_mime_and_in_either_form() {
     let bare = path.strip_suffix("/mime").unwrap();
     let raw = signed("urlencoded");
     let timestamp = post.now().seconds().to_string();
-    let signature = mailgun_signature(super::MAILGUN_KEY.as_bytes(), &timestamp, "t");
+    let signature =
+        mailgun_signature(crate::http::tests::inbound::MAILGUN_KEY.as_bytes(), &timestamp, "t");
     let fields = mailgun((&timestamp, "t", &signature), &raw, (FROM, TO));
     post.send(&path, &Posting::urlencoded(&fields)).await.success(200);
     // With the line ends of a text.

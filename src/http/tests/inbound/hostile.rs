@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use super::super::secrecy::Log;
-use super::{FROM, MAILGUN_KEY, PROVIDERS, Post, SENDGRID, SNS, TO, of_mailgun, refused, signed};
 use crate::app::relay::RelayChange;
 use crate::app::relay::providers::Certificate;
 use crate::domain::relay::RelayType;
+use crate::http::tests::inbound::{
+    FROM, MAILGUN_KEY, PROVIDERS, Post, SENDGRID, SNS, TO, of_mailgun, refused, signed,
+};
+use crate::http::tests::secrecy::Log;
 use crate::testkit::provider::{
     Between, Posting, SendgridKey, Sns, mailgun, mailgun_signature, postmark, sendgrid, ses,
 };
@@ -177,14 +179,17 @@ async fn what_sns_did_not_sign_is_nobodys() {
     ] {
         let reply = post.send(&path, &change("SigningCertURL", url)).await;
         reply.problem(401, "unauthorized", "SigningCertURL");
-        assert!(super::ASKED.lock().unwrap().iter().all(|asked| asked != url), "{url}");
+        assert!(
+            crate::http::tests::inbound::ASKED.lock().unwrap().iter().all(|asked| asked != url),
+            "{url}"
+        );
     }
     let absent = "https://sns.us-east-1.amazonaws.com/SimpleNotificationService-ff.pem";
     post.send(&path, &change("SigningCertURL", absent)).await.problem(503, "unavailable", "");
     // Somebody between shows a page instead.
     let page = "https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-ff.pem";
     post.send(&path, &change("SigningCertURL", page)).await.problem(503, "unavailable", "");
-    let stranger = Sns::new(&super::pem(), "sns.evil.example").unwrap();
+    let stranger = Sns::new(&crate::http::tests::inbound::pem(), "sns.evil.example").unwrap();
     assert!(
         Certificate::from_pem(stranger.certificate().as_bytes(), "sns.eu-west-1.amazonaws.com")
             .is_err()

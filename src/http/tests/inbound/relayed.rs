@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use super::{PROVIDERS, Post, TO, refused, signed, step};
 use crate::app::relay::RelayChange;
 use crate::domain::policy::Mode;
 use crate::domain::relay::RelayType;
+use crate::http::tests::inbound::{PROVIDERS, Post, TO, refused, signed, step};
 use crate::testkit::receiver::{Receiver, Reply};
 
 pub(super) async fn set(post: &Post, kind: RelayType, receiver: &Receiver) {

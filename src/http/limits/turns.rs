@@ -8,14 +8,14 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::error::{Code, Problem};
 use crate::domain::id::KeyId;
 use crate::domain::shares::{Share, Shares};
+use crate::http::error::{Code, Problem};
 
 /// All places, and the keys that have or wait for one.
 #[derive(Debug)]
 pub(crate) struct Turns {
-    pub(super) places: Arc<Semaphore>,
+    pub(in crate::http) places: Arc<Semaphore>,
     keys: Shares<KeyId>,
     patience: Duration,
     busy: &'static str,
@@ -24,13 +24,13 @@ pub(crate) struct Turns {
 
 /// Given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(in crate::http) struct Place {
     _permit: OwnedSemaphorePermit,
     _turn: Turn,
 }
 
 /// That it is a key's turn, until it is dropped.
-pub(super) type Turn = Share<KeyId>;
+pub(in crate::http) type Turn = Share<KeyId>;
 
 impl Turns {
     /// So many, each waited for as long as `patience`; `busy` is said to a key that has one, `full`
@@ -45,18 +45,18 @@ impl Turns {
     }
 
     /// A place for this key, which has none: 429 if it has, 503 if none comes free in time.
-    pub(super) async fn place(&self, key: KeyId) -> Result<Place, Problem> {
+    pub(in crate::http) async fn place(&self, key: KeyId) -> Result<Place, Problem> {
         let turn = self.turn(key)?;
         Ok(Place { _permit: self.permit().await?, _turn: turn })
     }
 
     /// The turn of a key for work that needs a place now and then: 429 if it has one.
-    pub(super) fn turn(&self, key: KeyId) -> Result<Turn, Problem> {
+    pub(in crate::http) fn turn(&self, key: KeyId) -> Result<Turn, Problem> {
         self.keys.take(&[(key, 1)]).ok_or_else(|| Problem::new(Code::RateLimited, self.busy))
     }
 
     /// A place for whoever has a turn: 503 if none comes free in time.
-    pub(super) async fn permit(&self) -> Result<OwnedSemaphorePermit, Problem> {
+    pub(in crate::http) async fn permit(&self) -> Result<OwnedSemaphorePermit, Problem> {
         match timeout(self.patience, Arc::clone(&self.places).acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(Problem::unavailable(self.full)),
@@ -66,7 +66,7 @@ impl Turns {
 
 /// Does work to its end, whoever stops to wait for it, and gives back what it `holds` then: SQLite
 /// works on a statement that nobody waits for any more.
-pub(super) async fn to_the_end<T: Send + 'static>(
+pub(in crate::http) async fn to_the_end<T: Send + 'static>(
     holds: impl Send + 'static,
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, Problem> {

@@ -14,14 +14,14 @@ use axum::response::Response;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::answer;
-use super::call::Call;
-use super::error::{Code, Problem};
-use super::operation::Operation;
-use super::state::Http;
 use crate::app::once::Known;
 use crate::domain::audit::Once;
 use crate::domain::repeats::Cause;
+use crate::http::answer::file;
+use crate::http::error::{Code, Problem};
+use crate::http::operation::Operation;
+use crate::http::request::call::Call;
+use crate::http::state::Http;
 use crate::store::StoreError;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -32,17 +32,17 @@ const LONGEST: usize = 255;
 
 /// A request that is carried out once.
 #[derive(Clone)]
-pub(super) struct Asked {
-    pub(super) once: Once,
+pub(in crate::http) struct Asked {
+    pub(in crate::http) once: Once,
     /// The caller's API key, which opens the answer.
-    pub(super) token: String,
+    pub(in crate::http) token: String,
     /// The request that carries it out.
-    pub(super) holder: Uuid,
+    pub(in crate::http) holder: Uuid,
 }
 
 /// The `Idempotency-Key` of a request, where the operation creates something. Elsewhere it is passed
 /// over: to read, to set and to delete twice is the same as once.
-pub(super) fn name<'h>(
+pub(in crate::http) fn name<'h>(
     operation: &Operation,
     headers: &'h HeaderMap,
 ) -> Result<Option<&'h str>, Problem> {
@@ -70,7 +70,7 @@ pub(super) fn name<'h>(
 
 /// All that a request asks for, in one spelling: the target is its id, wherever and however it was
 /// named.
-pub(super) fn asked(operation: &Operation, call: &Call) -> String {
+pub(in crate::http) fn asked(operation: &Operation, call: &Call) -> String {
     let target = |name: &str| {
         operation.aim.names().contains(&name) && !operation.body().names().contains(&name)
     };
@@ -86,7 +86,7 @@ pub(super) fn asked(operation: &Operation, call: &Call) -> String {
 }
 
 /// Carries the request out, or answers as it was answered before.
-pub(super) async fn perform(
+pub(in crate::http) async fn perform(
     http: Arc<Http>,
     operation: &'static Operation,
     call: Call,
@@ -130,7 +130,7 @@ async fn answered(http: &Http, asked: &Asked) -> Result<Option<Response>, Proble
 fn replay(kept: &[u8]) -> Option<Response> {
     let (status, body) = kept.split_first_chunk()?;
     let status = StatusCode::from_u16(u16::from_be_bytes(*status)).ok()?;
-    let mut response = answer::json(status, String::from_utf8(body.to_vec()).ok()?);
+    let mut response = file::json(status, String::from_utf8(body.to_vec()).ok()?);
     response.headers_mut().insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
     Some(response)
 }

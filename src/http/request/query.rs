@@ -1,18 +1,18 @@
 //! The query of a request, read strictly: each parameter once, each of them known.
 
-use super::error::Problem;
+use crate::http::error::Problem;
 
 /// The name under which the key comes.
-pub(super) const TOKEN: &str = "token";
+pub(in crate::http) const TOKEN: &str = "token";
 
 /// The query of a signed link.
-pub(super) const SIGNED: [&str; 2] = [EXPIRES, SIGNATURE];
-pub(super) const EXPIRES: &str = "expires";
-pub(super) const SIGNATURE: &str = "signature";
+pub(in crate::http) const SIGNED: [&str; 2] = [EXPIRES, SIGNATURE];
+pub(in crate::http) const EXPIRES: &str = "expires";
+pub(in crate::http) const SIGNATURE: &str = "signature";
 
 /// Stands among the parameters of an operation for filters of any field: it reads their names
 /// itself, and refuses those that are none.
-pub(super) const FILTERS: &str = "field__op";
+pub(in crate::http) const FILTERS: &str = "field__op";
 
 /// The parameters of one request, the token left out.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     /// Reads a query of at most `max_bytes`, in which only `known` and `targets` may appear.
-    pub(super) fn parse(
+    pub(in crate::http) fn parse(
         raw: &str,
         max_bytes: usize,
         known: &[&str],
@@ -79,25 +79,25 @@ impl Query {
 }
 
 /// The token, if it is there exactly once.
-pub(super) fn token(raw: &str) -> Option<String> {
+pub(in crate::http) fn token(raw: &str) -> Option<String> {
     let mut tokens = tokens(raw);
     tokens.next().flatten().filter(|_| tokens.next().is_none())
 }
 
 /// All that stands where the token belongs; `None` for what is no UTF-8.
-pub(super) fn tokens(raw: &str) -> impl Iterator<Item = Option<String>> {
+pub(in crate::http) fn tokens(raw: &str) -> impl Iterator<Item = Option<String>> {
     pairs(raw).filter(|(name, _)| name.as_deref() == Some(TOKEN)).map(|(_, token)| token)
 }
 
 /// The value of this parameter, if it is there exactly once, and no token is there at all.
-pub(super) fn without_token(raw: &str, wanted: &str) -> Option<String> {
+pub(in crate::http) fn without_token(raw: &str, wanted: &str) -> Option<String> {
     let mut values = pairs(raw).filter(|(name, _)| name.as_deref() == Some(wanted));
     let (found, more) = (values.next()?, values.next());
     found.1.filter(|_| more.is_none() && tokens(raw).next().is_none())
 }
 
 /// A name that a client chose, fit to be shown to it.
-pub(super) fn quoted(name: &str) -> String {
+pub(in crate::http) fn quoted(name: &str) -> String {
     const SHOWN: usize = 60;
     let mut shown: String = name.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
     if name.chars().count() > SHOWN {

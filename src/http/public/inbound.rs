@@ -25,24 +25,24 @@ use axum::response::Response;
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::answer::success;
-use super::error::{Code, NOTHING_HERE, Problem, chain};
-use super::inbound_places::Place;
-use super::observe::Trace;
-use super::remote::Peer;
-use super::state::Http;
-use super::turns::to_the_end;
 use crate::app::access::need::Effect;
 use crate::app::relay::inbound::{InboundError, Taken};
 use crate::domain::account::Account;
 use crate::domain::key::KeyHash;
 use crate::domain::relay::{Forwarded, RelayType, Way};
+use crate::http::answer::file::success;
+use crate::http::error::{Code, NOTHING_HERE, Problem, chain};
+use crate::http::limits::inbound_places::Place;
+use crate::http::limits::turns::to_the_end;
+use crate::http::passage::observe::Trace;
+use crate::http::remote::Peer;
+use crate::http::state::Http;
 
 /// As the log names it.
 const ROUTE: &str = "/inbound/{type}/{inboundKey}";
 
 /// Takes in what a provider posts.
-pub(super) async fn post(
+pub(in crate::http) async fn post(
     State(http): State<Arc<Http>>,
     path: Result<RawPathParams, RawPathParamsRejection>,
     request: Request,

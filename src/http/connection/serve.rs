@@ -30,12 +30,12 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::remote::Peer;
-use super::stalled::Impatient;
-use super::state::Http;
 use crate::domain::network::Network;
 use crate::domain::repeats::Cause;
 use crate::domain::shares::{Share, Shares};
+use crate::http::connection::stalled::Impatient;
+use crate::http::remote::Peer;
+use crate::http::state::Http;
 use crate::rules::AccessRules;
 use crate::shutdown::Shutdown;
 use crate::tls::Acceptor;
@@ -117,7 +117,7 @@ async fn accept(
 /// Of an answer that goes on for as long as its connection: that is served apart from then on, because
 /// thousands of them must not stand in the way of requests.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Endless;
+pub(in crate::http) struct Endless;
 
 struct Connection {
     server: http1::Builder,

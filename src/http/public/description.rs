@@ -9,20 +9,20 @@ use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, Head
 use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
 
-use super::super::error::{Code, NOTHING_HERE, Problem};
-use super::super::openapi;
-use super::super::operation::BASE;
-use super::super::state::Described;
-use super::super::state::Http;
+use crate::http::error::{Code, NOTHING_HERE, Problem};
+use crate::http::openapi;
+use crate::http::operation::BASE;
+use crate::http::state::Described;
+use crate::http::state::Http;
 
 /// Where the document lies.
-pub(in super::super) const OPENAPI: &str = "/api/v2/openapi.json";
+pub(in crate::http) const OPENAPI: &str = "/api/v2/openapi.json";
 
 const JSON: [(HeaderName, HeaderValue); 1] =
     [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
 
 /// Where to go from `/` and `/api/v2`.
-pub(in super::super) async fn here() -> Response {
+pub(in crate::http) async fn here() -> Response {
     let places = json!({
         "name": "Gatepost",
         "version": env!("CARGO_PKG_VERSION"),
@@ -36,7 +36,7 @@ pub(in super::super) async fn here() -> Response {
 }
 
 /// OpenAPI 3.1.
-pub(in super::super) async fn openapi(State(http): State<Arc<Http>>) -> Response {
+pub(in crate::http) async fn openapi(State(http): State<Arc<Http>>) -> Response {
     let described = described(&http);
     (JSON, described.document.clone()).into_response()
 }
@@ -48,7 +48,7 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 );
 
 /// A page to read, or a file that it loads.
-pub(in super::super) async fn docs(State(http): State<Arc<Http>>, uri: Uri) -> Response {
+pub(in crate::http) async fn docs(State(http): State<Arc<Http>>, uri: Uri) -> Response {
     let name = uri.path().strip_prefix("/docs/").unwrap_or_default();
     let Some((kind, text)) = described(&http).pages.get(name) else {
         return Problem::new(Code::NotFound, NOTHING_HERE).into_response();

@@ -9,9 +9,9 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::error::Problem;
 use crate::domain::account::{Account, AccountType};
 use crate::domain::id::AccountId;
+use crate::http::error::Problem;
 use crate::rules::InboundRules;
 
 /// An organization's part of all places.

@@ -11,7 +11,7 @@ const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// Answers preflights, and marks answers, for pages of these origins (`https://app.example.com`);
 /// `None` where there are none. No cookie or password goes with such a request: its key is in its query.
-pub(super) fn layer(origins: &[String]) -> Option<CorsLayer> {
+pub(in crate::http) fn layer(origins: &[String]) -> Option<CorsLayer> {
     let origins: Vec<_> =
         origins.iter().filter_map(|one| HeaderValue::try_from(one).ok()).collect();
     let layer = CorsLayer::new()

@@ -5,17 +5,17 @@ use std::net::IpAddr;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 
-use super::error::{Code, Problem};
-use super::observe::Trace;
-use super::query;
-use super::state::Http;
 use crate::app::access::need::Effect;
 use crate::app::access::{Caller, Denied, token};
+use crate::http::error::{Code, Problem};
+use crate::http::passage::observe::Trace;
+use crate::http::request::query;
+use crate::http::state::Http;
 
 /// The caller behind the query parameter `token`. A key of another form, unknown, revoked or of an
 /// inactive account is one and the same 401; with none, or several, it says where one belongs, after
 /// the same time. 429 before anything is looked up where there were too many of those (`limits`).
-pub(super) async fn caller(
+pub(in crate::http) async fn caller(
     http: &Http,
     (raw_query, headers): (&str, &HeaderMap),
     (from, effect): (IpAddr, Effect),
@@ -23,7 +23,7 @@ pub(super) async fn caller(
 ) -> Result<Caller, Problem> {
     let text = query::token(raw_query);
     let (text, limits) = (text.as_deref(), &http.limits);
-    let limited = |refused: super::limits::Refused| {
+    let limited = |refused: crate::http::limits::rates::Refused| {
         trace.leaves(refused.quota);
         *refused.problem
     };

@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
-use super::body::Fields;
-use super::error::Problem;
-use super::query::Query;
-use super::state::Http;
 use crate::app::access::need::Need;
 use crate::app::access::{Caller, Target};
 use crate::domain::id::AccountId;
+use crate::http::error::Problem;
+use crate::http::request::body::Fields;
+use crate::http::request::query::Query;
+use crate::http::state::Http;
 
 /// The name of the target in a path, a query or a body.
-pub(super) const TARGET: &str = "targetAccountId";
+pub(in crate::http) const TARGET: &str = "targetAccountId";
 
 /// The names under which a request may say what it acts on; they must agree. A field of the body
 /// that an operation declares itself is no target.
@@ -36,7 +36,7 @@ impl Aim {
 
 /// The target that path and query name, if they name one: looked at before a body is read, so that
 /// nobody sends a long one to an account that is out of reach.
-pub(super) async fn before_body(
+pub(in crate::http) async fn before_body(
     http: &Http,
     caller: &Caller,
     (need, aim): (Need, Aim),
@@ -60,7 +60,7 @@ pub(super) async fn before_body(
 
 /// The target of a request: what path and query (`requested`) and body name, if they agree, else
 /// the caller's own account. `fields` of the body are those that name it; `access` decides whether the key reaches it.
-pub(super) async fn target(
+pub(in crate::http) async fn target(
     http: &Http,
     caller: &Caller,
     (need, fields): (Need, &[&str]),
@@ -85,13 +85,13 @@ fn agree(requested: &mut Option<AccountId>, id: AccountId) -> Result<(), Problem
 }
 
 /// The canonical decimal of an id, in a query or a path.
-pub(super) fn account_of_text(name: &str, text: &str) -> Result<AccountId, Problem> {
+pub(in crate::http) fn account_of_text(name: &str, text: &str) -> Result<AccountId, Problem> {
     text.parse().map_err(|error| Problem::invalid(format!("{name}: {error}")))
 }
 
 /// A whole number, or its canonical decimal as a string. `1.0` and `1e0` are no whole numbers here:
 /// one account has one spelling.
-pub(super) fn account_of_json(name: &str, value: &Value) -> Result<AccountId, Problem> {
+pub(in crate::http) fn account_of_json(name: &str, value: &Value) -> Result<AccountId, Problem> {
     match value {
         Value::String(text) => account_of_text(name, text),
         Value::Number(number) => number.as_i64().and_then(AccountId::new).ok_or_else(|| {

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, Method};
 
 /// The fields of a request that say which part of a file it is after.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Conditions {
+pub(in crate::http) struct Conditions {
     range: Option<String>,
     if_range: Option<String>,
     if_none_match: Option<String>,
@@ -16,7 +16,7 @@ pub(super) struct Conditions {
 
 /// What such a request gets of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(in crate::http) enum Wanted {
     Whole,
     /// 206 with these octets; never none.
     Part(Range<usize>),
@@ -27,7 +27,7 @@ pub(super) enum Wanted {
 }
 
 impl Conditions {
-    pub(super) fn of(parts: &Parts) -> Self {
+    pub(in crate::http) fn of(parts: &Parts) -> Self {
         let text = |name| text(&parts.headers, name);
         Self {
             // Of a HEAD, as of all but GET, a range says nothing (RFC 9110 §14.2).
@@ -39,13 +39,13 @@ impl Conditions {
 
     /// Whether the client says that it has what this strong entity tag names. `*`, which is whatever
     /// there is, does not count before it is known that there is something.
-    pub(super) fn have(&self, tag: &str) -> bool {
+    pub(in crate::http) fn have(&self, tag: &str) -> bool {
         let known = self.if_none_match.as_deref().unwrap_or_default().split(',').map(str::trim);
         known.map(|one| one.strip_prefix("W/").unwrap_or(one)).any(|one| one == tag)
     }
 
     /// Of a file of `length` octets with this strong entity tag, in the order of RFC 9110 §13.2.2.
-    pub(super) fn wanted(&self, length: usize, tag: &str) -> Wanted {
+    pub(in crate::http) fn wanted(&self, length: usize, tag: &str) -> Wanted {
         if self.have(tag) || self.if_none_match.as_deref().is_some_and(|known| known.trim() == "*")
         {
             return Wanted::Had;

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::schema::Fields;
-use super::verb::Verb;
+use crate::http::typed::schema::Fields;
+use crate::http::verb::Verb;
 
 /// The description of one operation.
 #[derive(Clone, Debug)]

@@ -13,23 +13,24 @@ use axum::http::header::{ACCEPT, HeaderName};
 use axum::http::request::Parts;
 use axum::response::Response;
 
-use super::body::{self, BodyRule};
-use super::call::{Again, Call, LAST_EVENT_ID};
-use super::error::{Code, Problem};
-use super::linked::{self, Signed};
-use super::observe::Trace;
-use super::once::{self, Asked};
-use super::operation::Operation;
-use super::query::{self, Query};
-use super::range::Conditions;
-use super::remote::Peer;
-use super::state::Http;
-use super::{auth, target};
 use crate::app::access::Caller;
 use crate::domain::audit::Actor;
+use crate::http::answer::range::Conditions;
+use crate::http::error::{Code, Problem};
+use crate::http::operation::Operation;
+use crate::http::passage::auth;
+use crate::http::passage::linked::{self, Signed};
+use crate::http::passage::observe::Trace;
+use crate::http::passage::once::{self, Asked};
+use crate::http::remote::Peer;
+use crate::http::request::body::{self, BodyRule};
+use crate::http::request::call::{Again, Call, LAST_EVENT_ID};
+use crate::http::request::query::{self, Query};
+use crate::http::request::target;
+use crate::http::state::Http;
 
 /// Authorises, reads, and performs one request.
-pub(super) async fn perform(
+pub(in crate::http) async fn perform(
     http: Arc<Http>,
     operation: &'static Operation,
     path: Option<RawPathParams>,

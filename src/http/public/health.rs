@@ -7,18 +7,18 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::super::answer::success;
-use super::super::error::Problem;
-use super::super::readiness::Told;
-use super::super::state::Http;
+use crate::http::answer::file::success;
+use crate::http::error::Problem;
+use crate::http::readiness::Told;
+use crate::http::state::Http;
 
 /// The process runs.
-pub(in super::super) async fn alive() -> Response {
+pub(in crate::http) async fn alive() -> Response {
     success(StatusCode::OK, "alive", json!({}))
 }
 
 /// Whether mail and changes can be taken in: each check, since when it holds or not, and why not.
-pub(in super::super) async fn ready(State(http): State<Arc<Http>>) -> Result<Response, Problem> {
+pub(in crate::http) async fn ready(State(http): State<Arc<Http>>) -> Result<Response, Problem> {
     let told = http.readiness.check(http.shutdown.is_stopping()).await;
     let checks = told.iter().map(shown).collect();
     let faults = told.iter().filter_map(|one| Some((one.name, one.fault.as_ref()?)));

@@ -11,18 +11,18 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Vis
 use serde_json::{Map, Number, Value};
 use tokio::time::timeout;
 
-use super::error::{Code, Problem};
-use super::query::quoted;
-use super::state::Http;
-use super::turns::Place;
 use crate::app::agents::schema::{Fault, join};
 use crate::domain::id::KeyId;
+use crate::http::error::{Code, Problem};
+use crate::http::limits::turns::Place;
+use crate::http::request::query::quoted;
+use crate::http::state::Http;
 
 /// Larger bodies are read as JSON where that delays no other request.
 const LARGE: usize = 256 * 1024;
 
 /// Mistakes that one answer lists.
-pub(super) const LISTED: usize = 20;
+pub(in crate::http) const LISTED: usize = 20;
 
 /// What an operation takes as its body; the target's name is known everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,28 +52,28 @@ impl BodyRule {
 pub(crate) struct Fields {
     fields: Map<String, Value>,
     /// Given back with the fields, if they are large and nobody takes it out.
-    pub(super) place: Option<Place>,
+    pub(in crate::http) place: Option<Place>,
 }
 
 impl Fields {
-    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+    pub(in crate::http) fn get(&self, name: &str) -> Option<&Value> {
         self.fields.get(name)
     }
 
     /// The value of a field, which is not there any more.
-    pub(super) fn take(&mut self, name: &str) -> Option<Value> {
+    pub(in crate::http) fn take(&mut self, name: &str) -> Option<Value> {
         self.fields.remove(name)
     }
 
     /// All fields, by name.
-    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &Value)> {
+    pub(in crate::http) fn pairs(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.fields.iter().map(|(name, value)| (name.as_str(), value))
     }
 }
 
 /// Reads the body that `rule` allows, sent with this key; `targets` are the fields that
 /// say what it acts on.
-pub(super) async fn read(
+pub(in crate::http) async fn read(
     headers: &HeaderMap,
     body: Body,
     (rule, targets): (BodyRule, &[&str]),

@@ -19,11 +19,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::error::{Code, Problem};
 use crate::app::access::need::Effect;
 use crate::domain::key::KeyHash;
 use crate::domain::network::Network;
 use crate::domain::rate::{Rate, Share, Tallies};
+use crate::http::error::{Code, Problem};
 use crate::rules::AccessRates;
 
 /// The counts of all keys and addresses that have asked for something lately.
@@ -49,27 +49,27 @@ type Hash = [u8; 32];
 
 /// What is left to a key, for the answer's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Quota {
-    pub(super) effect: Effect,
+pub(in crate::http) struct Quota {
+    pub(in crate::http) effect: Effect,
     /// In a minute.
-    pub(super) most: u32,
-    pub(super) left: u32,
+    pub(in crate::http) most: u32,
+    pub(in crate::http) left: u32,
     /// Until one more is.
     next_in: Duration,
     /// Until all of it is there again.
-    pub(super) full_in: Duration,
+    pub(in crate::http) full_in: Duration,
 }
 
 /// 429, and what is left to whom.
 #[derive(Debug)]
-pub(super) struct Refused {
-    pub(super) problem: Box<Problem>,
-    pub(super) quota: Option<Quota>,
+pub(in crate::http) struct Refused {
+    pub(in crate::http) problem: Box<Problem>,
+    pub(in crate::http) quota: Option<Quota>,
 }
 
 /// A key that may be looked up.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Admitted {
+pub(in crate::http) struct Admitted {
     key: Option<Hash>,
     from: Network,
     effect: Effect,
@@ -78,7 +78,7 @@ pub(super) struct Admitted {
 }
 
 impl Limits {
-    pub(super) fn new(rates: AccessRates) -> Self {
+    pub(in crate::http) fn new(rates: AccessRates) -> Self {
         let counted = Counted {
             // Readings and changes of a key have a count each.
             keys: Tallies::new(rates.max_counted.saturating_mul(2)),
@@ -91,7 +91,7 @@ impl Limits {
 
     /// Whether this key may be looked up for a request from this address; 429 if not. `None` is
     /// what cannot be a key.
-    pub(super) fn admit(
+    pub(in crate::http) fn admit(
         &self,
         key: Option<KeyHash>,
         from: IpAddr,
@@ -133,7 +133,7 @@ impl Limits {
     }
 
     /// The key is valid: counts the request, and answers what is left; 429 if nothing was.
-    pub(super) fn count(&self, admitted: Admitted) -> Result<Option<Quota>, Refused> {
+    pub(in crate::http) fn count(&self, admitted: Admitted) -> Result<Option<Quota>, Refused> {
         self.count_at(admitted, Instant::now())
     }
 
@@ -168,7 +168,7 @@ impl Limits {
     }
 
     /// The key is not valid.
-    pub(super) fn refuse(&self, admitted: Admitted) {
+    pub(in crate::http) fn refuse(&self, admitted: Admitted) {
         self.refuse_at(admitted, Instant::now());
     }
 
@@ -186,7 +186,7 @@ impl Limits {
     }
 
     /// Whether the key is valid could not be found out, and is nobody's fault.
-    pub(super) fn give_back(&self, admitted: Admitted) {
+    pub(in crate::http) fn give_back(&self, admitted: Admitted) {
         self.give_back_at(admitted, Instant::now());
     }
 
@@ -199,7 +199,7 @@ impl Limits {
 
     /// A link of ours is opened from this address; 429 if too many were. A wrong one is `refuse`d as
     /// what cannot be a key.
-    pub(super) fn open(&self, from: IpAddr) -> Result<(), Problem> {
+    pub(in crate::http) fn open(&self, from: IpAddr) -> Result<(), Problem> {
         self.open_at(from, Instant::now())
     }
 
@@ -270,7 +270,7 @@ fn too_many(what: &str, wait: Duration) -> Problem {
 }
 
 /// Never less than it takes.
-pub(super) fn whole_seconds(duration: Duration) -> u64 {
+pub(in crate::http) fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
 

@@ -5,13 +5,6 @@ use std::fmt;
 
 use axum::http::header::{HeaderName, HeaderValue};
 
-use super::body::Fields;
-use super::downloads::Reader;
-use super::error::Problem;
-use super::query::Query;
-use super::range::Conditions;
-use super::state::Http;
-use super::turns::{Place, Turn};
 use crate::app::access::identity::Level;
 use crate::app::access::need::{Need, TargetType};
 use crate::app::access::{Caller, Denied, Target};
@@ -27,37 +20,44 @@ use crate::domain::account::{Account, AccountType};
 use crate::domain::audit::Actor;
 use crate::domain::id::{AccountId, MessageId};
 use crate::domain::scope::Scope;
+use crate::http::answer::range::Conditions;
+use crate::http::error::Problem;
+use crate::http::limits::downloads::Reader;
+use crate::http::limits::turns::{Place, Turn};
+use crate::http::request::body::Fields;
+use crate::http::request::query::Query;
+use crate::http::state::Http;
 
 /// The type of a stream of events (HTML, "Server-sent events").
-pub(super) const STREAM: &str = "text/event-stream";
-pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+pub(in crate::http) const STREAM: &str = "text/event-stream";
+pub(in crate::http) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// An authorised request: all that a handler sees.
 #[derive(Debug)]
 pub struct Call {
-    pub(super) caller: Caller,
-    pub(super) actor: Actor,
-    pub(super) target: Target,
-    pub(super) path: Vec<(String, String)>,
-    pub(super) query: Query,
-    pub(super) body: Fields,
-    pub(super) again: Again,
-    pub(super) accept: Option<HeaderValue>,
-    pub(super) last_event_id: Option<HeaderValue>,
-    pub(super) conditions: Conditions,
+    pub(in crate::http) caller: Caller,
+    pub(in crate::http) actor: Actor,
+    pub(in crate::http) target: Target,
+    pub(in crate::http) path: Vec<(String, String)>,
+    pub(in crate::http) query: Query,
+    pub(in crate::http) body: Fields,
+    pub(in crate::http) again: Again,
+    pub(in crate::http) accept: Option<HeaderValue>,
+    pub(in crate::http) last_event_id: Option<HeaderValue>,
+    pub(in crate::http) conditions: Conditions,
 }
 
 /// What it takes to ask again who is calling and what it may.
 #[derive(Clone)]
-pub(super) struct Again {
-    pub(super) token: String,
-    pub(super) named: Option<AccountId>,
-    pub(super) need: Need,
+pub(in crate::http) struct Again {
+    pub(in crate::http) token: String,
+    pub(in crate::http) named: Option<AccountId>,
+    pub(in crate::http) need: Need,
 }
 
 impl Again {
     /// As at the beginning of the request.
-    pub(super) async fn ask(&self, http: &Http) -> Result<(Caller, Target), Denied> {
+    pub(in crate::http) async fn ask(&self, http: &Http) -> Result<(Caller, Target), Denied> {
         let access = &http.use_cases.followers;
         let caller = access.caller(Some(&self.token)).await?;
         let target = access.target(&caller, self.named, self.need).await?;
@@ -73,57 +73,57 @@ impl fmt::Debug for Again {
 
 impl Call {
     /// Who is asking.
-    pub(super) const fn caller(&self) -> &Caller {
+    pub(in crate::http) const fn caller(&self) -> &Caller {
         &self.caller
     }
 
     /// The use cases over accounts, done by the caller.
-    pub(super) fn tenancy(&self, http: &Http) -> Tenancy {
+    pub(in crate::http) fn tenancy(&self, http: &Http) -> Tenancy {
         http.use_cases.tenancy.by(&self.actor)
     }
 
     /// The use cases over destinations, done by the caller.
-    pub(super) fn destinations(&self, http: &Http) -> Destinations {
+    pub(in crate::http) fn destinations(&self, http: &Http) -> Destinations {
         http.use_cases.destinations.by(&self.actor)
     }
 
     /// What takes in what platforms hand in, for the caller.
-    pub(super) fn reception(&self, http: &Http) -> Reception {
+    pub(in crate::http) fn reception(&self, http: &Http) -> Reception {
         http.use_cases.reception.by(&self.actor)
     }
 
     /// What erases, for the caller.
-    pub(super) fn erasures(&self, http: &Http) -> Erasures {
+    pub(in crate::http) fn erasures(&self, http: &Http) -> Erasures {
         http.use_cases.erasures.by(&self.actor)
     }
 
     /// The use cases over relays, done by the caller.
-    pub(super) fn relays(&self, http: &Http) -> Relays {
+    pub(in crate::http) fn relays(&self, http: &Http) -> Relays {
         http.use_cases.relays.by(&self.actor)
     }
 
     /// The use cases over the configuration of Agents, done by the caller.
-    pub(super) fn agents(&self, http: &Http) -> Agents {
+    pub(in crate::http) fn agents(&self, http: &Http) -> Agents {
         http.use_cases.agents.by(&self.actor)
     }
 
     /// The use cases over apps, integrations and features, done by the caller.
-    pub(super) fn apps(&self, http: &Http) -> Apps {
+    pub(in crate::http) fn apps(&self, http: &Http) -> Apps {
         http.use_cases.apps.by(&self.actor)
     }
 
     /// The use cases over computer Agents, done by the caller.
-    pub(super) fn computers(&self, http: &Http) -> Computers {
+    pub(in crate::http) fn computers(&self, http: &Http) -> Computers {
         http.use_cases.computers.by(&self.actor)
     }
 
     /// For whoever answers for longer than a moment.
-    pub(super) fn again(&self) -> Again {
+    pub(in crate::http) fn again(&self) -> Again {
         self.again.clone()
     }
 
     /// Whether the answer should be a stream of events.
-    pub(super) fn wants_stream(&self) -> bool {
+    pub(in crate::http) fn wants_stream(&self) -> bool {
         let accept = self.accept.as_ref().and_then(|value| value.to_str().ok());
         let is_stream =
             |kind: &str| kind.split(';').next().is_some_and(|kind| kind.trim() == STREAM);
@@ -131,36 +131,36 @@ impl Call {
     }
 
     /// The event that a client of a stream saw last: it sends that with the URL of its first request.
-    pub(super) fn last_event_id(&self) -> Option<&str> {
+    pub(in crate::http) fn last_event_id(&self) -> Option<&str> {
         self.last_event_id.as_ref().map(|value| value.to_str().unwrap_or("?"))
     }
 
     /// Which part of a file it is after.
-    pub(super) const fn conditions(&self) -> &Conditions {
+    pub(in crate::http) const fn conditions(&self) -> &Conditions {
         &self.conditions
     }
 
     /// What the request acts on, and the scope that goes with it.
-    pub(super) const fn target(&self) -> &Target {
+    pub(in crate::http) const fn target(&self) -> &Target {
         &self.target
     }
 
     /// The account that the request acts on.
-    pub(super) const fn account(&self) -> &Account {
+    pub(in crate::http) const fn account(&self) -> &Account {
         &self.target.account
     }
 
-    pub(super) const fn query(&self) -> &Query {
+    pub(in crate::http) const fn query(&self) -> &Query {
         &self.query
     }
 
-    pub(super) const fn body(&self) -> &Fields {
+    pub(in crate::http) const fn body(&self) -> &Fields {
         &self.body
     }
 
     /// The place of this request among those that hold a message: that of its body, if that is
     /// large, or one that is waited for.
-    pub(super) async fn place(&mut self, http: &Http) -> Result<Place, Problem> {
+    pub(in crate::http) async fn place(&mut self, http: &Http) -> Result<Place, Problem> {
         match self.body.place.take() {
             Some(place) => Ok(place),
             None => http.uploads.place(self.caller.key.id).await,
@@ -168,28 +168,32 @@ impl Call {
     }
 
     /// Who takes a place for an answer that is held in memory whole.
-    pub(super) const fn reader(&self) -> Reader {
+    pub(in crate::http) const fn reader(&self) -> Reader {
         Reader::Key(self.caller.key.id, self.caller.account.id)
     }
 
     /// The turn of its key among requests for the log: 429 while another one is answered.
-    pub(super) fn turn_at_logs(&self, http: &Http) -> Result<Turn, Problem> {
+    pub(in crate::http) fn turn_at_logs(&self, http: &Http) -> Result<Turn, Problem> {
         http.logs.turn(self.caller.key.id)
     }
 
     /// All segments of the path that have a name.
-    pub(super) fn segments(&self) -> &[(String, String)] {
+    pub(in crate::http) fn segments(&self) -> &[(String, String)] {
         &self.path
     }
 
     /// A segment of the path, decoded; empty where the operation's path has none of this name.
-    pub(super) fn path(&self, name: &str) -> &str {
+    pub(in crate::http) fn path(&self, name: &str) -> &str {
         let found = self.path.iter().find(|(known, _)| known == name);
         found.map_or("", |(_, text)| text.as_str())
     }
 
     /// An account named beside the target, which is to be deleted: one below it.
-    pub(super) async fn below(&self, http: &Http, id: AccountId) -> Result<Account, Problem> {
+    pub(in crate::http) async fn below(
+        &self,
+        http: &Http,
+        id: AccountId,
+    ) -> Result<Account, Problem> {
         let access = &http.use_cases.access;
         let need = Need::write(TargetType::Any).administrators();
         let found = access.target(&self.caller, Some(id), need).await?.account;
@@ -201,7 +205,7 @@ impl Call {
     }
 
     /// Whether the caller manages this reseller or partner, whose right it is to decide.
-    pub(super) async fn manages(&self, http: &Http, id: AccountId) -> Result<(), Problem> {
+    pub(in crate::http) async fn manages(&self, http: &Http, id: AccountId) -> Result<(), Problem> {
         let need = Need::write(TargetType::Provider).administrators();
         let need = need.at_least(Level::ResellerAdmin);
         http.use_cases.access.target(&self.caller, Some(id), need).await?;
@@ -210,7 +214,7 @@ impl Call {
 
     /// The scope of an Agent named beside the target: one answer, whether it is out of reach or not
     /// there.
-    pub(super) async fn agent_within(
+    pub(in crate::http) async fn agent_within(
         &self,
         http: &Http,
         field: &str,
@@ -220,7 +224,7 @@ impl Call {
     }
 
     /// The Agent itself, named by this field.
-    pub(super) async fn agent_named(
+    pub(in crate::http) async fn agent_named(
         &self,
         http: &Http,
         field: &str,
@@ -230,7 +234,11 @@ impl Call {
     }
 
     /// An Agent of the target's organization that the caller reaches, too: one answer for all others.
-    pub(super) async fn neighbour(&self, http: &Http, id: AccountId) -> Result<(), Problem> {
+    pub(in crate::http) async fn neighbour(
+        &self,
+        http: &Http,
+        id: AccountId,
+    ) -> Result<(), Problem> {
         let need = Need::read(TargetType::Level(AccountType::Agent));
         let found = http.use_cases.access.target(&self.caller, Some(id), need).await?.account;
         let of = |account: &Account| account.lineage.organization;
@@ -257,12 +265,12 @@ impl Call {
 #[derive(Debug)]
 pub struct Visit {
     /// The message that the link leads to.
-    pub(super) message: MessageId,
+    pub(in crate::http) message: MessageId,
     /// The scope of its Agent: that much may be read.
-    pub(super) scope: Scope,
+    pub(in crate::http) scope: Scope,
     /// The segment of the path that names a part; empty for an original.
-    pub(super) filename: String,
-    pub(super) reader: Reader,
-    pub(super) query: Query,
-    pub(super) conditions: Conditions,
+    pub(in crate::http) filename: String,
+    pub(in crate::http) reader: Reader,
+    pub(in crate::http) query: Query,
+    pub(in crate::http) conditions: Conditions,
 }

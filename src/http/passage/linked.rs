@@ -12,30 +12,30 @@ use axum::body::{Body, HttpBody as _};
 use axum::extract::RawPathParams;
 use axum::http::request::Parts;
 
-use super::call::Visit;
-use super::downloads::Reader;
-use super::error::{Code, Problem};
-use super::observe::Trace;
-use super::operation::Operation;
-use super::query::{self, EXPIRES, Query, SIGNATURE};
-use super::range::Conditions;
-use super::state::Http;
 use crate::app::access::need::Effect;
 use crate::app::mailbox::links::{Linked, Opening};
 use crate::domain::id::MessageId;
 use crate::domain::network::Network;
+use crate::http::answer::range::Conditions;
+use crate::http::error::{Code, Problem};
+use crate::http::limits::downloads::Reader;
+use crate::http::operation::Operation;
+use crate::http::passage::observe::Trace;
+use crate::http::request::call::Visit;
+use crate::http::request::query::{self, EXPIRES, Query, SIGNATURE};
+use crate::http::state::Http;
 use crate::wire::uuid;
 
 /// What a link says of itself, as it came.
 #[derive(Debug)]
-pub(super) struct Signed {
+pub(in crate::http) struct Signed {
     expires: String,
     signature: String,
 }
 
 impl Signed {
     /// Of a query without a token; both must be there, each once.
-    pub(super) fn read(raw_query: &str) -> Option<Self> {
+    pub(in crate::http) fn read(raw_query: &str) -> Option<Self> {
         let expires = query::without_token(raw_query, EXPIRES)?;
         Some(Self { expires, signature: query::without_token(raw_query, SIGNATURE)? })
     }
@@ -43,7 +43,7 @@ impl Signed {
 
 /// The request that this link opens; 401 if we did not make it, 410 if its time is over, 404 if
 /// what it leads to is gone.
-pub(super) async fn visit(
+pub(in crate::http) async fn visit(
     http: &Http,
     (operation, path, parts, body): (&Operation, Option<RawPathParams>, &Parts, Body),
     signed: Signed,
@@ -92,7 +92,7 @@ pub(super) async fn visit(
 }
 
 /// The number of a part, which the record wrote before its name, and the name.
-pub(super) fn part(filename: &str) -> Option<(u32, &str)> {
+pub(in crate::http) fn part(filename: &str) -> Option<(u32, &str)> {
     let (number, name) = filename.split_once('-')?;
     let canonical = number.bytes().all(|digit| digit.is_ascii_digit());
     Some((number.parse().ok().filter(|_| canonical)?, name))

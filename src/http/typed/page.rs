@@ -7,21 +7,21 @@ use serde::Serialize;
 use url::form_urlencoded;
 use uuid::Uuid;
 
-use super::call::Call;
-use super::error::Problem;
-use super::operation::BASE;
-use super::typed::{Headed, Limit, Next, Spot, refused};
+use crate::http::error::Problem;
+use crate::http::operation::BASE;
+use crate::http::request::call::Call;
+use crate::http::typed::{Headed, Limit, Next, Spot, refused};
 use crate::rules::AccessRules;
 use crate::store::{Cursor, Direction, Page, StoreError};
 use crate::wire::Texts;
 
 /// The limit of a request whose fields are checked.
-pub(super) fn at_most(limit: Option<Limit>, rules: &AccessRules) -> u32 {
+pub(in crate::http) fn at_most(limit: Option<Limit>, rules: &AccessRules) -> u32 {
     limit.map_or(rules.limits.default_page, |Limit(limit)| limit)
 }
 
 /// Where a page begins that a request asks for by places or ids; `find` looks up the place of an id.
-pub(super) async fn begin<R>(
+pub(in crate::http) async fn begin<R>(
     before: Option<Spot>,
     after: Option<Spot>,
     find: impl FnOnce(Uuid) -> R,
@@ -48,14 +48,14 @@ where
 }
 
 /// A row of a page, as JSON.
-pub(super) fn text((cursor, row): (Cursor, impl Serialize)) -> (Cursor, String) {
+pub(in crate::http) fn text((cursor, row): (Cursor, impl Serialize)) -> (Cursor, String) {
     // No shape of ours has a map whose keys are no texts.
     (cursor, serde_json::to_string(&row).unwrap_or_else(|_| "null".to_owned()))
 }
 
 /// What a page shows, the newest first, each as JSON.
-pub(super) struct Rows {
-    pub(super) texts: Vec<(Cursor, String)>,
+pub(in crate::http) struct Rows {
+    pub(in crate::http) texts: Vec<(Cursor, String)>,
     from: Option<(Direction, Cursor)>,
     more: bool,
     /// Where reading ended, if that was before the page was full and before the end of the list.
@@ -64,7 +64,7 @@ pub(super) struct Rows {
 
 /// Reads a page a few rows at a time, and ends it early when it has become large. `page.until` is
 /// where it ends at the latest.
-pub(super) async fn read<T, R>(
+pub(in crate::http) async fn read<T, R>(
     rules: &AccessRules,
     page: Page,
     part: impl Fn(Page) -> R,
@@ -109,7 +109,7 @@ where
 impl Rows {
     /// What another walk than [`read`] found, the newest first; with where it ended, if that was
     /// before the page was full and before the end of the list.
-    pub(super) fn new(
+    pub(in crate::http) fn new(
         texts: Vec<(Cursor, String)>,
         from: Option<(Direction, Cursor)>,
         is_full: bool,
@@ -119,37 +119,43 @@ impl Rows {
     }
 
     /// All of them as a JSON array.
-    pub(super) fn array(&self) -> String {
+    pub(in crate::http) fn array(&self) -> String {
         let texts: Vec<_> = self.texts.iter().map(|(_, text)| text.as_str()).collect();
         format!("[{}]", texts.join(","))
     }
 
     /// The same as a field of an answer.
-    pub(super) fn list<T>(&self) -> Result<Texts<T>, Problem> {
+    pub(in crate::http) fn list<T>(&self) -> Result<Texts<T>, Problem> {
         Texts::of(self.array()).map_err(|error| Problem::internal(error.to_string()))
     }
 
     /// Where a list that shows the newest first goes on.
-    pub(super) fn next(&self) -> Option<Next> {
+    pub(in crate::http) fn next(&self) -> Option<Next> {
         let is_newer = matches!(self.from, Some((Direction::After, _)));
         let last = self.texts.last().filter(|_| is_newer || self.more).map(|(cursor, _)| *cursor);
         self.until.filter(|_| !is_newer).or(last).map(Next)
     }
 
     /// The oldest first, as a field of an answer.
-    pub(super) fn oldest_first<T>(&self) -> Result<Texts<T>, Problem> {
+    pub(in crate::http) fn oldest_first<T>(&self) -> Result<Texts<T>, Problem> {
         let texts: Vec<_> = self.texts.iter().rev().map(|(_, text)| text.as_str()).collect();
         let array = format!("[{}]", texts.join(","));
         Texts::of(array).map_err(|error| Problem::internal(error.to_string()))
     }
 
     /// Where a list that shows the oldest first goes on.
-    pub(super) fn newest_if_more(&self) -> Option<Cursor> {
+    pub(in crate::http) fn newest_if_more(&self) -> Option<Cursor> {
         self.texts.first().map(|(cursor, _)| *cursor).filter(|_| self.more)
     }
 
     /// This answer with the `Link` header of the page at `path`.
-    pub(super) fn linked<S>(&self, call: &Call, path: &str, limit: u32, answer: S) -> Headed<S> {
+    pub(in crate::http) fn linked<S>(
+        &self,
+        call: &Call,
+        path: &str,
+        limit: u32,
+        answer: S,
+    ) -> Headed<S> {
         let link = self.link_value(call, path, limit);
         Headed { answer, headers: link.map(|link| (LINK, link)).into_iter().collect() }
     }
@@ -181,7 +187,7 @@ impl Rows {
 
 /// This answer with a `Link` header to the page that this parameter leads to, if there is one; all else that was
 /// asked for stays.
-pub(super) fn followed<S>(
+pub(in crate::http) fn followed<S>(
     call: &Call,
     path: &str,
     next: Option<(&str, impl ToString)>,

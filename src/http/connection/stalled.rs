@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-pub(super) struct Impatient<S> {
+pub(in crate::http) struct Impatient<S> {
     stream: S,
     patience: Duration,
     /// While something waits to be taken.
@@ -18,7 +18,7 @@ pub(super) struct Impatient<S> {
 }
 
 impl<S> Impatient<S> {
-    pub(super) fn new(stream: S, patience: Duration) -> Self {
+    pub(in crate::http) fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, until: Box::pin(sleep(patience)), is_waiting: false }
     }
 

@@ -7,22 +7,22 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::error::{Code, Problem};
 use crate::domain::id::{AccountId, KeyId};
 use crate::domain::network::Network;
 use crate::domain::shares::{Share, Shares};
+use crate::http::error::{Code, Problem};
 
 /// All places, and how many each reader has or waits for.
 #[derive(Debug)]
 pub(crate) struct Downloads {
-    pub(super) places: Arc<Semaphore>,
+    pub(in crate::http) places: Arc<Semaphore>,
     taken: Shares<Holder>,
     most: usize,
 }
 
 /// Who reads.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Reader {
+pub(in crate::http) enum Reader {
     /// With a key of this account, or of a member of it.
     Key(KeyId, AccountId),
     /// With a link, from there.
@@ -31,7 +31,7 @@ pub(super) enum Reader {
 
 /// Given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(in crate::http) struct Place {
     _permit: OwnedSemaphorePermit,
     _share: Share<Holder>,
 }
@@ -45,13 +45,13 @@ enum Holder {
 
 impl Downloads {
     /// So many places.
-    pub(super) fn new(most: usize) -> Self {
+    pub(in crate::http) fn new(most: usize) -> Self {
         Self { places: Arc::new(Semaphore::new(most)), taken: Shares::default(), most }
     }
 
     /// A place for one answer; wait for it before reading what is answered. 429 where the reader has
     /// all that it may have.
-    pub(super) async fn place(&self, reader: Reader) -> Result<Place, Problem> {
+    pub(in crate::http) async fn place(&self, reader: Reader) -> Result<Place, Problem> {
         // One more than one: an answer may still have its place when its client asks for the next.
         let (quarter, half) = (self.most.div_ceil(4).max(2), self.most.div_ceil(2).max(2));
         let wanted = match reader {
@@ -74,7 +74,7 @@ impl Downloads {
 impl Place {
     /// Does this work, and keeps its place until it is done: it goes on where nobody waits for it any
     /// more, and what it holds in memory counts until then.
-    pub(super) async fn during<T: Send + 'static>(
+    pub(in crate::http) async fn during<T: Send + 'static>(
         self,
         work: impl Future<Output = Result<T, Problem>> + Send + 'static,
     ) -> Result<(T, Self), Problem> {

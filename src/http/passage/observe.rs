@@ -22,12 +22,12 @@ use axum::response::{IntoResponse, Response};
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
-use super::error::{Code, Problem};
-use super::limits::{self, Quota};
-use super::operation::Operation;
-use super::state::Http;
 use crate::domain::id::AccountId;
 use crate::domain::repeats::{Cause, Repeats};
+use crate::http::error::{Code, Problem};
+use crate::http::limits::rates::{self, Quota};
+use crate::http::operation::Operation;
+use crate::http::state::Http;
 use crate::rules::AccessRules;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -36,7 +36,7 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 
 /// What becomes known of a request on its way, for the log.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Trace(Arc<Known>);
+pub(in crate::http) struct Trace(Arc<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -55,36 +55,36 @@ impl Trace {
     }
 
     /// The id of the request, as the answer names it.
-    pub(super) fn request(&self) -> Uuid {
+    pub(in crate::http) fn request(&self) -> Uuid {
         self.0.request
     }
 
-    pub(super) fn matched(&self, operation: &'static Operation) {
+    pub(in crate::http) fn matched(&self, operation: &'static Operation) {
         self.0.operation.get_or_init(|| operation);
     }
 
-    pub(super) fn routed(&self, route: &'static str) {
+    pub(in crate::http) fn routed(&self, route: &'static str) {
         self.0.route.get_or_init(|| route);
     }
 
-    pub(super) fn came_from(&self, client: IpAddr) {
+    pub(in crate::http) fn came_from(&self, client: IpAddr) {
         self.0.from.get_or_init(|| client);
     }
 
     /// What is left to the key, for the answer's header.
-    pub(super) fn leaves(&self, quota: Option<Quota>) {
+    pub(in crate::http) fn leaves(&self, quota: Option<Quota>) {
         if let Some(quota) = quota {
             self.0.quota.get_or_init(|| quota);
         }
     }
 
-    pub(super) fn called_by(&self, account: AccountId) {
+    pub(in crate::http) fn called_by(&self, account: AccountId) {
         self.0.caller.get_or_init(|| account);
     }
 }
 
 /// Runs one request within its deadline, and finishes its answer.
-pub(super) async fn observe(
+pub(in crate::http) async fn observe(
     State(http): State<Arc<Http>>,
     mut request: Request,
     next: Next,
@@ -135,7 +135,7 @@ fn carry(id: Uuid, headers: &mut HeaderMap) {
 /// tells of the one that its request was counted in.
 fn tell(quota: &Quota, headers: &mut HeaderMap) {
     let (name, most) = (quota.effect.as_str(), quota.most);
-    let reset = limits::whole_seconds(quota.full_in);
+    let reset = rates::whole_seconds(quota.full_in);
     let policy = format!("\"{name}\";q={most};w=60");
     let left = format!("\"{name}\";r={};t={reset}", quota.left);
     for (header, text) in [(RATE_LIMIT_POLICY, policy), (RATE_LIMIT, left)] {

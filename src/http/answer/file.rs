@@ -14,20 +14,20 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
-use super::downloads::Place;
-use super::error::{Code, Problem};
-use super::range::{Conditions, Wanted};
+use crate::http::answer::range::{Conditions, Wanted};
+use crate::http::error::{Code, Problem};
+use crate::http::limits::downloads::Place;
 
 const CORP: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// The envelope of v2: `{success: true, message, …}`.
-pub(super) fn success(status: StatusCode, message: &str, fields: Value) -> Response {
+pub(in crate::http) fn success(status: StatusCode, message: &str, fields: Value) -> Response {
     json(status, envelope(message, fields))
 }
 
 /// The same of text that is large: its octets keep their `place` until they are sent or the
 /// connection is gone, whichever is first.
-pub(super) fn large(text: String, place: Place) -> Response {
+pub(in crate::http) fn large(text: String, place: Place) -> Response {
     let length = (CONTENT_LENGTH, HeaderValue::from(text.len()));
     let content_type = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let held = Bytes::from_owner(Held { bytes: text.into_bytes(), _place: place });
@@ -45,14 +45,14 @@ fn envelope(message: &str, fields: Value) -> String {
 }
 
 /// JSON that is written already.
-pub(super) fn json(status: StatusCode, text: String) -> Response {
+pub(in crate::http) fn json(status: StatusCode, text: String) -> Response {
     let content_type = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
     (status, [content_type], text).into_response()
 }
 
 /// The strong entity tag of a file that is made of this, and of nothing else (RFC 9110 §8.8.3): it is
 /// known before the file is.
-pub(super) fn entity_tag(of: &str) -> String {
+pub(in crate::http) fn entity_tag(of: &str) -> String {
     let digest = digest(&SHA256, of.as_bytes());
     // Half of it tells all files apart.
     let half = digest.as_ref().get(..16).unwrap_or_default();
@@ -60,13 +60,13 @@ pub(super) fn entity_tag(of: &str) -> String {
 }
 
 /// 304: the client has what this tag names.
-pub(super) fn not_modified(known: &str) -> Response {
+pub(in crate::http) fn not_modified(known: &str) -> Response {
     (StatusCode::NOT_MODIFIED, [(ETAG, tag(known))]).into_response()
 }
 
 /// A file of a stranger on its way out: originals, attachments, pages.
 #[derive(Debug)]
-pub(super) struct File {
+pub(in crate::http) struct File {
     bytes: Vec<u8>,
     tag: String,
     content_type: String,
@@ -83,13 +83,23 @@ const SHOWN: &str = "sandbox allow-popups allow-popups-to-escape-sandbox; defaul
 
 impl File {
     /// To be saved and never shown by a browser (threats D6).
-    pub(super) fn saved(bytes: Vec<u8>, content_type: String, filename: &str, tag: String) -> Self {
+    pub(in crate::http) fn saved(
+        bytes: Vec<u8>,
+        content_type: String,
+        filename: &str,
+        tag: String,
+    ) -> Self {
         let disposition = disposition("attachment", filename);
         Self { bytes, tag, content_type, disposition, policy: SAVED }
     }
 
     /// To be shown: what was made harmless before.
-    pub(super) fn shown(text: String, content_type: &str, filename: &str, tag: String) -> Self {
+    pub(in crate::http) fn shown(
+        text: String,
+        content_type: &str,
+        filename: &str,
+        tag: String,
+    ) -> Self {
         let (bytes, content_type) = (text.into_bytes(), content_type.to_owned());
         let disposition = disposition("inline", filename);
         Self { bytes, tag, content_type, disposition, policy: SHOWN }
@@ -97,7 +107,7 @@ impl File {
 
     /// What `conditions` want of it: the whole, a part, or the word that there is none. The octets
     /// keep their `place` until they are sent or the connection is gone, whichever is first.
-    pub(super) fn answer(self, conditions: &Conditions, place: Place) -> Response {
+    pub(in crate::http) fn answer(self, conditions: &Conditions, place: Place) -> Response {
         let length = self.bytes.len();
         let (status, part) = match conditions.wanted(length, &self.tag) {
             Wanted::Whole => (StatusCode::OK, 0..length),

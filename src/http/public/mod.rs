@@ -1,0 +1,5 @@
+//! What needs no key: whether the gateway lives, the description of the API, the ways in of providers.
+
+pub(in crate::http) mod description;
+pub(in crate::http) mod health;
+pub(in crate::http) mod inbound;
