@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::app::access::Denied;
 use crate::app::agents::AgentError;
-use crate::app::agents::schema::Fault;
+use crate::app::agents::schema::{Fault, join, sentence};
 use crate::app::apps::AppsError;
 use crate::app::computers::ComputerError;
 use crate::app::delivery::DestinationError;
@@ -273,9 +273,14 @@ impl From<StoreError> for Problem {
     }
 }
 
-impl From<DetailError> for Problem {
-    fn from(error: DetailError) -> Self {
-        Self::invalid(error)
+impl From<Vec<DetailError>> for Problem {
+    fn from(errors: Vec<DetailError>) -> Self {
+        let fault = |error: DetailError| Fault {
+            pointer: join("", &error.name),
+            detail: error.fault.to_string(),
+        };
+        let faults: Vec<_> = errors.into_iter().map(fault).collect();
+        Self { detail: sentence(&faults), faults, ..Self::invalid("") }
     }
 }
 

@@ -217,34 +217,41 @@ schema_of!([] Kept, "Kept", {
     json!({ "type": "object", "properties": fields.collect::<Details>(), "required": ALWAYS })
 });
 
-/// What a request tells, as it is kept.
-pub fn kept(told: Details) -> Result<Details, DetailError> {
-    told.into_iter().map(|(name, value)| checked(&name, &value).map(|kept| (name, kept))).collect()
+/// What a request tells, as it is kept; or all that is wrong with it.
+pub fn kept(told: Details) -> Result<Details, Vec<DetailError>> {
+    let (mut kept, mut wrong) = (Details::new(), Vec::new());
+    for (name, value) in told {
+        match checked(&name, &value) {
+            Ok(value) => drop(kept.insert(name, value)),
+            Err(error) => wrong.push(error),
+        }
+    }
+    if wrong.is_empty() { Ok(kept) } else { Err(wrong) }
 }
 
 /// What is wrong with a field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("field {name}{fault}")]
+#[error("/{name} {fault}")]
 pub struct DetailError {
     pub name: String,
     pub fault: DetailFault,
 }
 
-/// What is wrong with it; the words go on behind its name.
+/// What is wrong with it; the words go on behind its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DetailFault {
-    #[error(" is not known of accounts")]
+    #[error("is not known of accounts")]
     Unknown,
-    #[error(" must be {0}")]
+    #[error("must be {0}")]
     Shape(String),
-    #[error(": {0}")]
+    #[error("is refused: {0}")]
     Email(AddressError),
-    #[error(" {0}")]
+    #[error("{0}")]
     Text(TextFault),
     /// Of a part of an object or an array.
-    #[error(": {0} in it {1}")]
+    #[error("is refused: {0} in it {1}")]
     Within(&'static str, TextFault),
-    #[error(": objects and arrays nest at most {DEEPEST} deep: flatten it")]
+    #[error("is refused: objects and arrays nest at most {DEEPEST} deep: flatten it")]
     TooDeep,
 }
 
@@ -376,8 +383,8 @@ mod tests {
             assert!(kept == value || name == "email", "{name}: {kept}");
         }
         for (name, value, expected) in [
-            ("email", json!("nobody"), "field email"),
-            ("email", json!(1), "field email must be a string"),
+            ("email", json!("nobody"), "/email"),
+            ("email", json!(1), "/email must be a string"),
             ("description", json!("\u{0}"), "control characters"),
             ("description", json!("x".repeat(2001)), "at most 2000 octets"),
             ("smsEnabled", json!("true"), "must be true or false"),
@@ -395,12 +402,12 @@ mod tests {
             (
                 "settings",
                 json!({ "a": [{ "b": "\u{0}" }] }),
-                "settings: a string in it has control",
+                "settings is refused: a string in it has control",
             ),
             (
                 "settings",
                 json!({ "a": { "\u{0}": 1 } }),
-                "settings: a field name in it has control",
+                "settings is refused: a field name in it has control",
             ),
             ("settings", json!({ "apiKey": "\u{0}" }), "control characters"),
             ("settings", json!({ "a": "x".repeat(2001) }), "at most 2000 octets"),

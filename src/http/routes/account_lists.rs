@@ -18,8 +18,8 @@ use crate::domain::id::AccountId;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::state::Http;
-use crate::http::typed::page;
 use crate::http::typed::{Headed, successes};
+use crate::http::typed::{page, wrong};
 use crate::store::{AccountFilter, AccountPage};
 use crate::wire::{Moment, Named, Number, Word, mark, schema_of};
 
@@ -212,8 +212,8 @@ async fn find(
     // What is passed over is read, too: further on by `after`.
     let last = limits.max_walk / limit.max(1);
     if number > last {
-        let detail = format!("page must be a whole number from 0 to {last}: go on by after");
-        return Err(Problem::invalid(detail));
+        let detail = format!("must be a whole number from 0 to {last}: go on by after");
+        return Err(wrong("page", detail));
     }
     let page = AccountPage { after: asked.after, skip: number.saturating_mul(limit), limit };
     let scope = &call.target().scope;

@@ -12,7 +12,7 @@ use crate::domain::account::AccountType;
 use crate::http::error::{Code, Problem};
 use crate::http::request::call::Call;
 use crate::http::state::Http;
-use crate::http::typed::successes;
+use crate::http::typed::{successes, wrong};
 use crate::store::AccountUpdate;
 
 /// What an account does not say of itself: how whoever is above it calls it, whether it works, and
@@ -215,14 +215,11 @@ fn own_name(
     for (field, name) in names {
         let Some(name) = name else { continue };
         if *field != "name" && *field != level.name_field() {
-            return Err(Problem::invalid(format!(
-                "field {field} names no account of type {level}: send {}",
-                level.name_field()
-            )));
+            let own = level.name_field();
+            return Err(wrong(field, format!("names no account of type {level}: send {own}")));
         }
         if found.as_ref().is_some_and(|other| other != name) {
-            let detail = format!("name and {field} differ: send the new name once");
-            return Err(Problem::invalid(detail));
+            return Err(wrong(field, "differs from name: send the new name once"));
         }
         found = Some(name.clone());
     }

@@ -20,7 +20,7 @@ use crate::domain::id::AccountId;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::state::Http;
-use crate::http::typed::{refused, successes};
+use crate::http::typed::{refused, successes, wrong};
 use crate::wire::{Named, Number, Word};
 
 /// The name of an Agent that is made without one: v2 does not ask for it.
@@ -158,8 +158,9 @@ async fn create(
         let app = |one: &Integration| AppRef::new(&one.app_id, &one.app_version);
         let with_data = integrations.iter().map(|one| Some((app(one)?, &one.app_data)));
         let with_data = with_data.collect::<Option<Vec<_>>>().ok_or_else(|| {
-            Problem::invalid(
-                "integrations: an appId has 1 to 64, an appVersion 1 to 32 letters, digits, '-', \
+            refused(
+                "integrations",
+                &"an appId has 1 to 64, an appVersion 1 to 32 letters, digits, '-', \
                  '_' and '.', a letter or a digit first",
             )
         })?;
@@ -233,8 +234,7 @@ pub async fn delete_organization(
 ) -> Result<OrganizationDeleted, Problem> {
     let account = call.below(&http, asked.target_organization_id.0).await?;
     if account.kind == AccountType::Agent {
-        let detail = "targetOrganizationId is the id of an Agent: use deleteAccount";
-        return Err(Problem::invalid(detail));
+        return Err(wrong("targetOrganizationId", "is the id of an Agent: use deleteAccount"));
     }
     Ok(OrganizationDeleted(delete(&http, &call, &account, asked.cascade).await?))
 }
@@ -246,8 +246,7 @@ pub async fn delete_account(
 ) -> Result<AccountDeleted, Problem> {
     let account = call.below(&http, asked.target_account_id.0).await?;
     if account.kind != AccountType::Agent {
-        let detail = "targetAccountId is not the id of an Agent: use deleteOrganization";
-        return Err(Problem::invalid(detail));
+        return Err(wrong("targetAccountId", "is not the id of an Agent: use deleteOrganization"));
     }
     Ok(AccountDeleted(delete(&http, &call, &account, asked.cascade).await?))
 }

@@ -13,7 +13,7 @@ use crate::domain::member::Role;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::state::Http;
-use crate::http::typed::successes;
+use crate::http::typed::{refused, successes};
 use crate::store::MemberChange;
 use crate::wire::{Named, Word};
 
@@ -158,7 +158,7 @@ successes! {
 }
 
 fn email(text: &str) -> Result<Address, Problem> {
-    Address::parse(text).map_err(|error| Problem::invalid(format!("email: {error}")))
+    Address::parse(text).map_err(|error| refused("email", &error))
 }
 
 /// An id that is there twice is there once.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
+use crate::app::agents::schema::{Fault, join};
 use crate::domain::account::Account;
 use crate::domain::contact::{Handle, HandleError, line_or_number, plain_line};
 use crate::domain::id::AccountId;
@@ -15,9 +16,8 @@ use crate::domain::message::{self, Linked, Received};
 use crate::domain::source::{Inbox, Source};
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::request::query::quoted;
 use crate::http::state::Http;
-use crate::http::typed::successes;
+use crate::http::typed::{mistaken, refused_url, successes, wrong};
 use crate::wire::{Id, Named, RoomId, Word};
 
 /// The type of an attachment whose platform names none.
@@ -168,7 +168,7 @@ impl Receive {
         let rules = &http.rules.received;
         let source = self.source.map(|Word(source)| source);
         let handle = Handle::elsewhere(source, &self.source_address);
-        let handle = handle.map_err(wrong("sourceAddress"))?;
+        let handle = handle.map_err(misspelt("sourceAddress"))?;
         let source = handle.source();
         self.fits(source)?;
         for (name, text) in [("message", Some(&self.message)), ("summary", self.summary.as_ref())] {
@@ -184,9 +184,13 @@ impl Receive {
         // v2 has it there.
         let thread = self.thread_id.as_deref();
         let thread = thread.or_else(|| context.get("threadId").and_then(Value::as_str));
-        let thread = thread.map(plain_line).transpose().map_err(wrong("threadId"))?;
+        let thread = thread.map(plain_line).transpose().map_err(misspelt("threadId"))?;
         let attachments = self.attachments.unwrap_or_default();
-        let attachments = attachments.iter().map(File::linked).collect::<Result<Vec<_>, _>>()?;
+        let attachments = attachments
+            .iter()
+            .enumerate()
+            .map(|(place, file)| file.linked(place))
+            .collect::<Result<Vec<_>, _>>()?;
         if self.message.is_empty() && attachments.is_empty() && source != Source::Call {
             return Err(Problem::invalid("message is empty, and nothing is attached: send a text"));
         }
@@ -234,19 +238,20 @@ impl Receive {
         let foreign = if is_call { of_chats.as_slice() } else { of_calls.as_slice() };
         match foreign.iter().find(|(_, there)| *there) {
             None => Ok(()),
-            Some((name, _)) => Err(Problem::invalid(format!(
-                "field {name} is {}: this is a message of source {source}",
-                if is_call { "for texts and chats" } else { "for calls (source call)" }
-            ))),
+            Some((name, _)) => {
+                let others = if is_call { "texts and chats" } else { "calls (source call)" };
+                let detail = format!("is for {others}: this is a message of source {source}");
+                Err(wrong(name, detail))
+            }
         }
     }
 }
 
 impl File {
-    fn linked(&self) -> Result<Linked, Problem> {
-        let kind = self.kind.as_deref().unwrap_or(UNTYPED);
-        let kind = plain_line(kind).map_err(wrong("attachments.type"))?;
-        Ok(Linked { kind, url: https("attachments.url", &self.url)? })
+    fn linked(&self, place: usize) -> Result<Linked, Problem> {
+        let kind = plain_line(self.kind.as_deref().unwrap_or(UNTYPED));
+        let kind = kind.map_err(misspelt(&format!("attachments/{place}/type")))?;
+        Ok(Linked { kind, url: https(&format!("attachments/{place}/url"), &self.url)? })
     }
 }
 
@@ -260,14 +265,14 @@ fn line(
     text: Option<String>,
     read: fn(&str) -> Result<String, HandleError>,
 ) -> Result<Option<String>, Problem> {
-    text.as_deref().map(read).transpose().map_err(wrong(name))
+    text.as_deref().map(read).transpose().map_err(misspelt(name))
 }
 
 fn bounded(name: &str, octets: usize, most: usize) -> Result<(), Problem> {
     if octets <= most {
         return Ok(());
     }
-    Err(Problem::invalid(format!("field {name} has at most {most} octets: send less")))
+    Err(wrong(name, format!("has at most {most} octets: send less")))
 }
 
 /// What a reader would take for ours, and for proven, is no name of the platform's.
@@ -283,10 +288,10 @@ fn not_ours(metadata: Map<String, Value>) -> Result<Map<String, Value>, Problem>
     };
     match metadata.keys().find(ours) {
         None => Ok(metadata),
-        Some(name) => Err(Problem::invalid(format!(
-            "metadata.{} is a name that this service gives a meaning: choose another",
-            quoted(name)
-        ))),
+        Some(name) => Err(mistaken(vec![Fault {
+            pointer: join("/metadata", name),
+            detail: "is a name that this service gives a meaning: choose another".to_owned(),
+        }])),
     }
 }
 
@@ -296,7 +301,7 @@ fn outbound_url(http: &Http, text: &str) -> Result<String, Problem> {
     const NAME: &str = "outboundMessageWebhookUrl";
     bounded(NAME, text.len(), LONGEST_URL)?;
     let url = http.guard.destination(text);
-    let url = url.map_err(|error| Problem::invalid(format!("{NAME}: {error}")))?;
+    let url = url.map_err(|error| refused_url(NAME, &error))?;
     Ok(url.to_string())
 }
 
@@ -307,13 +312,11 @@ fn https(name: &str, text: &str) -> Result<String, Problem> {
         url.scheme() == "https" && url.has_host() && plain && text.len() <= LONGEST_URL
     });
     let url = url.ok_or_else(|| {
-        Problem::invalid(format!(
-            "{name} must be an https URL of at most {LONGEST_URL} octets, without a user"
-        ))
+        wrong(name, format!("must be an https URL of at most {LONGEST_URL} octets, without a user"))
     })?;
     Ok(url.to_string())
 }
 
-fn wrong(name: &'static str) -> impl Fn(HandleError) -> Problem {
-    move |error| Problem::invalid(format!("{name} {error}"))
+fn misspelt(name: &str) -> impl Fn(HandleError) -> Problem {
+    move |error| wrong(name, error.to_string())
 }

@@ -11,8 +11,8 @@ use crate::domain::source::{Inbox, Source};
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::state::Http;
-use crate::http::typed::page;
 use crate::http::typed::{Headed, successes};
+use crate::http::typed::{page, wrong};
 use crate::store::{ListedRoom, RoomFilter, RoomPage};
 use crate::wire::{Date, Id, Number, RoomId, Seconds, Word};
 
@@ -134,10 +134,13 @@ async fn list(
     let deepest = (limits.max_walk / size).saturating_sub(1);
     let number = asked.page.unwrap_or(0);
     if number > deepest {
-        return Err(Problem::invalid(format!(
-            "page must be a whole number from 0 to {deepest}: to read on, send next of an answer as \
+        return Err(wrong(
+            "page",
+            format!(
+                "must be a whole number from 0 to {deepest}: to read on, send next of an answer as \
              before, or name a narrower target"
-        )));
+            ),
+        ));
     }
     let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
     let before = match asked.before.as_deref().map(|text| (text, text.parse::<Room>())) {
@@ -148,7 +151,10 @@ async fn list(
         }
         Some((text, Err(_))) => {
             let place = text.parse();
-            Some(place.map_err(|error| Problem::invalid(format!("before {error}")))?)
+            Some(
+                place
+                    .map_err(|_| wrong("before", "must be a room, or next of an earlier answer"))?,
+            )
         }
     };
     let filter = RoomFilter { inbox, unread: asked.unread.unwrap_or(false) };

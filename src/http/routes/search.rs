@@ -14,7 +14,7 @@ use crate::http::request::call::Call;
 use crate::http::routes::messages::{Records, between, shown};
 use crate::http::state::Http;
 use crate::http::typed::page::{self, Rows};
-use crate::http::typed::{Headed, Limit, Spot};
+use crate::http::typed::{Headed, Limit, Spot, refused};
 use crate::store::{Cursor, Direction};
 use crate::wire::{Moment, Word};
 
@@ -51,7 +51,7 @@ pub async fn messages(
     let scope = &call.target().scope;
     let from = between(&http, scope, (asked.before, asked.after)).await?;
     let asked = Asked {
-        query: Query::parse(&asked.q).map_err(|error| Problem::invalid(error.to_string()))?,
+        query: Query::parse(&asked.q).map_err(|error| refused("q", &error))?,
         source: asked.source.map(|Word(source)| source),
         since: asked.since.map(|Moment(at)| at),
         until: asked.until.map(|Moment(at)| at),

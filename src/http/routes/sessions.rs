@@ -14,8 +14,8 @@ use crate::domain::words::words;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::state::Http;
-use crate::http::typed::page;
 use crate::http::typed::{Headed, Limit, Success, successes};
+use crate::http::typed::{page, wrong};
 use crate::wire::{Date, Number, RoomId, SessionRef, Word};
 
 /// A part of the conversation of a room, which a worker takes as one.
@@ -96,8 +96,9 @@ fn behind<P: FromStr + Display>(text: Option<String>) -> Result<Option<Behind<P>
         let place = text.parse().ok().filter(|place: &P| place.to_string() == text);
         let session = || text.parse().map(Behind::Session);
         place.map(Behind::Place).map_or_else(session, Ok).map_err(|_| {
-            Problem::invalid(
-                "/before must be a cursor or the key of a session: take it from an earlier answer",
+            wrong(
+                "before",
+                "must be a cursor or the key of a session: take it from an earlier answer",
             )
         })
     };

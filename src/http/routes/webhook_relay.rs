@@ -20,8 +20,8 @@ use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::routes::webhooks::CustomHeader;
 use crate::http::state::Http;
-use crate::http::typed::schema;
 use crate::http::typed::{Success, successes};
+use crate::http::typed::{refused_url, schema};
 use crate::wire::{Date, Id, Number, Word, schema_of};
 
 /// The relay of an account, of one type.
@@ -251,12 +251,7 @@ impl Success for HasBeenSet {
 /// that ever shows its secret.
 pub async fn set(http: Arc<Http>, call: Call, asked: Set) -> Result<HasBeenSet, Problem> {
     let url = asked.url.map(|text| http.guard.destination(&text)).transpose();
-    let url = url.map_err(|error| {
-        Problem::invalid(format!(
-            "url: {error}; send the https:// URL of your application, or ask the operator of this \
-             gateway to allow the network of a private one"
-        ))
-    })?;
+    let url = url.map_err(|error| refused_url("url", &error))?;
     let codes = |codes: Vec<SuccessCode>| codes.into_iter().map(|SuccessCode(code)| code).collect();
     let change = RelayChange {
         url,

@@ -15,12 +15,11 @@ use crate::domain::destination::{Destination, Payload, Wants};
 use crate::domain::event::Category;
 use crate::domain::id::DestinationId;
 use crate::domain::secret::MASK;
-use crate::egress::guard::UrlError;
 use crate::egress::signature;
 use crate::http::error::{Code, Problem};
 use crate::http::request::call::Call;
 use crate::http::state::Http;
-use crate::http::typed::{Either, needed, successes};
+use crate::http::typed::{Either, needed, refused_url, successes, wrong};
 use crate::store::DestinationChange;
 use crate::wire::{Date, Id, Number, Seconds, Word};
 
@@ -167,8 +166,9 @@ pub async fn keep(
 
 async fn create(http: &Http, call: &Call, asked: Keep) -> Result<Created, Problem> {
     if asked.disabled.is_some() {
-        return Err(Problem::invalid(
-            "disabled belongs to an update: send the id of the webhook, too, or leave it out",
+        return Err(wrong(
+            "disabled",
+            "belongs to an update: send the id of the webhook, too, or leave it out",
         ));
     }
     let (Some(url), Some(label), Some(Word(category))) = (&asked.url, &asked.label, asked.r#type)
@@ -177,7 +177,7 @@ async fn create(http: &Http, call: &Call, asked: Keep) -> Result<Created, Proble
         return Err(needed(&[("url", there.0), ("label", there.1), ("type", there.2)]));
     };
     may_hear(call, category)?;
-    let url = http.guard.destination(url).map_err(refused)?;
+    let url = http.guard.destination(url).map_err(|error| refused_url("url", &error))?;
     let destinations = call.destinations(http);
     let headers =
         asked.headers.map(CustomHeader::pairs).map(|given| destinations.headers(given, &[]));
@@ -208,9 +208,7 @@ async fn update(
 ) -> Result<Updated, Problem> {
     let old = in_use(http, call, id).await?;
     let changed = |name: &str| {
-        Problem::invalid(format!(
-            "{name} cannot change: leave it out, or delete this webhook and create another"
-        ))
+        wrong(name, "cannot change: leave it out, or delete this webhook and create another")
     };
     if asked.r#type.is_some_and(|Word(category)| category != old.category) {
         return Err(changed("type"));
@@ -259,7 +257,7 @@ pub struct Removed {
 /// hear.
 pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
     let url = asked.url.as_deref().map(Url::parse).transpose();
-    let url = url.map_err(|_| Problem::invalid("url is not a URL"))?;
+    let url = url.map_err(|_| wrong("url", "is not a URL"))?;
     let id = asked.id.map(|Id(id)| DestinationId(id));
     if url.is_none() && id.is_none() {
         return Err(Problem::invalid("name the webhook to delete: by url, or by id"));
@@ -329,13 +327,6 @@ pub(super) async fn in_use(
     }
     may_hear(call, known.destination.category)?;
     Ok(known.destination)
-}
-
-fn refused(error: UrlError) -> Problem {
-    Problem::invalid(format!(
-        "url: {error}; send the https:// URL of a public host, or ask the operator of this gateway \
-         to allow the network of a private one"
-    ))
 }
 
 pub(super) fn clock(http: &Http) -> &Clock {

@@ -11,6 +11,7 @@ use serde::de::{DeserializeOwned, Error as _, Visitor};
 use serde_json::{Map, Value};
 
 use crate::app::agents::schema::{Fault, join, sentence};
+use crate::egress::guard::UrlError;
 use crate::http::error::Problem;
 use crate::http::request::body::BodyRule;
 use crate::http::request::call::Call;
@@ -174,10 +175,26 @@ pub(in crate::http) fn mistaken(faults: Vec<Fault>) -> Problem {
     Problem { faults, ..Problem::invalid(detail) }
 }
 
-/// 400: this field of a request (`emails`, `emails/2`) is refused for a reason that its type does not know.
+/// 400: this field of a request (`emails`, `emails/2`) is wrong in a way that its type does not know; the words go
+/// on behind its place.
+pub(in crate::http) fn wrong(name: &str, detail: impl Into<String>) -> Problem {
+    mistaken(vec![Fault { pointer: format!("/{name}"), detail: detail.into() }])
+}
+
+/// 400: this field is refused for this reason.
 pub(in crate::http) fn refused(name: &str, why: &impl fmt::Display) -> Problem {
-    let detail = format!("is refused: {why}");
-    mistaken(vec![Fault { pointer: format!("/{name}"), detail }])
+    wrong(name, format!("is refused: {why}"))
+}
+
+/// 400: the URL in this field leads where nothing may be sent.
+pub(in crate::http) fn refused_url(name: &str, error: &UrlError) -> Problem {
+    refused(
+        name,
+        &format!(
+            "{error}; send the https:// URL of a public host, or ask the operator of this gateway to allow a \
+             private network"
+        ),
+    )
 }
 
 /// 400 that names the fields that are missing, all at once: names, and whether each is there.

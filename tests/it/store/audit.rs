@@ -356,6 +356,9 @@ async fn a_page_is_of_its_scope_its_filter_and_its_time(kind: Kind) {
     }
     let walk = Page { limit: 1, from: None, until: None };
     let scope = subtree(agent);
+    for (scope, place) in [(&scope, Some(cursor)), (&subtree(other), None)] {
+        assert_eq!(store.place_of(List::Audit, scope, cursor.id).await.unwrap(), place);
+    }
     let end = store.end_of_walk(List::Audit, &scope, &walk, (None, None), 2).await.unwrap();
     assert_eq!(end.unwrap().at, at(2));
 }
