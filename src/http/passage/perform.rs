@@ -99,8 +99,20 @@ async fn authorise(
     let header = |name: HeaderName| parts.headers.get(name).cloned();
     let (accept, last_event_id) = (header(ACCEPT), header(LAST_EVENT_ID));
     let conditions = Conditions::of(parts);
-    let mut call =
-        Call { caller, actor, target, path, query, body, again, accept, last_event_id, conditions };
+    let uri_path = parts.uri.path().to_owned();
+    let mut call = Call {
+        caller,
+        actor,
+        target,
+        path,
+        uri_path,
+        query,
+        body,
+        again,
+        accept,
+        last_event_id,
+        conditions,
+    };
     let (Some(name), Some(token)) = (once, token) else {
         return (operation.handler)(http, call).await;
     };

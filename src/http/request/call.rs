@@ -39,6 +39,8 @@ pub struct Call {
     pub(in crate::http) actor: Actor,
     pub(in crate::http) target: Target,
     pub(in crate::http) path: Vec<(String, String)>,
+    /// The path as it was sent, behind the base: for links to other pages.
+    pub(in crate::http) uri_path: String,
     pub(in crate::http) query: Query,
     pub(in crate::http) body: Fields,
     pub(in crate::http) again: Again,

@@ -136,7 +136,7 @@ struct Figures {
 
 /// Lists of the accounts of one level: of each its request, its answer and the operation itself.
 macro_rules! lists {
-    ($($(#[$about:meta])* $asked:ident, $found:ident { $noun:ident }, $path:literal, $level:ident;)+) => { $(
+    ($($(#[$about:meta])* $asked:ident, $found:ident { $noun:ident }, $level:ident;)+) => { $(
         paged! { $(#[$about])* $asked {} }
 
         #[derive(Debug, Serialize, JsonSchema)]
@@ -156,7 +156,7 @@ macro_rules! lists {
         ) -> Result<Headed<$found>, Problem> {
             let ($noun, figures) = find(&http, &call, AccountType::$level, asked.asked()).await?;
             let next = figures.next.map(|next| ("after", next));
-            Ok(page::followed(&call, $path, next, $found { $noun, figures }))
+            Ok(page::followed(&call, next, $found { $noun, figures }))
         }
     )+ };
 }
@@ -164,11 +164,11 @@ macro_rules! lists {
 // Of a restricted member, only the Agents that it is restricted to.
 lists! {
     /// Lists the resellers of a partner
-    ListResellers, Resellers { resellers }, "/listResellers", Reseller;
+    ListResellers, Resellers { resellers }, Reseller;
     /// Lists the organizations of a reseller
-    ListOrganizations, Organizations { organizations }, "/listOrganizations", Organization;
+    ListOrganizations, Organizations { organizations }, Organization;
     /// Lists the Agents of an organization
-    ListAccounts, Accounts { accounts }, "/listAccounts", Agent;
+    ListAccounts, Accounts { accounts }, Agent;
 }
 
 pub async fn search(
@@ -194,7 +194,7 @@ pub async fn search(
     let Word(kind) = asked.account_type;
     let (accounts, figures) = find(&http, &call, kind, Asked { filter, ..whole }).await?;
     let next = figures.next.map(|next| ("after", next));
-    Ok(page::followed(&call, "/searchAccounts", next, Accounts { accounts, figures }))
+    Ok(page::followed(&call, next, Accounts { accounts, figures }))
 }
 
 /// A page. Without pagination it is the first and as long as may be.

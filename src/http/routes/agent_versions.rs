@@ -78,9 +78,8 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
     let page = call.agents(&http).versions(agent, before, limit, asked.include_data).await?;
     let versions = page.versions.iter().map(shape).collect();
     let answer = Listed { versions, next: page.next.map(Number::from) };
-    let path = format!("/agent/{}/versions", asked.agent_config_id.0);
     let next = page.next.map(|last| ("before", last));
-    Ok(page::followed(&call, &path, next, answer))
+    Ok(page::followed(&call, next, answer))
 }
 
 /// Keeps the staged or the live configuration as a version

@@ -144,7 +144,7 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
     let show = |one: &audit::Entry| (Cursor { at: one.at, id: one.id.0 }, shape(one, caller));
     let rows = page::read(&http.rules, page, part, |one| page::text(show(one))).await?;
     let listed = Listed { audit: rows.list()?, next: rows.next() };
-    Ok(rows.linked(&call, "/audit", limit, listed))
+    Ok(rows.linked(&call, limit, listed))
 }
 
 fn shape(entry: &audit::Entry, caller: &Caller) -> Entry {

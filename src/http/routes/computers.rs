@@ -82,7 +82,7 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
     let place = next.map(|id| ("after", id.to_string()));
     let accounts = found.iter().map(shape).collect();
     let listed = Listed { accounts, next: next.map(Number::from) };
-    Ok(page::followed(&call, "/computer/accounts", place, listed))
+    Ok(page::followed(&call, place, listed))
 }
 
 /// Shows the computer of an Agent

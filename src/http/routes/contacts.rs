@@ -47,5 +47,5 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
     let next = if more { found.last().map(|last| last.id) } else { until };
     let contacts = found.iter().map(ContactRecord::from).collect();
     let answer = Listed { contacts, next: next.map(Number::from) };
-    Ok(page::followed(&call, "/contacts", next.map(|id| ("before", id.to_string())), answer))
+    Ok(page::followed(&call, next.map(|id| ("before", id.to_string())), answer))
 }

@@ -106,8 +106,7 @@ pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Headed<Thr
         next: next.clone(),
         conversation: rows.oldest_first()?,
     };
-    let path = format!("/conversation/{room}/{id}");
-    Ok(page::followed(&call, &path, next.map(|next| ("after", next)), answer))
+    Ok(page::followed(&call, next.map(|next| ("after", next)), answer))
 }
 
 /// Shows many threads at once

@@ -104,9 +104,8 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
     let part = |part: Page| async move { destinations.deliveries(webhook.id, filter, &part).await };
     let show = |one: &DeliveryRecord| (Cursor { at: one.created_at, id: one.id.0 }, shape(one));
     let rows = page::read(&http.rules, page, part, |one| page::text(show(one))).await?;
-    let path = format!("/webhooks/{}/deliveries", webhook.id);
     let listed = Listed { deliveries: rows.list()?, next: rows.next() };
-    Ok(rows.linked(&call, &path, limit, listed))
+    Ok(rows.linked(&call, limit, listed))
 }
 
 /// Shows a delivery with its attempts

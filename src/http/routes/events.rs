@@ -137,7 +137,7 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Followed, 
             let next = page.last.map(|last| Id(last.event.0)).or(asked.after);
             let link = next.map(|Id(id)| ("after", id.to_string()));
             let listed = Listed { events: bodies(&page.part)?, next, more: page.more };
-            Ok(Followed::Page(page::followed(&call, "/events", link, listed)))
+            Ok(Followed::Page(page::followed(&call, link, listed)))
         }
     }
 }

@@ -71,7 +71,7 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
         next,
         whitelist: page.senders.into_iter().map(shape).collect(),
     };
-    Ok(page::followed(&call, "/email/inboundWhitelist", place, listed))
+    Ok(page::followed(&call, place, listed))
 }
 
 /// Addresses of senders.

@@ -99,7 +99,7 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
         |one: &intake_record::IntakeRecord| page::text((place(one), IntakeRecord::from(one)));
     let rows = page::read(&http.rules, page, part, show).await?;
     let listed = Listed { intake: rows.list()?, next: rows.next() };
-    Ok(rows.linked(&call, "/email/intake", limit, listed))
+    Ok(rows.linked(&call, limit, listed))
 }
 
 /// Shows an intake record with its evidence

@@ -144,7 +144,7 @@ async fn page(http: Arc<Http>, call: &Call, wanted: Wanted) -> Result<Logs, Prob
     }
     let page = shape(&found, &wanted);
     let next = page.pagination.has_more.then(|| ("page", number.saturating_add(1)));
-    Ok(Logs::Page(followed(call, "/logs", next, page), held))
+    Ok(Logs::Page(followed(call, next, page), held))
 }
 
 fn shape(found: &LogPage, wanted: &Wanted) -> Found {

@@ -36,13 +36,8 @@ successes! { Records = OK "The newest first.", bare, pages; }
 
 impl Records {
     /// A page of records: a bare array, as v2 answers it. `Link` leads on.
-    pub(super) fn page(
-        rows: &Rows,
-        call: &Call,
-        path: &str,
-        limit: u32,
-    ) -> Result<Headed<Self>, Problem> {
-        Ok(rows.linked(call, path, limit, Self(rows.list()?)))
+    pub(super) fn page(rows: &Rows, call: &Call, limit: u32) -> Result<Headed<Self>, Problem> {
+        Ok(rows.linked(call, limit, Self(rows.list()?)))
     }
 }
 
@@ -87,7 +82,7 @@ pub async fn recent(
     page.until = mailbox.end_of_recent(scope, &page, http.rules.limits.max_walk).await?;
     let part = |part: Page| async move { mailbox.recent(scope, &part).await };
     let rows = page::read(&http.rules, page, part, shown).await?;
-    Records::page(&rows, &call, "/messages/recent", limit)
+    Records::page(&rows, &call, limit)
 }
 
 /// Lists the messages of a room
@@ -120,7 +115,7 @@ pub async fn of_room(
     let page = Page { limit, from, until: None };
     let part = |part: Page| async move { mailbox.room_messages(scope, room, thread, &part).await };
     let rows = page::read(&http.rules, page, part, shown).await?;
-    Records::page(&rows, &call, &format!("/messages/{room}"), limit)
+    Records::page(&rows, &call, limit)
 }
 
 /// Fetches the original of a message

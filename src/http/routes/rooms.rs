@@ -113,12 +113,12 @@ struct ListedAs {
 
 /// Rooms whose latest message is shown in the inbox.
 pub async fn inbox(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Rooms>, Problem> {
-    list(&http, &call, (Inbox::Priority, "/conversations"), asked).await
+    list(&http, &call, Inbox::Priority, asked).await
 }
 
 /// Rooms whose latest message is junk.
 pub async fn junk(http: Arc<Http>, call: Call, asked: ListJunk) -> Result<Headed<Rooms>, Problem> {
-    list(&http, &call, (Inbox::Junk, "/junkConversations"), asked.0).await
+    list(&http, &call, Inbox::Junk, asked.0).await
 }
 
 /// v2 answers this one without its envelope. A page by number lies within the rooms that one
@@ -126,7 +126,7 @@ pub async fn junk(http: Arc<Http>, call: Call, asked: ListJunk) -> Result<Headed
 async fn list(
     http: &Http,
     call: &Call,
-    (inbox, path): (Inbox, &str),
+    inbox: Inbox,
     asked: List,
 ) -> Result<Headed<Rooms>, Problem> {
     let limits = &http.rules.limits;
@@ -168,7 +168,7 @@ async fn list(
         rooms: found.rooms.iter().map(listed).collect(),
         next: next.clone(),
     };
-    Ok(page::followed(call, path, next.map(|next| ("before", next)), list))
+    Ok(page::followed(call, next.map(|next| ("before", next)), list))
 }
 
 fn listed(room: &ListedRoom) -> ListedAs {

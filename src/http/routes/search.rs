@@ -58,7 +58,7 @@ pub async fn messages(
     };
     let search = http.use_cases.mailbox.search((scope, &asked), from, http.rules.search);
     let (rows, is_early) = read(&http, search, limit, from).await?;
-    let mut answer = Records::page(&rows, &call, "/messages/search", limit)?;
+    let mut answer = Records::page(&rows, &call, limit)?;
     if is_early {
         answer.headers.push((ENDED_EARLY, HeaderValue::from_static(NARROW)));
     }

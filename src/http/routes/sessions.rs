@@ -87,7 +87,7 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
     };
     let place = next.clone().map(|place| ("before", place));
     let listed = Listed { sessions: found.iter().map(shape).collect(), next };
-    Ok(page::followed(&call, "/computer/sessions", place, listed))
+    Ok(page::followed(&call, place, listed))
 }
 
 /// Which places there are depends on the list, so its schema does not say.

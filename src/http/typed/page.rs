@@ -148,30 +148,24 @@ impl Rows {
         self.texts.first().map(|(cursor, _)| *cursor).filter(|_| self.more)
     }
 
-    /// This answer with the `Link` header of the page at `path`.
-    pub(in crate::http) fn linked<S>(
-        &self,
-        call: &Call,
-        path: &str,
-        limit: u32,
-        answer: S,
-    ) -> Headed<S> {
-        let link = self.link_value(call, path, limit);
+    /// This answer with the `Link` header.
+    pub(in crate::http) fn linked<S>(&self, call: &Call, limit: u32, answer: S) -> Headed<S> {
+        let link = self.link_value(call, limit);
         Headed { answer, headers: link.map(|link| (LINK, link)).into_iter().collect() }
     }
 
     /// The value of that header.
-    fn link_value(&self, call: &Call, path: &str, limit: u32) -> Option<HeaderValue> {
-        let links = self.links(call, path, limit);
+    fn link_value(&self, call: &Call, limit: u32) -> Option<HeaderValue> {
+        let links = self.links(call, limit);
         HeaderValue::try_from(links.join(", ")).ok().filter(|_| !links.is_empty())
     }
 
     /// `next` while there are older ones. `prev` always: whoever follows it again and again reads
     /// what has come since, the empty page included.
-    fn links(&self, call: &Call, path: &str, limit: u32) -> Vec<String> {
+    fn links(&self, call: &Call, limit: u32) -> Vec<String> {
         let link = |(name, place): (&str, String), relation| {
             let own = [("limit", limit.to_string()), (name, place)];
-            link(call, path, &own, relation)
+            link(call, &own, relation)
         };
         let after = match self.from {
             Some((Direction::After, cursor)) => Some(cursor),
@@ -189,18 +183,17 @@ impl Rows {
 /// asked for stays.
 pub(in crate::http) fn followed<S>(
     call: &Call,
-    path: &str,
     next: Option<(&str, impl ToString)>,
     answer: S,
 ) -> Headed<S> {
-    let link = next.map(|(name, place)| link(call, path, &[(name, place.to_string())], "next"));
+    let link = next.map(|(name, place)| link(call, &[(name, place.to_string())], "next"));
     let link = link.and_then(|link| HeaderValue::try_from(link).ok());
     Headed { answer, headers: link.map(|link| (LINK, link)).into_iter().collect() }
 }
 
 /// One link of a `Link` header (RFC 8288): relative, so that it works behind any name, and without
 /// the token. What the request asked for beside these parameters and its place goes with it.
-fn link(call: &Call, path: &str, own: &[(&str, String)], relation: &str) -> String {
+fn link(call: &Call, own: &[(&str, String)], relation: &str) -> String {
     let is_own = |name: &str| own.iter().any(|(one, _)| *one == name);
     let is_place = |name: &str| ["before", "after", "page"].contains(&name);
     let asked = call.query().pairs().filter(|(name, _)| !is_place(name) && !is_own(name));
@@ -208,5 +201,5 @@ fn link(call: &Call, path: &str, own: &[(&str, String)], relation: &str) -> Stri
         .extend_pairs(asked)
         .extend_pairs(own)
         .finish();
-    format!("<{BASE}{path}?{query}>; rel=\"{relation}\"")
+    format!("<{BASE}{}?{query}>; rel=\"{relation}\"", call.uri_path)
 }
