@@ -3,7 +3,8 @@
 //!
 //! Each folder and file imports only from those above it here (a test holds them to it):
 //!
-//! - `error` is the closed list of codes and the shape of every error; `verb`, `tag`, `remote`, `readiness` are
+//! - `error` is the closed list of codes and the shape of every error, `problems_of` makes them of the errors
+//!   of the use cases; `verb`, `tag`, `remote`, `readiness` are
 //!   words and facts of their own.
 //! - `limits` bounds how much a key, or an address without one, may ask for at a time; `answer` sends files;
 //!   `state` is what all requests share.
@@ -28,6 +29,7 @@ mod limits;
 mod openapi;
 pub mod operation;
 mod passage;
+mod problems_of;
 mod public;
 mod readiness;
 mod remote;

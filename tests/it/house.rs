@@ -129,6 +129,7 @@ const FOLDERS_OF_THE_STORE: Folders = &[
 
 const FOLDERS_OF_THE_API: Folders = &[
     ("error.rs", &[]),
+    ("problems_of.rs", &["error.rs"]),
     ("verb.rs", &[]),
     ("tag.rs", &[]),
     ("remote.rs", &[]),

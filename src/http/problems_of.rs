@@ -1,0 +1,263 @@
+//! The errors of the use cases and of the store as problems: which code each has, and what the client is told.
+
+use std::error::Error as _;
+
+use crate::app::access::Denied;
+use crate::app::agents::AgentError;
+use crate::app::agents::schema::{Fault, join, sentence};
+use crate::app::apps::AppsError;
+use crate::app::computers::ComputerError;
+use crate::app::delivery::DestinationError;
+use crate::app::intake::reception::ReceptionError;
+use crate::app::relay::RelayError;
+use crate::app::tenancy::TenancyError;
+use crate::app::tenancy::details::DetailError;
+use crate::http::error::{Code, Problem, chain};
+use crate::store::StoreError;
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Corrupt { .. } => Self::internal(chain(&error)),
+            StoreError::Lost { .. } => {
+                const DETAIL: &str = "the message is here, but its original is missing from the \
+                    blob store or damaged there: quote requestId when you report it";
+                Self { cause: Some(chain(&error)), ..Self::new(Code::OriginalLost, DETAIL) }
+            }
+            StoreError::Repeated => {
+                const DETAIL: &str = "a request with this Idempotency-Key is being carried out, or \
+                    was, and its answer is not there (lost, or too large to be kept): read what \
+                    there is before you send another";
+                Self::new(Code::Conflict, DETAIL)
+            }
+            // As if it had never been there.
+            StoreError::NoAccount => Denied::OutOfScope.into(),
+            _ => Self::unavailable(chain(&error)),
+        }
+    }
+}
+
+impl From<Vec<DetailError>> for Problem {
+    fn from(errors: Vec<DetailError>) -> Self {
+        let fault = |error: DetailError| Fault {
+            pointer: join("", &error.name),
+            detail: error.fault.to_string(),
+        };
+        let faults: Vec<_> = errors.into_iter().map(fault).collect();
+        Self { detail: sentence(&faults), faults, ..Self::invalid("") }
+    }
+}
+
+impl From<Denied> for Problem {
+    fn from(error: Denied) -> Self {
+        match error {
+            Denied::NoKey => Self::new(
+                Code::Unauthorized,
+                format!("{error}: send a valid key once, as the query parameter token"),
+            ),
+            Denied::OutOfScope
+            | Denied::TooNarrow(_)
+            | Denied::NotAdministrator
+            | Denied::Restricted
+            | Denied::OwnFeatures
+            | Denied::Outlives(_) => Self::new(Code::Forbidden, error.to_string()),
+            Denied::NoFeature(_) | Denied::NotHeld(_) => {
+                Self::new(Code::FeatureRequired, error.to_string())
+            }
+            Denied::WrongTarget(_) => Self::invalid(error.to_string()),
+            Denied::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<TenancyError> for Problem {
+    fn from(error: TenancyError) -> Self {
+        use TenancyError as E;
+        let code = match error {
+            E::Store(error) => return error.into(),
+            E::Dns { .. } => {
+                let cause = error.source().map(chain);
+                return Self { cause, ..Self::new(Code::Unavailable, error.to_string()) };
+            }
+            E::Name
+            | E::ExternalId
+            | E::AccountTooLarge { .. }
+            | E::Root(_)
+            | E::Parent { .. }
+            | E::Purpose
+            | E::Expired
+            | E::InvitedBeyond(_)
+            | E::TooManyPermitted { .. }
+            | E::PermittedElsewhere(_)
+            | E::Redirect
+            | E::NoAddressesOf { .. }
+            | E::NoAddress(_)
+            | E::Tagged(_)
+            | E::DomainOfAgent
+            | E::Unprovable { .. } => Code::InvalidRequest,
+            E::MakerRevoked | E::ActsOnMore { .. } | E::DomainNotOurs { .. } => Code::Forbidden,
+            E::NoAccount(_)
+            | E::NoExternalId
+            | E::NoOwner(_)
+            | E::NoKey(_)
+            | E::NoMember
+            | E::NoAccountOfMember
+            | E::AddressElsewhere(_)
+            | E::NoPolicyOf(_)
+            | E::DomainElsewhere { .. } => Code::NotFound,
+            E::ExternalIdTaken
+            | E::SeveralExternalIds
+            | E::HasPartner
+            | E::IsPartner
+            | E::HasBelow { .. }
+            | E::HasManyBelow { .. }
+            | E::TooManyKeys { .. }
+            | E::EmailTaken
+            | E::TooManyMembers { .. }
+            | E::LastAdministrator
+            | E::AddressInUse(_)
+            | E::TooManyAddresses { .. }
+            | E::AllowlistFull { .. }
+            | E::DomainTaken(_)
+            | E::TooManyClaims { .. }
+            | E::TooManyDomains { .. }
+            | E::ClaimGone(_)
+            | E::DomainInUse { .. } => Code::Conflict,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<AppsError> for Problem {
+    fn from(error: AppsError) -> Self {
+        use AppsError as E;
+        let code = match error {
+            E::Store(error) => return error.into(),
+            E::Feature(feature) => return Denied::NoFeature(feature).into(),
+            E::Setting(_)
+            | E::TooManyFields { .. }
+            | E::TooLarge { .. }
+            | E::TooManySent { .. }
+            | E::Twice(_) => Code::InvalidRequest,
+            E::NotOffered | E::NotInstalled | E::NoIntegration => Code::NotFound,
+            E::Withdrawn(_)
+            | E::Installed(_)
+            | E::TooManyApps { .. }
+            | E::Assigned { .. }
+            | E::TooManyIntegrations { .. }
+            | E::Busy
+            | E::Vault(_) => Code::Conflict,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<ReceptionError> for Problem {
+    fn from(error: ReceptionError) -> Self {
+        match error {
+            // As of an id that is out of reach.
+            ReceptionError::Nobody => Denied::OutOfScope.into(),
+            ReceptionError::Several | ReceptionError::Inactive => {
+                Self::new(Code::Conflict, error.to_string())
+            }
+            ReceptionError::TooMany { wait, .. } => {
+                let retry_after = Some(wait.as_secs().saturating_add(1));
+                Self { retry_after, ..Self::new(Code::RateLimited, error.to_string()) }
+            }
+            ReceptionError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<AgentError> for Problem {
+    fn from(error: AgentError) -> Self {
+        use AgentError as E;
+        let detail = error.to_string();
+        let code = match error {
+            E::Store(error) => return error.into(),
+            E::Invalid(faults) => return Self { faults, ..Self::invalid(detail) },
+            E::Incomplete(faults) => return Self { faults, ..Self::new(Code::Conflict, detail) },
+            E::NoConfig
+            | E::NothingPublished
+            | E::StagedId { .. }
+            | E::NoTemplate
+            | E::TemplateOf(_)
+            | E::NotLinked => Code::NotFound,
+            E::NothingStaged
+            | E::NothingToRevertTo
+            | E::Stale { .. }
+            | E::Busy(_)
+            | E::NotInstalled(_)
+            | E::Locked(_)
+            | E::TooLarge { .. }
+            | E::NothingToKeep(_)
+            | E::TooManyVersions { .. }
+            | E::TooManyTemplates { .. }
+            | E::Draft
+            | E::InUse
+            | E::LinkedWith(_)
+            | E::TargetNotLinked(_)
+            | E::MigrationUnderWay => Code::Conflict,
+        };
+        Self::new(code, detail)
+    }
+}
+
+impl From<ComputerError> for Problem {
+    fn from(error: ComputerError) -> Self {
+        use ComputerError as E;
+        let code = match error {
+            E::Store(error) => return error.into(),
+            E::Name
+            | E::Configuration(_)
+            | E::NothingMasked { .. }
+            | E::Patch(_)
+            | E::Reason
+            | E::NoPlace => Code::InvalidRequest,
+            E::NoComputer | E::NotProvisioned | E::NoRoom | E::NoSession | E::NothingCame => {
+                Code::NotFound
+            }
+            // A vault without its key is a state of this server that does not allow it.
+            E::Exists | E::Stale { .. } | E::Busy | E::Vault(_) => Code::Conflict,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<DestinationError> for Problem {
+    fn from(error: DestinationError) -> Self {
+        use DestinationError as E;
+        let code = match error {
+            E::Store(error) => return error.into(),
+            E::Label | E::Header(_) | E::Future => Code::InvalidRequest,
+            E::NoWebhook | E::NoDelivery => Code::NotFound,
+            E::TooMany { .. }
+            | E::Disabled
+            | E::TooManySecrets { .. }
+            | E::TooManyReplays { .. }
+            | E::Pending
+            | E::Removed => Code::Conflict,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<RelayError> for Problem {
+    fn from(error: RelayError) -> Self {
+        use RelayError as E;
+        let code = match error {
+            E::Store(error) => return error.into(),
+            E::NoWayIn
+            | E::NoUrl
+            | E::Timeout { .. }
+            | E::TooManyCodes { .. }
+            | E::CodeRefuses
+            | E::CodeEndsNothing(_)
+            | E::Header(_)
+            | E::Verification(_) => Code::InvalidRequest,
+            E::NoRelay => Code::NotFound,
+            E::NotOffered(_) | E::Closed { .. } | E::Busy | E::Vault(_) => Code::Conflict,
+        };
+        Self::new(code, error.to_string())
+    }
+}
