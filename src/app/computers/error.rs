@@ -38,7 +38,7 @@ pub enum ComputerError {
     NoRoom,
     #[error("there is no such session in the scope of this request")]
     NoSession,
-    #[error("/before is refused: this list has no such session")]
+    #[error("this list has no such session")]
     NoPlace,
     #[error("nothing has come for this Agent yet")]
     NothingCame,

@@ -415,12 +415,12 @@ mod tests {
             (
                 "integrations",
                 json!([{ "appId": "a", "appVersion": "1", "appData": { "a\u{0}": 1 } }]),
-                "integrations: a field name in it has control",
+                "integrations is refused: a field name in it has control",
             ),
             (
                 "numberingProviders",
                 json!([{ "providerId": "x", "config": { "a": ["\u{0}"] } }]),
-                "numberingProviders: a string in it has control",
+                "numberingProviders is refused: a string in it has control",
             ),
         ] {
             let error = checked(name, &value).unwrap_err().to_string();

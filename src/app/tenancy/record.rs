@@ -63,6 +63,8 @@ pub struct AccountRecord {
     external_account_id: Option<String>,
     /// When the account was made, in Unix milliseconds.
     timestamp: Millis,
+    /// When the account was made.
+    created_at: Date,
     /// The name and the time once more, as v2 has them.
     details: Naming,
     #[serde(flatten)]
@@ -104,6 +106,7 @@ impl AccountRecord {
             active: *active,
             external_account_id: account.external_id.clone(),
             timestamp: Millis(account.created_at),
+            created_at: Date(account.created_at),
             details: Naming { name: name.clone(), created_at: Date(account.created_at) },
             kept: Kept::of(&account.details),
         }

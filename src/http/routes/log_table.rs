@@ -81,7 +81,9 @@ impl Table {
         self.page?;
         let rows = match self.rows().await {
             Ok(rows) => rows,
-            Err(problem) => return Some(Err(io::Error::other(format!("{problem:?}")))),
+            Err(problem) => {
+                return Some(Err(io::Error::other(problem.cause.unwrap_or(problem.detail))));
+            }
         };
         // Asked when it has been read: what came after a key ended is shown to nobody.
         let again = self.again.ask(&self.http).await;

@@ -8,13 +8,13 @@ use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::app::computers::Behind;
+use crate::app::computers::{Behind, ComputerError};
 use crate::domain::session;
 use crate::domain::words::words;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::state::Http;
-use crate::http::typed::{Headed, Limit, Success, successes};
+use crate::http::typed::{Headed, Limit, Success, refused, successes};
 use crate::http::typed::{page, wrong};
 use crate::wire::{Date, Number, RoomId, SessionRef, Word};
 
@@ -77,17 +77,26 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
     let (found, next) = match asked.room_id {
         Some(RoomId(room)) => {
             let page = (behind(asked.before)?, limit);
-            let found = computers.sessions_of_room(scope, room, page).await?;
+            let found = computers.sessions_of_room(scope, room, page).await.map_err(placed)?;
             (found.sessions, found.next.map(|place| place.to_string()))
         }
         None => {
-            let found = computers.sessions(scope, behind(asked.before)?, limit).await?;
+            let found = computers.sessions(scope, behind(asked.before)?, limit).await;
+            let found = found.map_err(placed)?;
             (found.sessions, found.next.map(|place| place.to_string()))
         }
     };
     let place = next.clone().map(|place| ("before", place));
     let listed = Listed { sessions: found.iter().map(shape).collect(), next };
     Ok(page::followed(&call, place, listed))
+}
+
+/// Of a place that the list does not have, its field is told.
+fn placed(error: ComputerError) -> Problem {
+    match error {
+        ComputerError::NoPlace => refused("before", &error),
+        other => other.into(),
+    }
 }
 
 /// Which places there are depends on the list, so its schema does not say.

@@ -41,6 +41,8 @@ pub struct Webhook {
     r#type: Word<Category>,
     /// When it was made, in Unix seconds.
     timestamp: Seconds,
+    /// When it was made.
+    created_at: Date,
     /// The key that verifies its v1a signatures.
     public_key: Option<String>,
     /// Whether it gets each room in order.
@@ -357,6 +359,7 @@ pub fn shape(webhook: &Destination, clock: &Clock) -> Webhook {
         label: webhook.label.clone(),
         r#type: Word(webhook.category),
         timestamp: Seconds(webhook.created_at),
+        created_at: Date(webhook.created_at),
         public_key: signature::public_key(&webhook.secret),
         ordered: *ordered,
         payload: Word(*payload),

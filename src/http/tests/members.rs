@@ -169,7 +169,7 @@ async fn what_is_not_said_rightly_makes_no_member() {
     let with = |field: &str, value: Value| json!({ "email": "x@good.example", field: value });
     for (body, words) in [
         (json!({ "role": "admin" }), "email is missing"),
-        (with("email", json!("no address")), "email: "),
+        (with("email", json!("no address")), "/email is refused: "),
         (with("role", json!("owner")), "/role must be one of: admin, member"),
         (with("role", json!("Admin")), "/role must be one of"),
         (with("permittedAccountIds", json!(agent)), "must be an array"),

@@ -104,7 +104,7 @@ async fn conversations_are_listed_as_v2_lists_them() {
         ("page=500", "0 to 499: to read on"),
         ("page=-1", "whole number"),
         ("unread=yes", "true or false"),
-        ("before=x", "not a cursor"),
+        ("before=x", "/before must be a room"),
     ] {
         let reply = house.get("org1", &format!("/conversations?{query}")).await;
         reply.problem(400, "invalid_request", words);
