@@ -55,7 +55,10 @@ impl Init {
 
 /// Writes the commented settings unless there is a file already: settings are never overwritten.
 fn write_template(path: &Path) -> Result<bool, Failure> {
-    // It may come to hold the database's password.
-    disk::write_first(path, TEMPLATE.as_bytes())
-        .map_err(|error| format!("cannot write {}: {error}", path.display()).into())
+    // It may come to hold the database's password. Its folder, perhaps, is not ours to write.
+    let is_there = path.try_exists();
+    let wrote = is_there.and_then(|there| {
+        if there { Ok(false) } else { disk::write_first(path, TEMPLATE.as_bytes()) }
+    });
+    wrote.map_err(|error| format!("cannot write {}: {error}", path.display()).into())
 }

@@ -243,8 +243,12 @@ fn success(answer: &Answer, named: &Map<String, Value>) -> Value {
         put(&mut shown, "content", content);
     }
     if let Content::Octets(types) = answer.content {
-        let octets = json!({ "schema": { "type": "string", "format": "binary" } });
-        let content = types.iter().map(|kind| ((*kind).to_owned(), octets.clone()));
+        // JSON is read as what it is.
+        let octets = |kind: &str| match kind {
+            "application/json" => json!({}),
+            _ => json!({ "schema": { "type": "string", "format": "binary" } }),
+        };
+        let content = types.iter().map(|kind| ((*kind).to_owned(), octets(kind)));
         put(&mut shown, "content", content.collect::<Map<_, _>>().into());
     }
     shown

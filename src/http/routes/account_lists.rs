@@ -134,6 +134,14 @@ struct Figures {
     next: Option<Number>,
 }
 
+impl Figures {
+    /// The parameters of the next page, which is as long as this one.
+    fn link(&self) -> Option<Vec<(&'static str, Option<String>)>> {
+        let size = ("pageSize", Some(self.page_size.to_string()));
+        self.next.map(|next| vec![("after", Some(next.to_string())), size])
+    }
+}
+
 /// Lists of the accounts of one level: of each its request, its answer and the operation itself.
 macro_rules! lists {
     ($($(#[$about:meta])* $asked:ident, $found:ident { $noun:ident }, $level:ident;)+) => { $(
@@ -155,8 +163,8 @@ macro_rules! lists {
             asked: $asked,
         ) -> Result<Headed<$found>, Problem> {
             let ($noun, figures) = find(&http, &call, AccountType::$level, asked.asked()).await?;
-            let next = figures.next.map(|next| ("after", next));
-            Ok(page::followed(&call, next, $found { $noun, figures }))
+            let next = figures.link();
+            Ok(page::followed_with(&call, next, $found { $noun, figures }))
         }
     )+ };
 }
@@ -193,8 +201,8 @@ pub async fn search(
     };
     let Word(kind) = asked.account_type;
     let (accounts, figures) = find(&http, &call, kind, Asked { filter, ..whole }).await?;
-    let next = figures.next.map(|next| ("after", next));
-    Ok(page::followed(&call, next, Accounts { accounts, figures }))
+    let next = figures.link();
+    Ok(page::followed_with(&call, next, Accounts { accounts, figures }))
 }
 
 /// A page. Without pagination it is the first and as long as may be.

@@ -17,7 +17,7 @@ use crate::http::request::call::Call;
 use crate::http::routes::messages;
 use crate::http::state::Http;
 use crate::http::typed::page;
-use crate::http::typed::{Headed, Limit, Spot, successes};
+use crate::http::typed::{Headed, Limit, Spot, refused, successes};
 use crate::store::{Cursor, Direction, Page};
 use crate::wire::{Date, Id, RoomId, Seconds, Texts, Word, uuid};
 
@@ -90,7 +90,11 @@ pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Headed<Thr
     let missing = || Problem::not_found("message in such a room");
     let found = mailbox.find(scope, room, id).await?.ok_or_else(missing)?;
     let after = messages::between(&http, scope, (None, asked.after)).await?;
-    let from = after.map_or(first, |(_, cursor)| cursor);
+    let from = match after {
+        None => first,
+        Some((Direction::After, cursor)) => cursor,
+        Some((Direction::Before, _)) => return Err(refused("after", &"it is of another list")),
+    };
     let thread = Some(found.thread);
     let page = Page { limit, from: Some((Direction::After, from)), until: None };
     let part = |part: Page| async move { mailbox.room_messages(scope, room, thread, &part).await };

@@ -135,9 +135,10 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Followed, 
             let page =
                 read(&http, &call.again(), (&wanted, view), patience, (after, limit)).await?;
             let next = page.last.map(|last| Id(last.event.0)).or(asked.after);
-            let link = next.map(|Id(id)| ("after", id.to_string()));
+            // `since` says where to begin, too.
+            let link = next.map(|Id(id)| vec![("after", Some(id.to_string())), ("since", None)]);
             let listed = Listed { events: bodies(&page.part)?, next, more: page.more };
-            Ok(Followed::Page(page::followed(&call, link, listed)))
+            Ok(Followed::Page(page::followed_with(&call, link, listed)))
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::domain::source::{Inbox, Source};
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::state::Http;
-use crate::http::typed::{Headed, successes};
+use crate::http::typed::{Headed, refused, successes};
 use crate::http::typed::{page, wrong};
 use crate::store::{ListedRoom, RoomFilter, RoomPage};
 use crate::wire::{Date, Id, Number, RoomId, Seconds, Word};
@@ -147,7 +147,7 @@ async fn list(
         None => None,
         Some((_, Ok(room))) => {
             let found = mailbox.room_place(scope, room).await?;
-            Some(found.ok_or_else(|| Problem::not_found("room"))?)
+            Some(found.ok_or_else(|| refused("before", &"this list has no such room"))?)
         }
         Some((text, Err(_))) => {
             let place = text.parse();

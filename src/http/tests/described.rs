@@ -257,6 +257,28 @@ fn events_are_as_the_catalogue_says_in_all_modes() {
     }
 }
 
+/// A bound that names a rule is the rule's number; one that names none would be a text still, and bound nothing.
+#[test]
+fn bounds_are_numbers() {
+    fn look(value: &Value, seen: &mut usize) {
+        const BOUNDS: &[&str] =
+            &["minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"];
+        let Value::Object(fields) = value else {
+            return value.as_array().into_iter().flatten().for_each(|one| look(one, seen));
+        };
+        for (name, inside) in fields {
+            if BOUNDS.contains(&name.as_str()) {
+                *seen += 1;
+                assert!(inside.is_number(), "{name}: {inside}");
+            }
+            look(inside, seen);
+        }
+    }
+    let mut seen = 0;
+    look(&openapi::document(&Rules::defaults().unwrap().access), &mut seen);
+    assert!(seen > 200, "{seen} bounds");
+}
+
 /// Every example fits what it is an example of; those of answers are what their schemas make.
 #[test]
 fn every_example_is_of_its_schema() {

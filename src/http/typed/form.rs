@@ -29,8 +29,8 @@ use crate::wire::tidy::{plain, published, tidy};
 /// A request: its first line of documentation is the operation's summary, the rest is said of it. A field
 /// that the path names stands there; the others in the query of a GET, in the body of a POST or a PUT, and
 /// in either of a DELETE, which has no body where it has no such field. `x-place` says another place.
-/// `minProperties` of the struct says that there must be a body, though none of its fields must be there; 0,
-/// that a DELETE without fields may have one, too.
+/// `minProperties` of the struct says that there must be a body, though none of its fields must be there; of a
+/// DELETE without fields, 0 says that there may be one.
 pub trait Request: DeserializeOwned + JsonSchema {}
 
 impl<R: DeserializeOwned + JsonSchema> Request for R {}
@@ -83,7 +83,7 @@ impl Form {
         let names: &'static [&'static str] =
             fields.iter().filter(in_body).map(|field| field.name).collect::<Vec<_>>().leak();
         let least = request.get("minProperties").and_then(Value::as_u64);
-        let needs_body = least.is_some_and(|least| least > 0)
+        let needs_body = least.is_some_and(|least| least > 0 || verb != Verb::Delete)
             || fields.iter().any(|field| field.needed && field.place == Place::Body);
         let body = match verb {
             Verb::Get => BodyRule::None,
@@ -226,7 +226,7 @@ impl Field {
             Place::Body => Ok(call.body.get(self.name).cloned()),
             Place::Either => {
                 match (call.query().get(self.name).map(text), call.body.get(self.name).cloned()) {
-                    (Some(one), Some(other)) if one != other => Err(Fault {
+                    (Some(one), Some(other)) if shown(&one) != shown(&other) => Err(Fault {
                         pointer: join("", self.name),
                         detail: "differs between query and body: send it once".to_owned(),
                     }),
@@ -284,6 +284,11 @@ fn field(verb: Verb, path: &str, name: &'static str, schema: Value) -> Field {
         Verb::Delete => Place::Either,
     };
     Field { name: plain, place, needed: plain == name, schema }
+}
+
+/// A value in one spelling: an id is a number or a text.
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
 
 /// A text of a query or a path, as the value that it stands for.

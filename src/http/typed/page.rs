@@ -129,8 +129,14 @@ impl Rows {
         Texts::of(self.array()).map_err(|error| Problem::internal(error.to_string()))
     }
 
-    /// Where a list that shows the newest first goes on.
+    /// Where a list that shows the newest first goes on. A page of newer ones goes on by its links.
     pub(in crate::http) fn next(&self) -> Option<Next> {
+        let is_newer = matches!(self.from, Some((Direction::After, _)));
+        self.older().filter(|_| !is_newer)
+    }
+
+    /// Where older ones than those of this page begin.
+    fn older(&self) -> Option<Next> {
         let is_newer = matches!(self.from, Some((Direction::After, _)));
         let last = self.texts.last().filter(|_| is_newer || self.more).map(|(cursor, _)| *cursor);
         self.until.filter(|_| !is_newer).or(last).map(Next)
@@ -164,14 +170,14 @@ impl Rows {
     /// what has come since, the empty page included.
     fn links(&self, call: &Call, limit: u32) -> Vec<String> {
         let link = |(name, place): (&str, String), relation| {
-            let own = [("limit", limit.to_string()), (name, place)];
+            let own = [("limit", Some(limit.to_string())), (name, Some(place))];
             link(call, &own, relation)
         };
         let after = match self.from {
             Some((Direction::After, cursor)) => Some(cursor),
             _ => None,
         };
-        let next = self.next().map(|next| link(("before", next.to_string()), "next"));
+        let next = self.older().map(|next| link(("before", next.to_string()), "next"));
         let newest = self.texts.first().map(|(cursor, _)| *cursor).or(after);
         let newest = self.until.filter(|_| after.is_some()).or(newest);
         let prev = newest.map(|cursor| link(("after", cursor.to_string()), "prev"));
@@ -186,17 +192,27 @@ pub(in crate::http) fn followed<S>(
     next: Option<(&str, impl ToString)>,
     answer: S,
 ) -> Headed<S> {
-    let link = next.map(|(name, place)| link(call, &[(name, place.to_string())], "next"));
+    followed_with(call, next.map(|(name, place)| vec![(name, Some(place.to_string()))]), answer)
+}
+
+/// The same by several parameters; those without a value are left out, though they were asked for.
+pub(in crate::http) fn followed_with<S>(
+    call: &Call,
+    next: Option<Vec<(&str, Option<String>)>>,
+    answer: S,
+) -> Headed<S> {
+    let link = next.map(|own| link(call, &own, "next"));
     let link = link.and_then(|link| HeaderValue::try_from(link).ok());
     Headed { answer, headers: link.map(|link| (LINK, link)).into_iter().collect() }
 }
 
 /// One link of a `Link` header (RFC 8288): relative, so that it works behind any name, and without
 /// the token. What the request asked for beside these parameters and its place goes with it.
-fn link(call: &Call, own: &[(&str, String)], relation: &str) -> String {
+fn link(call: &Call, own: &[(&str, Option<String>)], relation: &str) -> String {
     let is_own = |name: &str| own.iter().any(|(one, _)| *one == name);
     let is_place = |name: &str| ["before", "after", "page"].contains(&name);
     let asked = call.query().pairs().filter(|(name, _)| !is_place(name) && !is_own(name));
+    let own = own.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
     let query = form_urlencoded::Serializer::new(String::new())
         .extend_pairs(asked)
         .extend_pairs(own)

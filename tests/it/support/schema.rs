@@ -2,13 +2,29 @@
 //! is not described is wrong, unless `additionalProperties` says that there may be others. A keyword
 //! that is not known here is wrong, too: nothing would be held against it.
 
-use jsonschema::{Registry, Validator};
+use jsonschema::{Keyword, Registry, ValidationError, Validator};
 use serde_json::{Map, Value, json};
 
 /// By this name schemas refer to the shapes of a document.
 const DOCUMENT: &str = "urn:document";
 /// By this one to such of them as other fields may stand beside.
 const OPEN: &str = "urn:open";
+
+/// Beside `type: integer`: a whole number is written as one. To the standard, 1.0 is an integer, too.
+const WHOLE: &str = "x-whole";
+
+struct Whole;
+
+impl<'i> Keyword<'i> for Whole {
+    fn validate(&self, value: &'i Value) -> Result<(), ValidationError<'i>> {
+        let told = || ValidationError::custom("a whole number is written without a fraction");
+        if self.is_valid(value) { Ok(()) } else { Err(told()) }
+    }
+
+    fn is_valid(&self, value: &'i Value) -> bool {
+        !value.is_f64()
+    }
+}
 
 /// Keywords without schemas in them; the schemas in `not` and `propertyNames` are of nothing that
 /// has properties to be described.
@@ -45,7 +61,10 @@ impl Shapes {
     pub fn schema(&self, schema: &Value) -> Schema {
         let mut schema = schema.clone();
         close(&mut schema);
-        let options = jsonschema::options().with_registry(&self.0).should_validate_formats(true);
+        let options = jsonschema::options()
+            .with_registry(&self.0)
+            .with_keyword(WHOLE, |_, _, _| Ok(Box::new(Whole)))
+            .should_validate_formats(true);
         Schema(options.build(&schema).unwrap_or_else(|error| panic!("{error}: {schema}")))
     }
 }
@@ -58,8 +77,7 @@ impl Schema {
 
     /// What is wrong with a value, in words; nothing if all is well.
     pub fn faults(&self, value: &Value) -> Vec<String> {
-        let fault =
-            |error: jsonschema::ValidationError<'_>| format!("{}: {error}", error.instance_path());
+        let fault = |error: ValidationError<'_>| format!("{}: {error}", error.instance_path());
         self.0.iter_errors(value).map(fault).collect()
     }
 }
@@ -80,6 +98,9 @@ fn close(schema: &mut Value) {
 
 fn close_inside(schema: &mut Value) {
     let Value::Object(keywords) = schema else { return };
+    if keywords.get("type").is_some_and(|kind| kind.to_string().contains("integer")) {
+        keywords.insert(WHOLE.to_owned(), true.into());
+    }
     for (name, inside) in keywords.iter_mut() {
         match (name.as_str(), inside) {
             ("properties" | "$defs", Value::Object(schemas)) => {
@@ -96,6 +117,7 @@ fn close_inside(schema: &mut Value) {
             ("$ref", Value::String(place)) if place.starts_with('#') => {
                 place.insert_str(0, DOCUMENT);
             }
+            (WHOLE, _) => {}
             (name, _) => {
                 let is_known = PLAIN.split(' ').any(|known| known == name);
                 assert!(is_known, "the keyword {name} is not known");
@@ -122,6 +144,7 @@ fn what_is_not_described_is_wrong() {
         (json!({ "additionalProperties": shape }), json!({ "x": {} }), json!({ "x": { "b": 1 } })),
         (open, json!({ "a": 1, "b": 1 }), json!({ "a": { "b": 1 } })),
         (json!({ "not": { "type": "null" } }), json!(1), json!(null)),
+        (json!({ "type": ["integer", "null"] }), json!(1), json!(1.0)),
         (json!({ "pattern": "^[0-9]+$" }), json!("12"), json!("1x")),
         (json!({ "format": "uuid" }), json!("0198c0de-0000-7000-8000-000000000000"), json!("1")),
     ] {
