@@ -138,7 +138,7 @@ impl Figures {
     /// The parameters of the next page, which is as long as this one.
     fn link(&self) -> Option<Vec<(&'static str, Option<String>)>> {
         let size = ("pageSize", Some(self.page_size.to_string()));
-        self.next.map(|next| vec![("after", Some(next.to_string())), size])
+        self.next.map(|next| vec![size, ("after", Some(next.to_string()))])
     }
 }
 

@@ -87,6 +87,8 @@ async fn a_tree_is_made_from_the_top() {
     // The name is not required, and the organization's own key needs no target.
     let made = house.post("org1", "/createAccount", json!({})).await.success(201);
     assert_eq!(made["account"]["accountName"], "Agent");
+    let nothing = house.call("org1", "POST", "/createAccount", None).await;
+    nothing.problem(400, "invalid_request", "a body is missing");
     let body = json!({ "resellerName": "Asleep", "resellerStatus": "disabled" });
     let made = house.post("partner", "/createReseller", body).await.success(201);
     assert_eq!(made["organization"]["active"], false);

@@ -344,6 +344,9 @@ async fn a_log_is_read_page_by_page_and_narrowed() {
         assert_eq!(log(&house, "partner", &query).await, expected, "{query}");
     }
     assert_eq!(house.get("partner", "/audit?limit=200").await.json()["next"], Value::Null);
+    // Whoever reads newer ones goes on by the links; next would lead back.
+    let newer = house.get("partner", &format!("/audit?after={id}")).await;
+    assert_eq!((newer.json()["next"].clone(), newer.link("prev").is_some()), (Value::Null, true));
     for (caller, id) in [("partner", "019a9e5c-7c80-7000-8000-000000000001"), ("org2", id)] {
         let reply = house.get(caller, &format!("/audit?before={id}")).await;
         reply.problem(400, "invalid_request", "this list has no such id");

@@ -94,7 +94,7 @@ async fn conversations_are_listed_as_v2_lists_them() {
     let linked = house.get("org1", &first.link("next").unwrap()).await.json();
     assert_eq!(list(&linked, "rooms"), [rooms[1]]);
     let foreign = house.get("agent2", &format!("/conversations?before={}", one.room)).await;
-    foreign.problem(404, "not_found", "no such room");
+    foreign.problem(400, "invalid_request", "/before is refused: this list has no such room");
     let junk = house.get("org1", "/junkConversations").await.json();
     assert_eq!((&junk["totalRooms"], list(&junk, "rooms").len()), (&json!(0), 0));
     for (query, words) in [
@@ -199,6 +199,8 @@ async fn what_is_too_much_beside_the_others_is_read_alone() {
         let path = format!("/conversation/{room}/{}", long.message);
         house.get(caller, &path).await.problem(404, "not_found", "no such message");
     }
+    let foreign = format!("{path}?after=older.1-{}", "0".repeat(32));
+    house.get("org1", &foreign).await.problem(400, "invalid_request", "/after");
     let path = format!("/conversation/1/{}", long.message);
     house.get("org1", &path).await.problem(400, "invalid_request", "roomId");
 }
