@@ -28,13 +28,13 @@ use crate::http::typed::{Answers, Headed, Limit, successes};
 use crate::store::EventPlace;
 use crate::wire::{self, Id, Moment, Texts, Word};
 
-/// Follows what happens
+/// Lists events
 ///
-/// The oldest first; with wait the answer waits for an event, with Accept: text/event-stream it is a
-/// stream. Whoever goes on behind the last one sees nothing twice.
+/// Oldest first. With `wait` the answer waits for an event; with `Accept: text/event-stream` it is a
+/// stream. Send the id of the last event as `after` to continue: no event is shown twice.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {
-    /// Only newer events than this one.
+    /// Only events after this one: `next`, or the id of an event.
     after: Option<Id>,
     /// Only events from then on.
     since: Option<Moment>,
@@ -70,7 +70,7 @@ impl JsonSchema for Event {
 pub struct Listed {
     /// The oldest first.
     events: Texts<Event>,
-    /// The last event that was looked at: send it as `after`.
+    /// The last event that was looked at. Send it as `after` to continue.
     next: Option<Id>,
     /// Whether more may follow already: go on. If not, you have read all that was there when you asked.
     more: bool,
@@ -289,15 +289,15 @@ fn begin(call: &Call, asked: &List) -> Result<Begin, Problem> {
 
 /// A backlog is being put in order, and the event is in it.
 fn later(http: &Http) -> Problem {
-    let detail = "the event to go on behind has no place in the log yet, which many events wait for: \
-                  try again later";
+    let detail = "this event is not in order yet because many events wait: try again after the \
+                  time in Retry-After";
     let retry_after = Some(http.rules.limits.retry_after_seconds);
     Problem { retry_after, ..Problem::new(Code::Unavailable, detail) }
 }
 
 /// One answer for what was erased, what is another's and what never was.
 fn unknown() -> Problem {
-    let detail = "the event to go on behind is not in this log: it is not kept any more, or never was \
-                  here; begin anew without after and Last-Event-ID, or with since";
+    let detail = "unknown or expired event: start again without after and Last-Event-ID, or with \
+                  since";
     Problem::new(Code::NotFound, detail)
 }

@@ -64,9 +64,9 @@ pub(super) async fn between(
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Recent {
     limit: Option<Limit>,
-    /// Only older messages than this one: its id, or a cursor of `Link`.
+    /// Only older messages: a cursor of `Link`, or the id of a message.
     before: Option<Spot>,
-    /// Only newer messages than this one: its id, or a cursor of `Link`.
+    /// Only newer messages: a cursor of `Link`, or the id of a message.
     after: Option<Spot>,
 }
 
@@ -92,9 +92,9 @@ pub struct OfRoom {
     /// The room: contact and Agent.
     room_id: RoomId,
     limit: Option<Limit>,
-    /// Only older messages than this one: its id, or a cursor of `Link`.
+    /// Only older messages: a cursor of `Link`, or the id of a message.
     before: Option<Spot>,
-    /// Only newer messages than this one: its id, or a cursor of `Link`.
+    /// Only newer messages: a cursor of `Link`, or the id of a message.
     after: Option<Spot>,
     /// Only messages of this thread: `metadata.threadId` of a record.
     thread: Option<Id>,

@@ -34,9 +34,9 @@ pub struct Find {
     /// Only messages of this channel.
     source: Option<Word<Source>>,
     limit: Option<Limit>,
-    /// Only older messages than this one: its id, or a cursor of `Link`.
+    /// Only older messages: a cursor of `Link`, or the id of a message.
     before: Option<Spot>,
-    /// Only newer messages than this one: its id, or a cursor of `Link`.
+    /// Only newer messages: a cursor of `Link`, or the id of a message.
     after: Option<Spot>,
 }
 
