@@ -70,7 +70,7 @@ impl Tag {
             Self::AgentTemplates => "Configurations that many Agents share.",
             Self::Messaging => "Messages, rooms and contacts.",
             Self::Authorization => "Access that others give to an account.",
-            Self::Webhooks => "Webhooks, relays, deliveries, and the log of events."
+            Self::Webhooks => "Webhooks, relays, deliveries, and the log of events.",
             Self::Apps => "Apps of the catalogue, installed on an Agent.",
             Self::Integrations => "Data that an account keeps for an app.",
         }

@@ -39,7 +39,9 @@ pub enum TenancyError {
     HasPartner,
     #[error("an account of type {0} has no parent")]
     Root(AccountType),
-    #[error("the parent of an account of type {kind} must be of type {level}: account {parent} is not")]
+    #[error(
+        "the parent of an account of type {kind} must be of type {level}: account {parent} is not"
+    )]
     Parent { kind: AccountType, level: AccountType, parent: AccountId },
     #[error("the partner is the root of all accounts: it cannot be deleted")]
     IsPartner,

@@ -47,7 +47,9 @@ impl Query {
                 continue;
             }
             if query.get(&name).is_some() {
-                return Err(Problem::invalid(format!("query parameter {name} is sent twice: send it once")));
+                return Err(Problem::invalid(format!(
+                    "query parameter {name} is sent twice: send it once"
+                )));
             }
             query.0.push((name, value));
         }

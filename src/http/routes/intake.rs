@@ -16,7 +16,7 @@ use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::state::Http;
 use crate::http::typed::page;
-use crate::http::typed::{Headed, Limit, Next, Spot, refused, successes};
+use crate::http::typed::{Headed, Limit, Next, Spot, refused, successes, wrong};
 use crate::store::{Cursor, IntakeFilter, Page};
 use crate::wire::{Id, Moment, Named, Texts, Word};
 
@@ -82,7 +82,9 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
         (None, None) => call.target().scope.clone(),
         (Some(Named(agent)), None) => call.agent_within(&http, "agentId", agent).await?,
         (None, Some(Named(agent))) => call.agent_within(&http, "agent", agent).await?,
-        (Some(_), Some(_)) => return Err(wrong("agent", "is the same filter as agentId: send one")),
+        (Some(_), Some(_)) => {
+            return Err(wrong("agent", "is the same filter as agentId: send one"));
+        }
     };
     let mailbox = &http.use_cases.mailbox;
     let find = async |id| {
