@@ -134,9 +134,7 @@ fn fits(setting: &Setting, value: &Value, longest: usize) -> Result<(), ValueFau
         }),
         (SettingType::Number, Value::Number(_)) | (SettingType::Boolean, Value::Bool(_)) => Ok(()),
         (SettingType::Choice, Value::String(text)) if setting.choices.contains(text) => Ok(()),
-        (SettingType::Choice, _) => {
-            Err(ValueFault::Choice(setting.choices.iter().cloned().collect()))
-        }
+        (SettingType::Choice, _) => Err(ValueFault::Choice(setting.choices.to_vec())),
         (SettingType::Text | SettingType::Url, _) => shape("a string"),
         (SettingType::Number, _) => shape("a number"),
         (SettingType::Boolean, _) => shape("true or false"),

@@ -2,6 +2,8 @@
 //! at when it decided what to write: where one of them has moved, nothing is written, and it decides
 //! again. The changes of one Agent queue, so that no two find the same revisions.
 
+use serde_json::Value;
+
 use super::agent_versions::keep_automatic;
 use super::app_records::not_installed;
 use super::config_rows::{QUEUE, configs, write};
@@ -48,6 +50,20 @@ pub struct Says<'c> {
     pub changed: &'c [String],
     /// The version that was restored.
     pub version: Option<VersionId>,
+}
+
+impl Says<'_> {
+    /// `data` of the event; what was there before is the version `kept`.
+    fn told(self, changed: ChangedConfig, kept: Option<VersionId>) -> Value {
+        if self.name != EventName::AgentPublished {
+            return told(&changed);
+        }
+        told(&PublishedData {
+            changed,
+            version_id: self.version.map(Number::from),
+            previous_version_id: kept.map(Number::from),
+        })
+    }
 }
 
 /// What became of a change.
@@ -132,14 +148,7 @@ impl Base {
                     revision: written.revision,
                     changed: says.changed.to_vec(),
                 };
-                let told = match says.name {
-                    EventName::AgentPublished => told(&PublishedData {
-                        changed,
-                        version_id: says.version.map(Number::from),
-                        previous_version_id: kept.map(Number::from),
-                    }),
-                    _ => told(&changed),
-                };
+                let told = says.told(changed, kept);
                 let at = (act.at, account.lineage);
                 announce_told(&mut tx, self.mint(), says.name, at, told).await?;
             }
