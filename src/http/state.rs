@@ -31,7 +31,7 @@ use crate::http::limits::rates::Limits;
 use crate::http::limits::turns::Turns;
 use crate::http::readiness::Readiness;
 use crate::http::remote::Proxies;
-use crate::http::typed::Bounds;
+use crate::http::typed::bounds::Bounds;
 use crate::rules::AccessRules;
 use crate::shutdown::Shutdown;
 use crate::verify::Authenticator;

@@ -1,8 +1,7 @@
 //! What `/docs` shows to be pasted: every line of curl and every piece of Python runs as it stands, and the
 //! two of an operation are answered alike.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 use tokio::process::Command;
@@ -74,6 +73,24 @@ async fn statuses(gateway: &TestGateway, key: &str, mut command: Command) -> Sta
     text.lines().map(line).collect()
 }
 
+type Examples<'e> = [(&'e String, &'e Example)];
+
+async fn by_curl(gateway: &TestGateway, key: &str, examples: &Examples<'_>) -> Statuses {
+    let lines = examples.iter().map(|(id, example)| format!("printf '{id} '\n{}\n", example.curl));
+    let mut command = Command::new("bash");
+    command.arg("-c").arg(format!("{CURL}{}", lines.collect::<String>()));
+    statuses(gateway, key, command).await
+}
+
+async fn by_python(gateway: &TestGateway, key: &str, examples: &Examples<'_>) -> Statuses {
+    let code: Vec<_> = examples.iter().map(|(id, example)| json!([id, example.python])).collect();
+    let file = gateway.folder.path().join("examples.json");
+    std::fs::write(&file, json!(code).to_string()).unwrap();
+    let mut command = Command::new("python3");
+    command.args(["-c", PYTHON]).arg(file);
+    statuses(gateway, key, command).await
+}
+
 #[tokio::test]
 async fn every_example_of_the_documentation_runs_as_pasted() {
     let gateway = TestGateway::start().await;
@@ -81,34 +98,26 @@ async fn every_example_of_the_documentation_runs_as_pasted() {
     let key = gateway.tenancy.create_key(agent, "docs").await.unwrap().token;
     let examples = examples(&gateway).await;
     assert!(examples.len() > 100, "{} operations", examples.len());
-    let lines = examples.iter().map(|(id, example)| format!("printf '{id} '\n{}\n", example.curl));
-    let mut command = Command::new("bash");
-    command.arg("-c").arg(format!("{CURL}{}", lines.collect::<String>()));
-    let by_curl = statuses(&gateway, &key, command).await;
-    let code: Vec<_> = examples.iter().map(|(id, example)| json!([id, example.python])).collect();
-    let file = gateway.folder.path().join("examples.json");
-    std::fs::write(&file, json!(code).to_string()).unwrap();
-    let mut command = Command::new("python3");
-    command.args(["-c", PYTHON]).arg(Path::new(&file));
-    let by_python = statuses(&gateway, &key, command).await;
-    assert_eq!(by_curl.len(), examples.len());
-    assert_eq!(by_python.len(), examples.len());
-    let mut good = 0;
-    for (id, example) in &examples {
-        let (curl, python) = (by_curl[id], by_python[id]);
-        // What is made, or taken away, is there or gone the second time.
-        let is_there_now = (curl, python) == (404, 200);
-        assert!(curl == python || !example.is_read || is_there_now, "{id}: {curl}, {python}");
+    // What reads goes first: then it reads the same by both.
+    let (reads, others): (Vec<_>, Vec<_>) =
+        examples.iter().partition(|(_, example)| example.is_read);
+    let mut good = BTreeSet::new();
+    for (round, examples) in [&reads, &others].into_iter().enumerate() {
+        let by_curl = by_curl(&gateway, &key, examples).await;
+        let by_python = by_python(&gateway, &key, examples).await;
+        assert!(round > 0 || by_curl == by_python, "{by_curl:?} {by_python:?}");
         // A wrong path, method or type would be another status; ids are not those of this gateway.
-        for status in [curl, python] {
-            let is_known = (200..300).contains(&status) || [400, 403, 404, 409].contains(&status);
-            assert!(is_known, "{id}: {status}");
+        for (id, status) in by_curl.iter().chain(&by_python) {
+            let is_good = (200..300).contains(status);
+            assert!(is_good || [400, 403, 404, 409].contains(status), "{id}: {status}");
+            good.extend(is_good.then(|| id.clone()));
         }
-        good += usize::from(curl < 300);
+        let answered: Vec<_> = examples.iter().map(|(id, _)| *id).collect();
+        assert!(by_curl.keys().eq(answered.iter().copied()) && by_python.keys().eq(answered));
     }
-    assert!(good > 40, "{good} of them succeed: {by_curl:?}");
+    assert!(good.len() > 40, "only {good:?} succeed");
     for id in ["getAccount", "listRecentMessages", "setInboundPolicy", "addSenders", "listEvents"] {
-        assert_eq!((by_curl[id], by_python[id]), (200, 200), "{id}");
+        assert!(good.contains(id), "{id}");
     }
     gateway.finish().await;
 }

@@ -154,9 +154,11 @@ const FOLDERS_OF_THE_API: Folders = &[
             "operation.rs",
         ],
     ),
+    ("connection", &["error.rs", "remote.rs", "limits", "state.rs"]),
     (
         "routes",
         &[
+            "connection",
             "error.rs",
             "limits",
             "answer",
@@ -188,9 +190,19 @@ const FOLDERS_OF_THE_API: Folders = &[
     ),
     (
         "public",
-        &["error.rs", "remote.rs", "limits", "answer", "state.rs", "request", "passage", "openapi"],
+        &[
+            "error.rs",
+            "remote.rs",
+            "readiness.rs",
+            "limits",
+            "answer",
+            "state.rs",
+            "request",
+            "operation.rs",
+            "passage",
+            "openapi",
+        ],
     ),
-    ("connection", &["error.rs", "remote.rs", "limits", "state.rs"]),
     (
         "router.rs",
         &["error.rs", "state.rs", "operation.rs", "passage", "table.rs", "public", "connection"],

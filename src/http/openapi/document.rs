@@ -196,9 +196,13 @@ fn body(
         let targets = operation.aim.names().iter().filter(|name| !declared(name));
         let targets = targets.map(|name| optional(name, component(operation, name)));
         all.extend(targets);
-        object("Of these fields, and no others.", all)
+        object("", all)
     };
-    put(&mut schema, "additionalProperties", false.into());
+    // That there are no others says what the description of a body would.
+    if let Value::Object(keywords) = &mut schema {
+        keywords.remove("description");
+        keywords.insert("additionalProperties".to_owned(), false.into());
+    }
     let is_required = !matches!(operation.body(), BodyRule::Optional(_));
     let example = sent.cloned().unwrap_or_else(|| schema::example(&shown, named));
     let content = json!({ "schema": schema, "example": example });

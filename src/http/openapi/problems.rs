@@ -74,16 +74,11 @@ pub(super) fn components() -> BTreeMap<String, Value> {
     places.into_iter().map(all).collect()
 }
 
-/// A code as the body of an error.
-pub(super) fn example(code: Code) -> Value {
-    serde_json::to_value(Problem::new(code, code.about()).body(Uuid::nil())).unwrap_or_default()
-}
-
 fn component(codes: &[Code]) -> Value {
     let body = |code: &Code| {
         json!({
             "summary": code.about(),
-            "value": example(*code),
+            "value": Problem::new(*code, code.about()).body(Uuid::nil()),
         })
     };
     let examples: BTreeMap<&str, Value> =

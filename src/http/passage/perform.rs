@@ -17,7 +17,7 @@ use crate::app::access::Caller;
 use crate::domain::audit::Actor;
 use crate::http::answer::range::Conditions;
 use crate::http::error::{Code, Problem};
-use crate::http::operation::Operation;
+use crate::http::operation::{BASE, Operation};
 use crate::http::passage::auth;
 use crate::http::passage::linked::{self, Signed};
 use crate::http::passage::observe::Trace;
@@ -99,7 +99,7 @@ async fn authorise(
     let header = |name: HeaderName| parts.headers.get(name).cloned();
     let (accept, last_event_id) = (header(ACCEPT), header(LAST_EVENT_ID));
     let conditions = Conditions::of(parts);
-    let uri_path = parts.uri.path().to_owned();
+    let uri_path = format!("{BASE}{}", parts.uri.path());
     let mut call = Call {
         caller,
         actor,

@@ -39,7 +39,7 @@ pub struct Call {
     pub(in crate::http) actor: Actor,
     pub(in crate::http) target: Target,
     pub(in crate::http) path: Vec<(String, String)>,
-    /// The path as it was sent, behind the base: for links to other pages.
+    /// The path as it was sent, from the base on: for links to other pages.
     pub(in crate::http) uri_path: String,
     pub(in crate::http) query: Query,
     pub(in crate::http) body: Fields,

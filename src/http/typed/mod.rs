@@ -5,7 +5,7 @@
 //! - `answers` has the shapes of successes; both are made of `wire` and of `values`.
 
 pub(in crate::http) mod answers;
-mod bounds;
+pub(super) mod bounds;
 mod check;
 pub(in crate::http) mod description;
 mod form;

@@ -8,7 +8,6 @@ use url::form_urlencoded;
 use uuid::Uuid;
 
 use crate::http::error::Problem;
-use crate::http::operation::BASE;
 use crate::http::request::call::Call;
 use crate::http::typed::{Headed, Limit, Next, Spot, refused};
 use crate::rules::AccessRules;
@@ -217,5 +216,5 @@ fn link(call: &Call, own: &[(&str, Option<String>)], relation: &str) -> String {
         .extend_pairs(asked)
         .extend_pairs(own)
         .finish();
-    format!("<{BASE}{}?{query}>; rel=\"{relation}\"", call.uri_path)
+    format!("<{}?{query}>; rel=\"{relation}\"", call.uri_path)
 }

@@ -2,7 +2,7 @@
 import { client } from "./client/client.gen";
 import { getThread, listRecentMessages } from "./client/sdk.gen";
 
-declare const process: { argv: string[] };
+declare const process: { argv: string[]; exitCode: number };
 
 async function main(): Promise<void> {
   const [baseUrl, key] = process.argv.slice(2);
@@ -10,7 +10,8 @@ async function main(): Promise<void> {
   const messages = await listRecentMessages({ query: { limit: 5 }, throwOnError: true });
   for (const message of messages.data) {
     const path = { roomId: message.roomId, uuid: message.uuid };
-    await getThread({ path, throwOnError: true });
+    // This generator's client adds the key to a query only where there is one.
+    await getThread({ path, query: {}, throwOnError: true });
     console.log(message.uuid, message.timestamp, message.fromUser, message.aiLeadRating);
   }
   client.setConfig({ baseUrl, auth: undefined });
@@ -18,4 +19,7 @@ async function main(): Promise<void> {
   console.log(refused.error?.code);
 }
 
-void main();
+main().catch((error) => {
+  console.error(error);
+  process.exitCode = 1;
+});
