@@ -12,8 +12,7 @@ use serde_json::Value;
 use crate::http::answer::file;
 use crate::http::error::Problem;
 use crate::http::typed::description::{Answer, Content};
-use crate::http::typed::form::fields_of;
-use crate::http::typed::schema::{self, Fields};
+use crate::http::typed::schema::{self, Fields, fields_of};
 use crate::wire::tidy::{published, tidy};
 
 /// A success: its fields, or those of one of its shapes (`untagged`), stand beside `success` and `message`,

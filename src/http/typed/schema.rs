@@ -164,3 +164,23 @@ pub(in crate::http) fn example(schema: &Value, shapes: &Map<String, Value>) -> V
         _ => Value::Null,
     }
 }
+
+/// The fields of an object's schema, these first, `?` behind those that may be missing, and what is said of
+/// the whole.
+pub(super) fn fields_of(schema: &Value, order: &[&'static str]) -> (Fields, String) {
+    let about = schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let list = |name: &str| schema.get(name).and_then(Value::as_array).into_iter().flatten();
+    let required: Vec<&str> = list("required").filter_map(Value::as_str).collect();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let first = order.iter().copied().chain(required.iter().copied());
+    let others = properties.into_iter().flat_map(Map::keys).map(String::as_str);
+    let mut fields = Fields::new();
+    for name in first.chain(others) {
+        let Some(property) = properties.and_then(|all| all.get(name)) else { continue };
+        if fields.iter().all(|(known, _)| plain(known) != name) {
+            let mark = if required.contains(&name) { "" } else { "?" };
+            fields.push((format!("{name}{mark}").leak(), property.clone()));
+        }
+    }
+    (fields, about)
+}
