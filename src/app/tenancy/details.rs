@@ -2,7 +2,7 @@
 //! checked, kept and shown again. One table says of which type each of them is.
 //!
 //! Secrets among them (credentials of providers, keys of apps) are not kept: in their place stands
-//! [`MASK`], which says that there was one.
+//! [`MASK`](crate::domain::secret::MASK), which says that there was one.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
