@@ -72,20 +72,20 @@ codes! {
         "The target does not have the feature that this needs.";
     NotFound = "not_found", NOT_FOUND, "Not found",
         "Nothing of this kind and name is in the target's scope.";
-    MailRefused = "mail_refused", NOT_ACCEPTABLE, "The mail is refused",
-        "No recipient here accepts this mail; the provider must not retry.";
     MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "Method not allowed",
         "This path does not take this method.";
+    MailRefused = "mail_refused", NOT_ACCEPTABLE, "The mail is refused",
+        "No recipient here accepts this mail; the provider must not retry.";
     RequestTimeout = "request_timeout", REQUEST_TIMEOUT, "The request took too long",
         "The body did not come in time.";
     Conflict = "conflict", CONFLICT, "Conflict",
         "The state of the target does not allow it, or the Idempotency-Key was used for something else.";
+    LinkExpired = "link_expired", GONE, "The link has expired",
+        "The time of the signed link is over.";
     PayloadTooLarge = "payload_too_large", PAYLOAD_TOO_LARGE, "The body is too large",
         "The body is too long.";
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "Unsupported Content-Type",
         "Send the body as application/json.";
-    LinkExpired = "link_expired", GONE, "The link has expired",
-        "The time of the signed link is over.";
     RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "Range not satisfiable",
         "Nothing of the file lies where the request asks for it.";
     RateLimited = "rate_limited", TOO_MANY_REQUESTS, "Too many requests",
@@ -170,7 +170,13 @@ impl Problem {
 /// An error (RFC 9457), with the fields that v2 clients read.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(rename = "Problem")]
+#[schemars(
+    rename = "Problem",
+    example = Problem {
+        faults: vec![Fault { pointer: "/mode".into(), detail: "must be one of: allowlist, open".into() }],
+        ..Problem::invalid("/mode must be one of: allowlist, open")
+    }.body(Uuid::nil())
+)]
 pub struct Shown {
     /// Always about:blank: the status and code say what it is (RFC 9457 §4.2.1).
     r#type: &'static str,
