@@ -17,6 +17,9 @@ use crate::domain::key::KeyOwner;
 use crate::domain::room::Room;
 use crate::domain::session::SessionKey;
 
+/// The one spelling of an id of an account, a member or a contact, as a text.
+pub const DECIMAL: &str = "^[1-9][0-9]{0,15}$";
+
 /// A UUID in its one spelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Id(pub Uuid);
@@ -134,7 +137,7 @@ impl<I: UserId> JsonSchema for Named<I> {
         if *generator.contract() == Contract::Serialize {
             return number;
         }
-        let text = json_schema!({ "type": "string", "pattern": "^[1-9][0-9]{0,15}$" });
+        let text = json_schema!({ "type": "string", "pattern": DECIMAL });
         json_schema!({
             "anyOf": [number, text], "examples": [7], mark::KIND: mark::USER_ID,
             mark::EXPECTED: "a whole number from 1 to 9007199254740991, without sign or leading zeros",

@@ -17,7 +17,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-pub use self::ids::{CampaignId, Id, Named, Number, Revision, RoomId, SessionRef, UserId, uuid};
+pub use self::ids::{
+    CampaignId, DECIMAL, Id, Named, Number, Revision, RoomId, SessionRef, UserId, uuid,
+};
 pub use self::times::{Date, Millis, Moment, Seconds};
 pub use self::word::Word;
 

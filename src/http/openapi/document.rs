@@ -150,8 +150,14 @@ fn parameters(operation: &Operation, description: &Description, path: &str) -> V
 }
 
 const ONCE: &str = "Idempotency-Key";
-/// The names under which a request says what it acts on.
-const TARGETS: [&str; 4] = [TARGET, "targetOrganizationId", "targetResellerId", "targetPartnerId"];
+/// The names under which a request says what it acts on, with what is said of each.
+const TARGETS: &[(&str, &str)] = &[
+    (TARGET, "The account that the request acts on; without it the one that owns the key."),
+    ("targetOrganizationId", "The organization that the request acts on."),
+    ("targetResellerId", "The reseller that the request acts on."),
+    ("targetPartnerId", "The partner that the request acts on."),
+    (AGAIN, "The account in the path, once more; another one is refused."),
+];
 const IN_PATH: &str = "The account that the request acts on.";
 /// The shape of a target that the path names, too.
 const AGAIN: &str = "equalTargetAccountId";
@@ -163,7 +169,7 @@ fn component<'n>(operation: &Operation, name: &'n str) -> &'n str {
 
 /// These names as fields of a body.
 fn target_shapes() -> impl Iterator<Item = (String, Value)> {
-    TARGETS.iter().chain(&[AGAIN]).map(|name| ((*name).to_owned(), id_given(about_target(name))))
+    TARGETS.iter().map(|(name, about)| ((*name).to_owned(), id_given(about)))
 }
 
 fn once_schema() -> Value {
@@ -175,13 +181,7 @@ fn once_schema() -> Value {
 }
 
 fn about_target(name: &str) -> &'static str {
-    match name {
-        "targetOrganizationId" => "The organization that the request acts on.",
-        "targetResellerId" => "The reseller that the request acts on.",
-        "targetPartnerId" => "The partner that the request acts on.",
-        AGAIN => "The account in the path, once more; another one is refused.",
-        _ => "The account that the request acts on; without it the one that owns the key.",
-    }
+    TARGETS.iter().find(|(known, _)| *known == name).map_or("", |(_, about)| about)
 }
 
 fn body(
@@ -189,35 +189,24 @@ fn body(
     (fields, sent): (&Fields, Option<&Value>),
     named: &Map<String, Value>,
 ) -> Value {
-    let mut all = fields.clone();
-    let declared = |name: &str| fields.iter().any(|(known, _)| plain(known) == name);
     let shown = object("", fields.clone());
-    let mut schema = {
-        let targets = operation.aim.names().iter().filter(|name| !declared(name));
-        let targets = targets.map(|name| optional(name, component(operation, name)));
-        all.extend(targets);
-        object("", all)
-    };
+    let mut schema = shown.clone();
     // That there are no others says what the description of a body would.
     if let Value::Object(keywords) = &mut schema {
         keywords.remove("description");
         keywords.insert("additionalProperties".to_owned(), false.into());
     }
+    for name in operation.aim.names() {
+        if let Some(Value::Object(all)) = schema.get_mut("properties")
+            && !all.contains_key(*name)
+        {
+            all.insert((*name).to_owned(), schema::reference(component(operation, name)));
+        }
+    }
     let is_required = !matches!(operation.body(), BodyRule::Optional(_));
     let example = sent.cloned().unwrap_or_else(|| schema::example(&shown, named));
     let content = json!({ "schema": schema, "example": example });
     json!({ "required": is_required, "content": { "application/json": content } })
-}
-
-/// The name of a target as a field of a body, described by this component.
-fn optional(name: &str, component: &str) -> (&'static str, Value) {
-    let field = match name {
-        TARGET => "targetAccountId?",
-        "targetOrganizationId" => "targetOrganizationId?",
-        "targetResellerId" => "targetResellerId?",
-        _ => "targetPartnerId?",
-    };
-    (field, schema::reference(component))
 }
 
 fn answers(

@@ -94,9 +94,7 @@ pub(in crate::http) fn account_of_text(name: &str, text: &str) -> Result<Account
 pub(in crate::http) fn account_of_json(name: &str, value: &Value) -> Result<AccountId, Problem> {
     match value {
         Value::String(text) => account_of_text(name, text),
-        Value::Number(number) => number.as_i64().and_then(AccountId::new).ok_or_else(|| {
-            Problem::invalid(format!("{name}: a whole number from 1 to 9007199254740991"))
-        }),
+        Value::Number(number) => account_of_text(name, &number.to_string()),
         _ => Err(Problem::invalid(format!("{name} must be a whole number or its decimal text"))),
     }
 }

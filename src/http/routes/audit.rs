@@ -17,7 +17,7 @@ use crate::http::state::Http;
 use crate::http::typed::page;
 use crate::http::typed::{Headed, Limit, Next, Spot, successes};
 use crate::store::{AuditFilter, Cursor, Page};
-use crate::wire::{self, Date, Id, Moment, Number, Seconds, Texts, Word, mark, schema_of};
+use crate::wire::{self, DECIMAL, Date, Id, Moment, Number, Seconds, Texts, Word, mark, schema_of};
 
 /// A change that was made, or an attempt that was refused.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -95,7 +95,7 @@ schema_of!([] Actor, "Actor", json!({
     "anyOf": [
         { "type": "string", "enum": ["operator", "gateway"] },
         { "type": "string", "format": "uuid" },
-        { "type": "string", "pattern": "^[1-9][0-9]{0,15}$", mark::KIND: mark::USER_ID },
+        { "type": "string", "pattern": DECIMAL, mark::KIND: mark::USER_ID },
     ],
     mark::EXPECTED: "the id of a key, of an account or of a member, or one of: operator, gateway",
 }));

@@ -5,6 +5,9 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Map, Value, json};
 
+use crate::domain::id::LARGEST_USER_ID;
+use crate::wire::DECIMAL;
+
 /// The names of an object's fields, or of parameters, with their schemas; `?` behind a name says
 /// that it may be missing.
 pub(in crate::http) type Fields = Vec<(&'static str, Value)>;
@@ -12,11 +15,6 @@ pub(in crate::http) type Fields = Vec<(&'static str, Value)>;
 /// What a UUID and a date look like, in examples.
 const A_UUID: &str = "019a9e5c-7c80-7000-8000-000000000001";
 const A_DATE: &str = "2026-11-20T10:00:00.000Z";
-
-/// The largest id (contract §1): 2^53 − 1.
-const LARGEST_ID: i64 = 9_007_199_254_740_991;
-/// The one spelling of an id in a query or a path.
-const DECIMAL: &str = "^[1-9][0-9]{0,15}$";
 
 /// Any text.
 pub(in crate::http) fn text(about: &str) -> Value {
@@ -36,7 +34,7 @@ pub(in crate::http) fn id_text(about: &str) -> Value {
 /// The same in a body: a number, or its decimal as a text.
 pub(in crate::http) fn id_given(about: &str) -> Value {
     let any = [
-        json!({ "type": "integer", "minimum": 1, "maximum": LARGEST_ID }),
+        json!({ "type": "integer", "minimum": 1, "maximum": LARGEST_USER_ID }),
         json!({ "type": "string", "pattern": DECIMAL }),
     ];
     json!({ "anyOf": any, "description": about, "examples": [7] })

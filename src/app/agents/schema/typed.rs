@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::{CALCULATED, FIELDS, Field, Preset, Shape, shown};
 use crate::domain::agent_config::Config;
 use crate::domain::id::LARGEST_USER_ID;
-use crate::wire::{mark, schema_of};
+use crate::wire::{DECIMAL, mark, schema_of};
 
 /// Some fields of a configuration; null takes the value of one away.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -142,7 +142,7 @@ fn shape(one: Shape, is_sent: bool) -> Schema {
         Shape::Flag => json_schema!({ "type": "boolean" }),
         Shape::Account => json_schema!({ "anyOf": [
             { "type": "integer", "minimum": 1, "maximum": LARGEST_USER_ID },
-            { "type": "string", "pattern": "^[1-9][0-9]{0,15}$" },
+            { "type": "string", "pattern": DECIMAL },
         ] }),
         Shape::List(items) if is_sent => json_schema!({
             "type": "array", "items": shape(*items, true), "maxItems": "agents.max_items",
