@@ -24,7 +24,7 @@ use crate::domain::words::Words;
 use crate::store::StoreError;
 use crate::wire::{Id, Word};
 
-/// Of a path that is not there; of one that opens nothing, the same.
+/// For unmatched paths, and for links and inbound keys that open nothing.
 pub(super) const NOTHING_HERE: &str = "there is nothing at this path: GET / says where to look";
 
 macro_rules! codes {
@@ -83,7 +83,7 @@ codes! {
     NotFound = "not_found", NOT_FOUND, "Not found",
         "Nothing of this kind and name is in the target's scope.";
     MailRefused = "mail_refused", NOT_ACCEPTABLE, "The mail is refused",
-        "Nobody here takes this mail, nor will: the provider is told not to retry.";
+        "No recipient here accepts this mail; the provider must not retry.";
     MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "Method not allowed",
         "This path does not take this method.";
     RequestTimeout = "request_timeout", REQUEST_TIMEOUT, "The request took too long",
@@ -91,12 +91,12 @@ codes! {
     Conflict = "conflict", CONFLICT, "Conflict",
         "The state of the target does not allow it, or the Idempotency-Key was used for something else.";
     PayloadTooLarge = "payload_too_large", PAYLOAD_TOO_LARGE, "The body is too large",
-        "The body is longer than may be.";
-    UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The body is of another type",
-        "The body is not plain application/json.";
+        "The body is too long.";
+    UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "Unsupported Content-Type",
+        "Send the body as application/json.";
     LinkExpired = "link_expired", GONE, "The link has expired",
         "The time of the signed link is over.";
-    RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "Nothing lies there",
+    RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "Range not satisfiable",
         "Nothing of the file lies where the request asks for it.";
     RateLimited = "rate_limited", TOO_MANY_REQUESTS, "Too many requests",
         "Too many requests: Retry-After says when to go on.";
@@ -347,6 +347,7 @@ impl From<TenancyError> for Problem {
             | E::TooManyMembers { .. }
             | E::LastAdministrator
             | E::AddressInUse(_)
+            | E::CatchAllInUse(_)
             | E::TooManyAddresses { .. }
             | E::AllowlistFull { .. }
             | E::DomainTaken(_)

@@ -24,7 +24,7 @@ pub enum ComputerError {
     /// The mistakes in a configuration, each with its place.
     #[error("the configuration: {}", .0.join("; "))]
     Configuration(Vec<String>),
-    #[error("{at}: {MASK} stands for a value that is there, and none is: send it")]
+    #[error("{at}: {MASK} keeps an existing value, but none exists: send the value")]
     NothingMasked { at: String },
     #[error(transparent)]
     Patch(#[from] PatchError),

@@ -108,8 +108,10 @@ pub enum TenancyError {
     Tagged(Address),
     #[error("{0} is not an address of this Agent")]
     AddressElsewhere(Address),
-    #[error("{0} is in use elsewhere, or its domain has another catch-all")]
+    #[error("{0} is the address of another Agent")]
     AddressInUse(Address),
+    #[error("the domain of {0} has another catch-all")]
+    CatchAllInUse(Address),
     #[error("an Agent has at most {most} addresses: remove one first, or make it the catch-all")]
     TooManyAddresses { most: u64 },
     #[error(
