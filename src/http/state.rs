@@ -63,11 +63,11 @@ pub struct UseCases {
 
 /// The words where a key has a place, and where none is free.
 const UPLOADS: (&str, &str) = (
-    "a message that was sent with this key is still looked at: send one after the other",
+    "this key has another message under examination: send one at a time",
     "every place for a message is taken",
 );
 const LOGS: (&str, &str) = (
-    "a request for the log with this key is still answered: send one after the other",
+    "this key has another request for the log under way: send one at a time",
     "every place for a request for the log is taken",
 );
 

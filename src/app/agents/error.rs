@@ -27,7 +27,7 @@ pub enum AgentError {
     NothingToRevertTo,
     #[error("{what} has revision {revision}, not {wanted}: read it, and decide again")]
     Stale { what: &'static str, revision: i64, wanted: i64 },
-    #[error("others change this {0} all the time: read it, and try again")]
+    #[error("the {0} was changed by another request at the same time: read it again and retry")]
     Busy(&'static str),
     #[error(
         "apps: {} is not installed on this Agent: POST /apps/{{appId}}/{{appVersion}} installs it",

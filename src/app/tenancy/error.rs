@@ -39,8 +39,10 @@ pub enum TenancyError {
     HasPartner,
     #[error("an account of type {0} has no parent")]
     Root(AccountType),
-    #[error("account {parent} is not of type {level}: one of type {kind} hangs below it")]
-    Parent { kind: AccountType, level: AccountType, parent: AccountId },
+    #[error(
+        "{}'s parent must be {}; {}", a(*.kind), a(*.level), there(*.parent, *.found)
+    )]
+    Parent { kind: AccountType, level: AccountType, parent: AccountId, found: Option<AccountType> },
     #[error("the partner is the root of all accounts: it cannot be deleted")]
     IsPartner,
     #[error("{}", still_below(.account, *.below))]
@@ -166,6 +168,22 @@ pub enum Unprovable {
     ThisServer,
     #[error("is too long to be proven: with _gatepost. before it, it has more than 253 octets")]
     TooLong,
+}
+
+fn a(kind: AccountType) -> &'static str {
+    match kind {
+        AccountType::Partner => "a partner",
+        AccountType::Reseller => "a reseller",
+        AccountType::Organization => "an organization",
+        AccountType::Agent => "an Agent",
+    }
+}
+
+fn there(parent: AccountId, found: Option<AccountType>) -> String {
+    match found {
+        Some(kind) => format!("account {parent} is {}", a(kind)),
+        None => format!("there is no account {parent}"),
+    }
 }
 
 fn still_below(account: &AccountId, below: usize) -> String {

@@ -288,15 +288,15 @@ fn begin(call: &Call, asked: &List) -> Result<Begin, Problem> {
 
 /// A backlog is being put in order, and the event is in it.
 fn later(http: &Http) -> Problem {
-    let detail = "the event to go on behind has no place in the log yet, which many events wait for: \
-                  try again later";
+    let detail = "this event is not in order yet because many events wait: try again after the time in \
+                  Retry-After";
     let retry_after = Some(http.rules.limits.retry_after_seconds);
     Problem { retry_after, ..Problem::new(Code::Unavailable, detail) }
 }
 
 /// One answer for what was erased, what is another's and what never was.
 fn unknown() -> Problem {
-    let detail = "the event to go on behind is not in this log: it is not kept any more, or never was \
-                  here; begin anew without after and Last-Event-ID, or with since";
+    let detail =
+        "unknown or expired event: start again without after and Last-Event-ID, or with since";
     Problem::new(Code::NotFound, detail)
 }

@@ -82,7 +82,9 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
         (None, None) => call.target().scope.clone(),
         (Some(Named(agent)), None) => call.agent_within(&http, "agentId", agent).await?,
         (None, Some(Named(agent))) => call.agent_within(&http, "agent", agent).await?,
-        (Some(_), Some(_)) => return Err(refused("agent", &"it is agentId: send one")),
+        (Some(_), Some(_)) => {
+            return Err(refused("agent", &"agent and agentId are the same filter: send one"));
+        }
     };
     let mailbox = &http.use_cases.mailbox;
     let find = async |id| {

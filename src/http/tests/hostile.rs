@@ -75,7 +75,7 @@ async fn queries_and_paths_are_read_strictly() {
     let house = House::new().await;
     for (path, words) in [
         ("/account?x=1", "\"x\" is not known"),
-        ("/messages/recent?limit=5&limit=5", "limit is there twice"),
+        ("/messages/recent?limit=5&limit=5", "limit is sent twice"),
         ("/messages/recent?limit=%zz", "percent-encoding"),
         ("/messages/recent?limit=0", "1 to 200"),
         ("/messages/recent?limit=201", "1 to 200"),

@@ -10,8 +10,8 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::http::serve;
 use crate::http::router::observed;
+use crate::http::serve;
 use crate::http::table::OPERATIONS;
 use crate::http::tests::House;
 

@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::domain::policy::Mode;
-use crate::http::serve;
 use crate::http::router::observed;
+use crate::http::serve;
 use crate::http::tests::{House, PATIENCE, Reply};
 
 const SHORT: &str = "[limits]\nrequest_seconds = 2\nbody_seconds = 1\n\
