@@ -92,9 +92,9 @@ fields! {
     Timestamp = "timestamp", Integer, true, "When it was decided, Unix seconds.";
     Date = "date", Time, true, "The same, ISO 8601 with milliseconds.";
     AccountIdV2 = "account_id", Integer, true, "The Agent that it came for.";
-    AccountId = "accountId", Integer, false, "The same as account_id.";
+    AccountId = "accountId", Integer, false, "The Agent that it came for.";
     OrgId = "org_id", Integer, true, "The Agent's organization, or the one that has the domain.";
-    OrganizationId = "organizationId", Integer, false, "The same as org_id.";
+    OrganizationId = "organizationId", Integer, false, "The Agent's organization, or the one that has the domain.";
     ResellerId = "resellerId", Integer, false, "The reseller above it.";
     EventType = "eventType", Text, true, "inbound-<source>, whatever became of it.";
     Outcome = "outcome", Text, true, "accepted, refused or deferred.";
@@ -116,9 +116,9 @@ fields! {
     Deliveries = "deliveries", Integer, false,
         "Webhook deliveries that the message made for destinations below the target; null where \
          retention took its events.";
-    Delivered = "delivered", Integer, false, "Of these, those that were taken.";
-    Exhausted = "exhausted", Integer, false, "Of these, those that were given up.";
-    Pending = "pending", Integer, false, "Of these, those that are under way.";
+    Delivered = "delivered", Integer, false, "Deliveries that succeeded.";
+    Exhausted = "exhausted", Integer, false, "Deliveries that were exhausted.";
+    Pending = "pending", Integer, false, "Deliveries that are pending.";
     ExperimentId = "experiments.id", Unfilled, false, "Known from v2; always null.";
     ExperimentVariant = "experiments.variant", Unfilled, false, "Known from v2; always null.";
     ExperimentVersion = "experiments.versionId", Unfilled, false, "Known from v2; always null.";

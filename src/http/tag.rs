@@ -58,11 +58,11 @@ impl Tag {
     /// What is in it, in a sentence.
     pub const fn about(self) -> &'static str {
         match self {
-            Self::Agents => "What an Agent is told to be: staging, default, and versions of it.",
+            Self::Agents => "Configurations of Agents: staged, live, and kept versions.",
             Self::InboundEmail => {
-                "Who may write to an Agent, under which addresses, and what came of it."
+                "Policies, addresses and domains of inbound mail, and the record of every verdict."
             }
-            Self::Features => "What an account may use, and passes on to those below it.",
+            Self::Features => "Features that an account has and passes on to accounts below.",
             Self::ConversationLogs => "All conversations as a table, and metrics over it.",
             Self::ComputerAgents => "Workers that take the mail of an Agent as their work.",
             Self::ComputerAgentSessions => "Which session of a worker a room belongs to.",
@@ -70,11 +70,9 @@ impl Tag {
             Self::AgentTemplates => "Configurations that many Agents share.",
             Self::Messaging => "Messages, rooms and contacts.",
             Self::Authorization => "Access that others give to an account.",
-            Self::Webhooks => {
-                "URLs that hear what happens, what was sent to them, and the log of events."
-            }
+            Self::Webhooks => "Webhooks, relays, deliveries, and the log of events.",
             Self::Apps => "Apps of the catalogue, installed on an Agent.",
-            Self::Integrations => "What an app knows of a service, by slug and version.",
+            Self::Integrations => "Data that an account keeps for an app.",
         }
     }
 }

@@ -71,8 +71,8 @@ fn security() -> Value {
     let key = |name: &str, about: &str| json!({ "type": "apiKey", "in": "query", "name": name, "description": about });
     json!({
         TOKEN: key(TOKEN, "The key: gp_ and 43 characters, sent once, and nowhere else."),
-        "linkExpires": key(expires, "Of a signed link: until when it opens, in Unix seconds."),
-        "linkSignature": key(signature, "Of a signed link: what proves that it is ours."),
+        "linkExpires": key(expires, "Signed link: expiry, in Unix seconds."),
+        "linkSignature": key(signature, "Signed link: signature."),
     })
 }
 

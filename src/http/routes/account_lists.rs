@@ -43,7 +43,7 @@ macro_rules! paged {
             /// The size of the page.
             #[schemars(extend("minimum" = 1, "maximum" = "limits.max_page"))]
             page_size: Option<u32>,
-            /// Only accounts behind this one: `next` of the previous page.
+            /// Only items after this one: `next`, or the id of an item.
             after: Option<Named<AccountId>>,
             $($refused: Option<Refused>,)*
         }
@@ -130,7 +130,7 @@ struct Figures {
     page_size: u32,
     /// The number of the page, from 0.
     page_number: u32,
-    /// `after` of the next page, if there is one.
+    /// Send it as `after` to get the next page; null on the last page.
     next: Option<Number>,
 }
 

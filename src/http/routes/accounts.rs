@@ -35,7 +35,7 @@ struct Integration {
     app_data: Map<String, Value>,
 }
 
-/// Makes a reseller below a partner
+/// Creates a reseller below a partner
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreateReseller {
@@ -66,7 +66,7 @@ pub async fn create_reseller(
     Ok(ResellerMade { organization })
 }
 
-/// Makes an organization below a reseller
+/// Creates an organization below a reseller
 ///
 /// With accountName, its first Agent is made, too.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -107,7 +107,7 @@ pub async fn create_organization(
     Ok(OrganizationMade { organization, account })
 }
 
-/// Makes an Agent below an organization
+/// Creates an Agent below an organization
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 0))]

@@ -34,7 +34,7 @@ pub struct List {
     /// How many at most; all without it.
     #[schemars(extend("minimum" = 1, "maximum" = "limits.max_page"))]
     limit: Option<u32>,
-    /// Versions older than this one.
+    /// Only older items: `next`, or the id of an item.
     before: Option<Named<VersionId>>,
 }
 
@@ -42,7 +42,7 @@ pub struct List {
 pub struct Listed {
     /// Newest first.
     versions: Vec<Version>,
-    /// The next page lists versions before this one; null on the last page.
+    /// Send it as `before` to get the next page; null on the last page.
     #[schemars(example = ID)]
     next: Option<Number>,
 }

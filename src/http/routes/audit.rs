@@ -81,9 +81,9 @@ pub struct List {
     /// Only before.
     until: Option<Moment>,
     limit: Option<Limit>,
-    /// Only what is older: a cursor, or the id of an entry.
+    /// Only older items: `next`, a cursor, or the id of an item.
     before: Option<Spot>,
-    /// Only what is newer: a cursor, or the id of an entry.
+    /// Only newer items: a cursor, or the id of an item. `next` leads on here, too.
     after: Option<Spot>,
 }
 
@@ -119,7 +119,7 @@ impl<'de> Deserialize<'de> for Actor {
 pub struct Listed {
     /// Newest first.
     audit: Texts<Entry>,
-    /// `after` of the next page, if there is one.
+    /// Send it as `before` to get the next page; null on the last page.
     next: Option<Next>,
 }
 

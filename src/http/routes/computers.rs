@@ -62,7 +62,7 @@ words! { JobType { Provision = "provision", Deprovision = "deprovision", } }
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {
     limit: Option<Limit>,
-    /// Only computers of Agents with larger ids: `next` of the previous page.
+    /// Only items after this one: `next`, or the id of an Agent.
     after: Option<Named<AccountId>>,
 }
 
@@ -70,7 +70,7 @@ pub struct List {
 pub struct Listed {
     /// Ordered by the ids of their Agents.
     accounts: Vec<Computer>,
-    /// The `after` of the next page; null on the last page.
+    /// Send it as `after` to get the next page; null on the last page.
     next: Option<Number>,
 }
 
@@ -99,7 +99,7 @@ pub async fn show(http: Arc<Http>, call: Call, _: Show) -> Result<Found, Problem
     Ok(Found { account: shape(&found) })
 }
 
-/// Makes the record of an Agent's computer
+/// Creates the record of an Agent's computer
 ///
 /// Nothing is provisioned yet.
 #[derive(Debug, Deserialize, JsonSchema)]

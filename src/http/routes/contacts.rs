@@ -21,7 +21,7 @@ use crate::wire::{Named, Number};
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {
     limit: Option<Limit>,
-    /// Only older contacts than this one: `next` of the previous page.
+    /// Only older items: `next`, or the id of an item.
     before: Option<Named<ContactId>>,
 }
 
@@ -29,7 +29,7 @@ pub struct List {
 pub struct Listed {
     /// The newest first.
     contacts: Vec<ContactRecord>,
-    /// Where the next page begins, if there is one: send it as `before`.
+    /// Send it as `before` to get the next page; null on the last page.
     next: Option<Number>,
 }
 

@@ -64,7 +64,7 @@ pub struct Show {
     /// A message of the room.
     uuid: Id,
     limit: Option<Limit>,
-    /// Only newer messages than this one: its id, or `next` of the previous page.
+    /// Only items after this one: `next`, or the id of an item.
     after: Option<Spot>,
 }
 
@@ -75,7 +75,7 @@ pub struct Thread {
     room_id: RoomId,
     /// The thread.
     thread_id: Id,
-    /// Where the next page begins, if there is one: send it as `after`.
+    /// Send it as `after` to get the next page; null on the last page.
     next: Option<String>,
     /// The oldest first.
     conversation: Texts<Turn>,

@@ -61,23 +61,23 @@ struct Attempt {
     error: Option<String>,
 }
 
-/// Lists what was made for a webhook
+/// Lists the deliveries of a webhook
 ///
-/// Also of one that was removed.
+/// Removed webhooks keep theirs.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {
     /// The webhook.
     id: Id,
-    /// Only those that stand so.
+    /// Only deliveries in this state.
     state: Option<Word<State>>,
     /// Only from then on.
     since: Option<Moment>,
     /// Only before.
     until: Option<Moment>,
     limit: Option<Limit>,
-    /// Older ones: than a place (`next`), or than the delivery of this id.
+    /// Only older items: `next`, a cursor, or the id of an item.
     before: Option<Spot>,
-    /// Newer ones, in the same way; `next` of a page goes on there, too.
+    /// Only newer items: a cursor, or the id of an item. `next` leads on here, too.
     after: Option<Spot>,
 }
 
@@ -85,7 +85,7 @@ pub struct List {
 pub struct Listed {
     /// The newest first.
     deliveries: Texts<Delivery>,
-    /// `before` of the next page, if there is one.
+    /// Send it as `before` to get the next page; null on the last page.
     next: Option<Next>,
 }
 

@@ -28,13 +28,13 @@ use crate::http::typed::{Answers, Headed, Limit, successes};
 use crate::store::EventPlace;
 use crate::wire::{self, Id, Moment, Texts, Word};
 
-/// Follows what happens
+/// Lists events
 ///
-/// The oldest first; with wait the answer waits for an event, with Accept: text/event-stream it is a
-/// stream. Whoever goes on behind the last one sees nothing twice.
+/// Oldest first. With `wait` the answer waits for an event; with `Accept: text/event-stream` it is a
+/// stream. Send the id of the last event as `after` to continue: no event is shown twice.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {
-    /// Only newer events than this one.
+    /// Only items after this one: `next`, or the id of an item.
     after: Option<Id>,
     /// Only events from then on.
     since: Option<Moment>,
@@ -70,7 +70,7 @@ impl JsonSchema for Event {
 pub struct Listed {
     /// The oldest first.
     events: Texts<Event>,
-    /// The last event that was looked at: send it as `after`.
+    /// The last event that was looked at. Send it as `after` to get the next page.
     next: Option<Id>,
     /// Whether more may follow already: go on. If not, you have read all that was there when you asked.
     more: bool,

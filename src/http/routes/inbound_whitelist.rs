@@ -25,7 +25,7 @@ const BOSS: &str = "boss@good.example";
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {
     limit: Option<Limit>,
-    /// `next` of the previous page.
+    /// Only items after this one: `next`, or an address.
     #[schemars(example = &BOSS)]
     after: Option<String>,
 }
@@ -38,7 +38,7 @@ pub struct Listed {
     count: usize,
     /// Number of senders on the list.
     total: u64,
-    /// Where the next page begins, if there is one.
+    /// Send it as `after` to get the next page; null on the last page.
     #[schemars(example = &BOSS)]
     next: Option<String>,
 }

@@ -48,9 +48,9 @@ pub struct List {
     /// Records before then.
     until: Option<Moment>,
     limit: Option<Limit>,
-    /// Older records than this one: a cursor or the id of a record.
+    /// Only older items: `next`, a cursor, or the id of an item.
     before: Option<Spot>,
-    /// Newer records than this one: a cursor or the id of a record; or next of the previous page.
+    /// Only newer items: a cursor, or the id of an item. `next` leads on here, too.
     after: Option<Spot>,
 }
 
@@ -58,7 +58,7 @@ pub struct List {
 pub struct Listed {
     /// The newest first.
     intake: Texts<IntakeRecord>,
-    /// Where the next page begins, if there is one.
+    /// Send it as `before` to get the next page; null on the last page.
     next: Option<Next>,
 }
 

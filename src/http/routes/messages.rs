@@ -69,9 +69,9 @@ pub(super) async fn between(
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Recent {
     limit: Option<Limit>,
-    /// Only older messages than this one: its id, or a cursor of `Link`.
+    /// Only older items: a cursor of `Link`, or the id of an item.
     before: Option<Spot>,
-    /// Only newer messages than this one: its id, or a cursor of `Link`.
+    /// Only newer items: a cursor of `Link`, or the id of an item.
     after: Option<Spot>,
 }
 
@@ -97,9 +97,9 @@ pub struct OfRoom {
     /// The room: contact and Agent.
     room_id: RoomId,
     limit: Option<Limit>,
-    /// Only older messages than this one: its id, or a cursor of `Link`.
+    /// Only older items: a cursor of `Link`, or the id of an item.
     before: Option<Spot>,
-    /// Only newer messages than this one: its id, or a cursor of `Link`.
+    /// Only newer items: a cursor of `Link`, or the id of an item.
     after: Option<Spot>,
     /// Only messages of this thread: `metadata.threadId` of a record.
     thread: Option<Id>,

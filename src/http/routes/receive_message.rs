@@ -29,7 +29,7 @@ const LONGEST_URL: usize = 2048;
 /// Who it is for is no part of what was said: the same for two Agents is the same.
 const TARGETS: [&str; 2] = ["targetAgent", "targetAccountId"];
 
-/// Submit a message from your own platform
+/// Submits a message from your own platform
 ///
 /// Answered when the message is stored durably.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -36,7 +36,7 @@ pub struct List {
     page_size: Option<u32>,
     /// Only rooms with new messages.
     unread: Option<bool>,
-    /// Only rooms behind this one: its roomId, or `next` of the previous page.
+    /// Only older items: `next`, or a roomId.
     before: Option<String>,
 }
 
@@ -58,7 +58,7 @@ pub struct Rooms {
     total_rooms: u64,
     /// The room with the latest message first.
     rooms: Vec<ListedAs>,
-    /// Where the next page begins, if there is one: send it as `before`.
+    /// Send it as `before` to get the next page; null on the last page.
     next: Option<String>,
 }
 

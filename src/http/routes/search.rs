@@ -34,9 +34,9 @@ pub struct Find {
     /// Only messages of this channel.
     source: Option<Word<Source>>,
     limit: Option<Limit>,
-    /// Only older messages than this one: its id, or a cursor of `Link`.
+    /// Only older items: a cursor of `Link`, or the id of an item.
     before: Option<Spot>,
-    /// Only newer messages than this one: its id, or a cursor of `Link`.
+    /// Only newer items: a cursor of `Link`, or the id of an item.
     after: Option<Spot>,
 }
 

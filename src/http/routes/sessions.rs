@@ -59,7 +59,7 @@ pub struct List {
     /// Only sessions of this room.
     room_id: Option<RoomId>,
     limit: Option<Limit>,
-    /// Only older ones: `next` of the previous page, or the key of a session.
+    /// Only older items: `next`, or the key of a session.
     before: Option<String>,
 }
 
@@ -67,7 +67,7 @@ pub struct List {
 pub struct Listed {
     /// The one with the latest message first.
     sessions: Vec<Session>,
-    /// The `before` of the next page; null on the last page.
+    /// Send it as `before` to get the next page; null on the last page.
     next: Option<String>,
 }
 

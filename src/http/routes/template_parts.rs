@@ -118,7 +118,7 @@ pub struct Migrate {
     /// Agents to migrate; all linked ones without it.
     #[schemars(extend("x-null" = true, "minItems" = 1, "maxItems" = "templates.max_targets"))]
     pub target_account_ids: Option<Vec<Named<AccountId>>>,
-    /// For a dry run: Agents after this one (`next` of the previous page).
+    /// For a dry run: only items after this one: `next`, or the id of an Agent.
     pub after: Option<Named<AccountId>>,
     pub limit: Option<Limit>,
 }

@@ -22,7 +22,7 @@ use crate::http::typed::page;
 use crate::http::typed::{Either, Success, successes};
 use crate::wire::{CampaignId, Id, Named, Number, Revision};
 
-/// Makes a template, as a draft
+/// Creates a template, as a draft
 ///
 /// The target is the reseller or the partner that owns the template.
 #[derive(Debug, Deserialize, JsonSchema)]

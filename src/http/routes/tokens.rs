@@ -16,11 +16,11 @@ use crate::http::typed::successes;
 use crate::store::NamedKey;
 use crate::wire::{Date, Id, Moment, Number, Word};
 
-/// A key, but for the key itself.
+/// An API key; its value is shown only once.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Token {
-    /// Its end; whole only in the answer that makes it.
+    /// The last characters of the key; the whole key in the answer that creates it.
     #[schemars(example = &"…aB3x")]
     token: String,
     /// The id of the key.
@@ -29,10 +29,10 @@ pub struct Token {
     description: String,
     /// The only type that there is.
     r#type: Word<KeyType>,
-    /// When it was made, in Unix seconds: a text, so v2 has it for tokens.
+    /// When the key was made, in Unix seconds as a text, as v2 has it.
     #[schemars(regex(pattern = r"^[0-9]+$"), example = &"1795168800")]
     timestamp: String,
-    /// The account or the member whose it is.
+    /// The account or member that owns the key.
     user_id: Number,
     /// Its last four characters.
     #[schemars(example = &"aB3x")]
@@ -61,7 +61,7 @@ pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Proble
     Ok(Listed { tokens: keys.iter().map(|key| shape(key, None)).collect() })
 }
 
-/// Makes a key for an account or a member
+/// Creates a key for an account or a member
 ///
 /// The key itself is in this answer and in no other.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -91,9 +91,9 @@ pub async fn create(http: Arc<Http>, call: Call, asked: Create) -> Result<Create
     Ok(Created { token: shape(&made.key, Some(&made.token)) })
 }
 
-/// Ends a key
+/// Revokes a key
 ///
-/// Everywhere, within a second. Name it once: by id, or in the body by itself.
+/// Takes effect everywhere within a second. Send its id, or the key itself as token in the body.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(example = json!({ "id": "019a9e5c-7c80-7000-8000-000000000001" }))]
 pub struct Revoke {

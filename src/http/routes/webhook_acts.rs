@@ -16,9 +16,9 @@ use crate::http::state::Http;
 use crate::http::typed::{Success, successes};
 use crate::wire::{Date, Id, Moment, Word};
 
-/// Gives a webhook a new secret
+/// Rotates the secret of a webhook
 ///
-/// The former one signs beside it for a while, unless endFormer says no.
+/// The previous secret also signs for a while, unless endFormer is true.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Rotate {
@@ -32,7 +32,7 @@ pub struct Rotate {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Rotated {
-    /// Until when the one before signs, too.
+    /// Until when the previous secret also signs.
     former_secret_until: Option<Date>,
     webhook: Webhook,
     /// The secret that signs its deliveries: in this answer and in no other.
@@ -68,7 +68,7 @@ pub async fn rotate(http: Arc<Http>, call: Call, asked: Rotate) -> Result<Rotate
     })
 }
 
-/// Sends a webhook an event of its own
+/// Sends a test event to a webhook
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Test {
     /// The webhook.
@@ -109,14 +109,14 @@ pub async fn test(http: Arc<Http>, call: Call, asked: Test) -> Result<Tested, Pr
     })
 }
 
-/// Sends a webhook again what it missed
+/// Replays deliveries to a webhook
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Replay {
     /// The webhook.
     id: Id,
     /// From when on.
     since: Moment,
-    /// Which deliveries are sent again; without it those that failed.
+    /// The kinds of deliveries to replay; failed ones by default.
     only: Option<Word<Extent>>,
 }
 

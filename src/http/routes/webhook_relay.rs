@@ -53,7 +53,7 @@ pub struct Config {
 
 const LISTENS: &str = "https://app.example/inbound";
 
-/// The same with the last attempts.
+/// A relay with its last attempts.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "WholeRelay")]
 pub struct WholeConfig {
@@ -109,14 +109,14 @@ impl JsonSchema for Verification {
         let field = |about: &str| schema::or_null(schema::text(about));
         let field = |about: &str| schema::with(field(about), "x-null", true.into());
         let mut shown = schema::object(
-            "What proves that the provider posted. Answers show ******** in the place of a secret, \
-             which leaves it as it is when it is sent back; null takes one away.",
+            "Proof that the provider posted. Answers show ******** for a secret; sent back, it keeps \
+             the secret. Null removes one.",
             vec![
-                ("signingKey?", field("Of Mailgun, required there: the HTTP webhook signing key.")),
-                ("publicKey?", field("Of SendGrid: the key of its signed webhook, in base64.")),
-                ("username?", field("Of Postmark: the name in the URL that it is given.")),
-                ("password?", field("Of Postmark: the password there.")),
-                ("topicArn?", field("Of SES: the one topic of SNS that may post.")),
+                ("signingKey?", field("Mailgun: HTTP webhook signing key (required).")),
+                ("publicKey?", field("SendGrid: public key of the signed webhook, in base64.")),
+                ("username?", field("Postmark: user name in the URL.")),
+                ("password?", field("Postmark: password in the URL.")),
+                ("topicArn?", field("SES: the SNS topic that may post.")),
             ],
         );
         if generator.contract().is_deserialize() {
@@ -220,7 +220,7 @@ pub struct Set {
     /// The statuses with which it lets a message go on; none means 200 to 299.
     #[schemars(example = &[200, 202])]
     success_status_codes: Option<Vec<SuccessCode>>,
-    /// Whether the way in gets a new key; the one before opens nothing any more.
+    /// Whether to make a new inbound key; the previous one stops working.
     rotate_inbound_key: Option<bool>,
     verification: Option<Verification>,
 }

@@ -46,19 +46,19 @@ pub struct Webhook {
     public_key: Option<String>,
     /// Whether it gets each room in order.
     ordered: bool,
-    /// How much it gets.
+    /// How much of each event is sent.
     payload: Word<Payload>,
     /// Headers that are sent with each attempt.
     headers: Vec<CustomHeader>,
-    /// Why nothing is sent to it, if nothing is.
+    /// Why the webhook is disabled; null if it is not.
     disabled: Option<Disabled>,
     /// How often it failed since it last succeeded.
     failures: u64,
     /// Since when it fails.
     failing_since: Option<Date>,
-    /// When its secret was made anew.
+    /// When the secret was last rotated.
     secret_rotated_at: Option<Date>,
-    /// Until when the one before signs, too.
+    /// Until when the previous secret also signs.
     former_secret_until: Option<Date>,
 }
 
@@ -110,9 +110,9 @@ pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Proble
     Ok(Listed { webhooks: all(&http, &call).await? })
 }
 
-/// Makes a webhook, or changes one
+/// Creates or changes a webhook
 ///
-/// Without id url, label and type are needed, and one is made.
+/// Without `id` a webhook is created, and url, label and type are required.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(example = json!({ "url": HOOK, "label": "CRM", "type": "incoming" }), extend("minProperties" = 1))]
 pub struct Keep {
@@ -125,7 +125,7 @@ pub struct Keep {
     r#type: Option<Word<Category>>,
     /// Whether it gets each room in order.
     ordered: Option<bool>,
-    /// How much it gets.
+    /// How much of each event is sent.
     payload: Option<Word<Payload>>,
     /// Headers that are sent with each attempt.
     headers: Option<Vec<CustomHeader>>,
