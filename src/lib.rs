@@ -3,6 +3,8 @@
 
 pub mod disk;
 pub mod domain;
+pub mod shutdown;
+pub mod telemetry;
 
 pub mod rules;
 pub mod wire;
@@ -22,13 +24,12 @@ pub mod tls;
 pub mod http;
 
 pub mod config;
-pub mod shutdown;
 pub mod smtp;
-pub mod telemetry;
 pub mod testkit;
 
 pub mod run;
 
+/// Answers held against their schemas; shared with tests/it.
 #[cfg(test)]
 #[path = "../tests/it/support/schema.rs"]
 mod schema;

@@ -104,7 +104,7 @@ impl Operation {
 }
 
 /// A path without the names of its segments: two operations may call the same one differently
-/// (`call` reads them by their places).
+/// (`Operation::segments` names them by their places).
 pub(super) fn shape(path: &str) -> String {
     let mut number = 0;
     let segments = path.split('/').map(|segment| {

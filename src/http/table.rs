@@ -1,5 +1,5 @@
 //! The one table of operations. The router and the description are made from it and from nothing else: an
-//! operation without a tag, a need, a query and a body does not compile, and a handler cannot be
+//! operation without a tag, a need and a typed handler does not compile, and a handler cannot be
 //! reached but through `perform`.
 
 use std::sync::LazyLock;

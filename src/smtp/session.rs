@@ -399,7 +399,7 @@ async fn within<T>(
 }
 
 /// What was asked may have been stored or not: the client sends it again, and the same message
-/// makes no second one (contract §2.6).
+/// makes no second one (contract §2, Repeats).
 const fn no_answer(_: Late) -> Answer {
     Answer { reason: Some(Reason::StoreUnavailable), detail: None, record: None, again: false }
 }

@@ -1,4 +1,4 @@
-//! When is a message the same as an earlier one? (contract §2.6)
+//! When is a message the same as an earlier one? (contract §2, Repeats)
 //!
 //! A sender whose 250 was lost sends again, perhaps through another server that adds a Received
 //! field: the bytes differ, the signature and everything that is shown, read or judged do not.

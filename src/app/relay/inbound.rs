@@ -2,7 +2,7 @@
 //! account's own application, then authentication, policy and commit, as if it had come over SMTP.
 //!
 //! Recipients whose verdict could differ get a transaction each. One answer stands for all: if any is
-//! deferred, the provider is to try again, and those that have it have it already (contract §2.6); else
+//! deferred, the provider is to try again, and those that have it have it already (contract §2, Repeats); else
 //! if any has accepted it, it is done; else it is refused.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! Signs that a provider gives once, and what each stood for here: one that stands before something
-//! else was stolen. The same again is the provider's own retry, which does no harm (contract §2.6).
+//! else was stolen. The same again is the provider's own retry, which does no harm (contract §2, Repeats).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};

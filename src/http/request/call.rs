@@ -32,7 +32,7 @@ use crate::http::state::Http;
 pub(in crate::http) const STREAM: &str = "text/event-stream";
 pub(in crate::http) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// An authorised request: all that a handler sees.
+/// An authorised request: who asks, what it acts on, and what was sent.
 #[derive(Debug)]
 pub struct Call {
     pub(in crate::http) caller: Caller,

@@ -1,6 +1,7 @@
 //! The operations, one file per noun: the wire shapes, and the call of the use case behind them.
 //!
-//! A handler gets a `Call`, which has been authorised, and nothing else of the request.
+//! A handler gets its request type, checked, and the `Call` that was authorised; it answers with its
+//! answer type.
 
 pub(super) mod account;
 pub(super) mod account_lists;

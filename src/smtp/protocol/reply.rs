@@ -11,7 +11,7 @@ use super::notice::Notice;
 /// A reply line, with its code and CRLF (RFC 5321 §4.5.3.1.5).
 const MAX_LINE: usize = 512;
 
-/// A repeat of what is there, which makes nothing new (contract §2.6).
+/// A repeat of what is there, which makes nothing new (contract §2, Repeats).
 pub(super) const AGAIN: &str = "accepted before";
 
 /// Octets of foreign detail in one reply: a few lines, whatever the other side wrote.

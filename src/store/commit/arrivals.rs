@@ -1,4 +1,4 @@
-//! The same message arriving again for the same Agent (contract §2.6).
+//! The same message arriving again for the same Agent (contract §2, Repeats).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
