@@ -5,14 +5,14 @@
 //! keeps accounts and what belongs to them, `mailbox` reads messages, `delivery` keeps the
 //! outgoing work; `audit` reads who did what, `once` keeps the answers of requests that are carried
 //! out once; `vault` seals what is secret; `relay`, `agents`, `apps` and `computers` are what
-//! accounts set up. Records that the API, events and the command line share have their shapes here, made of
-//! `wire`. No SQL, no sockets.
+//! accounts set up. Records that the API, events and the command line share have their shapes here,
+//! made of `wire`. No SQL, no sockets.
 
 /// Use cases over a store: each change says whose doing it is, and when.
 macro_rules! done_by {
     ($cases:ty) => {
         impl $cases {
-            /// The same for somebody else.
+            /// Returns a copy that acts as `actor`.
             #[must_use]
             pub fn by(&self, actor: &Actor) -> Self {
                 Self { actor: actor.clone(), ..self.clone() }

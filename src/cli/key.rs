@@ -21,14 +21,14 @@ pub(super) struct KeyArgs {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Make a key; it is shown this once
+    /// Create an API key (shown only once)
     Create {
         #[command(flatten)]
         owner: Owner,
         /// What it is for, to tell keys apart
         #[arg(long, value_name = "TEXT", default_value = "")]
         purpose: String,
-        /// It opens nothing after so many days [default: it does not expire]
+        /// Expires after this many days [default: never]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=36_500))]
         expires_in_days: Option<u64>,
         /// Print {"id":…,"key":"gp_…"}

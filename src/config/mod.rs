@@ -54,8 +54,7 @@ pub struct ServeOptions {
     /// Networks that webhooks may reach although they are not public, with plain http there
     #[arg(long, env = "GATEPOST_EGRESS_ALLOW", value_name = "CIDR", value_delimiter = ',')]
     pub egress_allow: Option<Vec<IpNet>>,
-    /// Networks of proxies: over SMTP their connections begin with a PROXY header, over HTTP their
-    /// requests have X-Forwarded-For, which say whose they are
+    /// Trusted proxies: PROXY protocol on SMTP, X-Forwarded-For on HTTP
     #[arg(long, env = "GATEPOST_TRUSTED_PROXY", value_name = "CIDR", value_delimiter = ',')]
     pub trusted_proxy: Option<Vec<IpNet>>,
     /// Origins (scheme and host, as browsers send them) whose pages may call the API

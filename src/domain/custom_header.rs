@@ -45,7 +45,7 @@ pub enum HeaderFault {
     ValueLength(usize),
     #[error("a value is made of visible ASCII characters, with blanks only between them")]
     ValueCharacters,
-    #[error("{MASK} stands for a value that is there, and none is: send it")]
+    #[error("{MASK} keeps an existing value, but none exists: send the value")]
     NothingMasked,
 }
 

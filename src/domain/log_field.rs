@@ -92,9 +92,9 @@ fields! {
     Timestamp = "timestamp", Integer, true, "When it was decided, Unix seconds.";
     Date = "date", Time, true, "The same, ISO 8601 with milliseconds.";
     AccountIdV2 = "account_id", Integer, true, "The Agent that it came for.";
-    AccountId = "accountId", Integer, false, "The account of the row, as account_id has it.";
+    AccountId = "accountId", Integer, false, "The Agent that it came for.";
     OrgId = "org_id", Integer, true, "The Agent's organization, or the one that has the domain.";
-    OrganizationId = "organizationId", Integer, false, "The organization of the row, as org_id has it.";
+    OrganizationId = "organizationId", Integer, false, "The Agent's organization, or the one that has the domain.";
     ResellerId = "resellerId", Integer, false, "The reseller above it.";
     EventType = "eventType", Text, true, "inbound-<source>, whatever became of it.";
     Outcome = "outcome", Text, true, "accepted, refused or deferred.";

@@ -87,7 +87,7 @@ pub struct Answer {
     /// What exactly was wrong, in plain words fit for the client to read: one line, ASCII.
     pub detail: Option<String>,
     pub record: Option<IntakeId>,
-    /// Every message that it accepts was here before (contract §2.6).
+    /// Every message that it accepts was here before (contract §2, Repeats).
     pub again: bool,
 }
 

@@ -116,6 +116,7 @@ impl From<TenancyError> for Problem {
             | E::TooManyMembers { .. }
             | E::LastAdministrator
             | E::AddressInUse(_)
+            | E::CatchAllInUse(_)
             | E::TooManyAddresses { .. }
             | E::AllowlistFull { .. }
             | E::DomainTaken(_)

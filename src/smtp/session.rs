@@ -335,7 +335,7 @@ impl<I: Intake> Session<I> {
                 reason = reply.label(),
                 record = reply.record().map(tracing::field::display),
                 smtp.code = reply.code(),
-                "client turned away"
+                "message refused"
             );
         }
         reply.write(self.connection.unwritten());

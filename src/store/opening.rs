@@ -213,7 +213,7 @@ impl Store {
         self.noting.arrived().await;
         let closing = self.database.close();
         if tokio::time::timeout(self.closing, closing).await.is_err() {
-            tracing::warn!("the database did not let go of its connections in time");
+            tracing::warn!("timed out closing database connections");
         }
     }
 }

@@ -95,7 +95,7 @@ pub struct Authentication {
     pub proof: Proof,
     /// `b=` of the aligned, counted signatures that mark this one message: base64 of their
     /// octets without white space. Another arrival with one of these may be the same message
-    /// (contract §2.6).
+    /// (contract §2, Repeats).
     pub signatures: Vec<String>,
     /// One line of ASCII for the SMTP reply, at most 200 octets.
     pub detail: String,

@@ -1,6 +1,6 @@
 //! A signature leaves fields open, and whoever has a copy of a signed message can send it first with
 //! others in them. Such a copy is another message: the genuine one is never taken for a repeat of it
-//! (contract §2.6, threats C17).
+//! (contract §2, Repeats, threats C17).
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Three gateways on one PostgreSQL: while one of them dies again and again, and the database is
 //! restarted under them, no acknowledged message is lost, none doubled, and none announced that is
-//! not stored (contract §2.2, §2.6).
+//! not stored (contract §2.2; §2, Repeats).
 
 #![expect(clippy::print_stderr, reason = "a test that takes long says how far it is")]
 

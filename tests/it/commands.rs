@@ -248,7 +248,10 @@ async fn mistakes_are_said_plainly() {
         ["account", "create", "--type", "account", "--parent", "1", "--name", "x", "--json"];
     let output = gatepost(here, &orphan).await;
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(errors.contains("not of type organization"), "{errors}");
+    assert!(
+        errors.contains("an Agent's parent must be an organization; account 1 is a partner"),
+        "{errors}"
+    );
 }
 
 #[tokio::test]

@@ -113,6 +113,12 @@ fn what_is_cited_of_the_contract_is_there() {
                 let number = &citation[..1];
                 let section = sections.get(number).unwrap_or_else(|| panic!("{name}: §{number}"));
                 cited += 1;
+                if let Some(item) = citation[1..].strip_prefix('.') {
+                    let end = item.find(|c: char| !c.is_ascii_digit()).unwrap_or(item.len());
+                    let (item, _) = item.split_at(end);
+                    let there = item.is_empty() || section.contains(&format!("\n{item}. "));
+                    assert!(there, "{name} cites §{number}.{item}");
+                }
                 let Some(place) = citation[1..].strip_prefix(", ") else { continue };
                 let end = place.find(|c: char| !(c.is_alphanumeric() || c == ' '));
                 let place = place[..end.unwrap_or(place.len())].trim();

@@ -1,4 +1,4 @@
-//! The same message again makes no second message and no second event (contract §2.6).
+//! The same message again makes no second message and no second event (contract §2, Repeats).
 
 use serde_json::json;
 

@@ -27,7 +27,7 @@ pub enum AgentError {
     NothingToRevertTo,
     #[error("{what} has revision {revision}, not {wanted}: read it, and decide again")]
     Stale { what: &'static str, revision: i64, wanted: i64 },
-    #[error("{0} changed by another request at the same time: read it again and retry")]
+    #[error("the {0} was changed by another request at the same time: read it again and retry")]
     Busy(&'static str),
     #[error(
         "apps: {} is not installed on this Agent: POST /apps/{{appId}}/{{appVersion}} installs it",

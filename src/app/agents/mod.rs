@@ -33,7 +33,7 @@ pub struct Agents {
     store: Store,
     mint: Mint,
     rules: Arc<AccessRules>,
-    /// Who is said to have done what is done here.
+    /// The actor recorded in the audit log.
     actor: Actor,
 }
 

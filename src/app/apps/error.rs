@@ -41,7 +41,7 @@ pub enum AppsError {
     Twice(AppRef),
     #[error("an account has at most {most} integrations: use one that is there")]
     TooManyIntegrations { most: u64 },
-    #[error("somebody else changes the same at this moment: read it, and send yours again")]
+    #[error("changed by another request at the same time: read it again and retry")]
     Busy,
     /// The app needs a feature that the account does not have.
     #[error("the account does not have the feature {0}")]

@@ -36,7 +36,7 @@ pub struct Apps {
     vault: Vault,
     mint: Mint,
     rules: Arc<AppRules>,
-    /// Who is said to have done what is done here.
+    /// The actor recorded in the audit log.
     actor: Actor,
 }
 

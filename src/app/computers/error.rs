@@ -32,7 +32,9 @@ pub enum ComputerError {
         "the configuration is at revision {current}: read it again and send your change with that"
     )]
     Stale { current: i64 },
-    #[error("others are changing this configuration: try again")]
+    #[error(
+        "the configuration was changed by another request at the same time: read it again and retry"
+    )]
     Busy,
     #[error("there is no such room in the scope of this request")]
     NoRoom,

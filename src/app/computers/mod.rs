@@ -41,7 +41,7 @@ pub struct Computers {
     mint: Mint,
     /// A key that was not used for so long brings no worker anything.
     idle: Duration,
-    /// Who is said to have done what is done here.
+    /// The actor recorded in the audit log.
     actor: Actor,
 }
 

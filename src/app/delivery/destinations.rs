@@ -39,7 +39,7 @@ pub struct Destinations {
     mint: Mint,
     access: Arc<AccessRules>,
     pub(super) rules: Arc<WebhookRules>,
-    /// Who is said to have done what is done here.
+    /// The actor recorded in the audit log.
     actor: Actor,
 }
 

@@ -21,7 +21,7 @@ use crate::store::{Accepted, StoreError};
 /// asked. The sending server waits for each.
 const MOST: usize = 2;
 
-/// Whom a message has been through, each time that it is decided.
+/// Relays already consulted, kept across re-decisions.
 #[derive(Default)]
 pub(super) struct Asks {
     passed: Option<Passed>,

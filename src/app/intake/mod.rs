@@ -153,8 +153,8 @@ impl Gateway {
                 Ok(taken) => taken,
                 // No commit reads again what it was admitted by.
                 Err(_) if !basis.anew => continue,
-                // What is there already counts nothing, and its sender is to hear so (contract
-                // §2.6).
+                // What is there already counts nothing, and its sender is to hear so (contract §2,
+                // Repeats).
                 Err(_) if self.store.arrived_before(&judgement.commit).await? => None,
                 Err(over) => return self.put_off(judgement.commit, over).await,
             };

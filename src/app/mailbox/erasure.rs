@@ -24,7 +24,7 @@ pub struct Erasures {
     clock: Clock,
     pass: RetentionPass,
     rules: ErasureRules,
-    /// Who is said to have done what is done here.
+    /// The actor recorded in the audit log.
     actor: Actor,
 }
 

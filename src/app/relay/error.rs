@@ -40,7 +40,7 @@ pub enum RelayError {
     /// for something else may have come to the one gateway that lacks the key.
     #[error("{}; for that send {what} along", VaultError::NotOurs)]
     Closed { what: &'static str },
-    #[error("others change this relay at the same moment: try again")]
+    #[error("the relay was changed by another request at the same time: read it again and retry")]
     Busy,
     #[error(transparent)]
     Vault(#[from] VaultError),

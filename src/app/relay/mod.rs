@@ -48,7 +48,7 @@ pub struct Relays {
     rules: Arc<RelayRules>,
     /// Where this gateway is reached from outside.
     public_url: Option<Url>,
-    /// Who is said to have done what is done here.
+    /// The actor recorded in the audit log.
     actor: Actor,
 }
 

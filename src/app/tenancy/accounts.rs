@@ -204,10 +204,14 @@ impl Tenancy {
             Created::Refused(address, why) => Err(self.refused_address(&address, why, None)),
             Created::HasPartner => Err(TenancyError::HasPartner),
             Created::ExternalIdTaken => Err(TenancyError::ExternalIdTaken),
-            Created::NoParent => Err(match (new.kind, new.kind.parent(), new.parent) {
-                (kind, Some(level), Some(parent)) => TenancyError::Parent { kind, level, parent },
-                (kind, ..) => TenancyError::Root(kind),
-            }),
+            Created::NoParent => {
+                let (kind, level) = (new.kind, new.kind.parent());
+                let (Some(level), Some(parent)) = (level, new.parent) else {
+                    return Err(TenancyError::Root(kind));
+                };
+                let found = self.store.account(parent).await?.map(|account| account.kind);
+                Err(TenancyError::Parent { kind, level, parent, found })
+            }
         }
     }
 }

@@ -87,6 +87,7 @@ impl Tenancy {
             Claimed::TooMany => {
                 TenancyError::TooManyAddresses { most: self.rules.limits.max_addresses }
             }
+            Claimed::CatchAllInUse => TenancyError::CatchAllInUse(address.clone()),
             Claimed::InUse | Claimed::Yes => TenancyError::AddressInUse(address.clone()),
         }
     }

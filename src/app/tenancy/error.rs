@@ -40,9 +40,9 @@ pub enum TenancyError {
     #[error("an account of type {0} has no parent")]
     Root(AccountType),
     #[error(
-        "the parent of an account of type {kind} must be of type {level}: account {parent} is not"
+        "{}'s parent must be {}; {}", a(*.kind), a(*.level), there(*.parent, *.found)
     )]
-    Parent { kind: AccountType, level: AccountType, parent: AccountId },
+    Parent { kind: AccountType, level: AccountType, parent: AccountId, found: Option<AccountType> },
     #[error("the partner is the root of all accounts: it cannot be deleted")]
     IsPartner,
     #[error("{}", still_below(.account, *.below))]
@@ -110,8 +110,10 @@ pub enum TenancyError {
     Tagged(Address),
     #[error("{0} is not an address of this Agent")]
     AddressElsewhere(Address),
-    #[error("{0} is in use elsewhere, or its domain has another catch-all")]
+    #[error("{0} is the address of another Agent")]
     AddressInUse(Address),
+    #[error("the domain of {0} has another catch-all")]
+    CatchAllInUse(Address),
     #[error("an Agent has at most {most} addresses: remove one first, or make it the catch-all")]
     TooManyAddresses { most: u64 },
     #[error(
@@ -166,6 +168,22 @@ pub enum Unprovable {
     ThisServer,
     #[error("is too long to be proven: with _gatepost. before it, it has more than 253 octets")]
     TooLong,
+}
+
+fn a(kind: AccountType) -> &'static str {
+    match kind {
+        AccountType::Partner => "a partner",
+        AccountType::Reseller => "a reseller",
+        AccountType::Organization => "an organization",
+        AccountType::Agent => "an Agent",
+    }
+}
+
+fn there(parent: AccountId, found: Option<AccountType>) -> String {
+    match found {
+        Some(kind) => format!("account {parent} is {}", a(kind)),
+        None => format!("there is no account {parent}"),
+    }
 }
 
 fn still_below(account: &AccountId, below: usize) -> String {

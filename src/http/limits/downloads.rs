@@ -61,8 +61,8 @@ impl Downloads {
             Reader::Link(network) => vec![(Holder::Link(network), quarter)],
         };
         let share = self.taken.take(&wanted).ok_or_else(|| {
-            let detail = "as many files are on their way to this key, to this account, or by links to \
-                          this address as may be at the same time: take those first";
+            let detail =
+                "too many downloads at once for this key, account or address: finish one first";
             Problem::new(Code::RateLimited, detail)
         })?;
         let permit = Arc::clone(&self.places).acquire_owned().await;

@@ -42,7 +42,7 @@ pub(in crate::http) struct Trace(Arc<Known>);
 struct Known {
     request: Uuid,
     operation: OnceLock<&'static Operation>,
-    /// Of a path that is none of an operation.
+    /// For unmatched paths.
     route: OnceLock<&'static str>,
     caller: OnceLock<AccountId>,
     from: OnceLock<IpAddr>,

@@ -162,8 +162,8 @@ mod tests {
     #[test]
     fn what_is_not_plain_is_refused_by_name() {
         for (raw, expected) in [
-            ("limit=1&limit=1", "limit is there twice"),
-            ("limit=1&l%69mit=1", "limit is there twice"),
+            ("limit=1&limit=1", "limit is sent twice"),
+            ("limit=1&l%69mit=1", "limit is sent twice"),
             ("limits=1", "\"limits\" is not known"),
             (
                 "limits=1&limit=5&x=",

@@ -32,7 +32,7 @@ pub struct Rotate {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Rotated {
-    /// Until when the one before signs, too.
+    /// Until when the previous secret also signs.
     former_secret_until: Option<Date>,
     webhook: Webhook,
     /// The secret that signs its deliveries: in this answer and in no other.

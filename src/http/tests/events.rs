@@ -185,7 +185,7 @@ async fn what_is_asked_wrongly_and_what_is_not_there_say_how_to_go_on() {
     let nobodys = "0fffaaaa-aaaa-7aaa-8aaa-aaaaaaaaaaaa";
     for (caller, id) in [("agent2", foreign.as_str()), ("org3", &foreign), ("org1", nobodys)] {
         let reply = house.get(caller, &format!("/events?after={id}")).await;
-        reply.problem(404, "not_found", "begin anew");
+        reply.problem(404, "not_found", "unknown or expired event");
         let id = &reply.headers["x-request-id"];
         answers.insert(reply.text().replace(id, "ID"));
     }

@@ -331,7 +331,7 @@ async fn a_key_asks_for_the_log_one_after_the_other_and_few_at_once() {
     let caller = house.http.use_cases.access.caller(Some(house.token("agent1"))).await.unwrap();
     for way in 0..3 {
         let turn = house.http.logs.turn(caller.key.id).unwrap();
-        ask("agent1", way).await.problem(429, "rate_limited", "one after the other");
+        ask("agent1", way).await.problem(429, "rate_limited", "one at a time");
         assert_eq!(ask("agent2", way).await.status, 200);
         drop(turn);
         // All places are taken by others: a table, too, says so before it begins.

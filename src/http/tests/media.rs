@@ -400,13 +400,13 @@ async fn a_slow_reader_has_a_few_of_the_places() {
     let (token, of_small) = (house.token("agent1"), format!("/messages/{small}/raw"));
     let with_key = format!("/api/v2/messages/{message}/raw?token={token}");
     let by_key = [house.slowly(&with_key).await, house.slowly(&with_key).await];
-    house.get("agent1", &of_small).await.problem(429, "rate_limited", "take those first");
+    house.get("agent1", &of_small).await.problem(429, "rate_limited", "finish one first");
     assert_eq!(house.get("org1", &of_small).await.status, 200);
     assert_eq!(house.open(&house.signed_file(small)).await.status, 200);
     let link = house.signed_raw(message);
     let by_link = [house.slowly(&link).await, house.slowly(&link).await];
     for link in [house.signed_file(small), house.signed_raw(small)] {
-        house.open(&link).await.problem(429, "rate_limited", "take those first");
+        house.open(&link).await.problem(429, "rate_limited", "finish one first");
     }
     assert_eq!(house.get("org1", &of_small).await.status, 200);
     drop((by_key, by_link));

@@ -192,7 +192,7 @@ async fn a_message_has_its_place_until_it_has_been_looked_at() {
             assert_eq!(house.free_places(), 1, "{selector}");
             // The key has its place; another one's gets the other.
             let again = house.call("agent1", "POST", PATH, Some(&body)).await;
-            again.problem(429, "rate_limited", "one after the other");
+            again.problem(429, "rate_limited", "one at a time");
             assert_eq!(again.headers["retry-after"], "5");
             let other = json!({ "eml": "From: a@b.example\r\n\r\nx\r\n" });
             let other = house.call("agent2", "POST", PATH, Some(&other)).await.success(200);
@@ -227,7 +227,7 @@ async fn a_key_sends_one_large_body_at_a_time_and_none_out_of_its_reach() {
     until(|| house.free_places() == 1).await;
     let long = json!({ "eml": format!("X: {}\r\n", "x".repeat(3000)) });
     let reply = house.call("agent1", "POST", PATH, Some(&long)).await;
-    reply.problem(429, "rate_limited", "one after the other");
+    reply.problem(429, "rate_limited", "one at a time");
     house.call("agent2", "POST", PATH, Some(&long)).await.success(200);
     // What is small and no message goes on.
     house.preview(json!({ "mode": "open", "days": 1 })).await;

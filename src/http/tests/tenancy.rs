@@ -194,7 +194,7 @@ async fn addresses_lie_in_domains_of_the_tree() {
         ])
     );
     let taken = call("agent2", "POST", json!({ "address": "sales@org1.example" })).await;
-    taken.problem(409, "conflict", "in use elsewhere");
+    taken.problem(409, "conflict", "the address of another Agent");
     // One answer for a domain of somebody else and for one of nobody.
     for (caller, address) in [("agent4", "x@org1.example"), ("agent4", "x@nobody.example")] {
         let reply = call(caller, "POST", json!({ "address": address })).await;

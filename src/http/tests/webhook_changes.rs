@@ -78,7 +78,7 @@ async fn wishes_that_cannot_be_met_are_refused_by_name() {
         ("headers", json!([{ "Authorization": "Bearer x" }]), "such as X-Api-Key: deliveries are"),
         ("headers", json!([{ "Content-Length": "0" }]), "content-* cannot be set"),
         ("headers", json!([{ "webhook-id": "0" }]), "webhook-* cannot be set"),
-        ("headers", json!([{ "X-A": "********" }]), "stands for a value that is there"),
+        ("headers", json!([{ "X-A": "********" }]), "keeps an existing value, but none"),
         ("headers", json!(many), "headers: there are at most 20"),
         ("disabled", json!(true), "disabled belongs to an update"),
         ("secret", json!("whsec_x"), "field \"secret\" is not known here"),

@@ -280,7 +280,7 @@ impl<I: Intake> Session<I> {
                 reason = reply.label(),
                 record = reply.record().map(tracing::field::display),
                 smtp.code = reply.code(),
-                "client turned away"
+                "message refused"
             );
         }
         response(reply)

@@ -37,7 +37,7 @@ pub enum Written {
     Done(Vec<Entered>),
     /// What it was decided by has changed; nothing was written.
     Stale,
-    /// What may be carried out once was carried out by another request; nothing was written.
+    /// Another request already used this Idempotency-Key; nothing was written.
     Repeated,
     /// A large original that was there before the transaction was erased meanwhile, and must be
     /// put into the blob store; nothing was written.

@@ -96,7 +96,7 @@ impl Ready {
         self.entries.iter().filter_map(|entry| entry.arrived.as_ref())
     }
 
-    /// About how many octets it hands to the database: originals and what was read out of them
+    /// Approximate bytes sent to the database: originals and what was read out of them
     /// once, evidence for each recipient.
     pub(in crate::store) fn octets(&self) -> usize {
         let contents = self.arrived().map(|arrived| arrived.content.len());

@@ -17,7 +17,7 @@ use super::error::StoreError;
 use crate::domain::repeats::{Cause, Repeats};
 use crate::rules::Grouping;
 
-/// Groups that may wait while one is written; then whoever comes waits to hand its job in.
+/// Groups queued behind the current write; beyond this, callers block.
 const WAITING_GROUPS: usize = 4;
 
 /// Work that can be done for many at once, all in one transaction or not at all.

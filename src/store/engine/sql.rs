@@ -35,7 +35,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// About how many octets it hands to the database.
+    /// Approximate bytes sent to the database.
     pub(in crate::store) fn octets(&self) -> usize {
         match self {
             Self::Text(text) => text.as_ref().map_or(0, String::len),

@@ -39,7 +39,7 @@ pub struct RecordColumns {
 }
 
 impl RecordColumns {
-    /// About how many octets it hands to the database.
+    /// Approximate bytes sent to the database.
     pub(in crate::store) fn octets(&self) -> usize {
         let values = self.shared.iter().chain(&self.own).map(Value::octets);
         values.sum::<usize>() + self.explanation.len()

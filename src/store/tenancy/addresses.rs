@@ -24,8 +24,10 @@ pub enum Claimed {
     Yes,
     /// Its domain belongs to no ancestor of the Agent.
     DomainNotOurs,
-    /// Another Agent has the address, or is the domain's catch-all.
+    /// Another Agent has the address.
     InUse,
+    /// Another address is the domain's catch-all.
+    CatchAllInUse,
     /// The Agent has as many as it may.
     TooMany,
 }
@@ -179,7 +181,7 @@ pub async fn claim(
         return Ok(Claimed::DomainNotOurs);
     }
     if catch_all && catch_all_of_another(tx, address).await? {
-        return Ok(Claimed::InUse);
+        return Ok(Claimed::CatchAllInUse);
     }
     if has_no_room(tx, agent.id, address, most).await? {
         return Ok(Claimed::TooMany);

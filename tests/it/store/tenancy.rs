@@ -123,7 +123,7 @@ async fn an_address_has_one_agent_and_a_domain_one_catch_all(kind: Kind) {
     assert_eq!(store.domain_owner(nobody.domain()).await.unwrap(), None);
 
     assert_eq!(claim(me, &desk, true, None).await, Claimed::Yes);
-    assert_eq!(claim(other, &shop, true, None).await, Claimed::InUse);
+    assert_eq!(claim(other, &shop, true, None).await, Claimed::CatchAllInUse);
     assert_eq!(store.addresses(me.id).await.unwrap(), [(desk.clone(), true)]);
     let found = async |local: &str| {
         let text = format!("{local}@{}", desk.domain());

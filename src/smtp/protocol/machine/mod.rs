@@ -325,7 +325,7 @@ impl Machine {
         }
     }
 
-    /// The client, as it has introduced itself.
+    /// Client identity from EHLO or HELO.
     pub const fn client(&self) -> &Client {
         &self.client
     }
