@@ -48,7 +48,7 @@ pub struct LogFilter {
     pub before: Option<Timestamp>,
 }
 
-/// What cannot be asked of a field.
+/// A condition that a field does not take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConditionError {
     #[error("{} does not take {op}: expected one of {}", field.name(), known(*field))]

@@ -43,7 +43,7 @@ macro_rules! codes {
                 match self { $(Self::$variant => $title,)* }
             }
 
-            /// What it means to whoever reads it.
+            /// The meaning, for people.
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$variant => $about,)* }
             }

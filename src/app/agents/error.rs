@@ -12,7 +12,7 @@ pub enum AgentError {
     /// Mistakes in what was sent.
     #[error("{}", schema::sentence(.0))]
     Invalid(Vec<Fault>),
-    /// What is staged or kept cannot be published as it is.
+    /// The staged configuration, or a kept version, has mistakes and cannot be published.
     #[error("this cannot be published: {}", schema::sentence(.0))]
     Incomplete(Vec<Fault>),
 

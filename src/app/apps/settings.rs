@@ -43,7 +43,7 @@ pub(super) struct Merged {
     pub changed: Vec<String>,
 }
 
-/// What is wrong with a field: its name is told, and never its value.
+/// A mistake in a field. It names the field, and never the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
     /// Its name is told where it is one.
@@ -63,7 +63,7 @@ pub enum SettingError {
     NothingKept(String),
 }
 
-/// What is wrong with a value; the words go on behind the name of its field.
+/// A mistake in a value. Its words follow the name of the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValueFault {
     #[error("must be {0}")]

@@ -1,6 +1,6 @@
 //! The catalogue of events: what each says, in each payload mode, as JSON Schema 2020-12.
 //!
-//! What an event is about (`domain/event`) says of which structs its body is made. A test holds every body against
+//! The subject of an event (`About` in `domain/event`) decides the structs of its body. A test holds every body against
 //! its schema: one that has a field more, or less, fails.
 
 use include_dir::{Dir, include_dir};
@@ -27,7 +27,7 @@ pub struct Entry {
     pub schema: Value,
 }
 
-/// What is sent for each event in each payload mode, as the program makes it.
+/// The bodies that the program sends: one for each event and payload mode.
 static SENT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/fixtures/webhook");
 
 /// All events that are made, in the order of their list.
@@ -125,7 +125,7 @@ fn mode(name: EventName, mode: Payload, generator: &mut SchemaGenerator) -> Sche
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Of schemas that hold all that they refer to.
+/// Makes schemas that hold all that they refer to.
 fn generator() -> SchemaGenerator {
     SchemaSettings::draft2020_12().for_serialize().into_generator()
 }

@@ -12,7 +12,7 @@ pub type Given = BTreeMap<String, Option<String>>;
 /// Longer than any key of a provider, octets.
 const LONGEST: usize = 1024;
 
-/// What is wrong with them.
+/// A mistake in them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerificationError {
     #[error("verification: {kind} has no {name}; it has: {}", names(*kind).join(", "))]

@@ -35,7 +35,7 @@ enum Kind {
     List(&'static [(&'static str, Part, &'static str)]),
 }
 
-/// Of which type a field of an object in a list is.
+/// The type of a field of an object in a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Text,
@@ -99,7 +99,7 @@ const fn field(name: &'static str, kind: Kind, about: &'static str) -> Field {
     Field { name, kind, about }
 }
 
-/// What a request tells of an account, field by field; null takes a field away.
+/// Declares the sets of fields that requests tell of an account; null takes a field away.
 macro_rules! told {
     ($($(#[$doc:meta])* $name:ident = [$($field:literal),+];)+) => {$(
         $(#[$doc])*
@@ -195,12 +195,12 @@ fn item(parts: &[(&str, Part, &str)]) -> Value {
     })
 }
 
-/// What is kept of an account, as records show it.
+/// The kept fields of an account, as records show them.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct Kept(Details);
 
-/// What records show even if nothing was ever told.
+/// Fields that records show even if nothing was ever told.
 const ALWAYS: [&str; 2] = ["servicePremium", "settings"];
 
 impl Kept {
@@ -217,7 +217,7 @@ schema_of!([] Kept, "Kept", {
     json!({ "type": "object", "properties": fields.collect::<Details>(), "required": ALWAYS })
 });
 
-/// What a request tells, as it is kept; or all that is wrong with it.
+/// The told fields as they are kept, or all mistakes in them.
 pub fn kept(told: Details) -> Result<Details, Vec<DetailError>> {
     let (mut kept, mut wrong) = (Details::new(), Vec::new());
     for (name, value) in told {
@@ -229,7 +229,7 @@ pub fn kept(told: Details) -> Result<Details, Vec<DetailError>> {
     if wrong.is_empty() { Ok(kept) } else { Err(wrong) }
 }
 
-/// What is wrong with a field.
+/// A mistake in a field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("/{name} {fault}")]
 pub struct DetailError {
@@ -237,7 +237,7 @@ pub struct DetailError {
     pub fault: DetailFault,
 }
 
-/// What is wrong with it; the words go on behind its place.
+/// The mistake in a field. Its words follow the place of the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DetailFault {
     #[error("is not known of accounts")]

@@ -1,27 +1,18 @@
-//! What the types of all operations say, put together: descriptions, and shapes that have a name.
+//! Descriptions and named shapes of all operations, collected from their types.
 
 use serde_json::Value;
 
 use crate::http::error::Shown;
 use crate::http::openapi::events;
-use crate::http::operation::Operation;
 use crate::http::table::OPERATIONS;
 use crate::http::typed::description::Description;
 use crate::http::typed::{Bounds, Form, shapes_of};
 use crate::rules::AccessRules;
 
-/// All operations, with the bounds of these rules.
+/// All operations in the order of their table, with the bounds of these rules.
 pub(in crate::http) fn operations(rules: &AccessRules) -> Vec<Description> {
     let bounds = Bounds::of(rules);
     forms().map(|form| form.description(&bounds)).collect()
-}
-
-/// The description of this operation.
-pub(in crate::http) fn of<'d>(
-    descriptions: &'d [Description],
-    operation: &Operation,
-) -> Option<&'d Description> {
-    descriptions.iter().find(|one| (one.verb, one.path) == (operation.verb, operation.path))
 }
 
 fn forms() -> impl Iterator<Item = &'static Form> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::http::openapi::areas::{self, operations, shapes};
+use crate::http::openapi::areas::{operations, shapes};
 use crate::http::openapi::{events, problems, shared};
 use crate::http::operation::{BASE, Operation, shape};
 use crate::http::request::body::BodyRule;
@@ -26,10 +26,7 @@ pub(in crate::http) fn document(rules: &AccessRules) -> Value {
     let descriptions = operations(rules);
     // Two operations may call a segment of one path differently; a path is described once.
     let mut paths: BTreeMap<String, (&str, Map<String, Value>)> = BTreeMap::new();
-    for operation in OPERATIONS {
-        let Some(description) = areas::of(&descriptions, operation) else {
-            continue;
-        };
+    for (operation, description) in OPERATIONS.iter().zip(&descriptions) {
         let (path, methods) =
             paths.entry(shape(operation.path)).or_insert_with(|| (operation.path, Map::new()));
         let described = whole(operation, description, path, &named);

@@ -80,7 +80,7 @@ pub(super) fn parameter(one: &Value) -> Row<'_> {
     }
 }
 
-/// What a reference leads to; anything else is itself.
+/// The target of a reference; any other value is its own.
 pub(super) fn resolved<'d>(document: &'d Value, value: &'d Value) -> &'d Value {
     let pointer = text(value, "/$ref").strip_prefix('#');
     pointer.and_then(|pointer| document.pointer(pointer)).unwrap_or(value)

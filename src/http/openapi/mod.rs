@@ -20,7 +20,7 @@ mod problems;
 mod shared;
 
 #[cfg(test)]
-pub(super) use self::areas::{of, operations, shapes};
+pub(super) use self::areas::{operations, shapes};
 pub(super) use self::document::document;
 pub(super) use self::pages::pages;
 #[cfg(test)]

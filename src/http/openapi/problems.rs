@@ -52,7 +52,7 @@ pub(super) fn answers(codes: &[Code]) -> BTreeMap<String, Value> {
     codes.iter().map(|code| answer(place(*code))).collect()
 }
 
-/// What any request can meet is said once for all statuses of its class.
+/// Errors that any request can meet are said once for all statuses of their class.
 fn place(code: Code) -> String {
     let status = code.status();
     match (ANY.contains(&code), status.is_client_error()) {

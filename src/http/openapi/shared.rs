@@ -1,4 +1,4 @@
-//! What stands in many places of the document is said once, and referred to.
+//! Parameters and shapes that stand in many places of the document are said once, and referred to.
 
 use std::collections::BTreeMap;
 

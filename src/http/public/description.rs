@@ -41,7 +41,7 @@ pub(in crate::http) async fn openapi(State(http): State<Arc<Http>>) -> Response 
     (JSON, described.document.clone()).into_response()
 }
 
-/// What a page may do: be styled, be searched and read other pages, all from here.
+/// The policy of a page: styles, search and other pages come from here alone.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'",

@@ -1,4 +1,4 @@
-//! What needs no key: whether the gateway lives, the description of the API, the ways in of providers.
+//! Paths that need no key: health, the description of the API, the ways in of providers.
 
 pub(in crate::http) mod description;
 pub(in crate::http) mod health;

@@ -123,7 +123,7 @@ fn conditions(filters: &Filters, rules: &LogRules) -> Result<Vec<Condition>, Pro
     Ok(conditions)
 }
 
-/// What is wrong with a filter; the words go on behind its place.
+/// A mistake in a filter. Its words follow the place of the filter.
 #[derive(Debug, thiserror::Error)]
 enum FilterError {
     #[error("is no field of the log: expected {}", LogField::names())]

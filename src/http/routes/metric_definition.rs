@@ -120,7 +120,7 @@ pub(super) struct Defined {
     pub(super) shown: Map<String, Value>,
 }
 
-/// What is wrong with a definition.
+/// A mistake in a definition.
 #[derive(Debug, thiserror::Error)]
 enum DefinitionError {
     #[error("{} is no field of the log: expected {}", quoted(.0), LogField::names())]

@@ -91,7 +91,7 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
     Ok(page::followed(&call, place, listed))
 }
 
-/// Of a place that the list does not have, its field is told.
+/// Names the field of a place that the list does not have.
 fn placed(error: ComputerError) -> Problem {
     match error {
         ComputerError::NoPlace => refused("before", &error),
@@ -99,7 +99,7 @@ fn placed(error: ComputerError) -> Problem {
     }
 }
 
-/// Which places there are depends on the list, so its schema does not say.
+/// The kinds of places depend on the list, so the schema does not name them.
 fn behind<P: FromStr + Display>(text: Option<String>) -> Result<Option<Behind<P>>, Problem> {
     let read = |text: String| {
         let place = text.parse().ok().filter(|place: &P| place.to_string() == text);

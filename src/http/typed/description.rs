@@ -1,4 +1,4 @@
-//! What is told of one operation, beside its row of the table.
+//! The description of one operation, beside its row of the table.
 
 use serde_json::Value;
 

@@ -12,7 +12,7 @@ use crate::wire::DECIMAL;
 /// that it may be missing.
 pub(in crate::http) type Fields = Vec<(&'static str, Value)>;
 
-/// What a UUID and a date look like, in examples.
+/// A UUID and a date for examples.
 const A_UUID: &str = "019a9e5c-7c80-7000-8000-000000000001";
 const A_DATE: &str = "2026-11-20T10:00:00.000Z";
 

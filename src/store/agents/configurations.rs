@@ -41,7 +41,7 @@ pub struct ConfigChange<'c> {
     pub keep: Option<u32>,
 }
 
-/// What an event says of a change, beside what the store knows.
+/// The part of an event that the store does not know.
 #[derive(Clone, Copy, Debug)]
 pub struct Says<'c> {
     /// `agent.published`, or `agent.reverted`.
