@@ -21,7 +21,7 @@ use crate::wire::{Number, Revision};
 /// Templates that are looked at in one statement.
 const PAGE: u32 = 100;
 
-/// The forecast of a migration, page by page, in the order of the Agents' ids; as the API shows it.
+/// The forecast of a migration, page by page, in the order of the Agents' ids.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]

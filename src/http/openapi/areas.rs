@@ -4,24 +4,21 @@ use serde_json::Value;
 
 use crate::http::error::Shown;
 use crate::http::openapi::events;
+use crate::http::operation::Operation;
 use crate::http::table::OPERATIONS;
 use crate::http::typed::description::Description;
-use crate::http::typed::{Bounds, Form, shapes_of};
+use crate::http::typed::{Bounds, shapes_of};
 use crate::rules::AccessRules;
 
-/// All operations in the order of their table, with the bounds of these rules.
-pub(in crate::http) fn operations(rules: &AccessRules) -> Vec<Description> {
+/// The rows of the table, each with its description and the bounds of these rules.
+pub(in crate::http) fn operations(rules: &AccessRules) -> Vec<(&'static Operation, Description)> {
     let bounds = Bounds::of(rules);
-    forms().map(|form| form.description(&bounds)).collect()
-}
-
-fn forms() -> impl Iterator<Item = &'static Form> {
-    OPERATIONS.iter().map(|operation| &**operation.form)
+    OPERATIONS.iter().map(|row| (row, row.form.description(&bounds))).collect()
 }
 
 /// Shapes that have a name (`#/components/schemas/…`).
 pub(in crate::http) fn shapes(rules: &AccessRules) -> Vec<(String, Value)> {
     let bounds = Bounds::of(rules);
     let all = events::shapes().into_iter().chain(shapes_of::<Shown>());
-    all.chain(forms().flat_map(|form| form.shapes(&bounds))).collect()
+    all.chain(OPERATIONS.iter().flat_map(|row| row.form.shapes(&bounds))).collect()
 }

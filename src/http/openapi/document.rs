@@ -10,7 +10,6 @@ use crate::http::operation::{BASE, Operation, shape};
 use crate::http::request::body::BodyRule;
 use crate::http::request::query::{FILTERS, SIGNED, TOKEN};
 use crate::http::request::target::TARGET;
-use crate::http::table::OPERATIONS;
 use crate::http::tag::Tag;
 use crate::http::typed::description::{Answer, Content, Description};
 use crate::http::typed::schema::{self, Fields, id_given, id_text, object, plain, put};
@@ -23,10 +22,9 @@ const ABOUT: &str = include_str!("introduction.md");
 /// The description of the API with the bounds of these rules.
 pub(in crate::http) fn document(rules: &AccessRules) -> Value {
     let named: Map<String, Value> = shapes(rules).into_iter().chain(target_shapes()).collect();
-    let descriptions = operations(rules);
     // Two operations may call a segment of one path differently; a path is described once.
     let mut paths: BTreeMap<String, (&str, Map<String, Value>)> = BTreeMap::new();
-    for (operation, description) in OPERATIONS.iter().zip(&descriptions) {
+    for (operation, description) in &operations(rules) {
         let (path, methods) =
             paths.entry(shape(operation.path)).or_insert_with(|| (operation.path, Map::new()));
         let described = whole(operation, description, path, &named);

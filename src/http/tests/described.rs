@@ -21,7 +21,7 @@ use crate::rules::Rules;
 use crate::schema::{Schema, Shapes};
 use crate::testkit::golden;
 
-fn descriptions() -> Vec<Description> {
+fn descriptions() -> Vec<(&'static Operation, Description)> {
     openapi::operations(&Rules::defaults().unwrap().access)
 }
 
@@ -30,16 +30,18 @@ fn plain<'n>(names: impl Iterator<Item = &'n str>) -> BTreeSet<&'n str> {
 }
 
 fn described<'d>(
-    descriptions: &'d [Description],
+    descriptions: &'d [(&'static Operation, Description)],
     operation: &Operation,
 ) -> Option<&'d Description> {
-    let is_of = |one: &&Description| (one.verb, one.path) == (operation.verb, operation.path);
+    let is_of = |(row, _): &&(&'static Operation, Description)| {
+        (row.verb, row.path) == (operation.verb, operation.path)
+    };
     assert!(
         descriptions.iter().filter(is_of).count() < 2,
         "{} is described twice",
         operation.name()
     );
-    descriptions.iter().find(is_of)
+    descriptions.iter().find(is_of).map(|(_, description)| description)
 }
 
 #[test]
@@ -62,7 +64,7 @@ fn every_operation_is_described_with_all_its_names_and_nothing_else() {
         assert!(!described.answers.is_empty(), "{name}: no answer");
         assert!(!described.summary.ends_with('.') && !described.summary.is_empty(), "{name}");
     }
-    for one in &all {
+    for (one, _) in &all {
         assert!(
             OPERATIONS.iter().any(|row| (row.verb, row.path) == (one.verb, one.path)),
             "{} is nowhere",
@@ -323,7 +325,7 @@ async fn the_document_is_served_without_a_key() {
 
 /// All that answers are held against, made once.
 struct Held {
-    descriptions: Vec<Description>,
+    descriptions: Vec<(&'static Operation, Description)>,
     shapes: Shapes,
     problem: Schema,
     /// By operation and status, from the first answer on.

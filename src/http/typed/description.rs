@@ -3,13 +3,10 @@
 use serde_json::Value;
 
 use crate::http::typed::schema::Fields;
-use crate::http::verb::Verb;
 
 /// The description of one operation.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct Description {
-    pub(in crate::http) verb: Verb,
-    pub(in crate::http) path: &'static str,
     pub(in crate::http) summary: &'static str,
     pub(in crate::http) about: &'static str,
     pub(in crate::http) path_names: Fields,

@@ -102,8 +102,6 @@ impl Form {
             fields.map(|field| field.described(in_place)).collect::<Fields>()
         };
         let description = Description {
-            verb,
-            path,
             summary: leak(summary),
             about: leak(about),
             path_names: described(&[Place::Path]),
