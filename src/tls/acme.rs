@@ -297,8 +297,14 @@ impl Work {
         self.note(failures.saturating_add(1), self.wait(failures)).await?;
         let obtaining = timeout(self.rules.attempt.timeout(), self.obtain(means));
         let chain = obtaining.await.map_err(|_| AcmeError::Late)??;
-        let pair = Pair::from_pem(chain.as_bytes(), key.as_bytes());
-        let pair = pair.map_err(|error| AcmeError::Unusable(error.into()))?;
+        let pair = match Pair::from_pem(chain.as_bytes(), key.as_bytes()) {
+            Ok(pair) => pair,
+            Err(error) => {
+                // The order may be for a key that was taken away.
+                self.on_disk(Kept::forget_order).await?;
+                return Err(AcmeError::Unusable(error.into()));
+            }
+        };
         let kept = chain.clone();
         self.on_disk(move |settings| Kept::keep_chain(settings, &kept)).await?;
         install(chain.as_bytes(), key.as_bytes()).map_err(AcmeError::Unusable)?;

@@ -146,6 +146,26 @@ async fn the_certificate_comes_from_the_authority_and_a_restart_asks_for_nothing
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_restart_takes_the_certificate_that_was_ordered_before() {
+    let around = Surroundings::build().await;
+    let pebble = Pebble::start(around.site.dns.addr(), LONG).await;
+    let root = pebble.root().await;
+    let server = around.serve(&pebble).await;
+    let issuing = async {
+        while pebble.issued() == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, issuing).await.expect("no certificate was issued");
+    // Before it has fetched the certificate: it waits a moment for the authority.
+    server.kill().await;
+    let server = around.serve(&pebble).await;
+    session_after(&server, &root, None).await;
+    around.finish(server).await;
+    assert_eq!(pebble.issued(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_restored_server_has_the_certificate_and_asks_for_nothing() {
     let around = Surroundings::build().await;
     let pebble = Pebble::start(around.site.dns.addr(), LONG).await;

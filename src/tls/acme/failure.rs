@@ -79,6 +79,11 @@ impl AcmeError {
         matches!(self, Self::Kept(_) | Self::Listen { .. } | Self::Stopped)
     }
 
+    /// Whether another order may fare better: this one is unknown, or is not of the account.
+    pub(super) fn is_about_the_order(&self) -> bool {
+        matches!(self, Self::Refused(problem) if matches!(kind(problem), "malformed" | "unauthorized"))
+    }
+
     /// Whether the authority has forgotten the account that is kept (RFC 8555 §6.7).
     pub(super) fn is_unknown_account(&self) -> bool {
         matches!(self, Self::Refused(problem) if kind(problem) == "accountDoesNotExist")

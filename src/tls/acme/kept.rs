@@ -4,6 +4,8 @@
 //! folder/key.pem                            made once; the same for every authority
 //! folder/<directory>/account.json           with the key of the account
 //! folder/<directory>/chain.pem
+//! folder/<directory>/order                  as long as it is open: the address of the order, and the
+//!                                           names that it is for
 //! folder/<directory>/tried                  three numbers: when the authority was asked last, when it
 //!                                           may be asked again (milliseconds), failures in a row
 //! ```
@@ -19,6 +21,7 @@ use url::Url;
 
 use crate::disk;
 use crate::domain::clock::Timestamp;
+use crate::domain::domain_name::DomainName;
 use crate::domain::secret::Secret;
 use crate::tls::pair::Pair;
 
@@ -27,6 +30,7 @@ use super::Settings;
 const KEY: &str = "key.pem";
 const ACCOUNT: &str = "account.json";
 const CHAIN: &str = "chain.pem";
+const ORDER: &str = "order";
 const TRIED: &str = "tried";
 /// Looks at a folder whose key and chain are being replaced.
 const LOOKS: u32 = 3;
@@ -92,8 +96,28 @@ impl Kept {
         write(&place(settings, TRIED), &text, true)
     }
 
+    /// The chain ends the order that it came by.
     pub(super) fn keep_chain(settings: &Settings, chain: &str) -> Result<(), KeptError> {
-        write(&place(settings, CHAIN), chain, true)
+        write(&place(settings, CHAIN), chain, true)?;
+        Self::forget_order(settings)
+    }
+
+    /// The address of an open order for the names of these settings.
+    pub(super) fn order(settings: &Settings) -> Result<Option<String>, KeptError> {
+        let Some(text) = read(&place(settings, ORDER))? else { return Ok(None) };
+        let mut words = text.split_whitespace();
+        let url = words.next().map(str::to_owned);
+        Ok(url.filter(|_| words.eq(settings.names.iter().map(DomainName::as_str))))
+    }
+
+    pub(super) fn keep_order(settings: &Settings, url: &str) -> Result<(), KeptError> {
+        let names = settings.names.iter().map(DomainName::as_str);
+        let words: Vec<&str> = std::iter::once(url).chain(names).collect();
+        write(&place(settings, ORDER), &words.join(" "), true)
+    }
+
+    pub(super) fn forget_order(settings: &Settings) -> Result<(), KeptError> {
+        remove(place(settings, ORDER))
     }
 
     /// The account, as its JSON; `None` where there is none yet.
@@ -107,13 +131,7 @@ impl Kept {
 
     /// Of an account that the authority does not know any more.
     pub(super) fn forget_account(settings: &Settings) -> Result<(), KeptError> {
-        let path = place(settings, ACCOUNT);
-        match fs::remove_file(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(KeptError::Write { path, source })
-            }
-            _ => Ok(()),
-        }
+        remove(place(settings, ACCOUNT))
     }
 
     /// Where the account of these settings is.
@@ -212,6 +230,15 @@ pub(in crate::tls) fn read(path: &Path) -> Result<Option<String>, KeptError> {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(KeptError::Read { path: path.to_owned(), source }),
+    }
+}
+
+fn remove(path: PathBuf) -> Result<(), KeptError> {
+    match fs::remove_file(&path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(KeptError::Write { path, source })
+        }
+        _ => Ok(()),
     }
 }
 

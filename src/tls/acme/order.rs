@@ -52,10 +52,10 @@ impl Work {
         account: Option<AccountCredentials>,
     ) -> Result<String, AcmeError> {
         let account = self.account(account).await?;
-        let names: Vec<String> =
-            self.settings.names.iter().map(|name| name.as_str().to_owned()).collect();
-        let identifiers: Vec<_> = names.iter().cloned().map(Identifier::Dns).collect();
-        let mut order = account.new_order(&NewOrder::new(&identifiers)).await?;
+        let mut order = match self.open_order(&account).await? {
+            Some(order) => order,
+            None => self.place_order(&account).await?,
+        };
         let policy = RetryPolicy::new().timeout(self.rules.attempt.patience());
         // The authority may know from before that the names are ours.
         if order.state().status == OrderStatus::Pending {
@@ -66,10 +66,39 @@ impl Work {
                 ended => return Err(unproven(&mut order, ended.err()).await),
             }
         }
-        let mut request = CertificateParams::new(names)?;
-        request.distinguished_name = DistinguishedName::new();
-        order.finalize_csr(request.serialize_request(key)?.der()).await?;
+        // An attempt that was cut short may have sent the request.
+        if !matches!(order.state().status, OrderStatus::Processing | OrderStatus::Valid) {
+            let mut request = CertificateParams::new(self.names())?;
+            request.distinguished_name = DistinguishedName::new();
+            order.finalize_csr(request.serialize_request(key)?.der()).await?;
+        }
         Ok(order.poll_certificate(&policy).await?)
+    }
+
+    /// The order of an attempt that was cut short: to place another would count twice with the
+    /// authority, and a certificate that was issued would be left lying.
+    async fn open_order(&self, account: &Account) -> Result<Option<Order>, AcmeError> {
+        let Some(url) = self.on_disk(Kept::order).await? else { return Ok(None) };
+        match account.order(url).await.map_err(AcmeError::from) {
+            Ok(mut order) => {
+                let is_open = order.state().status != OrderStatus::Invalid;
+                Ok(is_open.then_some(order))
+            }
+            Err(error) if error.is_about_the_order() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn place_order(&self, account: &Account) -> Result<Order, AcmeError> {
+        let identifiers: Vec<_> = self.names().into_iter().map(Identifier::Dns).collect();
+        let order = account.new_order(&NewOrder::new(&identifiers)).await?;
+        let url = order.url().to_owned();
+        self.on_disk(move |settings| Kept::keep_order(settings, &url)).await?;
+        Ok(order)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.settings.names.iter().map(|name| name.as_str().to_owned()).collect()
     }
 
     /// The account that is kept, or a new one.

@@ -76,6 +76,20 @@ fn the_key_stays_whatever_is_asked_of_whom() {
 }
 
 #[test]
+fn an_order_is_open_for_its_names_until_its_chain_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = settings(folder.path());
+    let names = ["mx.example", "mx2.example"].map(|name| DomainName::parse(name).unwrap());
+    let other = Settings { names: names.into(), ..one.clone() };
+    assert_eq!(Kept::order(&one).unwrap(), None);
+    Kept::keep_order(&one, "https://ca.example/order/1").unwrap();
+    assert_eq!(Kept::order(&one).unwrap().as_deref(), Some("https://ca.example/order/1"));
+    assert_eq!(Kept::order(&other).unwrap(), None);
+    Kept::keep_chain(&one, "the chain").unwrap();
+    assert_eq!(Kept::order(&one).unwrap(), None);
+}
+
+#[test]
 fn only_its_owner_reads_what_is_kept_and_nothing_else_lies_there() {
     let folder = tempfile::tempdir().unwrap();
     let settings = settings(folder.path());
@@ -86,6 +100,7 @@ fn only_its_owner_reads_what_is_kept_and_nothing_else_lies_there() {
     let tried = Tried { at: on_day(1), not_before: on_day(2), failures: 3 };
     Kept::note(&settings, tried).unwrap();
     assert_eq!(Kept::tried(&settings).unwrap(), Some(tried));
+    Kept::keep_order(&settings, "https://ca.example/order/1").unwrap();
     let mut found = Vec::new();
     for within in ["acme", "acme/ca.example_9000_acme_dir"] {
         let within = folder.path().join(within);
@@ -98,7 +113,7 @@ fn only_its_owner_reads_what_is_kept_and_nothing_else_lies_there() {
         }
     }
     found.sort();
-    assert_eq!(found, ["account.json", "chain.pem", "key.pem", "tried"]);
+    assert_eq!(found, ["account.json", "chain.pem", "key.pem", "order", "tried"]);
 }
 
 #[test]
