@@ -39,8 +39,8 @@ fn begin(default: &str, json: bool) {
 /// mailin logs each line that it reads, those of messages too, and its accept loop would fill a
 /// disk when there are no descriptors left: nothing of it is logged, whatever `GATEPOST_LOG` says.
 fn without_contents(filter: EnvFilter) -> EnvFilter {
-    const SILENT: [&str; 4] =
-        ["mailin=off", "mailin::fsm=off", "mailin::response=off", "mailin_embedded::running=off"];
+    const SILENT: &[&str] =
+        &["mailin=off", "mailin::fsm=off", "mailin::response=off", "mailin_embedded::running=off"];
     if !cfg!(feature = "mailin") {
         return filter;
     }

@@ -12,7 +12,7 @@ use crate::domain::domain_name::DomainName;
 use super::ConfigError;
 
 /// Short names of directories.
-const KNOWN: [(&str, &str); 2] = [
+const KNOWN: &[(&str, &str)] = &[
     ("letsencrypt", "https://acme-v02.api.letsencrypt.org/directory"),
     ("letsencrypt-staging", "https://acme-staging-v02.api.letsencrypt.org/directory"),
 ];

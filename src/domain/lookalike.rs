@@ -18,7 +18,7 @@ const LATIN_LETTERS: &str = "acdehijlopqswxyvaikvopuwonuh";
 
 /// Scripts that are written together, with Latin letters or without (UTS #39 §5.2, "highly
 /// restrictive").
-const TOGETHER: [&[Script]; 3] = [
+const TOGETHER: &[&[Script]] = &[
     &[Script::Han, Script::Hiragana, Script::Katakana],
     &[Script::Han, Script::Hangul],
     &[Script::Han, Script::Bopomofo],

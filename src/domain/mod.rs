@@ -25,6 +25,7 @@ pub mod domain_name;
 pub mod draft;
 pub mod event;
 pub mod evidence;
+pub mod fault;
 pub mod feature;
 pub mod formula;
 pub mod id;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::app::agents::schema::Fault;
+use crate::domain::fault::{Fault, sentence};
 use crate::domain::words::Words;
 use crate::wire::{Id, Word};
 
@@ -139,10 +139,20 @@ impl Problem {
         Self { cause: Some(cause.into()), ..Self::new(Code::Internal, DETAIL) }
     }
 
+    /// 400: these mistakes, each with its place.
+    pub fn mistaken(faults: Vec<Fault>) -> Self {
+        Self { detail: sentence(&faults), faults, ..Self::invalid("") }
+    }
+
     /// 503; the cause goes to the log.
     pub fn unavailable(cause: impl Into<String>) -> Self {
         const DETAIL: &str = "try again after the time in Retry-After";
         Self { cause: Some(cause.into()), ..Self::new(Code::Unavailable, DETAIL) }
+    }
+
+    /// 503: a limit is reached, which the client is told; nothing has failed.
+    pub fn busy(limit: &str) -> Self {
+        Self::new(Code::Unavailable, format!("{limit}: try again after the time in Retry-After"))
     }
 
     /// The body.

@@ -4,7 +4,6 @@ use std::error::Error as _;
 
 use crate::app::access::Denied;
 use crate::app::agents::AgentError;
-use crate::app::agents::schema::{Fault, join, sentence};
 use crate::app::apps::AppsError;
 use crate::app::computers::ComputerError;
 use crate::app::delivery::DestinationError;
@@ -12,6 +11,7 @@ use crate::app::intake::reception::ReceptionError;
 use crate::app::relay::RelayError;
 use crate::app::tenancy::TenancyError;
 use crate::app::tenancy::details::DetailError;
+use crate::domain::fault::{Fault, join};
 use crate::http::error::{Code, Problem, chain};
 use crate::store::StoreError;
 
@@ -44,7 +44,7 @@ impl From<Vec<DetailError>> for Problem {
             detail: error.fault.to_string(),
         };
         let faults: Vec<_> = errors.into_iter().map(fault).collect();
-        Self { detail: sentence(&faults), faults, ..Self::invalid("") }
+        Self::mistaken(faults)
     }
 }
 
@@ -176,7 +176,7 @@ impl From<AgentError> for Problem {
         let detail = error.to_string();
         let code = match error {
             E::Store(error) => return error.into(),
-            E::Invalid(faults) => return Self { faults, ..Self::invalid(detail) },
+            E::Invalid(faults) => return Self::mistaken(faults),
             E::Incomplete(faults) => return Self { faults, ..Self::new(Code::Conflict, detail) },
             E::NoConfig
             | E::NothingPublished
@@ -209,12 +209,8 @@ impl From<ComputerError> for Problem {
         use ComputerError as E;
         let code = match error {
             E::Store(error) => return error.into(),
-            E::Name
-            | E::Configuration(_)
-            | E::NothingMasked { .. }
-            | E::Patch(_)
-            | E::Reason
-            | E::NoPlace => Code::InvalidRequest,
+            E::Configuration(faults) => return Self::mistaken(faults),
+            E::Name | E::Patch(_) | E::Reason | E::NoPlace => Code::InvalidRequest,
             E::NoComputer | E::NotProvisioned | E::NoRoom | E::NoSession | E::NothingCame => {
                 Code::NotFound
             }

@@ -87,7 +87,7 @@ fn is_plain(value: &str) -> bool {
 /// Whether its numbers are those of a page that shows what it says: none of more than four digits,
 /// which puts things off the page, and no letters, lines or boxes of no size.
 fn is_visible(name: &str, value: &str) -> bool {
-    const SIZES: [&str; 3] = ["font-size", "line-height", "max-width"];
+    const SIZES: &[&str] = &["font-size", "line-height", "max-width"];
     let words = || value.split([' ', ',', '(', ')']).filter(|word| !word.starts_with('#'));
     let fits = |word: &str| {
         let (number, unit) = word.split_at(word.trim_end_matches(is_of_unit).len());

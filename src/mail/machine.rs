@@ -24,7 +24,7 @@ const LIST_FIELDS: &[Known] = &[
 ];
 
 /// These are in newsletters too, where nobody can write to all others.
-const BULK_FIELDS: [Known; 2] = [Known::ListUnsubscribe, Known::ListUnsubscribePost];
+const BULK_FIELDS: &[Known] = &[Known::ListUnsubscribe, Known::ListUnsubscribePost];
 
 /// What the header section says about machines.
 #[derive(Clone, Debug, PartialEq)]

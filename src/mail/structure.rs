@@ -31,7 +31,7 @@ const READ_OF_FIELD: usize = 4096;
 const SHOWN_OF_TYPE: usize = 100;
 
 /// The fields that say what a part is.
-const READ: [Known; 4] = [
+const READ: &[Known] = &[
     Known::ContentType,
     Known::ContentDisposition,
     Known::ContentTransferEncoding,
@@ -434,7 +434,7 @@ impl Head {
         let Some(field) = field.and_then(|field| raw.get(field)) else { return };
         let Some(colon) = memchr::memchr(b':', field) else { return };
         let Some((name, value)) = field.split_at_checked(colon) else { return };
-        let name = READ.into_iter().find(|known| known.names(name.trim_ascii_end()));
+        let name = READ.iter().find(|known| known.names(name.trim_ascii_end()));
         let value = value.get(1..).unwrap_or_default();
         let value = unfolded(value.get(..READ_OF_FIELD).unwrap_or(value));
         let slot = match name {

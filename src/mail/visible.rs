@@ -14,7 +14,7 @@ pub(super) enum Unseen {
 }
 
 impl Unseen {
-    pub(super) const ALL: [Self; 4] = [Self::Bidi, Self::ZeroWidth, Self::Tag, Self::Variation];
+    pub(super) const ALL: &[Self] = &[Self::Bidi, Self::ZeroWidth, Self::Tag, Self::Variation];
 
     /// The class of `c`, if it is unseen.
     pub(super) const fn of(c: char) -> Option<Self> {

@@ -72,18 +72,28 @@ pub enum RulesError {
     UnknownFile { path: PathBuf, expected: String },
 }
 
-const FILES: [(&str, &str); 10] = [
-    ("intake.toml", include_str!("../../policies/intake.toml")),
-    ("smtp.toml", include_str!("../../policies/smtp.toml")),
-    ("webhooks.toml", include_str!("../../policies/webhooks.toml")),
-    ("access.toml", include_str!("../../policies/access.toml")),
-    ("store.toml", include_str!("../../policies/store.toml")),
-    ("retention.toml", include_str!("../../policies/retention.toml")),
-    ("acme.toml", include_str!("../../policies/acme.toml")),
-    ("apps.toml", include_str!("../../policies/apps.toml")),
-    ("inbound.toml", include_str!("../../policies/inbound.toml")),
-    ("relays.toml", include_str!("../../policies/relays.toml")),
-];
+/// The rule files: each is a field of the rules, and checks itself.
+macro_rules! files {
+    ($($name:ident),+) => {
+        const FILES: &[&str] = &[$(concat!(stringify!($name), ".toml")),+];
+
+        impl Rules {
+            fn read(folder: Option<&Path>) -> Result<Self, RulesError> {
+                Ok(Self { $($name: read(folder, (
+                    concat!(stringify!($name), ".toml"),
+                    include_str!(concat!("../../policies/", stringify!($name), ".toml")),
+                ))?),+ })
+            }
+
+            fn validate(&self) -> Result<(), RulesError> {
+                $(self.$name.validate()?;)+
+                Ok(())
+            }
+        }
+    };
+}
+
+files!(intake, smtp, webhooks, access, store, retention, acme, apps, inbound, relays);
 
 impl Rules {
     /// The rules that are compiled in.
@@ -100,33 +110,12 @@ impl Rules {
         if let Some(folder) = folder {
             refuse_unknown_files(folder)?;
         }
-        let [intake, smtp, webhooks, access, store, retention, acme, apps, inbound, relays] = FILES;
-        let mut rules = Self {
-            intake: read(folder, intake)?,
-            smtp: read(folder, smtp)?,
-            webhooks: read(folder, webhooks)?,
-            access: read(folder, access)?,
-            store: read(folder, store)?,
-            retention: read(folder, retention)?,
-            acme: read(folder, acme)?,
-            apps: read(folder, apps)?,
-            inbound: read(folder, inbound)?,
-            relays: read(folder, relays)?,
-        };
+        let mut rules = Self::read(folder)?;
         rules.store.objects.above_bytes = rules.intake.raw.object_above_bytes;
         rules.store.deliveries.breaker = rules.webhooks.breaker.numbers();
         rules.store.deliveries.lease = rules.webhooks.dispatcher.lease();
         rules.store.deliveries.longest_wait = rules.webhooks.schedule.longest_wait();
-        rules.intake.validate()?;
-        rules.smtp.validate()?;
-        rules.webhooks.validate()?;
-        rules.access.validate()?;
-        rules.store.validate()?;
-        rules.retention.validate()?;
-        rules.acme.validate()?;
-        rules.apps.validate()?;
-        rules.inbound.validate()?;
-        rules.relays.validate()?;
+        rules.validate()?;
         Ok(rules)
     }
 }
@@ -137,9 +126,9 @@ fn refuse_unknown_files(folder: &Path) -> Result<(), RulesError> {
     for entry in std::fs::read_dir(folder).map_err(cannot_read)? {
         let path = entry.map_err(cannot_read)?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let known = FILES.iter().any(|(file, _)| *file == name) || name.ends_with(".cases.toml");
+        let known = FILES.contains(&name) || name.ends_with(".cases.toml");
         if name.ends_with(".toml") && !known {
-            let expected = FILES.map(|(file, _)| file).join(", ");
+            let expected = FILES.join(", ");
             return Err(RulesError::UnknownFile { path, expected });
         }
     }

@@ -59,7 +59,7 @@ pub mod mark {
     /// Fields of a request of which exactly one is sent.
     pub const ONE_OF: &str = "x-one-of";
 
-    pub const ALL: [&str; 7] = [KIND, EXPECTED, NOUN, NULL, PLACE, MESSAGE, ONE_OF];
+    pub const ALL: &[&str] = &[KIND, EXPECTED, NOUN, NULL, PLACE, MESSAGE, ONE_OF];
 }
 
 /// Whether a value is of this kind, as far as its noun says; other kinds say nothing.

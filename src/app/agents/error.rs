@@ -4,16 +4,16 @@ use crate::domain::agent_config::{ConfigId, ConfigKind};
 use crate::domain::id::{AccountId, TemplateId};
 use crate::store::{Locked, StoreError};
 
-use super::schema::{self, Fault};
+use crate::domain::fault::{Fault, sentence};
 
 /// Why a configuration is not read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// Mistakes in what was sent.
-    #[error("{}", schema::sentence(.0))]
+    #[error("{}", sentence(.0))]
     Invalid(Vec<Fault>),
     /// The staged configuration, or a kept version, has mistakes and cannot be published.
-    #[error("this cannot be published: {}", schema::sentence(.0))]
+    #[error("this cannot be published: {}", sentence(.0))]
     Incomplete(Vec<Fault>),
 
     // Configurations.

@@ -16,13 +16,13 @@ mod versions;
 use std::sync::Arc;
 
 pub use self::error::AgentError;
-use self::schema::Fault;
 pub use self::staging::Changed;
 pub use self::template_migrations::Forecast;
 pub use self::templates::{AppliedTemplate, TemplateUpdate};
 pub use self::versions::{Restored, VersionPage};
 use crate::domain::agent_config::{AgentConfig, AgentConfigs, Config, ConfigId};
 use crate::domain::audit::Actor;
+use crate::domain::fault::Fault;
 use crate::domain::id::{AccountId, Mint};
 use crate::rules::{AccessRules, AgentRules};
 use crate::store::Store;
@@ -81,6 +81,6 @@ impl Agents {
         }
         let detail =
             format!("the configuration would have {length} octets of JSON: at most {most}");
-        Err(AgentError::Invalid(vec![Fault { pointer: at.to_owned(), detail }]))
+        Err(AgentError::Invalid(vec![Fault::new(at, detail)]))
     }
 }

@@ -13,13 +13,12 @@ use serde_json::{Map, Value};
 pub use self::fields::{CALCULATED, FIELDS};
 pub use self::typed::{FieldName, Line, SomeFields, WholeConfig};
 use crate::domain::agent_config::Config;
+use crate::domain::fault::{Fault, join};
 use crate::domain::id::AccountId;
 use crate::rules::AgentRules;
 
 /// Mistakes that one answer lists; a configuration may have as many as it has octets.
 const LISTED: usize = 20;
-/// Of a name that nobody knows, so many characters are said again.
-const SHOWN: usize = 64;
 
 /// One field of a configuration, or of an object within one.
 #[derive(Clone, Copy, Debug)]
@@ -83,15 +82,6 @@ impl Preset {
             Self::Empty => Value::Array(Vec::new()),
         }
     }
-}
-
-/// A mistake, and where it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// RFC 6901.
-    pub pointer: String,
-    /// What to do about it.
-    pub detail: String,
 }
 
 /// The mistakes in these fields, which stand at `at` in what was sent; those that are not there are
@@ -168,12 +158,6 @@ fn filled(shape: Shape, value: &Value) -> Value {
         (Shape::Either(_, shape), Value::Object(_)) => filled(*shape, value),
         _ => value.clone(),
     }
-}
-
-/// The pointer of a member, its name escaped (RFC 6901 §3).
-pub fn join(at: &str, name: &str) -> String {
-    let name: String = name.chars().take(SHOWN).collect();
-    format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
 struct Found<'r> {
@@ -278,10 +262,4 @@ impl Shape {
             Self::Either(..) => "one of its shapes",
         }
     }
-}
-
-/// The mistakes in words, for one line.
-pub fn sentence(faults: &[Fault]) -> String {
-    let one = |fault: &Fault| format!("{} {}", fault.pointer, fault.detail);
-    faults.iter().map(one).collect::<Vec<_>>().join("; ")
 }

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::schema::{self, Fault};
+use super::schema;
 use super::{AgentError, Agents};
 use crate::domain::account::Account;
 use crate::domain::agent_config::{AgentConfigs, Config, merged};
+use crate::domain::fault::{Fault, join};
 use crate::domain::id::{AccountId, TemplateId};
 use crate::domain::template::{Approved, Content, Head, Integration, Link, Plan, Template, owners};
 use crate::store::{Applied, TemplateChange, TemplateChanged, TemplateDeleted};
@@ -204,7 +205,7 @@ impl Agents {
             None => Ok(content),
             Some((name, _)) => {
                 let detail = "is locked, and config does not have it: set it there, or unlock it";
-                Err(mistake(&schema::join("/fields", name), detail))
+                Err(mistake(&join("/fields", name), detail))
             }
         }
     }

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::domain::event::{About, Category, EventName};
+use crate::domain::fault::{Fault, join};
 
 /// Octets of a configuration as it is written: what every reading of it costs.
 pub(super) const LONGEST: usize = 65_536;
@@ -89,11 +90,11 @@ pub(super) fn schema(mask: &str) -> Value {
     })
 }
 
-/// What is wrong with a configuration, each fault with a JSON pointer (RFC 6901) to its place.
-pub(super) fn faults(config: &Map<String, Value>) -> Vec<String> {
+/// The mistakes in a configuration, which stands at `at` in what was sent.
+pub(super) fn faults(config: &Map<String, Value>, at: &str) -> Vec<Fault> {
     // First, so that nothing else costs more than this.
     if Value::Object(config.clone()).to_string().len() > LONGEST {
-        return vec![format!("the whole: at most {LONGEST} octets")];
+        return vec![Fault::new(at, format!("has at most {LONGEST} octets: send less"))];
     }
     let mut faults = Vec::new();
     for (name, value) in config {
@@ -101,12 +102,12 @@ pub(super) fn faults(config: &Map<String, Value>) -> Vec<String> {
             break;
         }
         match SETTINGS.iter().find(|setting| setting.name == name) {
-            Some(setting) => setting.check(&pointer(&["", name]), value, &mut faults),
+            Some(setting) => setting.check(&join(at, name), value, &mut faults),
             None => {
                 let known: Vec<_> = SETTINGS.iter().map(|setting| setting.name).collect();
                 let known = known.join(", ");
-                let at = pointer(&["", shown(name)]);
-                faults.push(format!("{at}: not a setting: {known} are"));
+                let detail = format!("is not a setting: use one of {known}");
+                faults.push(Fault::new(&join(at, name), detail));
             }
         }
     }
@@ -122,12 +123,6 @@ pub(super) fn effective(authored: &Map<String, Value>) -> Map<String, Value> {
         Some((setting.name.to_owned(), written.or_else(|| setting.otherwise())?))
     };
     SETTINGS.iter().filter_map(of).collect()
-}
-
-/// A JSON pointer of these names.
-pub(super) fn pointer(names: &[&str]) -> String {
-    let escaped = |name: &&str| name.replace('~', "~0").replace('/', "~1");
-    names.iter().map(escaped).collect::<Vec<_>>().join("/")
 }
 
 /// As much of what a request holds as an error repeats.
@@ -184,60 +179,61 @@ impl Setting {
         }
     }
 
-    fn check(&self, at: &str, value: &Value, faults: &mut Vec<String>) {
+    fn check(&self, at: &str, value: &Value, faults: &mut Vec<Fault>) {
         match (&self.kind, value) {
             (Kind::Text { most }, Value::String(text)) => bounded(at, text, *most, faults),
-            (Kind::Text { .. }, _) => faults.push(format!("{at}: a string is needed")),
+            (Kind::Text { .. }, _) => faults.push(Fault::new(at, "must be a string")),
             (Kind::Number { least, most, .. }, value) => {
                 let fits = value.as_i64().is_some_and(|number| (*least..=*most).contains(&number));
                 if !fits {
-                    faults.push(format!("{at}: a whole number from {least} to {most} is needed"));
+                    let detail = format!("must be a whole number from {least} to {most}");
+                    faults.push(Fault::new(at, detail));
                 }
             }
             (Kind::Events, value) => check_events(at, value, faults),
             (Kind::Texts { entries, most, .. }, Value::Object(texts)) => {
                 if texts.len() > *entries {
-                    faults.push(format!("{at}: at most {entries} entries"));
+                    faults.push(Fault::new(at, format!("has at most {entries} entries")));
                 }
                 for (name, value) in texts.iter().take(*entries) {
                     if faults.len() >= MOST_FAULTS {
                         return;
                     }
-                    let at = format!("{at}/{}", pointer(&[shown(name)]));
+                    let at = join(at, name);
                     let plain = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
                     if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(plain) {
-                        faults.push(format!(
-                            "{at}: a name has 1 to {LONGEST_NAME} letters, digits, _ . -"
-                        ));
+                        let detail =
+                            format!("needs a name of 1 to {LONGEST_NAME} letters, digits, _ . -");
+                        faults.push(Fault::new(&at, detail));
                     }
                     match value.as_str() {
                         Some(text) => bounded(&at, text, *most, faults),
-                        None => faults.push(format!("{at}: a string is needed")),
+                        None => faults.push(Fault::new(&at, "must be a string")),
                     }
                 }
             }
             (Kind::Texts { .. }, _) => {
-                faults.push(format!("{at}: an object of strings is needed"));
+                faults.push(Fault::new(at, "must be an object of strings"));
             }
         }
     }
 }
 
-fn bounded(at: &str, text: &str, most: usize, faults: &mut Vec<String>) {
+fn bounded(at: &str, text: &str, most: usize, faults: &mut Vec<Fault>) {
     // As JSON Schema counts.
     if text.chars().count() > most {
-        faults.push(format!("{at}: at most {most} characters"));
+        faults.push(Fault::new(at, format!("has at most {most} characters")));
     }
 }
 
-fn check_events(at: &str, value: &Value, faults: &mut Vec<String>) {
+fn check_events(at: &str, value: &Value, faults: &mut Vec<Fault>) {
     let Some(items) = value.as_array() else {
-        faults.push(format!("{at}: an array of names of events is needed"));
+        faults.push(Fault::new(at, "must be an array of names of events"));
         return;
     };
     let most = events().count();
     if items.len() > most {
-        faults.push(format!("{at}: at most {most} entries"));
+        faults.push(Fault::new(at, format!("has at most {most} entries")));
     }
     for (number, item) in items.iter().take(most).enumerate() {
         if faults.len() >= MOST_FAULTS {
@@ -246,9 +242,10 @@ fn check_events(at: &str, value: &Value, faults: &mut Vec<String>) {
         let known = events().any(|name| item == name.as_str());
         if !known {
             let names: Vec<_> = events().map(|name| name.as_str()).collect();
-            faults.push(format!("{at}/{number}: one of {} is needed", names.join(", ")));
+            let detail = format!("must be one of {}", names.join(", "));
+            faults.push(Fault::new(&format!("{at}/{number}"), detail));
         } else if items.iter().take(number).any(|other| other == item) {
-            faults.push(format!("{at}/{number}: is there twice"));
+            faults.push(Fault::new(&format!("{at}/{number}"), "is there twice"));
         }
     }
 }
@@ -258,48 +255,52 @@ mod tests {
     use super::*;
 
     fn wrong(config: Value) -> Vec<String> {
-        faults(config.as_object().unwrap())
+        let faults = faults(config.as_object().unwrap(), "");
+        faults.iter().map(|fault| format!("{} {}", fault.pointer, fault.detail)).collect()
     }
 
     #[test]
     fn each_fault_is_named_with_its_place() {
         for (config, expected) in [
-            (json!({ "instructions": 1 }), "/instructions: a string is needed"),
-            (json!({ "instructions": "ü".repeat(20_001) }), "/instructions: at most 20000"),
-            (json!({ "maxConcurrency": 0 }), "/maxConcurrency: a whole number from 1 to 100"),
-            (json!({ "maxConcurrency": 1.0 }), "/maxConcurrency: a whole number"),
-            (json!({ "pollSeconds": 3601 }), "/pollSeconds: a whole number from 1 to 3600"),
-            (json!({ "pollSeconds": null }), "/pollSeconds: a whole number"),
-            (json!({ "events": "email.received" }), "/events: an array"),
-            (json!({ "events": ["x"] }), "/events/0: one of"),
-            (json!({ "events": ["email.received", "email.received"] }), "/events/1: is there"),
-            (json!({ "labels": [] }), "/labels: an object"),
-            (json!({ "labels": { "a/b~": "x" } }), "/labels/a~1b~0: a name has"),
-            (json!({ "labels": { "": "x" } }), "/labels/: a name has"),
-            (json!({ "labels": { "a": 1 } }), "/labels/a: a string"),
-            (json!({ "secrets": { "a": "x".repeat(4097) } }), "/secrets/a: at most 4096"),
-            (json!({ "speed": 1 }), "/speed: not a setting: instructions,"),
+            (json!({ "instructions": 1 }), "/instructions must be a string"),
+            (json!({ "instructions": "ü".repeat(20_001) }), "/instructions has at most 20000"),
+            (
+                json!({ "maxConcurrency": 0 }),
+                "/maxConcurrency must be a whole number from 1 to 100",
+            ),
+            (json!({ "maxConcurrency": 1.0 }), "/maxConcurrency must be a whole number"),
+            (json!({ "pollSeconds": 3601 }), "/pollSeconds must be a whole number from 1 to 3600"),
+            (json!({ "pollSeconds": null }), "/pollSeconds must be a whole number"),
+            (json!({ "events": "email.received" }), "/events must be an array"),
+            (json!({ "events": ["x"] }), "/events/0 must be one of"),
+            (json!({ "events": ["email.received", "email.received"] }), "/events/1 is there"),
+            (json!({ "labels": [] }), "/labels must be an object"),
+            (json!({ "labels": { "a/b~": "x" } }), "/labels/a~1b~0 needs a name"),
+            (json!({ "labels": { "": "x" } }), "/labels/ needs a name"),
+            (json!({ "labels": { "a": 1 } }), "/labels/a must be a string"),
+            (json!({ "secrets": { "a": "x".repeat(4097) } }), "/secrets/a has at most 4096"),
+            (json!({ "speed": 1 }), "/speed is not a setting: use one of instructions,"),
         ] {
             let found = wrong(config.clone());
             assert_eq!(found.len(), 1, "{config}: {found:?}");
             assert!(found[0].starts_with(expected), "{config}: {found:?}");
         }
         let many: Map<_, _> = (0..51).map(|n| (format!("l{n}"), json!("x"))).collect();
-        assert_eq!(wrong(json!({ "labels": many })), ["/labels: at most 50 entries"]);
+        assert_eq!(wrong(json!({ "labels": many })), ["/labels has at most 50 entries"]);
         let whole: Map<_, _> =
             (0..17).map(|n| (format!("s{n}"), json!("x".repeat(4000)))).collect();
-        assert_eq!(wrong(json!({ "secrets": whole })), ["the whole: at most 65536 octets"]);
+        assert_eq!(wrong(json!({ "secrets": whole })), [" has at most 65536 octets: send less"]);
         // Of a longer one nothing else is looked at.
         let long = json!({ "speed": "x".repeat(LONGEST), "events": 1 });
-        assert_eq!(wrong(long), ["the whole: at most 65536 octets"]);
+        assert_eq!(wrong(long), [" has at most 65536 octets: send less"]);
         let unknown: Map<_, _> = (0..99).map(|n| (format!("u{n}"), json!(1))).collect();
-        assert_eq!(faults(&unknown).len(), MOST_FAULTS);
+        assert_eq!(faults(&unknown, "").len(), MOST_FAULTS);
         let odd: Map<_, _> = (0..50).map(|n| (format!("l{n}"), json!(1))).collect();
         assert_eq!(wrong(json!({ "labels": odd, "secrets": odd })).len(), MOST_FAULTS);
         // The same name a thousand times is no thousand comparisons of each with all.
         let most = events().count();
         let found = wrong(json!({ "events": vec!["email.received"; 3000] }));
-        assert_eq!(found[0], format!("/events: at most {most} entries"));
+        assert_eq!(found[0], format!("/events has at most {most} entries"));
         assert_eq!(found.len(), most.min(MOST_FAULTS), "{found:?}");
         assert_eq!(wrong(json!({})), Vec::<String>::new());
     }
@@ -314,7 +315,7 @@ mod tests {
             assert_eq!(effective.get(name), property.get("default"), "{name}");
             assert!(property["description"].is_string(), "{name}");
         }
-        assert_eq!(faults(&effective), Vec::<String>::new());
+        assert_eq!(faults(&effective, ""), []);
         assert_eq!(schema["properties"]["events"]["maxItems"], events().count());
         assert_eq!(schema["properties"]["secrets"]["additionalProperties"]["writeOnly"], true);
     }

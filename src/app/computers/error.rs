@@ -1,7 +1,7 @@
 //! Why something cannot be done with a computer or a session, and what to do instead.
 
 use crate::app::vault::VaultError;
-use crate::domain::secret::MASK;
+use crate::domain::fault::{Fault, sentence};
 use crate::store::StoreError;
 
 use super::LONGEST_NAME;
@@ -21,11 +21,9 @@ pub enum ComputerError {
     Exists,
     #[error("name must have at most {LONGEST_NAME} octets and no control characters")]
     Name,
-    /// The mistakes in a configuration, each with its place.
-    #[error("the configuration: {}", .0.join("; "))]
-    Configuration(Vec<String>),
-    #[error("{at}: {MASK} keeps an existing value, but none exists: send the value")]
-    NothingMasked { at: String },
+    /// The mistakes in a configuration.
+    #[error("{}", sentence(.0))]
+    Configuration(Vec<Fault>),
     #[error(transparent)]
     Patch(#[from] PatchError),
     #[error(

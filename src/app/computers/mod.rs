@@ -23,6 +23,7 @@ use crate::app::vault::Vault;
 use crate::domain::account::Account;
 use crate::domain::audit::Actor;
 use crate::domain::computer::{Computer, ComputerState, Configuration};
+use crate::domain::fault::{Fault, join};
 use crate::domain::id::{AccountId, Mint};
 use crate::domain::scope::Scope;
 use crate::domain::secret::MASK;
@@ -94,7 +95,7 @@ impl Computers {
         written: Written,
     ) -> Result<Computer, ComputerError> {
         let nothing = Configuration::default();
-        let change = self.change(agent.id, &nothing, written)?;
+        let change = self.change(agent.id, &nothing, (written, "/config"))?;
         if !self.store.create_computer(agent, &change, self.act()).await? {
             return Err(ComputerError::Exists);
         }
@@ -110,7 +111,7 @@ impl Computers {
         written: Written,
     ) -> Result<Computer, ComputerError> {
         let whole = |_: &Map<String, Value>| Ok(written.clone());
-        self.change_by(agent, revision, whole).await
+        self.change_by(agent, revision, (whole, "/config")).await
     }
 
     /// Merges a patch into the configuration of this revision.
@@ -124,21 +125,24 @@ impl Computers {
             let config = patch::merged(known, patch, replaced)?;
             Ok(Written { name: None, config: Some(config) })
         };
-        self.change_by(agent, Some(revision), merged).await
+        self.change_by(agent, Some(revision), (merged, "/patch")).await
     }
 
+    /// `written` makes the change of the configuration that is there; `at` is the place of the
+    /// configuration in what was sent.
     async fn change_by(
         &self,
         agent: AccountId,
         revision: Option<i64>,
-        written: impl Fn(&Map<String, Value>) -> Result<Written, ComputerError>,
+        (written, at): (impl Fn(&Map<String, Value>) -> Result<Written, ComputerError>, &str),
     ) -> Result<Computer, ComputerError> {
         for _ in 0..TRIES {
             let known = self.show(agent).await?;
             if revision.is_some_and(|revision| revision != known.revision) {
                 return Err(ComputerError::Stale { current: known.revision });
             }
-            let change = self.change(agent, &known.config, written(&known.config.authored)?)?;
+            let change =
+                self.change(agent, &known.config, (written(&known.config.authored)?, at))?;
             let changing = self.store.change_computer(agent, known.revision, &change, self.act());
             match changing.await? {
                 ChangedComputer::Done(new) => return Ok(*new),
@@ -187,7 +191,7 @@ impl Computers {
         &self,
         agent: AccountId,
         known: &Configuration,
-        written: Written,
+        (written, at): (Written, &str),
     ) -> Result<ComputerChange, ComputerError> {
         let bad = |c: char| c.is_control();
         if let Some(Some(name)) = &written.name
@@ -198,11 +202,11 @@ impl Computers {
         let Some(mut authored) = written.config else {
             return Ok(ComputerChange { name: written.name, ..ComputerChange::default() });
         };
-        let faults = config::faults(&authored);
+        let faults = config::faults(&authored, at);
         if !faults.is_empty() {
             return Err(ComputerError::Configuration(faults));
         }
-        let (sealed, secrets_changed) = self.seal(agent, known, &mut authored)?;
+        let (sealed, secrets_changed) = self.seal(agent, known, (&mut authored, at))?;
         let names = known.authored.keys().chain(authored.keys());
         let differs = |name: &&String| {
             known.authored.get(*name) != authored.get(*name)
@@ -220,7 +224,7 @@ impl Computers {
         &self,
         agent: AccountId,
         known: &Configuration,
-        authored: &mut Map<String, Value>,
+        (authored, at): (&mut Map<String, Value>, &str),
     ) -> Result<(Option<Vec<u8>>, bool), ComputerError> {
         let Some(Value::Object(secrets)) = authored.get_mut(config::SECRETS) else {
             return Ok((None, false));
@@ -242,8 +246,10 @@ impl Computers {
             let new = match kept(&&new) {
                 false => new,
                 true => before.get(name).cloned().ok_or_else(|| {
-                    let at = config::pointer(&["", config::SECRETS, name]);
-                    ComputerError::NothingMasked { at }
+                    let detail =
+                        format!("is {MASK}, which keeps a value, but none exists: send the value");
+                    let at = join(&join(at, config::SECRETS), name);
+                    ComputerError::Configuration(vec![Fault::new(&at, detail)])
                 })?,
             };
             whole.insert(name.clone(), new);

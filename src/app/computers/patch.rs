@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::config::{pointer, shown};
+use super::config::shown;
+use crate::domain::fault::join;
 
 /// How deep a configuration goes.
 const DEEPEST: usize = 8;
@@ -42,7 +43,7 @@ fn merge(
     deep: usize,
 ) -> Result<(), PatchError> {
     for (name, value) in patch {
-        let place = format!("{at}{}", pointer(&["", name]));
+        let place = join(at, name);
         match value {
             Value::Null => drop(target.remove(name)),
             Value::Object(inner) => {

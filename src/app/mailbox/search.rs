@@ -26,7 +26,7 @@ use crate::rules::SearchLimits;
 use crate::store::{Cursor, Direction, List, Page, Store, StoreError, Unindexed, Wanted};
 
 /// The first windows hold these parts of what a request may walk through, the last one the rest.
-const WINDOWS: [u32; 3] = [FIRST_PART, 16, 2];
+const WINDOWS: &[u32] = &[FIRST_PART, 16, 2];
 const FIRST_PART: u32 = 128;
 /// Messages without an entry that a page may look at again for each window.
 const FEW: u32 = 4000;

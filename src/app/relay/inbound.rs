@@ -14,7 +14,8 @@ use tracing::{info, warn};
 
 use super::asking::Asking;
 use super::providers::{
-    Ages, CertificateError, Letter, Post, Refusal, mailgun, postmark, sendgrid, ses, sns,
+    Ages, Broken, CertificateError, Forged, Letter, Post, Refusal, Unavailable, mailgun, postmark,
+    sendgrid, ses, sns,
 };
 use super::signers::{SignerError, Signers};
 use super::tokens::Tokens;
@@ -73,13 +74,14 @@ pub enum Taken {
 /// A request was none of the provider's, or could not be looked at.
 #[derive(Debug, thiserror::Error)]
 pub enum InboundError {
-    #[error("{0}")]
-    Forged(String),
-    #[error("{0}")]
-    Broken(String),
-    /// For the log.
-    #[error("{0}")]
-    Unavailable(String),
+    #[error(transparent)]
+    Forged(#[from] Forged),
+    #[error(transparent)]
+    Broken(#[from] Broken),
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+    #[error(transparent)]
+    Relays(#[from] RelayError),
 }
 
 /// What a request is, once it is believed.
@@ -135,26 +137,31 @@ impl Inbound {
                 info!(account.id = %way.account.id, provider = kind.as_str(), what, "provider noted");
                 return Ok(Taken::Noted(what));
             }
-            Err(Refusal::Mode(words)) => {
-                let answer = self.leave_trace((&way.account, kind), from, &words, size).await;
-                return Ok(sum(&[answer]));
-            }
-            Err(Refusal::Forged(words)) => {
-                self.leave_trace((&way.account, kind), from, &words, size).await;
-                return Err(InboundError::Forged(words));
-            }
-            Err(Refusal::Broken(words)) => {
-                self.leave_trace((&way.account, kind), from, &words, size).await;
-                return Err(InboundError::Broken(words));
-            }
-            Err(Refusal::Unavailable(words)) => return Err(InboundError::Unavailable(words)),
+            Err(refusal) => return self.refuse((&way.account, kind), from, refusal, size).await,
         };
         if letter.token.is_some_and(|token| !self.tokens.admit(way.account.id, token)) {
-            let words = "this token has been used, for another message";
-            self.leave_trace((&way.account, kind), from, words, size).await;
-            return Err(InboundError::Forged(words.to_owned()));
+            return self.refuse((&way.account, kind), from, Forged::Token.into(), size).await;
         }
         self.deliver((&way.account, kind), letter, from, &request).await
+    }
+
+    async fn refuse(
+        &self,
+        whose: (&Account, RelayType),
+        from: IpAddr,
+        refusal: Refusal,
+        size: u64,
+    ) -> Result<Taken, InboundError> {
+        if let Refusal::Unavailable(error) = refusal {
+            return Err(error.into());
+        }
+        let answer = self.leave_trace(whose, from, &refusal.to_string(), size).await;
+        match refusal {
+            Refusal::Mode(_) => Ok(sum(&[answer])),
+            Refusal::Forged(error) => Err(error.into()),
+            Refusal::Broken(error) => Err(error.into()),
+            Refusal::Unavailable(error) => Err(error.into()),
+        }
     }
 
     /// Says to the operator, and to whoever looks after the account, why nothing was looked at: a
@@ -198,7 +205,7 @@ impl Inbound {
                     let key = public_key.as_deref().map(sendgrid::PublicKey::parse);
                     // One that cannot be read must not be as good as none.
                     match key {
-                        Some(None) => Err(Refusal::Forged(UNREADABLE_KEY.to_owned())),
+                        Some(None) => Err(Forged::SendgridKey.into()),
                         key => sendgrid::read(&post, key.flatten().as_ref(), &ages, now),
                     }
                 }
@@ -208,7 +215,7 @@ impl Inbound {
                         .map(|(username, password)| postmark::Login { username, password });
                     postmark::read(&post, login.as_ref())
                 }
-                Verification::Ses { .. } => Err(Refusal::Broken("of Amazon SNS".to_owned())),
+                Verification::Ses { .. } => Err(Broken::Sns.into()),
             }
         });
         letter.await.map(Read::Letter)
@@ -219,22 +226,20 @@ impl Inbound {
         let said = sns::Said::read(&post, topic)?;
         let signer = self.signers.certificate(&said.certificate()?).await;
         let signer = signer.map_err(|error| match error {
-            SignerError::Unreachable(why) => {
-                Refusal::Unavailable(format!("the certificate of Amazon SNS: {why}"))
-            }
+            SignerError::Unreachable(error) => Refusal::from(Unavailable::Certificate(error)),
             // A page of somebody between, or cut short: it comes again.
             SignerError::Certificate(error @ CertificateError::Unreadable) => {
-                Refusal::Unavailable(error.to_string())
+                Unavailable::CertificateUnreadable(error).into()
             }
-            SignerError::Certificate(error) => Refusal::Forged(error.to_string()),
+            SignerError::Certificate(error) => Forged::from(error).into(),
         })?;
         match said.believe(&signer, &self.ages(), self.clock.now())? {
             sns::Wanted::Message(message) => ses::read(&message, topic.is_some()).map(Read::Letter),
             sns::Wanted::Farewell => Ok(Read::Noted("the subscription has ended")),
             sns::Wanted::Confirmation(url) => {
                 let asked = self.signers.confirm(&url).await;
-                let unreachable = |why| Refusal::Unavailable(format!("SubscribeURL: {why}"));
-                asked.map(|()| Read::Noted("the subscription is confirmed")).map_err(unreachable)
+                asked.map_err(Unavailable::Subscribe)?;
+                Ok(Read::Noted("the subscription is confirmed"))
             }
         }
     }
@@ -288,7 +293,7 @@ impl Inbound {
         let mut reason = None;
         if !groups.is_empty() {
             let asked = self.asking.ask((account, kind), content, request).await;
-            match asked.map_err(|error| InboundError::Unavailable(error.to_string()))? {
+            match asked? {
                 None => {}
                 Some(Hop::Passed) => posted.relayed = true,
                 Some(Hop::Refused) => {
@@ -331,9 +336,6 @@ impl Inbound {
         refused_on_the_wire(raw).map(|words| (Reason::Malformed, words))
     }
 }
-
-const UNREADABLE_KEY: &str =
-    "the public key that is set here is none of SendGrid's: set it again, as SendGrid shows it";
 
 /// Recipients by the transaction that they come in.
 #[derive(Default)]

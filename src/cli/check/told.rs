@@ -6,9 +6,9 @@ use crate::testkit::dns::{Zone, unescaped};
 
 /// The steps whose answers decide, in this order: what they were told is in the zone, whatever others
 /// were told.
-const DECISIVE: [&str; 3] = ["dkim", "arc", "dmarc"];
+const DECISIVE: &[&str] = &["dkim", "arc", "dmarc"];
 /// The steps that are recorded and decide nothing. Each asks for itself.
-const INFORMATIVE: [&str; 2] = ["spf", "iprev"];
+const INFORMATIVE: &[&str] = &["spf", "iprev"];
 
 /// What was told, without what contradicts it.
 #[derive(Default)]

@@ -66,7 +66,7 @@ impl Downloads {
             Problem::new(Code::RateLimited, detail)
         })?;
         let permit = Arc::clone(&self.places).acquire_owned().await;
-        let permit = permit.map_err(|_| Problem::unavailable("no more places for downloads"))?;
+        let permit = permit.map_err(|_| Problem::busy("every place for downloads is taken"))?;
         Ok(Place { _permit: permit, _share: share })
     }
 }

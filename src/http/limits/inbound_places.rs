@@ -58,15 +58,13 @@ impl Places {
     pub(in crate::http) async fn large(&self, whose: &Account) -> Result<Place, Problem> {
         match timeout(self.patience, self.large.in_turn(whose)).await {
             Ok(Some(place)) => Ok(place),
-            _ => {
-                Err(Problem::unavailable("every place for a large request of a provider is taken"))
-            }
+            _ => Err(Problem::busy("every place for a large request of a provider is taken")),
         }
     }
 }
 
 fn taken() -> Problem {
-    Problem::unavailable("every place for what providers post is taken")
+    Problem::busy("every place for what providers post is taken")
 }
 
 /// Places of one kind.

@@ -34,7 +34,7 @@ pub(in crate::http) type Turn = Share<KeyId>;
 
 impl Turns {
     /// So many, each waited for as long as `patience`; `busy` is said to a key that has one, `full`
-    /// is the cause where none came free.
+    /// to a client for which none came free.
     pub(crate) fn new(
         most: usize,
         patience: Duration,
@@ -59,7 +59,7 @@ impl Turns {
     pub(in crate::http) async fn permit(&self) -> Result<OwnedSemaphorePermit, Problem> {
         match timeout(self.patience, Arc::clone(&self.places).acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
-            _ => Err(Problem::unavailable(self.full)),
+            _ => Err(Problem::busy(self.full)),
         }
     }
 }

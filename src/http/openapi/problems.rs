@@ -11,7 +11,7 @@ use crate::http::request::body::BodyRule;
 use crate::http::typed::schema::put;
 
 /// What any request can meet, whatever it asks for.
-pub(super) const ANY: [Code; 10] = [
+pub(super) const ANY: &[Code] = &[
     Code::InvalidRequest,
     Code::Unauthorized,
     Code::Forbidden,

@@ -162,17 +162,28 @@ fn log(
     let status = response.status().as_u16();
     let latency_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     let code = problem.map(|problem| problem.code.as_str());
-    if let Some(cause) = problem.and_then(|problem| problem.cause.as_deref())
+    let told =
+        problem.filter(|problem| problem.cause.is_some() || problem.code == Code::Unavailable);
+    if let Some(problem) = told
         && let Some(left_out) = repeats.due(Cause::Request(route))
     {
         let request = tracing::field::display(id);
-        tracing::error!(
-            request.id = request,
-            http.route = route,
-            error = cause,
-            left_out,
-            "request failed"
-        );
+        match &problem.cause {
+            Some(cause) => tracing::error!(
+                request.id = request,
+                http.route = route,
+                error = cause,
+                left_out,
+                "request failed"
+            ),
+            None => tracing::warn!(
+                request.id = request,
+                http.route = route,
+                reason = problem.detail,
+                left_out,
+                "request put off"
+            ),
+        }
     }
     tracing::info!(
         request.id = %id,

@@ -9,13 +9,11 @@
 //! Mailgun posts a message whole only to a path that ends with `mime`: so the same is behind
 //! `/inbound/{type}/{inboundKey}/mime`.
 
-use std::future::poll_fn;
 use std::net::Ipv4Addr;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use axum::body::{Body, Bytes, HttpBody as _};
+use axum::body::{Body, Bytes};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
 use axum::http::header::{CONTENT_ENCODING, EXPECT};
@@ -36,6 +34,7 @@ use crate::http::limits::inbound_places::Place;
 use crate::http::limits::turns::to_the_end;
 use crate::http::passage::observe::Trace;
 use crate::http::remote::Peer;
+use crate::http::request::octets::{Bounds, Unread, whole};
 use crate::http::state::Http;
 
 /// As the log names it.
@@ -114,8 +113,7 @@ fn fields(parts: &Parts) -> Vec<(String, Vec<u8>)> {
     parts.headers.iter().map(own).collect()
 }
 
-/// All octets of the body. One that is too large is read on and thrown away, within bounds, so that
-/// the provider hears it; one that is large needs a place.
+/// All octets of the body, and a place where it is large.
 async fn collect(
     headers: &HeaderMap,
     body: Body,
@@ -127,45 +125,20 @@ async fn collect(
         let detail = "send the body without Content-Encoding";
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
     }
-    let expects = headers.contains_key(EXPECT);
-    let late = || again(Problem::invalid("the body did not come in time: send it again"));
-    timeout(http.rules.limits.body(), read(body, expects, (http, whose)))
-        .await
-        .map_err(|_| late())?
-}
-
-async fn read(
-    mut body: Body,
-    expects: bool,
-    (http, whose): (&Http, &Account),
-) -> Result<(Bytes, Option<Place>), Problem> {
     let (limits, most) = (&http.rules.limits, http.use_cases.inbound.max_request_bytes());
-    let too_large = || {
-        let detail = format!("a request of a provider has at most {most} octets here");
-        Problem::new(Code::PayloadTooLarge, detail)
-    };
-    if expects && body.size_hint().lower() > u64::try_from(most).unwrap_or(u64::MAX) {
-        return Err(too_large()); // It waits for the word to send (RFC 9110 §10.1.1).
-    }
-    let (mut octets, mut read, mut place) = (Vec::new(), 0_usize, None);
-    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-        // Cut short on the way: it comes again.
-        let frame = frame.map_err(|_| Problem::unavailable("a provider's body was cut short"))?;
-        let Ok(data) = frame.into_data() else { continue };
-        read = read.saturating_add(data.len());
-        if read > most.saturating_add(limits.max_drained_bytes) {
-            return Err(too_large());
+    let bounds = Bounds { most, limits, expects: headers.contains_key(EXPECT) };
+    let reading = whole(body, bounds, || http.places.large(whose));
+    let late = || again(Problem::invalid("the body did not come in time: send it again"));
+    let read = timeout(limits.body(), reading).await.map_err(|_| late())?;
+    let (octets, place) = read.map_err(|error| match error {
+        Unread::TooLarge => {
+            let detail = format!("a request of a provider has at most {most} octets here");
+            Problem::new(Code::PayloadTooLarge, detail)
         }
-        if read > most {
-            octets = Vec::new();
-            continue;
-        }
-        if read > limits.max_body_bytes && place.is_none() {
-            place = Some(http.places.large(whose).await?);
-        }
-        octets.extend_from_slice(&data);
-    }
-    if read > most { Err(too_large()) } else { Ok((octets.into(), place)) }
+        Unread::CutShort => again(Problem::invalid("the body was cut short: send it again")),
+        Unread::NoPlace(problem) => problem,
+    })?;
+    Ok((octets.into(), place))
 }
 
 /// What each provider takes for what is meant: `app::relay::providers` has the sources.
@@ -188,9 +161,13 @@ fn answer(kind: RelayType, taken: Result<Taken, InboundError>) -> Result<Respons
         Ok(Taken::Deferred { words, records }) => {
             Err(Problem::new(Code::Unavailable, named(words, &records)))
         }
-        Err(InboundError::Forged(words)) => Err(Problem::new(Code::Unauthorized, words)),
-        Err(InboundError::Broken(words)) => Err(Problem::invalid(words)),
-        Err(InboundError::Unavailable(cause)) => Err(Problem::unavailable(cause)),
+        Err(InboundError::Forged(error)) => {
+            Err(Problem::new(Code::Unauthorized, error.to_string()))
+        }
+        Err(InboundError::Broken(error)) => Err(Problem::invalid(error.to_string())),
+        Err(error @ (InboundError::Unavailable(_) | InboundError::Relays(_))) => {
+            Err(Problem::unavailable(chain(&error)))
+        }
     }
 }
 

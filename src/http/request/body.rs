@@ -1,20 +1,19 @@
 //! The body of a request, read strictly: one JSON object of known fields, each once.
 
 use std::fmt;
-use std::future::poll_fn;
-use std::pin::Pin;
 
-use axum::body::{Body, HttpBody};
+use axum::body::Body;
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use tokio::time::timeout;
 
-use crate::app::agents::schema::{Fault, join};
+use crate::domain::fault::{Fault, join};
 use crate::domain::id::KeyId;
 use crate::http::error::{Code, Problem};
 use crate::http::limits::turns::Place;
+use crate::http::request::octets::{Bounds, Unread, whole};
 use crate::http::request::query::quoted;
 use crate::http::state::Http;
 
@@ -142,51 +141,26 @@ fn is_plain_json(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// All octets of the body. One that is too large is read on and thrown away, within bounds: a
-/// client that hears only after it has sent would otherwise meet a closed connection. One that is
-/// larger than others may be needs a place, and without one it is thrown away in the same way.
 async fn collect(
-    mut body: Body,
+    body: Body,
     expects: bool,
     (rule, key): (BodyRule, KeyId),
     http: &Http,
 ) -> Result<(Vec<u8>, Option<Place>), Problem> {
     let limits = &http.rules.limits;
-    let limit = match rule {
+    let most = match rule {
         BodyRule::WithMessage(_) => http.max_upload_bytes(),
         _ => limits.max_body_bytes,
     };
-    let too_large = || {
-        let detail = format!("a body has at most {limit} octets here: send less");
-        Problem::new(Code::PayloadTooLarge, detail)
-    };
-    let most = u64::try_from(limit).unwrap_or(u64::MAX);
-    if expects && body.size_hint().lower() > most {
-        return Err(too_large()); // The client waits for the word to send (RFC 9110 §10.1.1).
-    }
-    let (mut octets, mut read) = (Vec::new(), 0_usize);
-    let mut place: Option<Result<Place, Problem>> = None;
-    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-        let frame = frame.map_err(|_| Problem::invalid("the body ended before it was complete"))?;
-        let Ok(data) = frame.into_data() else { continue };
-        read = read.saturating_add(data.len());
-        if read > limit.saturating_add(limits.max_drained_bytes) {
-            return Err(too_large());
+    let read = whole(body, Bounds { most, limits, expects }, || http.uploads.place(key));
+    read.await.map_err(|error| match error {
+        Unread::TooLarge => {
+            let detail = format!("a body has at most {most} octets here: send less");
+            Problem::new(Code::PayloadTooLarge, detail)
         }
-        if read > limits.max_body_bytes && read <= limit && place.is_none() {
-            place = Some(http.uploads.place(key).await);
-        }
-        if let Some(Err(problem)) = &place {
-            octets = Vec::new();
-            if read > limits.max_body_bytes.saturating_add(limits.max_drained_bytes) {
-                return Err(problem.clone());
-            }
-        } else if read <= limit {
-            octets.extend_from_slice(&data);
-        }
-    }
-    let place = place.transpose()?;
-    if read > limit { Err(too_large()) } else { Ok((octets, place)) }
+        Unread::CutShort => Problem::invalid("the body ended before it was complete"),
+        Unread::NoPlace(problem) => problem,
+    })
 }
 
 fn parse(octets: &[u8]) -> Result<Map<String, Value>, Problem> {

@@ -3,5 +3,6 @@
 
 pub(in crate::http) mod body;
 pub mod call;
+pub(in crate::http) mod octets;
 pub(in crate::http) mod query;
 pub(in crate::http) mod target;

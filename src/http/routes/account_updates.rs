@@ -18,7 +18,7 @@ use crate::store::AccountUpdate;
 /// What an account does not say of itself: how whoever is above it calls it, whether it works, and
 /// what was agreed with it. Its key could otherwise find out how its neighbours are called, lock
 /// itself out, or give itself another plan.
-const FROM_ABOVE: [&str; 8] = [
+const FROM_ABOVE: &[&str] = &[
     "active",
     "externalAccountId",
     "productPlanId",

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::app::agents::schema::Fault;
 use crate::domain::address::{Address, AddressError};
+use crate::domain::fault::Fault;
 use crate::domain::lookalike;
 use crate::domain::policy::AllowedSender;
 use crate::http::error::Problem;
@@ -16,7 +16,7 @@ use crate::http::request::body::LISTED;
 use crate::http::request::call::Call;
 use crate::http::state::Http;
 use crate::http::typed::page;
-use crate::http::typed::{Headed, Limit, mistaken, refused, successes};
+use crate::http::typed::{Headed, Limit, refused, successes};
 use crate::wire::Date;
 
 const BOSS: &str = "boss@good.example";
@@ -216,7 +216,7 @@ fn read(
         }
     }
     faults.truncate(LISTED);
-    if faults.is_empty() { Ok(addresses) } else { Err(mistaken(faults)) }
+    if faults.is_empty() { Ok(addresses) } else { Err(Problem::mistaken(faults)) }
 }
 
 fn shape(sender: AllowedSender) -> Sender {

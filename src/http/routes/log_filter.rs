@@ -4,12 +4,12 @@ use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::app::agents::schema::{Fault, join};
 use crate::domain::condition::{Condition, ConditionError, LogFilter, delivery_terms};
+use crate::domain::fault::{Fault, join};
 use crate::domain::log_field::{LogField, Op};
 use crate::http::error::Problem;
 use crate::http::request::query::quoted;
-use crate::http::typed::{Filters, mistaken, refused};
+use crate::http::typed::{Filters, refused};
 use crate::rules::LogRules;
 use crate::wire::Moment;
 
@@ -117,7 +117,7 @@ fn conditions(filters: &Filters, rules: &LogRules) -> Result<Vec<Condition>, Pro
         }
     }
     if !faults.is_empty() {
-        return Err(mistaken(faults));
+        return Err(Problem::mistaken(faults));
     }
     check_delivery_terms(delivery_terms(&conditions), rules)?;
     Ok(conditions)

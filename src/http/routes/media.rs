@@ -129,8 +129,8 @@ fn file(
 /// Types that a browser shows without running anything in them. Everything else is served as
 /// octets: HTML, SVG, XML, scripts, and whatever comes next (threats D6).
 fn safe_type(part: &Part) -> String {
-    const TEXTS: [&str; 4] = ["text/plain", "text/csv", "text/calendar", "text/vcard"];
-    const OTHERS: [&str; 14] = [
+    const TEXTS: &[&str] = &["text/plain", "text/csv", "text/calendar", "text/vcard"];
+    const OTHERS: &[&str] = &[
         "application/gzip",
         "application/json",
         "application/msword",

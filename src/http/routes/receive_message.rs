@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
-use crate::app::agents::schema::{Fault, join};
 use crate::domain::account::Account;
 use crate::domain::contact::{Handle, HandleError, line_or_number, plain_line};
+use crate::domain::fault::{Fault, join};
 use crate::domain::id::AccountId;
 use crate::domain::message::{self, Linked, Received};
 use crate::domain::source::{Inbox, Source};
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::state::Http;
-use crate::http::typed::{mistaken, refused_url, successes, wrong};
+use crate::http::typed::{refused_url, successes, wrong};
 use crate::wire::{Id, Named, RoomId, Word};
 
 /// The type of an attachment whose platform names none.
@@ -27,7 +27,7 @@ const UNTYPED: &str = "file";
 const LONGEST_URL: usize = 2048;
 
 /// Who it is for is no part of what was said: the same for two Agents is the same.
-const TARGETS: [&str; 2] = ["targetAgent", "targetAccountId"];
+const TARGETS: &[&str] = &["targetAgent", "targetAccountId"];
 
 /// Submits a message from your own platform
 ///
@@ -288,7 +288,7 @@ fn not_ours(metadata: Map<String, Value>) -> Result<Map<String, Value>, Problem>
     };
     match metadata.keys().find(ours) {
         None => Ok(metadata),
-        Some(name) => Err(mistaken(vec![Fault {
+        Some(name) => Err(Problem::mistaken(vec![Fault {
             pointer: join("/metadata", name),
             detail: "is a name that this service gives a meaning: choose another".to_owned(),
         }])),

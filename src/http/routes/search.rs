@@ -13,7 +13,7 @@ use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::routes::messages::{Records, between, shown};
 use crate::http::state::Http;
-use crate::http::typed::page::{self, Rows};
+use crate::http::typed::page::{self, Filling, Rows};
 use crate::http::typed::{Headed, Limit, Spot, refused};
 use crate::store::{Cursor, Direction};
 use crate::wire::{Moment, Word};
@@ -78,30 +78,14 @@ async fn read(
     limit: u32,
     from: Option<(Direction, Cursor)>,
 ) -> Result<(Rows, bool), Problem> {
-    let limits = &http.rules.limits;
-    let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
-    let step = usize::try_from(limits.page_step).unwrap_or(usize::MAX);
-    let (mut texts, mut octets, mut is_full) = (Vec::new(), 0_usize, false);
-    while !is_full {
-        // One more than the page holds says that there is another page.
-        let missing = wanted.saturating_sub(texts.len()).saturating_add(1);
-        let messages = search.some(step.min(missing)).await?;
+    let mut filling = Filling::new(&http.rules.limits, limit, from);
+    while !filling.is_full {
+        let messages = search.some(usize::try_from(filling.step()).unwrap_or(usize::MAX)).await?;
         if messages.is_empty() {
             break;
         }
-        for message in &messages {
-            is_full = texts.len() >= wanted || octets >= limits.max_page_bytes;
-            if is_full {
-                break;
-            }
-            let (cursor, text) = shown(message);
-            octets = octets.saturating_add(text.len());
-            texts.push((cursor, text));
-        }
+        filling.add(&messages, shown);
     }
-    let until = if is_full { None } else { search.until() };
-    if matches!(from, Some((Direction::After, _))) {
-        texts.reverse();
-    }
-    Ok((Rows::new(texts, from, is_full, until), until.is_some()))
+    let is_early = !filling.is_full && search.until().is_some();
+    Ok((filling.rows(search.until()), is_early))
 }

@@ -53,7 +53,7 @@ async fn a_record_is_made_changed_and_removed() {
             json!({ "config": { "pollSeconds": 0, "events": ["x"] }, "revision": "1" }),
             "/config/pollSeconds must be a whole number from 1 to 3600; /revision must be",
         ),
-        (json!({ "config": { "labels": { "a b": "x" } } }), "/labels/a b: a name has"),
+        (json!({ "config": { "labels": { "a b": "x" } } }), "/config/labels/a b needs a name of"),
         (json!({ "revision": -1 }), "/revision must be a whole number, not negative"),
         (json!({ "speed": 1 }), "\"speed\" is not known here"),
     ] {
@@ -165,11 +165,11 @@ async fn a_configuration_is_patched_by_revision_and_shows_no_secret() {
         ),
         (
             json!({ "revision": latest, "patch": { "secrets": { "x": "********" } } }),
-            "/secrets/x: ********",
+            "/patch/secrets/x is ********",
         ),
         (
             json!({ "revision": latest, "patch": { "x": 1, "labels": 1 } }),
-            "/labels: an object of strings is needed; /x: not",
+            "/patch/labels must be an object of strings; /patch/x is not",
         ),
     ] {
         let reply = house.call("agent1", "POST", &at("/config/patch"), Some(&body)).await;

@@ -6,8 +6,8 @@ use serde_json::Value;
 use crate::rules::{AccessRules, AgentRules};
 
 /// Keywords that may name a rule.
-const KEYWORDS: [&str; 7] =
-    ["minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "default"];
+const KEYWORDS: &[&str] =
+    &["minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "default"];
 
 /// The rules, by their names.
 #[derive(Debug)]

@@ -3,7 +3,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::app::agents::schema::{Fault, faults, is_line, join};
+use crate::app::agents::schema::{faults, is_line};
+use crate::domain::fault::{Fault, join};
 use crate::http::request::body::LISTED;
 use crate::http::request::query::quoted;
 use crate::http::typed::bounds::Bounds;

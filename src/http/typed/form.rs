@@ -10,7 +10,7 @@ use serde::de::value::Error as Unread;
 use serde::de::{DeserializeOwned, Error as _, Visitor};
 use serde_json::{Map, Value};
 
-use crate::app::agents::schema::{Fault, join, sentence};
+use crate::domain::fault::{Fault, join};
 use crate::egress::guard::UrlError;
 use crate::http::error::Problem;
 use crate::http::request::body::BodyRule;
@@ -142,7 +142,7 @@ impl Form {
             check.one_of(&names, &given);
         }
         if !check.faults.is_empty() {
-            return Err(mistaken(check.faults));
+            return Err(Problem::mistaken(check.faults));
         }
         serde_json::from_value(Value::Object(given))
             .map_err(|error| Problem::invalid(error.to_string()))
@@ -167,16 +167,10 @@ impl Form {
     }
 }
 
-/// 400 with all mistakes of a request.
-pub(in crate::http) fn mistaken(faults: Vec<Fault>) -> Problem {
-    let detail = sentence(&faults);
-    Problem { faults, ..Problem::invalid(detail) }
-}
-
 /// 400: this field of a request (`emails`, `emails/2`) is wrong in a way that its type does not know; the words go
 /// on behind its place.
 pub(in crate::http) fn wrong(name: &str, detail: impl Into<String>) -> Problem {
-    mistaken(vec![Fault { pointer: format!("/{name}"), detail: detail.into() }])
+    Problem::mistaken(vec![Fault { pointer: format!("/{name}"), detail: detail.into() }])
 }
 
 /// 400: this field is refused for this reason.
@@ -198,7 +192,9 @@ pub(in crate::http) fn refused_url(name: &str, error: &UrlError) -> Problem {
 /// 400 that names the fields that are missing, all at once: names, and whether each is there.
 pub(in crate::http) fn needed(fields: &[(&str, bool)]) -> Problem {
     let missing = fields.iter().filter(|(_, there)| !there);
-    mistaken(missing.map(|(name, _)| crate::http::typed::check::missing("", name)).collect())
+    Problem::mistaken(
+        missing.map(|(name, _)| crate::http::typed::check::missing("", name)).collect(),
+    )
 }
 
 impl Field {

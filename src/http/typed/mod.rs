@@ -25,7 +25,7 @@ pub(in crate::http) use self::answers::{
 };
 pub use self::bounds::Bounds;
 pub use self::form::{Form, Request};
-pub(in crate::http) use self::form::{mistaken, needed, refused, refused_url, shapes_of, wrong};
+pub(in crate::http) use self::form::{needed, refused, refused_url, shapes_of, wrong};
 pub use self::values::{Filters, Limit, Next, Spot};
 use crate::http::error::Problem;
 use crate::http::request::call::Call;

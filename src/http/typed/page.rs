@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::typed::{Headed, Limit, Next, Spot, refused};
-use crate::rules::AccessRules;
+use crate::rules::{AccessLimits, AccessRules};
 use crate::store::{Cursor, Direction, Page, StoreError};
 use crate::wire::Texts;
 
@@ -61,6 +61,61 @@ pub(in crate::http) struct Rows {
     until: Option<Cursor>,
 }
 
+/// A page that is being read: until it has its rows, or has become large.
+pub(in crate::http) struct Filling<'l> {
+    texts: Vec<(Cursor, String)>,
+    from: Option<(Direction, Cursor)>,
+    limit: u32,
+    octets: usize,
+    limits: &'l AccessLimits,
+    pub(in crate::http) is_full: bool,
+}
+
+impl<'l> Filling<'l> {
+    /// An empty page of at most `limit` rows, which begins at `from`.
+    pub(in crate::http) fn new(
+        limits: &'l AccessLimits,
+        limit: u32,
+        from: Option<(Direction, Cursor)>,
+    ) -> Self {
+        Self { texts: Vec::new(), from, limit, octets: 0, limits, is_full: false }
+    }
+
+    /// How many rows to read next. One more than the page holds says that there is another page.
+    pub(in crate::http) fn step(&self) -> u32 {
+        let has = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
+        self.limits.page_step.min(self.limit.saturating_sub(has).saturating_add(1))
+    }
+
+    /// Adds rows in the order in which they were read.
+    pub(in crate::http) fn add<'r, T: 'r>(
+        &mut self,
+        rows: impl IntoIterator<Item = &'r T>,
+        show: impl Fn(&T) -> (Cursor, String),
+    ) {
+        let wanted = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        for row in rows {
+            self.is_full = self.texts.len() >= wanted || self.octets >= self.limits.max_page_bytes;
+            if self.is_full {
+                break;
+            }
+            let (cursor, text) = show(row);
+            self.octets = self.octets.saturating_add(text.len());
+            self.texts.push((cursor, text));
+        }
+    }
+
+    /// What the page shows; `until` is where reading ended, if that was before the end of the list.
+    pub(in crate::http) fn rows(mut self, until: Option<Cursor>) -> Rows {
+        if matches!(self.from, Some((Direction::After, _))) {
+            self.texts.reverse();
+        }
+        let until = until.filter(|_| !self.is_full);
+        let more = self.is_full || until.is_some();
+        Rows { texts: self.texts, from: self.from, more, until }
+    }
+}
+
 /// Reads a page a few rows at a time, and ends it early when it has become large. `page.until` is
 /// where it ends at the latest.
 pub(in crate::http) async fn read<T, R>(
@@ -72,51 +127,24 @@ pub(in crate::http) async fn read<T, R>(
 where
     R: Future<Output = Result<Vec<T>, StoreError>>,
 {
-    let limits = &rules.limits;
-    let wanted = usize::try_from(page.limit).unwrap_or(usize::MAX);
     let newer = matches!(page.from, Some((Direction::After, _)));
     let direction = if newer { Direction::After } else { Direction::Before };
-    let (mut texts, mut octets, mut from) = (Vec::new(), 0_usize, page.from);
-    let mut is_full = false;
+    let mut filling = Filling::new(&rules.limits, page.limit, page.from);
     let mut has_ended = false;
-    while !is_full && !has_ended {
-        let missing = wanted.saturating_sub(texts.len()).saturating_add(1);
-        let step = limits.page_step.min(u32::try_from(missing).unwrap_or(u32::MAX));
-        let mut rows = part(Page { limit: step, from, until: page.until }).await?;
-        has_ended = rows.len() < usize::try_from(step).unwrap_or(usize::MAX);
+    while !filling.is_full && !has_ended {
+        let limit = filling.step();
+        let from = filling.texts.last().map(|(cursor, _)| (direction, *cursor)).or(page.from);
+        let mut rows = part(Page { limit, from, until: page.until }).await?;
+        has_ended = rows.len() < usize::try_from(limit).unwrap_or(usize::MAX);
         if newer {
             rows.reverse();
         }
-        for row in &rows {
-            is_full = texts.len() >= wanted || octets >= limits.max_page_bytes;
-            if is_full {
-                break;
-            }
-            let (cursor, text) = show(row);
-            octets = octets.saturating_add(text.len());
-            from = Some((direction, cursor));
-            texts.push((cursor, text));
-        }
+        filling.add(&rows, &show);
     }
-    if newer {
-        texts.reverse();
-    }
-    let until = if is_full { None } else { page.until };
-    Ok(Rows::new(texts, page.from, is_full, until))
+    Ok(filling.rows(page.until))
 }
 
 impl Rows {
-    /// What another walk than [`read`] found, the newest first; with where it ended, if that was
-    /// before the page was full and before the end of the list.
-    pub(in crate::http) fn new(
-        texts: Vec<(Cursor, String)>,
-        from: Option<(Direction, Cursor)>,
-        is_full: bool,
-        until: Option<Cursor>,
-    ) -> Self {
-        Self { texts, from, more: is_full || until.is_some(), until }
-    }
-
     /// All of them as a JSON array.
     pub(in crate::http) fn array(&self) -> String {
         let texts: Vec<_> = self.texts.iter().map(|(_, text)| text.as_str()).collect();

@@ -122,7 +122,7 @@ async fn write(tx: &mut Transaction, account: &Account) -> Result<(), StoreError
 
 /// Fields of objects: the audit log says that they changed, and nothing of what stands in them, for
 /// there may be a secret that does not look like one.
-const INSIDE: [&str; 3] = ["settings", "integrations", "numberingProviders"];
+const INSIDE: &[&str] = &["settings", "integrations", "numberingProviders"];
 
 /// What the audit log tells: each field that differs, before and after.
 fn differences(before: &Account, after: &Account) -> Vec<Change> {

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::domain::fault::{SHOWN, sentence};
 use crate::rules::Rules;
 
 #[derive(Deserialize)]

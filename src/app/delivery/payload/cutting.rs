@@ -6,7 +6,7 @@ use crate::app::mailbox::record::{Dialog, MessageRecord, Metadata};
 const LEFT_OF_TEXT: usize = 1000;
 
 /// What goes first: copies of the text, links, evidence and long lists, attachments, the text itself.
-pub(super) const STEPS: [fn(&mut MessageRecord<'_>); 5] = [
+pub(super) const STEPS: &[fn(&mut MessageRecord<'_>)] = &[
     leave_dialogs,
     // A link to each attachment that needs no key, beside the one that does.
     |record| record.attachments.iter_mut().for_each(|part| part.signed_url = None),

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use memchr::memmem::Finder;
 
-use super::{Post, Refusal};
+use super::{Broken, OtherMode, Post, Refusal};
 
 /// Providers post some twenty fields, and one for each attachment in modes that are not ours.
 const MAX_FIELDS: usize = 1000;
@@ -27,25 +27,25 @@ impl Form {
         let fields = match essence.as_str() {
             "application/x-www-form-urlencoded" => urlencoded(post.body),
             "multipart/form-data" => boundary(kind).and_then(|end| multipart(&end, post.body)),
-            _ => return Err(Refusal::mode("this provider posts forms: multipart/form-data")),
+            _ => return Err(OtherMode::NoForm.into()),
         };
-        fields.map(Self).ok_or_else(|| Refusal::Broken("the form cannot be read".into()))
+        fields.map(Self).ok_or_else(|| Broken::Form.into())
     }
 
     /// The one field of this name; a refusal where there are two, because one of them would count
     /// and the other be shown.
-    pub(super) fn one(&self, name: &str) -> Result<Option<&Bytes>, Refusal> {
+    pub(super) fn one(&self, name: &'static str) -> Result<Option<&Bytes>, Refusal> {
         let mut found = self.0.iter().filter(|(known, _)| known == name.as_bytes());
         match (found.next(), found.next()) {
-            (_, Some(_)) => Err(Refusal::Broken(format!("the field {name} is there twice"))),
+            (_, Some(_)) => Err(Broken::Twice(name).into()),
             (found, None) => Ok(found.map(|(_, value)| value)),
         }
     }
 
     /// The same as a text that must be there.
-    pub(super) fn text(&self, name: &str) -> Result<&str, Refusal> {
+    pub(super) fn text(&self, name: &'static str) -> Result<&str, Refusal> {
         let value = self.one(name)?.and_then(|value| std::str::from_utf8(value).ok());
-        value.ok_or_else(|| Refusal::Broken(format!("the field {name} is missing, or no text")))
+        value.ok_or_else(|| Broken::Field(name).into())
     }
 }
 

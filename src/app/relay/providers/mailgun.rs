@@ -12,25 +12,22 @@
 use aws_lc_rs::hmac;
 
 use super::form::Form;
-use super::{Ages, Letter, Post, Refusal, Token, hops, path, unix_seconds};
+use super::{Ages, Forged, Letter, OtherMode, Post, Refusal, Token, hops, path, unix_seconds};
 use crate::domain::clock::Timestamp;
 use crate::domain::secret::Secret;
-
-const OTHER_MODE: &str = "Mailgun posted the message taken apart: let the route forward to the same URL with /mime \
-     behind it, so that it is posted as it is (field body-mime)";
 
 /// The message that Mailgun posted, signed by this key.
 pub fn read(post: &Post<'_>, key: &Secret, ages: &Ages, now: Timestamp) -> Result<Letter, Refusal> {
     let form = Form::read(post)?;
     let (timestamp, token) = (signed(&form, "timestamp")?, signed(&form, "token")?);
     let signature = signed(&form, "signature")?;
-    let signature = unhex(signature).ok_or_else(wrong)?;
+    let signature = unhex(signature).ok_or(Forged::Mailgun)?;
     let key = hmac::Key::new(hmac::HMAC_SHA256, key.expose());
     let said = [timestamp.as_bytes(), token.as_bytes()].concat();
-    hmac::verify(&key, &said, &signature).map_err(|_| wrong())?;
-    let at = unix_seconds(timestamp).ok_or_else(wrong)?;
+    hmac::verify(&key, &said, &signature).map_err(|_| Forged::Mailgun)?;
+    let at = unix_seconds(timestamp).ok_or(Forged::Mailgun)?;
     ages.check(at, ages.bare, now)?;
-    let raw = form.one("body-mime")?.ok_or_else(|| Refusal::mode(OTHER_MODE))?.clone();
+    let raw = form.one("body-mime")?.ok_or(OtherMode::Mailgun)?.clone();
     let (sender, recipient) = (form.text("sender")?, form.text("recipient")?);
     let recipients = recipient.split(',').map(path).filter(|to| !to.is_empty()).collect();
     let content = [sender.as_bytes(), b"\0", recipient.as_bytes(), b"\0", &raw].concat();
@@ -46,15 +43,8 @@ pub fn read(post: &Post<'_>, key: &Secret, ages: &Ages, now: Timestamp) -> Resul
     })
 }
 
-fn signed<'f>(form: &'f Form, name: &str) -> Result<&'f str, Refusal> {
-    form.text(name).map_err(|_| wrong())
-}
-
-fn wrong() -> Refusal {
-    Refusal::forged(
-        "the signature is not one by the signing key that is set here: take it from Mailgun, Settings, \
-         API security, HTTP webhook signing key",
-    )
+fn signed<'f>(form: &'f Form, name: &'static str) -> Result<&'f str, Refusal> {
+    form.text(name).map_err(|_| Forged::Mailgun.into())
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {

@@ -11,6 +11,7 @@ mod form;
 mod hops;
 pub mod mailgun;
 pub mod postmark;
+mod refusal;
 pub mod sendgrid;
 pub mod ses;
 pub mod sns;
@@ -24,6 +25,7 @@ use bytes::Bytes;
 use crate::domain::clock::Timestamp;
 
 pub use certificate::{Certificate, CertificateError};
+pub use refusal::{Broken, Forged, OtherMode, Refusal, Unavailable};
 
 /// A request of a provider, as it came.
 #[derive(Clone, Copy, Debug)]
@@ -98,33 +100,6 @@ impl Letter {
     }
 }
 
-/// Why nothing was taken from a request; each in words that its owner may read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// It was not the provider, or not now.
-    #[error("{0}")]
-    Forged(String),
-    /// It was, in a mode that is not ours. What it says of the envelope is told as far as it does.
-    #[error("{0}")]
-    Mode(String),
-    /// It cannot be read.
-    #[error("{0}")]
-    Broken(String),
-    /// What is needed to say so is not there for the moment.
-    #[error("{0}")]
-    Unavailable(String),
-}
-
-impl Refusal {
-    fn mode(words: &str) -> Self {
-        Self::Mode(words.to_owned())
-    }
-
-    fn forged(words: &str) -> Self {
-        Self::Forged(words.to_owned())
-    }
-}
-
 /// How old a signature may be when it comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ages {
@@ -141,11 +116,10 @@ impl Ages {
     /// verified, so it is our own clock that is behind.
     fn check(&self, at: Timestamp, most: Duration, now: Timestamp) -> Result<(), Refusal> {
         if at > now.plus(self.ahead) {
-            let words = "the signature is of a time that has not come: is our clock behind?";
-            return Err(Refusal::Unavailable(words.to_owned()));
+            return Err(Unavailable::Early.into());
         }
         if at < now.minus(most) {
-            return Err(Refusal::forged("the signature is too old"));
+            return Err(Forged::Old.into());
         }
         Ok(())
     }

@@ -15,11 +15,8 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::Deserialize;
 
-use super::{Letter, Post, Refusal, hops, path, sha256};
+use super::{Broken, Forged, Letter, OtherMode, Post, Refusal, hops, path, sha256};
 use crate::domain::secret::Secret;
-
-const OTHER_MODE: &str = "Postmark posted the message taken apart: switch on \"Include raw email content in JSON \
-     payload\" in the settings of the inbound stream";
 
 /// What the URL that Postmark posts to has before its host.
 #[derive(Clone, Debug)]
@@ -60,9 +57,8 @@ pub fn read(post: &Post<'_>, login: Option<&Login>) -> Result<Letter, Refusal> {
         }
         None => "the secret URL alone: no user and password are set here",
     };
-    let inbound: Inbound = serde_json::from_slice(post.body)
-        .map_err(|_| Refusal::Broken("the body is not the JSON of an inbound message".into()))?;
-    let Some(raw) = inbound.raw_email else { return Err(Refusal::mode(OTHER_MODE)) };
+    let inbound: Inbound = serde_json::from_slice(post.body).map_err(|_| Broken::Postmark)?;
+    let Some(raw) = inbound.raw_email else { return Err(OtherMode::Postmark.into()) };
     let field = |name: &str| {
         let found = inbound.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name));
         found.map(|field| field.value.as_str())
@@ -83,10 +79,5 @@ fn check(post: &Post<'_>, login: &Login) -> Result<(), Refusal> {
     let sent = sent.and_then(|(_, text)| STANDARD.decode(text.trim()).ok()).unwrap_or_default();
     let expected = [login.username.as_bytes(), b":", login.password.expose()].concat();
     // Of their digests, which are of one length.
-    verify_slices_are_equal(&sha256(&sent), &sha256(&expected)).map_err(|_| {
-        Refusal::forged(
-            "the user and the password are not those that are set here: put them into the webhook's \
-             URL at Postmark, https://USER:PASSWORD@…",
-        )
-    })
+    verify_slices_are_equal(&sha256(&sent), &sha256(&expected)).map_err(|_| Forged::Postmark.into())
 }

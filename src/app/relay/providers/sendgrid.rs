@@ -16,7 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::form::Form;
-use super::{Ages, Letter, Post, Refusal, path, unix_seconds};
+use super::{Ages, Broken, Forged, Letter, OtherMode, Post, Refusal, path, unix_seconds};
 use crate::domain::clock::Timestamp;
 
 const SIGNATURE: &str = "x-twilio-email-event-webhook-signature";
@@ -29,9 +29,6 @@ const P256: [u8; 26] = [
 ];
 /// Its octets: 4, x, y.
 const POINT: usize = 65;
-
-const OTHER_MODE: &str = "SendGrid posted the message taken apart: check \"POST the raw, full MIME message\" in the \
-     settings of Inbound Parse";
 
 /// A key that SendGrid signs by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,9 +61,9 @@ pub fn read(
         None => "the secret URL alone: no public key of SendGrid is set here",
     };
     let form = Form::read(post)?;
-    let raw = form.one("email")?.ok_or_else(|| Refusal::mode(OTHER_MODE))?.clone();
-    let envelope: Value = serde_json::from_str(form.text("envelope")?)
-        .map_err(|_| Refusal::Broken("the field envelope is no JSON".into()))?;
+    let raw = form.one("email")?.ok_or(OtherMode::Sendgrid)?.clone();
+    let envelope: Value =
+        serde_json::from_str(form.text("envelope")?).map_err(|_| Broken::Envelope)?;
     let to = envelope.get("to").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let client = form.text("sender_ip").ok().and_then(|text| text.trim().parse().ok());
     Ok(Letter {
@@ -81,20 +78,14 @@ pub fn read(
 }
 
 fn verify(post: &Post<'_>, key: &PublicKey, ages: &Ages, now: Timestamp) -> Result<(), Refusal> {
-    let wrong = || {
-        Refusal::forged(
-            "the signature is not one by the public key that is set here: take it from the security \
-             policy of the SendGrid webhook, or leave the key out if it has none",
-        )
-    };
     let (Some(signature), Some(timestamp)) = (post.header(SIGNATURE), post.header(TIMESTAMP))
     else {
-        return Err(wrong());
+        return Err(Forged::Sendgrid.into());
     };
-    let signature = STANDARD.decode(signature.trim()).map_err(|_| wrong())?;
+    let signature = STANDARD.decode(signature.trim()).map_err(|_| Forged::Sendgrid)?;
     let said = [timestamp.as_bytes(), post.body].concat();
     let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, &key.0);
-    key.verify(&said, &signature).map_err(|_| wrong())?;
-    let at = unix_seconds(timestamp).ok_or_else(wrong)?;
+    key.verify(&said, &signature).map_err(|_| Forged::Sendgrid)?;
+    let at = unix_seconds(timestamp).ok_or(Forged::Sendgrid)?;
     ages.check(at, ages.covering, now)
 }

@@ -9,10 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use super::{Letter, Refusal, hops, path};
-
-const OTHER_MODE: &str = "Amazon SES announced the message without its content: give the receipt rule an SNS action \
-     with the encoding Base64, and subscribe this URL to its topic";
+use super::{Broken, Letter, OtherMode, Refusal, hops, path};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -54,12 +51,12 @@ struct Action {
 /// the topic.
 pub fn read(message: &str, pinned: bool) -> Result<Letter, Refusal> {
     let read: Result<Notification, _> = serde_json::from_str(message);
-    let found = read.map_err(|_| Refusal::mode(OTHER_MODE))?;
+    let found = read.map_err(|_| OtherMode::Ses)?;
     let received = found.notification_type.as_deref() == Some("Received");
     let (Some(mail), Some(receipt), Some(content), true) =
         (found.mail, found.receipt, found.content, received)
     else {
-        return Err(Refusal::mode(OTHER_MODE));
+        return Err(OtherMode::Ses.into());
     };
     let encoding = receipt.action.and_then(|action| action.encoding);
     let is_base64 = match encoding {
@@ -69,8 +66,7 @@ pub fn read(message: &str, pinned: bool) -> Result<Letter, Refusal> {
     };
     let raw = if is_base64 {
         let packed: Vec<u8> = content.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
-        let broken = |_| Refusal::Broken("the content is no base64".into());
-        STANDARD.decode(packed).map_err(broken)?
+        STANDARD.decode(packed).map_err(|_| Broken::Content)?
     } else {
         content.into_bytes()
     };

@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use url::{Host, Url};
 
-use super::{Ages, Certificate, Post, Refusal};
+use super::{Ages, Broken, Certificate, Forged, OtherMode, Post, Refusal, Unavailable};
 use crate::domain::clock::Timestamp;
 use crate::domain::instant;
 
@@ -57,25 +57,17 @@ impl Said {
     /// one is named.
     pub fn read(post: &Post<'_>, topic: Option<&str>) -> Result<Self, Refusal> {
         if post.header("x-amz-sns-rawdelivery").is_some() {
-            return Err(Refusal::mode(
-                "Amazon SNS posted without its signed envelope: switch off raw message delivery in \
-                 the settings of the subscription",
-            ));
+            return Err(OtherMode::SnsRaw.into());
         }
         if post.body.len() > MAX_REQUEST {
-            return Err(Refusal::Broken("Amazon SNS posts no more than 256 KiB".into()));
+            return Err(Broken::SnsSize.into());
         }
-        let said: Self = serde_json::from_slice(post.body).map_err(|_| {
-            Refusal::Broken("the body is not the JSON of a message of Amazon SNS".into())
-        })?;
+        let said: Self = serde_json::from_slice(post.body).map_err(|_| Broken::Sns)?;
         if said.signature_version != "2" {
-            return Err(Refusal::mode(
-                "Amazon SNS signed by SHA-1: set the attribute SignatureVersion of the topic to 2 \
-                 (aws sns set-topic-attributes --attribute-name SignatureVersion --attribute-value 2)",
-            ));
+            return Err(OtherMode::SnsVersion.into());
         }
         if topic.is_some_and(|topic| topic != said.topic_arn) {
-            return Err(Refusal::forged("it is of another topic than the one that is set here"));
+            return Err(Forged::Topic.into());
         }
         Ok(said)
     }
@@ -89,9 +81,7 @@ impl Said {
             let hex = name.bytes().all(|octet| octet.is_ascii_hexdigit());
             (1..=64).contains(&name.len()) && hex && url.query().is_none()
         };
-        url.filter(named).ok_or_else(|| {
-            Refusal::forged("SigningCertURL is not a certificate's at a host of Amazon SNS")
-        })
+        url.filter(named).ok_or_else(|| Forged::CertificateUrl.into())
     }
 
     /// What it wants, if the signer of this certificate says so.
@@ -101,25 +91,22 @@ impl Said {
         ages: &Ages,
         now: Timestamp,
     ) -> Result<Wanted, Refusal> {
-        let wrong = || Refusal::forged("the signature is not one of Amazon SNS");
-        let signature = STANDARD.decode(&self.signature).map_err(|_| wrong())?;
-        let said = self.signed().ok_or_else(wrong)?;
+        let signature = STANDARD.decode(&self.signature).map_err(|_| Forged::Sns)?;
+        let said = self.signed().ok_or(Forged::Sns)?;
         if !certificate.signed(said.as_bytes(), &signature) || certificate.is_over(now) {
-            return Err(wrong());
+            return Err(Forged::Sns.into());
         }
         if certificate.is_to_come(now) {
-            return Err(Refusal::Unavailable(
-                "the certificate of Amazon SNS is of a time to come".into(),
-            ));
+            return Err(Unavailable::CertificateEarly.into());
         }
-        ages.check(instant::parse(&self.timestamp).ok_or_else(wrong)?, ages.covering, now)?;
+        ages.check(instant::parse(&self.timestamp).ok_or(Forged::Sns)?, ages.covering, now)?;
         match self.r#type.as_str() {
             "Notification" => Ok(Wanted::Message(self.message)),
             "SubscriptionConfirmation" => {
                 let url = self.subscribe_url.and_then(|url| Url::parse(&url).ok());
-                url.filter(is_of_sns).map(Wanted::Confirmation).ok_or_else(|| {
-                    Refusal::forged("SubscribeURL does not lead to a host of Amazon SNS")
-                })
+                url.filter(is_of_sns)
+                    .map(Wanted::Confirmation)
+                    .ok_or_else(|| Forged::SubscribeUrl.into())
             }
             _ => Ok(Wanted::Farewell),
         }

@@ -1,0 +1,68 @@
+//! The octets of a body, within bounds.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+
+use axum::body::{Body, HttpBody as _};
+
+use crate::http::error::Problem;
+use crate::rules::AccessLimits;
+
+/// How many octets a body may have.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::http) struct Bounds<'l> {
+    pub(in crate::http) most: usize,
+    pub(in crate::http) limits: &'l AccessLimits,
+    /// Whether the client waits for the word to send (RFC 9110 §10.1.1).
+    pub(in crate::http) expects: bool,
+}
+
+/// A body that was not read whole.
+#[derive(Debug)]
+pub(in crate::http) enum Unread {
+    TooLarge,
+    /// The connection ended first.
+    CutShort,
+    /// There is no place for a body so large.
+    NoPlace(Problem),
+}
+
+/// Reads a body whole. One that is too large is read on and thrown away, within bounds: a client
+/// that hears only after it has sent would otherwise meet a closed connection. One that is larger than
+/// others may be needs a `place`, and without one it is thrown away in the same way.
+pub(in crate::http) async fn whole<P, R>(
+    mut body: Body,
+    bounds: Bounds<'_>,
+    place: impl Fn() -> R,
+) -> Result<(Vec<u8>, Option<P>), Unread>
+where
+    R: Future<Output = Result<P, Problem>>,
+{
+    let Bounds { most, limits, expects } = bounds;
+    if expects && body.size_hint().lower() > u64::try_from(most).unwrap_or(u64::MAX) {
+        return Err(Unread::TooLarge);
+    }
+    let (mut octets, mut read, mut taken) = (Vec::new(), 0_usize, None);
+    while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        let Ok(data) = frame.map_err(|_| Unread::CutShort)?.into_data() else { continue };
+        read = read.saturating_add(data.len());
+        if read > most.saturating_add(limits.max_drained_bytes) {
+            return Err(Unread::TooLarge);
+        }
+        if read > limits.max_body_bytes && read <= most && taken.is_none() {
+            taken = Some(place().await);
+        }
+        if let Some(Err(problem)) = &taken
+            && read > limits.max_body_bytes.saturating_add(limits.max_drained_bytes)
+        {
+            return Err(Unread::NoPlace(problem.clone()));
+        }
+        if read > most || matches!(taken, Some(Err(_))) {
+            octets = Vec::new();
+        } else {
+            octets.extend_from_slice(&data);
+        }
+    }
+    let taken = taken.transpose().map_err(Unread::NoPlace)?;
+    if read > most { Err(Unread::TooLarge) } else { Ok((octets, taken)) }
+}
