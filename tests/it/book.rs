@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Component, Path, PathBuf};
 
+use gatepost::http::table::OPERATIONS;
 use gatepost::shutdown::Shutdown;
 use tokio::process::Command;
 use tokio::task::JoinSet;
@@ -105,6 +106,11 @@ impl Page {
         links
     }
 
+    /// What stands between backticks in its prose.
+    fn spans(&self) -> impl Iterator<Item = &str> {
+        self.prose.iter().flat_map(|line| line.split('`').skip(1).step_by(2))
+    }
+
     /// Its paragraph below the title.
     fn first_paragraph(&self) -> String {
         let lines = self.prose.iter().skip(1).filter(|line| !line.starts_with("<!--"));
@@ -176,6 +182,40 @@ fn every_page_is_in_the_summary_and_the_reverse() {
     for page in there.iter().filter(|path| Path::new(path).parent() == Some(Path::new("docs"))) {
         assert!(from_readme.contains(page), "README.md does not lead to {page}");
     }
+}
+
+#[test]
+fn every_operation_and_flag_that_a_page_names_is_there() {
+    let operations: BTreeSet<String> =
+        OPERATIONS.iter().map(|one| format!("{} {}", one.verb.as_str(), one.path)).collect();
+    let without_key = ["GET /healthz", "GET /readyz"];
+    let mut flags = BTreeSet::new();
+    let mut commands = vec![gatepost::cli::description()];
+    while let Some(command) = commands.pop() {
+        let long = command.get_arguments().filter_map(clap::Arg::get_long);
+        flags.extend(long.map(|name| format!("--{name}")));
+        commands.extend(command.get_subcommands().cloned());
+    }
+    // Of certbot and of cargo.
+    flags.extend(["--reuse-key", "--ignore-rust-version", "--help"].map(str::to_owned));
+    let mut wrong = Vec::new();
+    for page in book().values() {
+        for span in page.spans() {
+            let first = span.split([' ', '=', ',', '/']).next().unwrap_or_default();
+            let is_flag = first.starts_with("--") && !first.ends_with('-');
+            if is_flag && !flags.contains(first) {
+                wrong.push(format!("{}: no command has {first}", page.path));
+            }
+            let is_operation = ["GET", "POST", "PUT", "DELETE"].contains(&first);
+            let named = span.split('?').next().unwrap_or_default();
+            let named = named.replace("/webhookRelay/smtp", "/webhookRelay/{type}");
+            let is_there = operations.contains(&named) || without_key.contains(&named.as_str());
+            if is_operation && span.contains(" /") && !is_there {
+                wrong.push(format!("{}: there is no {named}", page.path));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
