@@ -380,10 +380,10 @@ active = false
 # Messages
 
 ALICE = "Alice Example <alice@good.example>"
-# The README's table of reasons is made from the program's own.
-README = (ROOT.parent / "README.md").read_text()
+# The book's table of reasons is made from the program's own.
+REASONS_PAGE = (ROOT.parent / "docs/refused.md").read_text()
 REPLY = {"accepted": "250 2.0.0"} | dict(
-    re.findall(r"^\| `(\w+)` \| (\d{3} [\d.]+) \|", README, re.M))
+    re.findall(r"^\| `(\w+)` \| (\d{3} [\d.]+) \|", REASONS_PAGE, re.M))
 # Refused by the bytes themselves: bare CR, bare LF or NUL; the server closes after the reply.
 ON_THE_WIRE = "550 5.5.2"
 CASES = {}

@@ -27,7 +27,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::app::tenancy::Tenancy;
 use crate::config::{self, DatabaseUrl, S3Key, S3Options, ServeOptions};
@@ -77,6 +77,11 @@ enum Command {
     Send(send::Send),
     /// Say what would become of a message, step by step, without delivering it
     Check(check::Check),
+}
+
+/// Every command with its arguments, as the book shows them.
+pub fn description() -> clap::Command {
+    Arguments::command()
 }
 
 /// Runs the command line of this process.

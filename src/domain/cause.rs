@@ -232,6 +232,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::testkit::golden;
 
     const OF: Particulars<'_> = Particulars {
         from: "good.example",
@@ -252,6 +253,38 @@ mod tests {
             }
         }
         assert!("x".parse::<Cause>().is_err());
+    }
+
+    /// Particulars as a reader of the book fills them in; nothing else in the words is in braces.
+    fn generally(template: &str) -> String {
+        let places = [
+            ("{from}", "FROM-DOMAIN"),
+            ("{signer}", "SIGNER"),
+            ("{selector}", "SELECTOR"),
+            ("{key}", "SELECTOR._domainkey.SIGNER"),
+            ("{record}", "_dmarc.FROM-DOMAIN"),
+            ("{provider}", "the provider"),
+            ("{where}", "see below"),
+        ];
+        places.iter().fold(template.to_owned(), |text, (place, name)| text.replace(place, name))
+    }
+
+    #[test]
+    fn the_book_shows_every_cause_and_every_provider() {
+        let row = |cause: &Cause| {
+            let (told, advice) = cause.template();
+            let (told, advice) = (generally(told), generally(advice));
+            assert!(!told.contains('{') && !advice.contains('{'), "{cause:?}");
+            format!("| `{}` | {told} | {advice} |", cause.as_str())
+        };
+        let rows: Vec<String> = Cause::ALL.iter().map(row).collect();
+        let header = "| cause | what was found | tell the administrator |";
+        golden::hold_table("docs/refused.md", header, &rows).unwrap();
+        let row =
+            |(own, name, place): &(&str, &str, &str)| format!("| {name} | `{own}` | {place} |");
+        let rows: Vec<String> = PROVIDERS.iter().map(row).collect();
+        let header = "| provider | signs with a domain below | turn on custom DKIM at |";
+        golden::hold_table("docs/refused.md", header, &rows).unwrap();
     }
 
     #[test]

@@ -188,11 +188,11 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_shows_every_event() {
+    fn the_book_shows_every_event() {
         let row = |name: &EventName| {
             format!("| `{name}` | `{}` | {} |", name.category(), name.description())
         };
         let rows: Vec<String> = EventName::ALL.iter().map(row).collect();
-        golden::hold_table("README.md", "| event | type | when |", &rows).unwrap();
+        golden::hold_table("docs/webhooks.md", "| event | type | when |", &rows).unwrap();
     }
 }

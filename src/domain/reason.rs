@@ -1,5 +1,5 @@
 //! Why a message was refused or deferred: the closed list of the contract, one row a reason.
-//! Replies, records, the description of the API and the README's table follow from it.
+//! Replies, records, the description of the API and the book's table follow from it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -174,7 +174,7 @@ mod tests {
     use crate::testkit::golden;
 
     #[test]
-    fn the_readme_shows_every_reason() {
+    fn the_book_shows_every_reason() {
         let row = |reason: &Reason| {
             let (code, enhanced, _) = reason.reply();
             let (explanation, advice) = (reason.explanation(), reason.advice());
@@ -182,7 +182,7 @@ mod tests {
         };
         let rows: Vec<String> = Reason::ALL.iter().map(row).collect();
         let header = "| reason | reply | what happened | what to do |";
-        golden::hold_table("README.md", header, &rows).unwrap();
+        golden::hold_table("docs/refused.md", header, &rows).unwrap();
     }
 
     #[test]

@@ -41,7 +41,7 @@ pub(super) struct Evidence<'e> {
     pub(super) unsigned: Vec<String>,
 }
 
-/// All that a remark can be; the README explains each.
+/// All that a remark can be; docs/message.md explains each.
 pub const KINDS: &[&str] = &[
     "display_name_deceives",
     "reply_to_differs",

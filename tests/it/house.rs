@@ -468,13 +468,14 @@ fn the_map_names_every_room_and_a_real_test_for_every_invariant() {
 
 #[test]
 fn the_documents_name_every_remark_and_every_operation() {
-    let readme = read("README.md");
+    let page = read("docs/message.md");
     for kind in KINDS {
-        assert!(readme.contains(&format!("`{kind}`")), "README.md does not explain {kind}");
+        assert!(page.contains(&format!("`{kind}`")), "docs/message.md does not explain {kind}");
     }
+    let page = read("docs/api.md");
     for operation in OPERATIONS {
-        let line = format!("{} {}", operation.verb.as_str(), operation.path);
-        assert!(readme.contains(&line), "README.md does not name {line} (below {BASE})");
+        let line = format!("`{} {}`", operation.verb.as_str(), operation.path);
+        assert!(page.contains(&line), "docs/api.md does not name {line} (below {BASE})");
     }
 }
 
@@ -560,6 +561,8 @@ fn no_machine_of_ours_is_named() {
     let texts = ["src", "tests", "benches"].iter().flat_map(|folder| files(folder, "rs"));
     let documents = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", ".ci/run"];
     let documents = documents.iter().map(|name| ((*name).to_owned(), read(name)));
+    let programs = ["py", "ts", "sh", "md"].iter().flat_map(|ending| files("examples", ending));
+    let documents = documents.chain(files("docs", "md")).chain(programs);
     for (name, text) in texts.chain(documents) {
         for path in ["/work", "/farm", "/root"] {
             let path = format!("{path}/");

@@ -217,12 +217,12 @@ fn every_field_is_explained() {
     }
 }
 
-/// The README's table names each field of the record and of its metadata, with its types.
+/// The book's table names each field of the record and of its metadata, with its types.
 #[test]
-fn the_readme_shows_the_record_as_the_schema_has_it() {
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    let readme = std::fs::read_to_string(readme).unwrap();
-    let table = readme.split("| of the Message record | type |").nth(1).unwrap();
+fn the_book_shows_the_record_as_the_schema_has_it() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/message.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let table = page.split("| of the Message record | type |").nth(1).unwrap();
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     let mut shown = Vec::new();
     for row in rows {

@@ -125,7 +125,7 @@ pub struct DeliveryMarker {
 /// A remark about the content of a message.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Finding<'m> {
-    /// The kind of remark; the README explains each.
+    /// The kind of remark; docs/message.md explains each.
     #[schemars(extend("enum" = KINDS))]
     kind: &'m str,
     /// The remark in words; missing in summaries.
