@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand (contract §7).
 //!
-//! Commands act as the operator, on the store itself; only `send` and `serve` use the network.
+//! Commands act as the operator, on the store itself; only `demo`, `send` and `serve` use the
+//! network.
 //! Exit codes: 0 success, 1 failure, 2 usage. Results go to standard output, everything else to
 //! standard error.
 
@@ -15,8 +16,10 @@ mod demo;
 mod domain;
 mod init;
 mod key;
+mod local;
 mod member;
 mod migrate;
+mod paint;
 mod policy;
 mod restore;
 mod send;
