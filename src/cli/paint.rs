@@ -8,6 +8,7 @@ const FAINT: &str = "2";
 const RED: &str = "31";
 const GREEN: &str = "32";
 const YELLOW: &str = "33";
+const BLUE: &str = "34";
 
 /// A choice: with colours, or without.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +39,11 @@ impl Paint {
     /// Something that is wrong.
     pub(super) fn alarm(self, text: &str) -> String {
         self.with(RED, text)
+    }
+
+    /// Something that was announced.
+    pub(super) fn news(self, text: &str) -> String {
+        self.with(BLUE, text)
     }
 
     /// A text in the colour of the verdict that an SMTP reply or a record tells.
