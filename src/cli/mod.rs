@@ -1,6 +1,7 @@
 //! The command line: one file per subcommand (contract §7).
 //!
-//! Commands act as the operator, on the store itself; only `send` and `serve` use the network.
+//! Commands act as the operator, on the store itself; only `demo`, `dev`, `send` and `serve` use the
+//! network.
 //! Exit codes: 0 success, 1 failure, 2 usage. Results go to standard output, everything else to
 //! standard error.
 
@@ -12,11 +13,14 @@ mod beside;
 mod check;
 mod check_store;
 mod demo;
+mod dev;
 mod domain;
 mod init;
 mod key;
+mod local;
 mod member;
 mod migrate;
+mod paint;
 mod policy;
 mod restore;
 mod send;
@@ -51,6 +55,9 @@ struct Arguments {
 enum Command {
     /// Show everything on this machine, with no set-up and no network
     Demo(demo::Demo),
+    /// Run a server for building an agent: one Agent, a local DNS, every verdict and event as it
+    /// comes
+    Dev(dev::Dev),
     /// Take mail in over SMTP and serve the HTTP API
     Serve(Box<serve::Serve>),
     /// Create the store, the partner account and its first key
@@ -114,6 +121,7 @@ pub fn main() -> ExitCode {
 async fn run_command(command: Command) -> Result<ExitCode, Failure> {
     match command {
         Command::Demo(command) => command.run().await,
+        Command::Dev(command) => command.run().await,
         Command::Serve(command) => command.run().await,
         Command::Init(command) => command.run().await,
         Command::Migrate(command) => command.run().await,

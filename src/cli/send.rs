@@ -1,11 +1,14 @@
 //! `gatepost send`: messages from files over real SMTP, signed on the way if asked.
 
+use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 
+use super::dev::sending::DevArgs;
+use super::local::{one_line, record_of};
 use super::{Failure, say};
 use crate::mail::line_ends::with_crlf;
 use crate::testkit::signer::{Key, Signer};
@@ -15,17 +18,17 @@ use crate::testkit::smtp_client::{Replies, Transaction, deliver};
 #[derive(Args, Debug)]
 pub(super) struct Send {
     /// Messages; a file without a single CRLF gets CRLF line ends, any other is sent as it is
-    #[arg(value_name = "FILE.eml", required = true)]
+    #[arg(value_name = "FILE.eml", required_unless_present = "dev")]
     files: Vec<PathBuf>,
-    /// Recipients
-    #[arg(long = "to", value_name = "ADDRESS", required = true)]
+    /// Recipients [with --dev, default: its Agent]
+    #[arg(long = "to", value_name = "ADDRESS", required_unless_present = "dev")]
     to: Vec<String>,
     /// The server
-    #[arg(long, value_name = "HOST:PORT")]
-    server: String,
-    /// The envelope sender [default: the null reverse-path]
-    #[arg(long, value_name = "ADDRESS", default_value = "")]
-    from: String,
+    #[arg(long, value_name = "HOST:PORT", required_unless_present = "dev")]
+    server: Option<String>,
+    /// The envelope sender [default: the null reverse-path; with --dev the sender]
+    #[arg(long, value_name = "ADDRESS")]
+    from: Option<String>,
     /// The name to say in EHLO
     #[arg(long, value_name = "NAME", default_value = "localhost")]
     helo: String,
@@ -39,11 +42,32 @@ pub(super) struct Send {
     /// s= of the signature
     #[arg(long, value_name = "SELECTOR", requires = "sign")]
     selector: Option<String>,
+    #[command(flatten)]
+    dev: DevArgs,
+}
+
+/// One message, and where it goes.
+struct Posting<'p> {
+    server: &'p str,
+    from: &'p str,
+    to: &'p [String],
+    name: &'p str,
+    raw: &'p [u8],
 }
 
 impl Send {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        let went_well = match &self.server {
+            Some(server) => self.send_files(server).await?,
+            None => self.send_to_dev().await?,
+        };
+        Ok(if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Answers whether every recipient accepted every message.
+    async fn send_files(&self, server: &str) -> Result<bool, Failure> {
         let signer = self.sign.as_deref().map(|key| self.signer(key)).transpose()?;
+        let from = self.from.as_deref().unwrap_or_default();
         let mut all_accepted = true;
         for file in &self.files {
             let raw = std::fs::read(file)
@@ -52,35 +76,65 @@ impl Send {
             if let Some(signer) = &signer {
                 raw = signer.sign(&raw)?;
             }
-            all_accepted &= self.send(file, &raw).await?;
+            let name = &file.display().to_string();
+            let posting = Posting { server, from, to: &self.to, name, raw: &raw };
+            for reply in self.send(&posting).await? {
+                all_accepted &= reply.starts_with("250");
+            }
         }
-        Ok(if all_accepted { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(all_accepted)
     }
 
-    /// Sends one message, in as many transactions as the server asks for; answers whether every
-    /// recipient accepted it.
-    async fn send(&self, file: &Path, raw: &[u8]) -> Result<bool, Failure> {
-        let mut waiting = self.to.clone();
-        let mut all_accepted = true;
+    /// Answers whether every reply is as it must be.
+    async fn send_to_dev(&self) -> Result<bool, Failure> {
+        let agent = [DevArgs::AGENT.to_owned()];
+        let to = if self.to.is_empty() { &agent[..] } else { &self.to };
+        let dev = self.dev.prepare(&self.files, to)?;
+        dev.announce()?;
+        let (server, mut went_well) = (&dev.server.to_string(), true);
+        for message in &dev.messages {
+            let from = self.from.as_deref().unwrap_or(&message.from);
+            let posting = Posting { server, from, to, name: &message.name, raw: &message.raw };
+            for reply in self.send(&posting).await? {
+                if let Some(record) = record_of(&reply) {
+                    say!("record: http://{}/api/v2/email/intake/{record}", dev.http)?;
+                }
+                went_well &= dev.judge(&reply)?;
+            }
+        }
+        Ok(went_well)
+    }
+
+    /// Sends one message, in as many transactions as the server asks for; prints and answers the
+    /// reply for each recipient.
+    async fn send(&self, posting: &Posting<'_>) -> Result<Vec<String>, Failure> {
+        let Posting { server, from, to, name, raw } = posting;
+        let (mut waiting, mut all) = (to.to_vec(), Vec::new());
         while !waiting.is_empty() {
-            let transaction = Transaction { helo: &self.helo, from: &self.from, to: &waiting, raw };
-            let replies = deliver(&self.server, &transaction)
+            let transaction = Transaction { helo: &self.helo, from, to: &waiting, raw };
+            let replies = deliver(server, &transaction)
                 .await
-                .map_err(|error| format!("{}: {error}", self.server))?;
+                .map_err(|error| self.failure(server, &error))?;
             let (shown, later) = sort(&replies, &waiting);
             for (recipient, reply) in shown {
-                all_accepted &= reply.starts_with("250");
-                say!("{}  {recipient}  {reply}", file.display())?;
+                let reply = one_line(&reply);
+                say!("{name}  {recipient}  {reply}")?;
+                all.push(reply);
             }
             // Without progress the server would be asked the same for ever.
             if later.len() == waiting.len() {
-                return Err(
-                    format!("{} takes no recipient: {}", self.server, replies.settling()).into()
-                );
+                return Err(format!("{server} takes no recipient: {}", replies.settling()).into());
             }
             waiting = later;
         }
-        Ok(all_accepted)
+        Ok(all)
+    }
+
+    fn failure(&self, server: &str, error: &io::Error) -> Failure {
+        if self.dev.dev && error.kind() == io::ErrorKind::ConnectionRefused {
+            return self.dev.not_running();
+        }
+        format!("{server}: {error}").into()
     }
 
     fn signer(&self, path: &Path) -> Result<Signer, Failure> {

@@ -142,6 +142,13 @@ impl Case {
         Ok(Self { name, script, raw: raw.contents() })
     }
 
+    /// The case of this name.
+    pub fn named(name: &str) -> Result<Self, FixtureError> {
+        let error =
+            || FixtureError { file: format!("mail/{name}.toml"), detail: "is missing".into() };
+        MAIL.get_file(format!("{name}.toml")).ok_or_else(error).and_then(Self::read)
+    }
+
     /// All cases, by the rules of their gateways; first those that change none.
     pub fn groups() -> Result<Vec<Group>, FixtureError> {
         let mut groups: BTreeMap<_, Vec<Self>> = BTreeMap::new();
@@ -184,6 +191,13 @@ impl Case {
 pub fn agents() -> Result<AgentsFile, FixtureError> {
     toml::from_str(include_str!("../../fixtures/agents.toml"))
         .map_err(|error| FixtureError { file: "agents.toml".into(), detail: error.to_string() })
+}
+
+/// The private key by which alice@good.example signs, PEM; its file's name says its selector and its
+/// domain.
+pub fn key_of_alice() -> (&'static str, &'static str) {
+    const PEM: &str = include_str!("../../fixtures/keys/s1._domainkey.good.example.pem");
+    ("s1._domainkey.good.example.pem", PEM)
 }
 
 /// The DNS answers that the cases need, in the form of `testkit::dns`.

@@ -32,6 +32,9 @@ const KINDS: [&str; 11] = [
     "toml",
     "ini",
 ];
+/// The two commands of the README: a test of `demo` runs the first, and the second runs this.
+const COMMANDS: &[&str] =
+    &["cargo run --release --ignore-rust-version -- demo\n", "bash scripts/test\n"];
 /// Pages whose scripts run at the same time.
 const CONCURRENCY: usize = 2;
 /// Lines of the README, and of a page that people wrote.
@@ -244,6 +247,7 @@ fn script<'b>(path: &str, blocks: impl Iterator<Item = &'b Block>) -> String {
     let mut script = String::new();
     for Block { kind, line, text } in blocks {
         let code = match kind.as_str() {
+            "sh" if COMMANDS.contains(&text.as_str()) => continue,
             "sh" | "sh names" => text.clone(),
             "python" => format!("python3 - <<'PROGRAM'\n{text}PROGRAM\n"),
             _ => continue,

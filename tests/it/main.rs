@@ -26,6 +26,7 @@ mod cors;
 mod crash;
 mod crowds;
 mod demo;
+mod dev;
 mod differential;
 mod docs;
 mod domains;

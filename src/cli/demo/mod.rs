@@ -1,0 +1,94 @@
+//! `gatepost demo`: the whole product on this machine, with no set-up and no network.
+//!
+//! A story of seven acts ([`acts`]), each on the same running server; then every fixture, and three
+//! lines of totals. With `--all` a table of the fixtures instead, and all their events. Nothing here
+//! is staged: store, DNS, SMTP, API and webhooks are real ones ([`stage`]).
+
+mod acts;
+mod curl;
+mod fixtures;
+mod stage;
+mod story;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use self::fixtures::Performance;
+use self::stage::Stage;
+use super::paint::Paint;
+use super::{Failure, say};
+use crate::telemetry;
+
+/// Show everything on this machine, with no set-up and no network
+#[derive(Args, Debug)]
+pub(super) struct Demo {
+    /// Show every message of fixtures/mail with its reply, and all events, instead of the story
+    #[arg(long)]
+    all: bool,
+    /// Exit at the end; fails if anything differed from the expected
+    #[arg(long)]
+    once: bool,
+}
+
+impl Demo {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+        telemetry::quiet();
+        let (stage, rest, went_well) = tokio::select! {
+            shown = self.show() => shown?,
+            // What has been set up goes with its owners, temporary folders too.
+            _ = tokio::signal::ctrl_c() => return Ok(ExitCode::FAILURE),
+        };
+        for stage in rest {
+            stage.strike().await;
+        }
+        if self.once {
+            say!("\nThe server stops now, because --once was given.")?;
+        } else if std::io::stdout().is_terminal() {
+            curl::invite(&stage)?;
+            tokio::signal::ctrl_c().await?;
+        } else {
+            say!(
+                "\nThe server stops now, because standard output is not a terminal. Run\n\
+                 `gatepost demo` in a terminal to keep it, and to get curl lines for it."
+            )?;
+        }
+        stage.strike().await;
+        Ok(if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    async fn show(&self) -> Result<Shown, Failure> {
+        if self.all { table().await } else { story().await }
+    }
+}
+
+/// The stage that stays, the others, and whether all went as expected.
+type Shown = (Stage, Vec<Stage>, bool);
+
+/// The acts, then all fixtures in three lines.
+async fn story() -> Result<Shown, Failure> {
+    let paint = Paint::for_output();
+    let stage = Stage::set(&[]).await?;
+    let mut went_well = true;
+    for (number, act) in (1..).zip(&acts::ACTS) {
+        went_well &= story::play(&stage, (number, act), paint).await?;
+    }
+    say!("\n{}", paint.bold("Every message of fixtures/mail, sent to servers of their own"))?;
+    let performance = Performance::of_all(fixtures::print_differing).await?;
+    went_well &= performance.print_totals().await?;
+    Ok((stage, performance.into_stages(), went_well))
+}
+
+/// All fixtures, each with its reply, and their events.
+async fn table() -> Result<Shown, Failure> {
+    say!("Sending every message of fixtures/mail over SMTP\n")?;
+    let performance = Performance::of_all(fixtures::print_table).await?;
+    say!("\nEvents, as the webhook receiver got them:\n")?;
+    let went_well = performance.print_events().await?;
+    let mut stages = performance.into_stages();
+    if stages.is_empty() {
+        return Err("there are no fixtures".into());
+    }
+    Ok((stages.remove(0), stages, went_well))
+}

@@ -1,0 +1,225 @@
+//! Every verdict, event and attempt of a webhook, one line each, as the API tells them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::sleep;
+
+use crate::cli::paint::Paint;
+use crate::cli::{Failure, say};
+use crate::domain::clock::{Clock, Timestamp};
+use crate::testkit::http_client::Api;
+
+/// Between two looks at what nobody is woken by: verdicts and attempts.
+const LOOK: Duration = Duration::from_millis(250);
+/// How long a list of events waits, seconds; at most what `events.max_wait_seconds` allows.
+const WAIT: u64 = 20;
+/// Refusals at RCPT are counted in one record a minute (contract §2.3), which changes for as long.
+const WINDOW: Duration = Duration::from_secs(90);
+/// Ids remembered as shown, of each kind: far more than fit into [`WINDOW`]; bounds memory.
+const REMEMBERED: usize = 20_000;
+
+/// Details of an event that are told, as far as it has them: label, JSON Pointer.
+const ABOUT: [(&str, &str); 8] = [
+    ("from", "/from"),
+    ("subject", "/subject"),
+    ("room", "/roomId"),
+    ("room", "/data/roomId"),
+    ("contact", "/data/contact/address"),
+    ("mode", "/data/mode"),
+    ("added", "/data/added"),
+    ("removed", "/data/removed"),
+];
+
+/// Follows from a start on.
+#[derive(Debug)]
+pub(super) struct Follower {
+    api: Api,
+    clock: Clock,
+    started: Timestamp,
+    paint: Paint,
+}
+
+/// Ids that have been shown, with the count at that time. Ids grow with time.
+#[derive(Debug, Default)]
+struct Shown(BTreeMap<String, u64>);
+
+impl Shown {
+    /// Remembers an id; answers whether it is new, or counts more than before.
+    fn is_new(&mut self, id: &str, times: u64) -> bool {
+        let before = self.0.insert(id.to_owned(), times);
+        while self.0.len() > REMEMBERED {
+            self.0.pop_first();
+        }
+        before.is_none_or(|before| before < times)
+    }
+}
+
+impl Follower {
+    pub fn new(api: Api, clock: Clock, started: Timestamp, paint: Paint) -> Self {
+        Self { api, clock, started, paint }
+    }
+
+    /// Prints until it is dropped, or until the output or the API fails. The webhook is named by its
+    /// account and its id.
+    pub async fn run(&self, webhook: Option<(i64, String)>) -> Result<(), Failure> {
+        tokio::try_join!(self.verdicts(), self.events(), self.attempts(webhook))?;
+        Ok(())
+    }
+
+    async fn verdicts(&self) -> Result<(), Failure> {
+        let mut shown = Shown::default();
+        loop {
+            let since = self.clock.now().minus(WINDOW).max(self.started);
+            let first = format!("/email/intake?since={since}&limit=200");
+            let mut new = Vec::new();
+            let mut path = Some(first.clone());
+            while let Some(next) = path.take() {
+                let mut page = self.api.get(&next).await?;
+                let (records, before) = (taken(&mut page, "intake"), new.len());
+                new.extend(
+                    records
+                        .into_iter()
+                        .filter(|record| shown.is_new(text(record, "id"), number(record, "count"))),
+                );
+                // What is behind a page that was known has been shown.
+                if new.len() > before {
+                    path = page
+                        .get("next")
+                        .and_then(Value::as_str)
+                        .map(|at| format!("{first}&before={at}"));
+                }
+            }
+            for record in new.iter().rev() {
+                self.print_verdict(record)?;
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    fn print_verdict(&self, record: &Value) -> Result<(), Failure> {
+        let verdict = text(record, "verdict");
+        let shown = self.paint.verdict(verdict, &format!("{verdict:<8}"));
+        let sender = some_or(text(record, "sender"), "(no sender)");
+        let recipient = some_or(text(record, "recipient"), "(no recipient)");
+        let times = number(record, "count");
+        let times = if times > 1 { format!(" ({times} times)") } else { String::new() };
+        let why = one_line(text(record, "explanation"));
+        // The Agent's key opens records of the Agent.
+        let is_agents = record.get("agentId").is_some_and(|id| !id.is_null());
+        let url = format!("{}/email/intake/{}", self.api.base(), text(record, "id"));
+        let url = if is_agents { format!("  {}", self.paint.faint(&url)) } else { String::new() };
+        let time = time(record, "date");
+        say!("{time}  {shown}  {sender} -> {recipient}  {why}{times}{url}")
+    }
+
+    async fn events(&self) -> Result<(), Failure> {
+        let mut from = format!("since={}", self.started);
+        loop {
+            let mut page = self.api.get(&format!("/events?{from}&wait={WAIT}&limit=200")).await?;
+            if let Some(last) = page.get("next").and_then(Value::as_str) {
+                from = format!("after={last}");
+            }
+            for event in taken(&mut page, "events") {
+                self.print_event(&event)?;
+            }
+        }
+    }
+
+    fn print_event(&self, event: &Value) -> Result<(), Failure> {
+        let shown = self.paint.news(&format!("{:<8}", "event"));
+        let about = ABOUT.iter().filter_map(|(label, pointer)| {
+            let is = event.pointer(pointer).filter(|is| !is.is_null())?;
+            Some(format!("{label} {}", is.as_str().map_or_else(|| is.to_string(), one_line)))
+        });
+        let about: Vec<String> = about.collect();
+        let (time, name) = (time(event, "timestamp"), text(event, "event"));
+        say!("{time}  {shown}  {name}  {}", about.join(", "))
+    }
+
+    async fn attempts(&self, webhook: Option<(i64, String)>) -> Result<(), Failure> {
+        let Some((account, id)) = webhook else { return Ok(()) };
+        let mut shown = Shown::default();
+        loop {
+            let since = self.started;
+            let path = format!(
+                "/webhooks/{id}/deliveries?targetAccountId={account}&since={since}&limit=200"
+            );
+            let mut page = self.api.get(&path).await?;
+            for delivery in taken(&mut page, "deliveries").iter().rev() {
+                let attempts = delivery.get("attempts").and_then(Value::as_array);
+                for attempt in attempts.into_iter().flatten() {
+                    if shown.is_new(text(attempt, "id"), 1) {
+                        self.print_attempt(delivery, attempt)?;
+                    }
+                }
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    fn print_attempt(&self, delivery: &Value, attempt: &Value) -> Result<(), Failure> {
+        let status = attempt.get("status").and_then(Value::as_u64);
+        let has_arrived = status.is_some_and(|status| (200..300).contains(&status));
+        let mut became = status.map_or_else(String::new, |status| format!("answered {status}"));
+        if !has_arrived {
+            let error = one_line(text(attempt, "error"));
+            became = if error.is_empty() { became } else { error };
+            let next = some_or(time(delivery, "nextAttemptAt"), "never");
+            became = format!("{became}; next attempt: {next}");
+        }
+        let label = format!("{:<8}", "webhook");
+        let label = if has_arrived { self.paint.news(&label) } else { self.paint.alarm(&label) };
+        let (time, event) = (time(attempt, "date"), text(delivery, "event"));
+        say!("{time}  {label}  {event}  {became}")
+    }
+}
+
+/// A list of an answer.
+fn taken(answer: &mut Value, name: &str) -> Vec<Value> {
+    match answer.get_mut(name).map(Value::take) {
+        Some(Value::Array(list)) => list,
+        _ => Vec::new(),
+    }
+}
+
+fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn number(value: &Value, key: &str) -> u64 {
+    value.get(key).and_then(Value::as_u64).unwrap_or(1)
+}
+
+fn some_or<'t>(text: &'t str, otherwise: &'t str) -> &'t str {
+    if text.is_empty() { otherwise } else { text }
+}
+
+/// The time of day of a date, UTC.
+fn time<'v>(value: &'v Value, key: &str) -> &'v str {
+    text(value, key).get(11..19).unwrap_or_default()
+}
+
+/// Keeps a stranger's text in its line and in its colour.
+fn one_line(text: &str) -> String {
+    text.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_shown_again_when_it_counts_more() {
+        let mut shown = Shown::default();
+        assert!(shown.is_new("a", 1));
+        assert!(!shown.is_new("a", 1));
+        assert!(shown.is_new("a", 3));
+        for number in 0..=REMEMBERED {
+            shown.is_new(&format!("b{number:06}"), 1);
+        }
+        assert_eq!(shown.0.len(), REMEMBERED);
+        assert_eq!(one_line("a\r\n\x1b[31mb"), "a   [31mb");
+    }
+}

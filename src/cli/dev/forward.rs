@@ -1,0 +1,90 @@
+//! `--forward-to`: a webhook destination of the Agent, as real as any, that leads to this machine.
+
+use std::sync::Arc;
+
+use url::{Host, Url};
+
+use super::folder::{Folder, World};
+use crate::app::delivery::{Added, Destinations};
+use crate::cli::Failure;
+use crate::cli::local::loopback;
+use crate::domain::destination::Destination;
+use crate::domain::event::Category;
+use crate::domain::id::{AccountId, DestinationId, Mint};
+use crate::egress::guard::Guard;
+use crate::egress::signature;
+use crate::rules::Rules;
+use crate::store::{DestinationChange, Store};
+
+/// Marks the destinations that are ours among those that somebody made by the API.
+const LABEL: &str = "gatepost dev --forward-to";
+
+/// A webhook to this machine.
+pub(super) struct Forward {
+    pub id: DestinationId,
+    pub url: Url,
+    /// For the receiver, which verifies by it.
+    pub secret: String,
+}
+
+/// Reads the URL, which must be of this machine: nobody else's name is known to its DNS.
+pub(super) fn parse(text: &str, rules: &Rules) -> Result<Url, Failure> {
+    let url = Guard::new(loopback()?, &rules.webhooks)
+        .destination(text)
+        .map_err(|error| format!("--forward-to {text}: {error}"))?;
+    let is_here = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    if is_here {
+        return Ok(url);
+    }
+    Err(format!(
+        "--forward-to {text}: expected a URL of this machine, like http://localhost:3000/hook"
+    )
+    .into())
+}
+
+impl Forward {
+    /// Forwards to this URL and to no other one of an earlier start, which keeps its secret and
+    /// rests: so a later start with it has that secret again.
+    pub async fn set(
+        (folder, world): (&Folder, &World),
+        url: Option<&Url>,
+        rules: &Rules,
+        mint: &Mint,
+    ) -> Result<Option<Self>, Failure> {
+        let agent = AccountId::new(world.agent).ok_or("world.json names no account")?;
+        let store = Store::open(&folder.store(), &rules.store, mint.clone()).await?;
+        let parts = (Arc::new(rules.access.clone()), Arc::new(rules.webhooks.clone()));
+        let destinations = Destinations::new(store.clone(), mint.clone(), parts.0, parts.1);
+        let set = among(&destinations, agent, url).await;
+        store.close().await;
+        set
+    }
+
+    fn to(destination: Destination) -> Self {
+        let secret = signature::shown(&destination.secret);
+        Self { id: destination.id, url: destination.url, secret }
+    }
+}
+
+async fn among(
+    destinations: &Destinations,
+    agent: AccountId,
+    url: Option<&Url>,
+) -> Result<Option<Forward>, Failure> {
+    for known in destinations.list(agent).await? {
+        let is_wanted = Some(&known.url) == url;
+        if known.label == LABEL && known.disabled.is_none() != is_wanted {
+            let change = DestinationChange { disabled: Some(!is_wanted), ..Default::default() };
+            destinations.update(agent, known.id, &change).await?;
+        }
+    }
+    let Some(url) = url else { return Ok(None) };
+    let added = destinations.add(agent, url.clone(), Category::Incoming, LABEL).await?;
+    let (Added::Created(destination) | Added::Existed(destination)) = added;
+    Ok(Some(Forward::to(destination)))
+}

@@ -1,0 +1,116 @@
+//! `gatepost send --dev`: a letter to the Agent of the `gatepost dev` that runs, signed by its sender
+//! or forged.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::folder::{Addresses, Folder};
+use super::forge::{self, Forge};
+use super::letter::Letter;
+use super::{DEFAULT_FOLDER, names};
+use crate::cli::{Failure, say};
+use crate::mail::line_ends::with_crlf;
+use crate::run;
+
+/// The part of `gatepost send` that is about `gatepost dev`.
+#[derive(Args, Debug)]
+#[group(skip)]
+pub(in crate::cli) struct DevArgs {
+    /// Send to the Agent of the `gatepost dev` that runs, signed by its sender
+    #[arg(long, conflicts_with_all = ["server", "sign"])]
+    pub dev: bool,
+    /// The folder of that `gatepost dev` [default: gatepost-dev]
+    #[arg(long, value_name = "DIR", requires = "dev")]
+    data: Option<PathBuf>,
+    /// The subject of a letter that is written for you
+    #[arg(long, value_name = "TEXT", requires = "dev", conflicts_with = "files")]
+    subject: Option<String>,
+    /// Its text
+    #[arg(long, value_name = "TEXT", requires = "dev", conflicts_with = "files")]
+    text: Option<String>,
+    /// Forge it; the command succeeds if the server is not deceived
+    #[arg(long, value_name = "HOW", requires = "dev", conflicts_with = "files")]
+    forge: Option<Forge>,
+}
+
+/// A message as it is sent.
+pub(in crate::cli) struct Prepared {
+    pub name: String,
+    pub from: String,
+    pub raw: Vec<u8>,
+}
+
+/// Messages for the Agent of a `gatepost dev` that runs.
+pub(in crate::cli) struct ToDev {
+    pub server: SocketAddr,
+    pub http: SocketAddr,
+    pub messages: Vec<Prepared>,
+    forge: Option<Forge>,
+}
+
+impl DevArgs {
+    /// The Agent.
+    pub const AGENT: &'static str = names::AGENT;
+
+    /// Finds the server, and writes or reads the messages.
+    pub fn prepare(&self, files: &[PathBuf], to: &[String]) -> Result<ToDev, Failure> {
+        let folder = self.folder()?;
+        let running = folder.addresses().filter(|known| known.runs);
+        let Addresses { smtp, http, .. } = running.ok_or_else(|| self.not_running())?;
+        let messages = if files.is_empty() {
+            vec![self.letter(&folder, to)?]
+        } else {
+            files.iter().map(|file| signed(&folder, file)).collect::<Result<_, _>>()?
+        };
+        Ok(ToDev { server: smtp, http, messages, forge: self.forge })
+    }
+
+    /// The error where no server is found, or none answers.
+    pub fn not_running(&self) -> Failure {
+        let folder = self.folder().map(|folder| folder.path().display().to_string());
+        let folder = folder.unwrap_or_else(|_| DEFAULT_FOLDER.to_owned());
+        format!("no `gatepost dev` runs in {folder}: start `gatepost dev` in another terminal")
+            .into()
+    }
+
+    fn folder(&self) -> Result<Folder, Failure> {
+        Folder::at(self.data.as_deref().unwrap_or(Path::new(DEFAULT_FOLDER)))
+    }
+
+    fn letter(&self, folder: &Folder, to: &[String]) -> Result<Prepared, Failure> {
+        let subject = self.subject.clone().unwrap_or_else(|| "Hello from gatepost dev".to_owned());
+        let text = self.text.clone().unwrap_or_else(|| {
+            "Hello,\n\nplease send the invoice for order 4711.\n\nAlice".to_owned()
+        });
+        let letter = Letter { from: names::SENDER, subject, form: "plain", text };
+        let mint = run::system_mint();
+        let (from, raw) = forge::written(letter, self.forge, &to.join(", "), (folder, &mint))?;
+        Ok(Prepared { name: "letter".to_owned(), from: from.to_owned(), raw })
+    }
+}
+
+impl ToDev {
+    /// Prints what must happen, before it does.
+    pub fn announce(&self) -> Result<(), Failure> {
+        self.forge.map_or(Ok(()), |forge| say!("expected: {}", forge.verdict()))
+    }
+
+    /// Answers whether a reply is as expected; says so of a forged letter.
+    pub fn judge(&self, reply: &str) -> Result<bool, Failure> {
+        let Some(forge) = self.forge else { return Ok(reply.starts_with("250")) };
+        let is_as_expected = reply.starts_with(&forge.reply());
+        say!("{}", if is_as_expected { "as expected" } else { "DIFFERS from what is expected" })?;
+        Ok(is_as_expected)
+    }
+}
+
+/// A file, signed by the sender's domain, whoever it says wrote it.
+fn signed(folder: &Folder, file: &Path) -> Result<Prepared, Failure> {
+    let raw =
+        std::fs::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    let [domain, ..] = names::DOMAINS;
+    let raw = names::signer(folder, domain)?.sign(&with_crlf(raw))?;
+    Ok(Prepared { name: file.display().to_string(), from: names::SENDER.to_owned(), raw })
+}

@@ -1,0 +1,74 @@
+//! Colours of what commands print: on a terminal only, and not where NO_COLOR is set.
+
+use std::env;
+use std::io::IsTerminal as _;
+
+const BOLD: &str = "1";
+const FAINT: &str = "2";
+const RED: &str = "31";
+const GREEN: &str = "32";
+const YELLOW: &str = "33";
+const BLUE: &str = "34";
+
+/// A choice: with colours, or without.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Paint {
+    colours: bool,
+}
+
+impl Paint {
+    /// As standard output and the environment ask for (<https://no-color.org>).
+    pub(super) fn for_output() -> Self {
+        let is_unwanted = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let is_dumb = env::var_os("TERM").is_some_and(|value| value == "dumb");
+        Self { colours: std::io::stdout().is_terminal() && !is_unwanted && !is_dumb }
+    }
+
+    fn with(self, code: &str, text: &str) -> String {
+        if self.colours { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    pub(super) fn bold(self, text: &str) -> String {
+        self.with(BOLD, text)
+    }
+
+    pub(super) fn faint(self, text: &str) -> String {
+        self.with(FAINT, text)
+    }
+
+    /// Something that is wrong.
+    pub(super) fn alarm(self, text: &str) -> String {
+        self.with(RED, text)
+    }
+
+    /// Something that was announced.
+    pub(super) fn news(self, text: &str) -> String {
+        self.with(BLUE, text)
+    }
+
+    /// A text in the colour of the verdict that an SMTP reply or a record tells.
+    pub(super) fn verdict(self, verdict: &str, text: &str) -> String {
+        let code = match verdict.as_bytes().first() {
+            Some(b'a' | b'2') => GREEN,
+            Some(b'd' | b'4') => YELLOW,
+            _ => RED,
+        };
+        self.with(code, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_have_colours_where_colours_are_wanted() {
+        let (with, without) = (Paint { colours: true }, Paint { colours: false });
+        for (verdict, code) in
+            [("accepted", "32"), ("550 5.7.1", "31"), ("451", "33"), ("deferred", "33")]
+        {
+            assert_eq!(with.verdict(verdict, verdict), format!("\x1b[{code}m{verdict}\x1b[0m"));
+            assert_eq!(without.verdict(verdict, verdict), verdict);
+        }
+    }
+}

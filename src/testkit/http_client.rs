@@ -1,0 +1,123 @@
+//! A plain client of the API, as somebody who builds an agent would write one: one request over one
+//! connection, JSON both ways.
+//!
+//! For the demo and `gatepost dev`, which ask their own server on this machine. HTTP/1.0, so that an
+//! answer is never in chunks and ends with its connection (RFC 9112 §6.3).
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Longer than the longest wait of a list (`events.max_wait_seconds`), 300 seconds.
+const PATIENCE: Duration = Duration::from_secs(330);
+/// The largest answer that is read, octets: a page of messages is a quarter of it.
+const MAX_ANSWER: u64 = 32 << 20;
+
+/// Why there is no answer to go on with.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    #[error("the API cannot be reached")]
+    Connection(#[from] io::Error),
+    #[error("the API answered {status}: {detail}")]
+    Refused { status: u16, detail: String },
+    #[error("the API answered what is no JSON")]
+    NotJson(#[from] serde_json::Error),
+}
+
+/// The API of one server, with a key.
+#[derive(Clone)]
+pub struct Api {
+    server: SocketAddr,
+    key: String,
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+impl Api {
+    /// Asks this server with this key.
+    pub fn new(server: SocketAddr, key: &str) -> Self {
+        Self { server, key: key.to_owned() }
+    }
+
+    /// The URL below which all operations are.
+    pub fn base(&self) -> String {
+        format!("http://{}/api/v2", self.server)
+    }
+
+    /// The answer to a GET of this path, with its query.
+    pub async fn get(&self, path: &str) -> Result<Value, ApiError> {
+        self.ask("GET", path, "").await
+    }
+
+    /// The answer to a POST of this JSON to this path, with its query.
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
+        self.ask("POST", path, &body.to_string()).await
+    }
+
+    async fn ask(&self, method: &str, path: &str, body: &str) -> Result<Value, ApiError> {
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let (server, key, length) = (self.server, &self.key, body.len());
+        let request = format!(
+            "{method} /api/v2{path}{separator}token={key} HTTP/1.0\r\nhost: {server}\r\n\
+             content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no answer in time");
+        let answer = timeout(PATIENCE, exchange(server, &request)).await.map_err(late)??;
+        let (status, body) =
+            parts(&answer).ok_or(io::ErrorKind::InvalidData).map_err(io::Error::from)?;
+        let body: Value = serde_json::from_slice(body)?;
+        if (200..300).contains(&status) {
+            return Ok(body);
+        }
+        let detail = body.get("detail").and_then(Value::as_str).unwrap_or_default().to_owned();
+        Err(ApiError::Refused { status, detail })
+    }
+}
+
+async fn exchange(server: SocketAddr, request: &str) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(server).await?;
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.take(MAX_ANSWER).read_to_end(&mut answer).await?;
+    Ok(answer)
+}
+
+/// The status and the body of an answer; `None` of what is no HTTP.
+fn parts(answer: &[u8]) -> Option<(u16, &[u8])> {
+    let end = answer.windows(4).position(|window| window == b"\r\n\r\n")?;
+    let head = std::str::from_utf8(answer.get(..end)?).ok()?;
+    let status = head.strip_prefix("HTTP/1.")?.split(' ').nth(1)?.parse().ok()?;
+    Some((status, answer.get(end + 4..)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_taken_apart() {
+        let answer = b"HTTP/1.0 201 Created\r\ncontent-type: application/json\r\n\r\n{}";
+        assert_eq!(parts(answer), Some((201, &b"{}"[..])));
+        for broken in
+            [&b""[..], b"HTTP/1.0 200 OK\r\n", b"SMTP 200\r\n\r\n", b"HTTP/1.0 ok\r\n\r\n"]
+        {
+            assert_eq!(parts(broken), None);
+        }
+    }
+
+    #[test]
+    fn the_key_is_not_shown() {
+        let api = Api::new(SocketAddr::from(([127, 0, 0, 1], 1)), "gp_secret");
+        assert!(!format!("{api:?}").contains("secret"));
+    }
+}
