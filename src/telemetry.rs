@@ -8,6 +8,8 @@ use std::io::IsTerminal as _;
 
 use tracing_subscriber::EnvFilter;
 
+/// The variable that sets what is logged.
+pub const VARIABLE: &str = "GATEPOST_LOG";
 /// What is logged when `GATEPOST_LOG` says nothing.
 const DEFAULT_FILTER: &str = "warn,gatepost=info";
 
@@ -23,8 +25,7 @@ pub fn init(json: bool) {
 }
 
 fn begin(default: &str, json: bool) {
-    let filter =
-        EnvFilter::try_from_env("GATEPOST_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let filter = EnvFilter::try_from_env(VARIABLE).unwrap_or_else(|_| EnvFilter::new(default));
     let filter = without_contents(filter);
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -1,16 +1,19 @@
-//! `gatepost account create|update|delete|list|show|deactivate|activate`.
+//! `gatepost account create|update|delete|list|tree|show|deactivate|activate`.
+
+mod tree;
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::{Common, Failure, print_json, say};
+use super::account_name::AccountName;
+use super::given::Given;
+use super::{Failure, print_json, say};
 use crate::app::tenancy::record::account_record;
 use crate::app::tenancy::{NewNode, Tenancy};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
-use crate::domain::id::AccountId;
 use crate::store::AccountUpdate;
 
 #[derive(Args, Debug)]
@@ -29,7 +32,7 @@ enum Action {
         kind: AccountType,
         /// The account directly above
         #[arg(long, value_name = "ID")]
-        parent: AccountId,
+        parent: AccountName,
         #[arg(long)]
         name: String,
         /// An inbound address of the Agent; a domain that nobody owns is claimed for its
@@ -39,90 +42,88 @@ enum Action {
         /// What it is called elsewhere; nothing else below the same parent has the same
         #[arg(long, value_name = "ID")]
         external_id: Option<String>,
-        #[command(flatten)]
-        common: Common,
     },
     /// Change the name of an account, or what it is called elsewhere
     Update {
-        id: AccountId,
+        /// The account, by its id; an Agent by one of its addresses, too
+        account: AccountName,
         #[arg(long, required_unless_present = "external_id")]
         name: Option<String>,
         /// What it is called elsewhere; empty takes it away
         #[arg(long, value_name = "ID")]
         external_id: Option<String>,
-        #[command(flatten)]
-        common: Common,
     },
     /// Delete an account for good: its keys and its mail stop at once, its messages are erased in
     /// the background
     Delete {
-        id: AccountId,
+        /// The account, by its id; an Agent by one of its addresses, too
+        account: AccountName,
         /// All accounts below it, too
         #[arg(long)]
         cascade: bool,
-        #[command(flatten)]
-        common: Common,
     },
     /// List all accounts, oldest first
-    List {
-        #[command(flatten)]
-        common: Common,
+    List,
+    /// Show accounts below each other, with the addresses of Agents
+    #[command(after_help = "Prints the records with those below each in `accounts` with --json.")]
+    Tree {
+        /// This account and all below it [default: all accounts]
+        account: Option<AccountName>,
     },
     /// Show one account
     Show {
-        id: AccountId,
-        #[command(flatten)]
-        common: Common,
+        /// The account, by its id; an Agent by one of its addresses, too
+        account: AccountName,
     },
     /// Switch an account off: its keys and its mail stop at once, and those of all below it
     Deactivate {
-        id: AccountId,
-        #[command(flatten)]
-        common: Common,
+        /// The account, by its id; an Agent by one of its addresses, too
+        account: AccountName,
     },
     /// Switch an account on again
     Activate {
-        id: AccountId,
-        #[command(flatten)]
-        common: Common,
+        /// The account, by its id; an Agent by one of its addresses, too
+        account: AccountName,
     },
 }
 
 impl AccountArgs {
-    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::Create { kind, parent, name, addresses, external_id, common } => {
+            Action::Create { kind, parent, name, addresses, external_id } => {
                 if kind != AccountType::Agent && !addresses.is_empty() {
                     return Err("only an Agent (--type account) has addresses".into());
                 }
-                let tenancy = common.store.tenancy().await?;
+                let tenancy = given.tenancy().await?;
                 let new = NewNode {
                     addresses: &addresses,
                     external_id: external_id.as_deref(),
-                    ..NewNode::plain(kind, parent, &name)
+                    ..NewNode::plain(kind, parent.id(&tenancy).await?, &name)
                 };
                 let (account, _) = tenancy.create_node(&new).await?;
-                show(&tenancy, &account, common.json).await?;
+                show(&tenancy, &account, given.json).await?;
             }
-            Action::Update { id, name, external_id, common } => {
-                let tenancy = common.store.tenancy().await?;
+            Action::Update { account, name, external_id } => {
+                let tenancy = given.tenancy().await?;
                 let external_id = external_id.map(|id| (!id.is_empty()).then_some(id));
                 let update = AccountUpdate { name, external_id, ..AccountUpdate::default() };
-                let account = tenancy.update_account(id, update).await?;
-                show(&tenancy, &account, common.json).await?;
+                let account = tenancy.update_account(account.id(&tenancy).await?, update).await?;
+                show(&tenancy, &account, given.json).await?;
             }
-            Action::Delete { id, cascade, common } => {
-                let below = common.store.tenancy().await?.delete_account(id, cascade).await?;
-                if common.json {
+            Action::Delete { account, cascade } => {
+                let tenancy = given.tenancy().await?;
+                let id = account.id(&tenancy).await?;
+                let below = tenancy.delete_account(id, cascade).await?;
+                if given.json {
                     print_json(&json!({ "deleted": id.get(), "deletedBelow": below }))?;
                 } else {
                     say!("account {id} is deleted, and {below} below it")?;
                 }
             }
-            Action::List { common } => {
-                let tenancy = common.store.tenancy().await?;
+            Action::List => {
+                let tenancy = given.tenancy().await?;
                 let accounts = tenancy.accounts().await?;
-                if common.json {
+                if given.json {
                     let mut rows: Vec<Value> = Vec::with_capacity(accounts.len());
                     for account in &accounts {
                         rows.push(as_json(account, &tenancy.addresses(account.id).await?));
@@ -134,22 +135,23 @@ impl AccountArgs {
                     }
                 }
             }
-            Action::Show { id, common } => {
-                let tenancy = common.store.tenancy().await?;
-                let account = tenancy.account(id).await?;
-                show(&tenancy, &account, common.json).await?;
+            Action::Tree { account } => tree::show(account.as_ref(), given).await?,
+            Action::Show { account } => {
+                let tenancy = given.tenancy().await?;
+                let account = account.account(&tenancy).await?;
+                show(&tenancy, &account, given.json).await?;
             }
-            Action::Deactivate { id, common } => switch(id, false, &common).await?,
-            Action::Activate { id, common } => switch(id, true, &common).await?,
+            Action::Deactivate { account } => switch(&account, false, given).await?,
+            Action::Activate { account } => switch(&account, true, given).await?,
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-async fn switch(id: AccountId, active: bool, common: &Common) -> Result<(), Failure> {
-    let tenancy = common.store.tenancy().await?;
-    let account = tenancy.set_active(id, active).await?;
-    show(&tenancy, &account, common.json).await
+async fn switch(name: &AccountName, active: bool, given: &Given) -> Result<(), Failure> {
+    let tenancy = given.tenancy().await?;
+    let account = tenancy.set_active(name.id(&tenancy).await?, active).await?;
+    show(&tenancy, &account, given.json).await
 }
 
 async fn show(tenancy: &Tenancy, account: &Account, json: bool) -> Result<(), Failure> {

@@ -7,13 +7,16 @@ use clap::Args;
 use serde_json::json;
 
 use super::beside::{self, BesideArgs};
-use super::{Failure, StoreArgs, print_json, say};
+use super::given::{Given, place};
+use super::{Failure, print_json, say};
 use crate::app::vault::Vault;
 use crate::run;
 use crate::store::{self, Beside, Keys, Location, Objects};
 
 /// Copy the embedded store and the server's certificates, while servers run on it
 #[derive(Args, Debug)]
+#[command(after_help = "Prints {\"to\":…,\"messages\":…,\"octets\":…,\"objects\":…,\"tls\":…,\
+                         \"secretsKey\":…} with --json.")]
 pub(super) struct Backup {
     /// Where to: a folder that is empty or not there yet
     #[arg(long, value_name = "DIR")]
@@ -21,19 +24,14 @@ pub(super) struct Backup {
     /// Take the keys that seal secrets along: whoever has the backup can then open them
     #[arg(long)]
     with_secrets_key: bool,
-    /// Print {"to":…,"messages":…,"octets":…,"objects":…,"tls":…,"secretsKey":…}
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     beside: BesideArgs,
-    #[command(flatten)]
-    store: StoreArgs,
 }
 
 impl Backup {
-    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
-        let options = self.beside.options(&self.store)?;
-        let place = super::place(&options)?;
+    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+        let options = self.beside.options(given)?;
+        let place = place(&options)?;
         let objects = Objects::of(&place);
         let key_file = run::secrets_key_file(options.secrets_key_file.as_deref(), &place);
         let (mut beside, mut vault) = (Beside::default(), None);
@@ -62,7 +60,7 @@ impl Backup {
             eprintln!("gatepost: secrets.key does not open all that is sealed ({closed})");
         }
         let (to, messages, octets) = (self.to.display(), copied.messages, copied.octets);
-        if self.json {
+        if given.json {
             print_json(&json!({
                 "to": to.to_string(),
                 "messages": messages,

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{Failure, StoreArgs};
+use super::Failure;
+use super::given::Given;
 use crate::app::vault::Vault;
 use crate::config::ServeOptions;
 use crate::domain::secret::Secret;
@@ -25,8 +26,8 @@ pub(super) struct BesideArgs {
 
 impl BesideArgs {
     /// With what the settings file says.
-    pub(super) fn options(&self, store: &StoreArgs) -> Result<ServeOptions, Failure> {
-        let mut options = store.options()?;
+    pub(super) fn options(&self, given: &Given) -> Result<ServeOptions, Failure> {
+        let mut options = given.options()?;
         let (file, folder) = (self.secrets_key_file.clone(), self.acme_folder.clone());
         options.secrets_key_file = file.or(options.secrets_key_file);
         options.acme.folder = folder.or(options.acme.folder);

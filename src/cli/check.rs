@@ -2,6 +2,7 @@
 //! verdict of a record once more, from the DNS answers that it keeps.
 
 mod again;
+mod assumed;
 mod kept;
 mod told;
 
@@ -16,17 +17,19 @@ use serde_json::{Map, Value};
 
 use self::again::{Again, Verdict as Reached};
 use self::kept::Kept;
+use super::account_name::AccountName;
+use super::given::Given;
 use super::send::HERE;
-use super::{Failure, StoreArgs, print_json, say};
+use super::{Failure, print_json, say};
 use crate::app::intake::{Case, Examination, Visit, examine, examine_file, judge};
 use crate::app::mailbox::intake::WholeIntakeRecord;
+use crate::app::tenancy::TenancyError;
+use crate::config::HostPort;
 use crate::domain::account::AccountType;
-use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::policy::Mode;
-use crate::domain::ports::{Client, Envelope};
 use crate::domain::reason::Reason;
 use crate::domain::relay::HopOutcome;
 use crate::domain::verdict::Verdict;
@@ -43,91 +46,88 @@ const GIVEN: [&str; 3] = ["loop", "rates", "relay"];
 
 /// Say what would become of a message, step by step, without delivering it
 #[derive(Args, Debug)]
+#[command(after_help = "Prints the shape of GET /email/intake/{id} with --json.")]
 pub(super) struct Check {
     #[arg(value_name = "FILE.eml")]
     file: PathBuf,
     /// An Agent, by id or by one of its addresses: applies its policy too
     #[arg(long, value_name = "AGENT")]
-    agent: Option<String>,
+    agent: Option<AccountName>,
     /// Verify the file as of a record, GET /email/intake/{id} ("-" reads standard input): by its
     /// time, its DNS answers and its policy. Succeeds if the verdict is the same again
-    #[arg(long, value_name = "RECORD.json", conflicts_with_all = ["agent", "from", "helo", "remote"])]
+    #[arg(long, value_name = "RECORD.json", conflicts_with_all = ["agent", "from", "helo", "ip"])]
     record: Option<PathBuf>,
-    /// The envelope sender, for SPF [default: the null reverse-path]
-    #[arg(long, value_name = "ADDRESS", default_value = "")]
-    from: String,
+    /// The envelope sender, for SPF [default: the From of the file; "" is the null reverse-path]
+    #[arg(long, value_name = "ADDRESS")]
+    from: Option<String>,
     /// The name said in EHLO, for SPF
     #[arg(long, value_name = "NAME", default_value = "localhost")]
     helo: String,
     /// The address of the sending server, for SPF
-    #[arg(long, value_name = "IP", default_value_t = HERE)]
-    remote: IpAddr,
+    // `--remote` is what it was called first.
+    #[arg(long, alias = "remote", value_name = "IP", default_value_t = HERE)]
+    ip: IpAddr,
     /// Resolvers to ask instead of the system's
     #[arg(long, env = "GATEPOST_DNS", value_name = "HOST:PORT", value_delimiter = ',')]
-    dns: Option<Vec<std::net::SocketAddr>>,
-    /// Print JSON: the shape of GET /email/intake/{id}
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    store: StoreArgs,
+    dns: Option<Vec<HostPort>>,
 }
 
 impl Check {
-    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
         let raw = std::fs::read(&self.file)
             .map_err(|error| format!("cannot read {}: {error}", self.file.display()))?;
         match &self.record {
-            None => self.check(raw).await,
-            Some(record) => self.check_again(Kept::read(record)?, raw).await,
+            None => self.check(given, raw).await,
+            Some(record) => self.check_again(given, Kept::read(record)?, raw).await,
         }
     }
 
-    async fn check(&self, raw: Vec<u8>) -> Result<ExitCode, Failure> {
-        let options = self.store.options()?;
-        let dns = self.dns.clone().or_else(|| options.dns.clone());
-        let rules = self.store.rules()?;
+    async fn check(&self, given: &Given, raw: Vec<u8>) -> Result<ExitCode, Failure> {
+        let mut options = given.options()?;
+        options.dns = self.dns.clone().or(options.dns);
+        let dns = options.dns().await?;
+        let rules = given.rules()?;
         let raw = Bytes::from(as_received(raw, rules.smtp.framing.bare_line_ends));
         let rules = Arc::new(rules.intake);
         let authenticator = run::authenticator(dns.as_deref(), &rules, &options.hostname()?)?;
-        let client =
-            Client { address: self.remote, helo: self.helo.clone(), esmtp: true, tls: None };
-        let envelope = Envelope {
-            client,
-            reverse_path: self.from.clone(),
-            recipients: Vec::new(),
-            smtputf8: true,
-            posted: None,
-        };
+        let assumed = self.assumed(&raw, &rules);
+        let envelope = &assumed.envelope;
         let mint = run::system_mint();
         let now = mint.clock().now();
-        let examination = examine_file(&authenticator, &rules, &envelope, &raw, now).await;
-        let (agent, recipient, standing, visit) = self.standing(&examination).await?;
+        let examination = examine_file(&authenticator, &rules, envelope, &raw, now).await;
+        let (agent, recipient, standing, visit) = self.standing(given, &examination).await?;
         let visit = visit.as_ref();
-        let case = Case { envelope: &envelope, recipient: &recipient, visit, now };
+        let case = Case { envelope, recipient: &recipient, visit, now };
         let mut record = judge::record(&case, &examination, &standing, &mint);
         record.agent = agent;
         let mut shown = fields(&record)?;
         // Nothing was written.
         shown.insert("id".into(), Value::Null);
-        if self.json {
+        if given.json {
             print_json(&Value::Object(shown))?;
         } else {
-            show(&shown)?;
+            say!("{assumed}\n")?;
+            show_record(&Value::Object(shown))?;
         }
         let accepted = record.verdict.reason().is_none();
         Ok(if accepted { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     /// Verifies the message of a record with the record's answers instead of the network's.
-    async fn check_again(&self, kept: Kept, raw: Vec<u8>) -> Result<ExitCode, Failure> {
+    async fn check_again(
+        &self,
+        given: &Given,
+        kept: Kept,
+        raw: Vec<u8>,
+    ) -> Result<ExitCode, Failure> {
         let raw = kept.same_message(raw, &self.file)?;
-        let rules = Arc::new(self.store.rules()?.intake);
+        let rules = Arc::new(given.rules()?.intake);
         let helpers = Shutdown::default();
         let mut told = kept.told()?;
         let dns = DnsServer::start(std::mem::take(&mut told.zone), helpers).await?;
         let hostname = match kept.receiver() {
             Some(name) => DomainName::parse(name)?,
-            None => self.store.options()?.hostname()?,
+            None => given.options()?.hostname()?,
         };
         let authenticator = run::authenticator(Some(&[dns.addr()]), &rules, &hostname)?;
         let envelope = &kept.envelope;
@@ -144,11 +144,11 @@ impl Check {
         let was = Reached { fields: &kept.fields, evidence: &kept.evidence };
         let is = Reached { fields: &shown, evidence: &record.evidence };
         let again = Again::compare(was, is, &told);
-        if self.json {
+        if given.json {
             again.add_to(&mut shown);
             print_json(&Value::Object(shown))?;
         } else {
-            show(&shown)?;
+            show_record(&Value::Object(shown))?;
             again.tell()?;
         }
         Ok(if again.differences.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -158,6 +158,7 @@ impl Check {
     /// Agent that of one that is open to all.
     async fn standing(
         &self,
+        given: &Given,
         examination: &Examination,
     ) -> Result<(Option<AccountId>, String, Standing, Option<Visit>), Failure> {
         let Some(agent) = &self.agent else {
@@ -171,16 +172,19 @@ impl Check {
             };
             return Ok((None, String::new(), standing, None));
         };
-        let store = self.store.open().await?;
-        let (id, address) = match agent.parse::<AccountId>() {
-            Ok(id) => {
-                let addresses = store.addresses(id).await?;
+        let store = given.open().await?;
+        let (id, address) = match agent {
+            AccountName::Id(id) => {
+                let account = store.account(*id).await?.ok_or(TenancyError::NoAccount(*id))?;
+                if account.kind != AccountType::Agent {
+                    return Err(TenancyError::NoAgent { account: *id, kind: account.kind }.into());
+                }
+                let addresses = store.addresses(*id).await?;
                 let address = addresses.into_iter().next().map(|(address, _)| address);
-                (id, address.ok_or_else(|| format!("Agent {id} has no address"))?)
+                (*id, address.ok_or_else(|| format!("Agent {id} has no address"))?)
             }
-            Err(_) => {
-                // As at RCPT, without the tag.
-                let address = Address::parse(agent).map_err(|e| format!("{agent:?}: {e}"))?;
+            AccountName::Address(address) => {
+                // As at RCPT, without the tag: a catch-all answers, too.
                 let (address, _) = address.without_tag();
                 let found = store.look_up(Some(&address), None).await?.answering;
                 let found = found.ok_or_else(|| format!("no Agent has the address {address}"))?;
@@ -190,13 +194,10 @@ impl Check {
         // A store that has none yet has never marked anything.
         let identity = store.known_identity().await?;
         let visit = identity.and_then(|identity| examination.visit(identity, &address));
-        let kind = store.account(id).await?.map(|account| account.kind);
         let sender = examination.sender.as_ref().unwrap_or(&address);
         match store.standing(id, &address, sender).await? {
-            Some(standing) if kind == Some(AccountType::Agent) => {
-                Ok((Some(id), address.to_string(), standing, visit))
-            }
-            _ => Err(format!("account {id} is not an Agent").into()),
+            Some(standing) => Ok((Some(id), address.to_string(), standing, visit)),
+            None => Err(format!("account {id} is not an Agent").into()),
         }
     }
 }
@@ -233,7 +234,7 @@ fn fields(record: &IntakeRecord) -> Result<Map<String, Value>, Failure> {
 }
 
 /// A record, for people: its steps, the verdict, what happened and what to do.
-fn show(record: &Map<String, Value>) -> Result<(), Failure> {
+pub(super) fn show_record(record: &Value) -> Result<(), Failure> {
     let text = |key: &str| record.get(key).and_then(Value::as_str).unwrap_or_default();
     for step in record.get("steps").and_then(Value::as_array).into_iter().flatten() {
         let text = |key| step.get(key).and_then(Value::as_str).unwrap_or_default();

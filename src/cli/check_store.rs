@@ -5,22 +5,21 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use super::{Failure, StoreArgs, print_json, say};
+use super::given::Given;
+use super::{Failure, print_json, say};
 use crate::store::{FIRST, Store, StoreError};
 
 /// Read all stored messages and their originals, and say which are damaged (exit code 1)
 #[derive(Args, Debug)]
-pub(super) struct CheckStore {
-    /// Print {"message":…,"detail":…} for each, at last {"messages":…,"damaged":…}
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    store: StoreArgs,
-}
+#[command(after_help = "Prints {\"message\":…,\"detail\":…} for each with --json, at last \
+                         {\"messages\":…,\"damaged\":…}.")]
+pub(super) struct CheckStore;
 
 /// What was looked at, and found.
 #[derive(Default)]
 struct Sum {
+    /// Tell it in JSON.
+    json: bool,
     messages: u64,
     damaged: u64,
 }
@@ -45,21 +44,21 @@ impl From<Failure> for Ended {
 }
 
 impl CheckStore {
-    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
-        let location = self.store.location()?;
-        let store = self.store.open().await?;
-        let mut sum = Sum::default();
+    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+        let location = given.location()?;
+        let store = given.open().await?;
+        let mut sum = Sum { json: given.json, ..Sum::default() };
         // A page that cannot be read ends the walk, not the report.
-        match self.walk(&store, &mut sum).await {
+        match sum.walk(&store).await {
             Err(Ended::Unreadable(error)) => {
-                self.tell(&mut sum, None, &super::with_causes(&error))?;
+                sum.tell(None, &super::with_causes(&error))?;
             }
             Err(Ended::Untold(failure)) => return Err(failure),
             Ok(()) => {}
         }
         store.close().await;
-        let Sum { messages, damaged } = sum;
-        if self.json {
+        let Sum { json, messages, damaged } = sum;
+        if json {
             print_json(&json!({ "messages": messages, "damaged": damaged }))?;
         } else {
             say!("{location}: {messages} messages read, {damaged} faults")?;
@@ -71,10 +70,12 @@ impl CheckStore {
              restore), or put lost originals back into the blob store"
             .into())
     }
+}
 
-    async fn walk(&self, store: &Store, sum: &mut Sum) -> Result<(), Ended> {
+impl Sum {
+    async fn walk(&mut self, store: &Store) -> Result<(), Ended> {
         for line in store.check_integrity().await? {
-            self.tell(sum, None, &line)?;
+            self.tell(None, &line)?;
         }
         let mut after = FIRST;
         loop {
@@ -82,15 +83,15 @@ impl CheckStore {
             let Some(last) = ids.last() else { return Ok(()) };
             after = *last;
             for id in ids {
-                sum.messages += 1;
+                self.messages += 1;
                 match store.check_message(id).await {
                     Ok(found) => {
                         for damage in found {
-                            self.tell(sum, Some(&id.to_string()), &damage.detail)?;
+                            self.tell(Some(&id.to_string()), &damage.detail)?;
                         }
                     }
                     Err(error @ StoreError::Damaged(_)) => {
-                        self.tell(sum, Some(&id.to_string()), &super::with_causes(&error))?;
+                        self.tell(Some(&id.to_string()), &super::with_causes(&error))?;
                     }
                     Err(error) => return Err(error.into()),
                 }
@@ -98,8 +99,8 @@ impl CheckStore {
         }
     }
 
-    fn tell(&self, sum: &mut Sum, message: Option<&str>, detail: &str) -> Result<(), Failure> {
-        sum.damaged += 1;
+    fn tell(&mut self, message: Option<&str>, detail: &str) -> Result<(), Failure> {
+        self.damaged += 1;
         if self.json {
             return print_json(&json!({ "message": message, "detail": detail }));
         }

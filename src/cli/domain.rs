@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::{Failure, StoreArgs, print_json, say};
+use super::account_name::AccountName;
+use super::given::Given;
+use super::{Failure, print_json, say};
 use crate::app::tenancy::proof_name;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
@@ -23,48 +25,46 @@ enum Action {
     Add {
         #[arg(value_parser = DomainName::parse)]
         domain: DomainName,
-        #[arg(long, value_name = "ID")]
-        account: AccountId,
-        #[command(flatten)]
-        store: StoreArgs,
+        /// The account, by its id; an Agent by one of its addresses, too
+        account: AccountName,
     },
     /// List domains and whom they belong to, and those that are claimed and not proven
     List {
-        #[arg(long, value_name = "ID")]
-        account: Option<AccountId>,
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        store: StoreArgs,
+        /// Those of this account
+        account: Option<AccountName>,
     },
     /// Take a domain from an account, once no address uses it, or end its claim
     Remove {
         #[arg(value_parser = DomainName::parse)]
         domain: DomainName,
-        #[arg(long, value_name = "ID")]
-        account: AccountId,
-        #[command(flatten)]
-        store: StoreArgs,
+        /// The account, by its id; an Agent by one of its addresses, too
+        account: AccountName,
     },
 }
 
 impl DomainArgs {
-    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::Add { domain, account, store } => {
-                store.tenancy().await?.add_domain(&domain, account).await?;
-                say!("{domain} belongs to {account}")?;
+            Action::Add { domain, account } => {
+                let tenancy = given.tenancy().await?;
+                let account = account.id(&tenancy).await?;
+                tenancy.add_domain(&domain, account).await?;
+                if given.json {
+                    print_json(&record(&domain, Some(account), None))?;
+                } else {
+                    say!("{domain} belongs to {account}")?;
+                }
             }
-            Action::List { account, json, store } => {
-                let domains = store.tenancy().await?.domains(account).await?;
-                if json {
-                    let rows = domains.iter().map(|held| {
-                        json!({
-                            "domain": held.domain.as_str(),
-                            "accountId": held.account.get(),
-                            "verified": held.challenge.is_none(),
-                            "challenge": held.challenge,
-                        })
+            Action::List { account } => {
+                let tenancy = given.tenancy().await?;
+                let account = match account {
+                    Some(account) => Some(account.id(&tenancy).await?),
+                    None => None,
+                };
+                let domains = tenancy.domains(account).await?;
+                if given.json {
+                    let rows = domains.iter().map(|HeldDomain { domain, account, challenge }| {
+                        record(domain, Some(*account), challenge.as_deref())
                     });
                     print_json(&Value::from(rows.collect::<Vec<_>>()))?;
                 } else {
@@ -76,11 +76,26 @@ impl DomainArgs {
                     }
                 }
             }
-            Action::Remove { domain, account, store } => {
-                store.tenancy().await?.remove_domain(&domain, account).await?;
-                say!("{domain} belongs to nobody")?;
+            Action::Remove { domain, account } => {
+                let tenancy = given.tenancy().await?;
+                tenancy.remove_domain(&domain, account.id(&tenancy).await?).await?;
+                if given.json {
+                    print_json(&record(&domain, None, None))?;
+                } else {
+                    say!("{domain} belongs to nobody")?;
+                }
             }
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// A domain and whom it belongs to; a challenge while it is claimed and not proven.
+fn record(domain: &DomainName, account: Option<AccountId>, challenge: Option<&str>) -> Value {
+    json!({
+        "domain": domain.as_str(),
+        "accountId": account.map(AccountId::get),
+        "verified": account.is_some() && challenge.is_none(),
+        "challenge": challenge,
+    })
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
-use super::{Failure, StoreArgs, print_json, say};
+use super::given::Given;
+use super::{Failure, print_json, say};
 use crate::app::tenancy::Tenancy;
 use crate::config::{DEFAULT_FILE, TEMPLATE};
 use crate::disk;
@@ -17,29 +18,25 @@ use crate::telemetry;
 
 /// Create the store, the partner account and its first key
 #[derive(Args, Debug)]
+#[command(after_help = "Prints {\"account\":{\"id\":…},\"key\":\"gp_…\"} with --json.")]
 pub(super) struct Init {
     /// The partner's name
     #[arg(long, default_value = "Partner")]
     name: String,
-    /// Print {"account":{"id":…},"key":"gp_…"}
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    store: StoreArgs,
 }
 
 impl Init {
-    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
         telemetry::init(false);
         // First, so that a key is never made and then lost to a folder that cannot be written to.
-        let file = self.store.config.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
+        let file = given.store.config.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
         let wrote = write_template(file)?;
-        let (place, rules) = (self.store.place()?, self.store.rules()?);
+        let (place, rules) = (given.place()?, given.rules()?);
         let store = Store::create(place, &rules.store, run::system_mint()).await?;
         let tenancy = Tenancy::new(store, run::system_mint(), Arc::new(rules.access));
         let partner = tenancy.create_partner(&self.name).await?;
         let key = tenancy.create_key(partner.id, "first key").await?;
-        if self.json {
+        if given.json {
             print_json(&json!({ "account": { "id": partner.id.get() }, "key": key.token }))?;
         } else {
             say!("partner account  {}", partner.id)?;

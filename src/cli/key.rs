@@ -6,10 +6,12 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::{Failure, StoreArgs, print_json, say};
+use super::account_name::AccountName;
+use super::given::Given;
+use super::{Failure, print_json, say};
 use crate::app::tenancy::Tenancy;
 use crate::domain::clock::Timestamp;
-use crate::domain::id::{AccountId, KeyId, MemberId};
+use crate::domain::id::{KeyId, MemberId};
 use crate::domain::key::{Key, KeyOwner};
 use crate::run;
 
@@ -22,6 +24,7 @@ pub(super) struct KeyArgs {
 #[derive(Subcommand, Debug)]
 enum Action {
     /// Create an API key (shown only once)
+    #[command(after_help = "Prints {\"id\":…,\"key\":\"gp_…\"} with --json.")]
     Create {
         #[command(flatten)]
         owner: Owner,
@@ -31,66 +34,60 @@ enum Action {
         /// Expires after this many days [default: never]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=36_500))]
         expires_in_days: Option<u64>,
-        /// Print {"id":…,"key":"gp_…"}
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        store: StoreArgs,
     },
     /// List the keys of an account and its members, or of one member: never the keys themselves
     List {
         #[command(flatten)]
         owner: Owner,
-        #[arg(long)]
-        json: bool,
-        #[command(flatten)]
-        store: StoreArgs,
     },
     /// Revoke a key: it stops at once
     Revoke {
         /// As `gatepost key list` shows it
+        #[arg(value_parser = key_id)]
         id: KeyId,
-        #[command(flatten)]
-        store: StoreArgs,
     },
 }
 
 /// Whose keys.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Debug)]
 #[group(required = true, multiple = false)]
 struct Owner {
-    #[arg(long, value_name = "ID")]
-    account: Option<AccountId>,
+    /// The account, by its id; an Agent by one of its addresses, too
+    account: Option<AccountName>,
     /// A member, as `gatepost member list` shows it
     #[arg(long, value_name = "ID")]
     member: Option<MemberId>,
 }
 
 impl Owner {
-    fn named(self) -> Result<KeyOwner, Failure> {
-        let member = self.member.map(KeyOwner::Member);
-        let owner = member.or(self.account.map(KeyOwner::Account));
-        owner.ok_or_else(|| "name an account or a member".into())
+    async fn named(&self, tenancy: &Tenancy) -> Result<KeyOwner, Failure> {
+        match (&self.account, self.member) {
+            (Some(account), _) => Ok(KeyOwner::Account(account.id(tenancy).await?)),
+            (None, Some(member)) => Ok(KeyOwner::Member(member)),
+            (None, None) => Err("name an account or a member".into()),
+        }
     }
 }
 
 impl KeyArgs {
-    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::Create { owner, purpose, expires_in_days, json, store } => {
+            Action::Create { owner, purpose, expires_in_days } => {
                 let now = run::system_mint().clock().now();
                 let end = expires_in_days.map(|days| now.plus(Duration::from_secs(days * 86_400)));
-                let tenancy = store.tenancy().await?;
-                let made = tenancy.issue_key(owner.named()?, &purpose, end).await?;
-                if json {
+                let tenancy = given.tenancy().await?;
+                let owner = owner.named(&tenancy).await?;
+                let made = tenancy.issue_key(owner, &purpose, end).await?;
+                if given.json {
                     print_json(&json!({ "id": made.key.id.to_string(), "key": made.token }))?;
                 } else {
                     say!("{}\n{}", made.key.id, made.token)?;
                 }
             }
-            Action::List { owner, json, store } => {
-                let keys = keys(&store.tenancy().await?, owner.named()?).await?;
-                if json {
+            Action::List { owner } => {
+                let tenancy = given.tenancy().await?;
+                let keys = keys(&tenancy, owner.named(&tenancy).await?).await?;
+                if given.json {
                     print_json(&Value::from(keys.iter().map(as_json).collect::<Vec<_>>()))?;
                 } else {
                     let now = run::system_mint().clock().now();
@@ -99,13 +96,22 @@ impl KeyArgs {
                     }
                 }
             }
-            Action::Revoke { id, store } => {
-                store.tenancy().await?.revoke_key(id).await?;
-                say!("revoked {id}")?;
+            Action::Revoke { id } => {
+                given.tenancy().await?.revoke_key(id).await?;
+                if given.json {
+                    print_json(&json!({ "revoked": id.to_string() }))?;
+                } else {
+                    say!("revoked {id}")?;
+                }
             }
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn key_id(text: &str) -> Result<KeyId, String> {
+    let wrong = "not a key id; list them with `gatepost key list ID`";
+    text.parse().map_err(|_| wrong.to_owned())
 }
 
 async fn keys(tenancy: &Tenancy, owner: KeyOwner) -> Result<Vec<Key>, Failure> {

@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::{Common, Failure, print_json, say};
+use super::account_name::{AccountName, ids};
+use super::given::Given;
+use super::{Failure, print_json, say};
 use crate::app::tenancy::record::MemberRecord;
 use crate::app::tenancy::{Invitation, Tenancy};
 use crate::domain::account::Account;
@@ -25,8 +27,7 @@ enum Action {
     /// Make a member; nothing is sent, webhooks hear of it (member.invited)
     Invite {
         /// Whose; of an Agent, it becomes a member of its organization that is restricted to it
-        #[arg(long, value_name = "ID")]
-        account: AccountId,
+        account: AccountName,
         #[arg(long, value_name = "LOCAL@DOMAIN", value_parser = Address::parse)]
         email: Address,
         /// admin: everything that the account may; member: all but accounts, members, keys, domains
@@ -34,16 +35,12 @@ enum Action {
         role: Role,
         /// An Agent that it is restricted to [default: none, it is not restricted]
         #[arg(long = "permit", value_name = "ID")]
-        permitted: Vec<AccountId>,
-        #[command(flatten)]
-        common: Common,
+        permitted: Vec<AccountName>,
     },
     /// List the members of an account
     List {
-        #[arg(long, value_name = "ID")]
-        account: AccountId,
-        #[command(flatten)]
-        common: Common,
+        /// The account, by its id; an Agent by one of its addresses, too
+        account: AccountName,
     },
     /// Change a member: what is not named stays
     Update {
@@ -54,26 +51,21 @@ enum Action {
         role: Option<Role>,
         /// An Agent that it is restricted to, instead of those before
         #[arg(long = "permit", value_name = "ID", conflicts_with = "unrestricted")]
-        permitted: Vec<AccountId>,
+        permitted: Vec<AccountName>,
         /// It is restricted to no Agents any more
         #[arg(long)]
         unrestricted: bool,
-        #[command(flatten)]
-        common: Common,
     },
     /// Remove a member: its keys stop at once
-    Remove {
-        id: MemberId,
-        #[command(flatten)]
-        common: Common,
-    },
+    Remove { id: MemberId },
 }
 
 impl MemberArgs {
-    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
         match self.action {
-            Action::Invite { account, email, role, permitted, common } => {
-                let tenancy = common.store.tenancy().await?;
+            Action::Invite { account, email, role, permitted } => {
+                let tenancy = given.tenancy().await?;
+                let permitted = ids(&permitted, &tenancy).await?;
                 let permitted = Some(permitted).filter(|ids| !ids.is_empty());
                 let invitation = Invitation {
                     email,
@@ -82,31 +74,32 @@ impl MemberArgs {
                     redirect_url: None,
                     send_welcome_email: None,
                 };
-                let account = tenancy.account(account).await?;
-                show(&tenancy.invite(&account, invitation).await?, common.json)?;
+                let account = account.account(&tenancy).await?;
+                show(&tenancy.invite(&account, invitation).await?, given.json)?;
             }
-            Action::List { account, common } => {
-                let tenancy = common.store.tenancy().await?;
-                let members = tenancy.members(&tenancy.account(account).await?).await?;
-                if common.json {
+            Action::List { account } => {
+                let tenancy = given.tenancy().await?;
+                let members = tenancy.members(&account.account(&tenancy).await?).await?;
+                if given.json {
                     print_json(&json!(members.iter().map(MemberRecord::of).collect::<Vec<_>>()))?;
                 } else {
                     members.iter().try_for_each(|member| show(member, false))?;
                 }
             }
-            Action::Update { id, email, role, permitted, unrestricted, common } => {
-                let tenancy = common.store.tenancy().await?;
+            Action::Update { id, email, role, permitted, unrestricted } => {
+                let tenancy = given.tenancy().await?;
                 let named = unrestricted || !permitted.is_empty();
+                let permitted = ids(&permitted, &tenancy).await?;
                 let permitted = named.then(|| permitted.into_iter().collect());
                 let change = MemberChange { email, role, permitted };
                 let account = home(&tenancy, id).await?;
-                show(&tenancy.update_member(&account, id, &change).await?, common.json)?;
+                show(&tenancy.update_member(&account, id, &change).await?, given.json)?;
             }
-            Action::Remove { id, common } => {
-                let tenancy = common.store.tenancy().await?;
+            Action::Remove { id } => {
+                let tenancy = given.tenancy().await?;
                 let account = home(&tenancy, id).await?;
                 let removed = tenancy.remove_member(&account, id).await?;
-                if common.json {
+                if given.json {
                     print_json(&json!(MemberRecord::of(&removed)))?;
                 } else {
                     say!("removed {id}")?;

@@ -3,24 +3,27 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use serde_json::json;
 
-use super::{Failure, StoreArgs, say};
+use super::given::Given;
+use super::{Failure, print_json, say};
 use crate::telemetry;
 
 /// Bring the store to this version, as `serve` does when it starts
 #[derive(Args, Debug)]
-pub(super) struct Migrate {
-    #[command(flatten)]
-    store: StoreArgs,
-}
+pub(super) struct Migrate;
 
 impl Migrate {
-    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
         // What it waits for, it says in the log.
         telemetry::init(false);
-        let location = self.store.location()?;
-        self.store.open().await?.close().await;
-        say!("the store at {location} is ready for this version")?;
+        let location = given.location()?;
+        given.open().await?.close().await;
+        if given.json {
+            print_json(&json!({ "store": location.to_string() }))?;
+        } else {
+            say!("the store at {location} is ready for this version")?;
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

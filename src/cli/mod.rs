@@ -8,6 +8,7 @@
 #![expect(clippy::print_stderr, reason = "talking is what this room does")]
 
 mod account;
+mod account_name;
 mod backup;
 mod beside;
 mod check;
@@ -15,30 +16,32 @@ mod check_store;
 mod demo;
 mod dev;
 mod domain;
+mod environment;
+mod given;
 mod init;
+mod intake;
 mod key;
 mod local;
+mod manual;
 mod member;
+mod message;
 mod migrate;
+mod old_spellings;
 mod paint;
 mod policy;
+mod reading;
 mod restore;
 mod send;
 mod serve;
 
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::app::tenancy::Tenancy;
-use crate::config::{self, DatabaseUrl, S3Key, S3Options, ServeOptions};
-use crate::domain::secret::Secret;
-use crate::rules::Rules;
-use crate::run;
-use crate::store::{BlobPlace, Location, Place, S3Access, Store};
+use self::given::Given;
 
 /// Whatever ends a command early; printed with all its causes.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -47,6 +50,8 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Parser, Debug)]
 #[command(name = "gatepost", version, max_term_width = 100)]
 struct Arguments {
+    #[command(flatten)]
+    given: Given,
     #[command(subcommand)]
     command: Command,
 }
@@ -80,20 +85,62 @@ enum Command {
     Domain(domain::DomainArgs),
     /// An Agent's inbound policy
     Policy(policy::PolicyArgs),
+    /// What became of each message, accepted or not
+    Intake(intake::IntakeArgs),
+    /// Messages that were accepted
+    Message(message::MessageArgs),
     /// Send messages over SMTP, signed on the way if asked
     Send(send::Send),
     /// Say what would become of a message, step by step, without delivering it
     Check(check::Check),
+    /// Write the completions of a shell to standard output
+    Completions(manual::Completions),
+    /// Write a manual page for each command
+    Man(manual::Man),
 }
 
-/// Every command with its arguments, as the book shows them.
+/// Every command with its arguments.
 pub fn description() -> clap::Command {
-    Arguments::command()
+    let root = Arguments::command();
+    let all: Vec<Arg> =
+        root.get_arguments().filter(|argument| argument.is_global_set()).cloned().collect();
+    root.mut_subcommands(|command| hide(command, &all))
+}
+
+/// Hides what a command takes as every other does, and has little or no use for.
+fn hide(command: clap::Command, all: &[Arg]) -> clap::Command {
+    let name = command.get_name();
+    let has_no_store = ["demo", "dev", "send", "completions", "man"].contains(&name);
+    let has_no_result = ["demo", "dev", "serve", "completions"].contains(&name);
+    let is_hidden = |argument: &&Arg| match argument.get_long().unwrap_or_default() {
+        "json" => has_no_result,
+        long if long.starts_with("s3-") => name != "serve",
+        _ => has_no_store,
+    };
+    let is_new =
+        |argument: &&Arg| command.get_arguments().all(|own| own.get_id() != argument.get_id());
+    let hidden = all.iter().filter(is_hidden).filter(is_new);
+    let hidden: Vec<Arg> = hidden.map(|argument| argument.clone().hide(true)).collect();
+    command.args(hidden)
+}
+
+/// Parses the command line of this process.
+fn parse() -> Result<Arguments, clap::Error> {
+    let mut command = description();
+    let words = old_spellings::renewed(std::env::args_os());
+    let matches = command.try_get_matches_from_mut(words)?;
+    let mut arguments =
+        Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    if let Some(mistake) = environment::mistake(&command, std::env::vars_os()) {
+        return Err(command.error(ErrorKind::InvalidValue, mistake));
+    }
+    arguments.given.names_folder = matches.value_source("data") == Some(ValueSource::CommandLine);
+    Ok(arguments)
 }
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match parse() {
         Ok(arguments) => arguments,
         Err(error) => {
             // --help and --version are errors to the parser only.
@@ -109,7 +156,7 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(run_command(arguments.command)) {
+    match runtime.block_on(run_command(arguments)) {
         Ok(code) => code,
         Err(failure) => {
             eprintln!("gatepost: {}", with_causes(failure.as_ref()));
@@ -118,23 +165,27 @@ pub fn main() -> ExitCode {
     }
 }
 
-async fn run_command(command: Command) -> Result<ExitCode, Failure> {
+async fn run_command(Arguments { given, command }: Arguments) -> Result<ExitCode, Failure> {
     match command {
         Command::Demo(command) => command.run().await,
-        Command::Dev(command) => command.run().await,
-        Command::Serve(command) => command.run().await,
-        Command::Init(command) => command.run().await,
-        Command::Migrate(command) => command.run().await,
-        Command::Backup(command) => command.run().await,
-        Command::Restore(command) => command.run().await,
-        Command::CheckStore(command) => command.run().await,
-        Command::Account(command) => command.run().await,
-        Command::Key(command) => command.run().await,
-        Command::Member(command) => command.run().await,
-        Command::Domain(command) => command.run().await,
-        Command::Policy(command) => command.run().await,
-        Command::Send(command) => command.run().await,
-        Command::Check(command) => command.run().await,
+        Command::Dev(command) => command.run(&given).await,
+        Command::Serve(command) => command.run(&given).await,
+        Command::Init(command) => command.run(&given).await,
+        Command::Migrate(command) => command.run(&given).await,
+        Command::Backup(command) => command.run(&given).await,
+        Command::Restore(command) => command.run(&given).await,
+        Command::CheckStore(command) => command.run(&given).await,
+        Command::Account(command) => command.run(&given).await,
+        Command::Key(command) => command.run(&given).await,
+        Command::Member(command) => command.run(&given).await,
+        Command::Domain(command) => command.run(&given).await,
+        Command::Policy(command) => command.run(&given).await,
+        Command::Intake(command) => command.run(&given).await,
+        Command::Message(command) => command.run(&given).await,
+        Command::Send(command) => command.run(&given).await,
+        Command::Check(command) => command.run(&given).await,
+        Command::Completions(command) => command.run(),
+        Command::Man(command) => command.run(&given),
     }
 }
 
@@ -153,94 +204,6 @@ fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// What every command about accounts or members takes.
-#[derive(Args, Debug)]
-struct Common {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    store: StoreArgs,
-}
-
-/// Where the store of a command is.
-#[derive(Args, Clone, Debug)]
-struct StoreArgs {
-    /// The folder of the embedded store [default: gatepost-data]
-    #[arg(long, env = "GATEPOST_DATA", value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// The store instead: sqlite:DIR, or postgres://USER:PASSWORD@HOST/DATABASE
-    #[arg(long, env = "GATEPOST_DATABASE_URL", value_name = "URL", hide_env_values = true)]
-    database_url: Option<DatabaseUrl>,
-    /// Where large raw messages are kept: DIR or s3://BUCKET/PREFIX [default: DATA/blobs; with
-    /// PostgreSQL the database]
-    #[arg(long, env = "GATEPOST_BLOBS", value_name = "DIR|URL")]
-    blobs: Option<String>,
-    #[command(flatten)]
-    s3: S3Options,
-    /// The settings file [default: gatepost.toml where there is one]
-    #[arg(long, env = "GATEPOST_CONFIG", value_name = "FILE")]
-    config: Option<PathBuf>,
-}
-
-impl StoreArgs {
-    fn options(&self) -> Result<ServeOptions, Failure> {
-        let given = ServeOptions {
-            data: self.data.clone(),
-            database_url: self.database_url.clone(),
-            blobs: self.blobs.clone(),
-            s3: self.s3.clone(),
-            ..ServeOptions::default()
-        };
-        Ok(given.or(config::file(self.config.as_deref())?))
-    }
-
-    fn location(&self) -> Result<Location, Failure> {
-        location(&self.options()?)
-    }
-
-    fn place(&self) -> Result<Place, Failure> {
-        place(&self.options()?)
-    }
-
-    fn rules(&self) -> Result<Rules, Failure> {
-        Ok(run::rules(self.options()?.policies.as_deref())?)
-    }
-
-    /// Opens the store, which must exist.
-    async fn open(&self) -> Result<Store, Failure> {
-        Ok(Store::open(self.place()?, &self.rules()?.store, run::system_mint()).await?)
-    }
-
-    /// The use cases over accounts in the store, which must exist.
-    async fn tenancy(&self) -> Result<Tenancy, Failure> {
-        let rules = Arc::new(self.rules()?.access);
-        Ok(Tenancy::new(self.open().await?, run::system_mint(), rules))
-    }
-}
-
-/// The store that settings name, with its blobs.
-fn place(options: &ServeOptions) -> Result<Place, Failure> {
-    let parse = |text: &String| BlobPlace::parse(text, access(&options.s3));
-    Ok(Place::new(location(options)?, options.blobs.as_ref().map(parse).transpose()?))
-}
-
-fn access(options: &S3Options) -> S3Access {
-    let secret = |key: &Option<S3Key>| key.as_ref().map(|key| Secret::new(key.expose()));
-    S3Access {
-        endpoint: options.endpoint.clone(),
-        region: options.region.clone(),
-        access_key: secret(&options.access_key),
-        secret_key: secret(&options.secret_key),
-    }
-}
-
-/// The database that settings name.
-fn location(options: &ServeOptions) -> Result<Location, Failure> {
-    let url = options.database_url.as_ref().map(DatabaseUrl::expose);
-    Ok(Location::parse(options.data.as_deref(), url)?)
-}
-
 /// Prints a line of the result.
 macro_rules! say {
     ($($part:tt)*) => { $crate::cli::print_line(format_args!($($part)*)) };
@@ -249,8 +212,13 @@ use say;
 
 /// A reader that has seen enough (`| head`) is no failure; a result that cannot be written is.
 fn print_line(line: std::fmt::Arguments<'_>) -> Result<(), Failure> {
+    print_octets(format!("{line}\n").as_bytes())
+}
+
+/// Prints octets as they are.
+fn print_octets(octets: &[u8]) -> Result<(), Failure> {
     let mut output = std::io::stdout().lock();
-    match writeln!(output, "{line}").and_then(|()| output.flush()) {
+    match output.write_all(octets).and_then(|()| output.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(format!("cannot write to standard output: {error}").into())
         }

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::{Failure, StoreArgs, print_json, say};
+use super::account_name::AccountName;
+use super::given::Given;
+use super::{Failure, print_json, say};
 use crate::app::tenancy::Tenancy;
-use crate::domain::account::AccountType;
 use crate::domain::address::{Address, AddressError};
 use crate::domain::id::AccountId;
 use crate::domain::lookalike;
@@ -22,72 +23,53 @@ pub(super) struct PolicyArgs {
 #[derive(Subcommand, Debug)]
 enum Action {
     /// Show an Agent's mode and allowlist
-    Show(Common),
+    Show {
+        /// The Agent, by its id or one of its addresses
+        agent: AccountName,
+    },
     /// Set the mode; add senders first, then switch to allowlist
     Set {
+        /// The Agent, by its id or one of its addresses
+        agent: AccountName,
         /// open or allowlist
-        #[arg(long)]
         mode: Mode,
-        #[command(flatten)]
-        common: Common,
     },
     /// Add senders to the allowlist, by exact address
     Allow {
-        #[arg(long = "address", value_name = "A", required = true, value_parser = Address::parse)]
-        addresses: Vec<Address>,
-        #[command(flatten)]
-        common: Common,
+        /// The Agent, by its id or one of its addresses
+        agent: AccountName,
+        #[arg(value_name = "ADDRESS", required = true, value_parser = Address::parse)]
+        senders: Vec<Address>,
     },
     /// Remove senders from the allowlist
     Remove {
-        #[arg(long = "address", value_name = "A", required = true)]
-        addresses: Vec<String>,
-        #[command(flatten)]
-        common: Common,
+        /// The Agent, by its id or one of its addresses
+        agent: AccountName,
+        #[arg(value_name = "ADDRESS", required = true)]
+        senders: Vec<String>,
     },
 }
 
-#[derive(Args, Debug)]
-struct Common {
-    /// The Agent
-    #[arg(long, value_name = "ID")]
-    account: AccountId,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    store: StoreArgs,
-}
-
 impl PolicyArgs {
-    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
-        let common = match &self.action {
-            Action::Show(common)
-            | Action::Set { common, .. }
-            | Action::Allow { common, .. }
-            | Action::Remove { common, .. } => common,
-        };
-        let (agent, tenancy) = (common.account, common.store.tenancy().await?);
-        let account = tenancy.account(agent).await?;
-        if account.kind != AccountType::Agent {
-            return Err(format!(
-                "account {agent} is of type {}: only an Agent (type \"account\") has a policy",
-                account.kind
-            )
-            .into());
-        }
+    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+        let (Action::Show { agent }
+        | Action::Set { agent, .. }
+        | Action::Allow { agent, .. }
+        | Action::Remove { agent, .. }) = &self.action;
+        let tenancy = given.tenancy().await?;
+        let agent = agent.agent(&tenancy).await?;
         let mut warned = Vec::new();
         match &self.action {
-            Action::Show(_) => {}
+            Action::Show { .. } => {}
             Action::Set { mode, .. } => {
                 tenancy.set_mode(agent, *mode).await?;
             }
-            Action::Allow { addresses, .. } => {
-                tenancy.allow(agent, addresses, None).await?;
-                warned = addresses.iter().flat_map(warnings).collect();
+            Action::Allow { senders, .. } => {
+                tenancy.allow(agent, senders, None).await?;
+                warned = senders.iter().flat_map(warnings).collect();
             }
-            Action::Remove { addresses, .. } => {
-                let texts: Vec<&str> = addresses.iter().map(String::as_str).collect();
+            Action::Remove { senders, .. } => {
+                let texts: Vec<&str> = senders.iter().map(String::as_str).collect();
                 let named = tenancy.named_senders(agent, &texts).await?;
                 let refused = |(text, one): (&str, Result<_, _>)| {
                     one.map_err(|error: AddressError| format!("{text:?}: {error}").into())
@@ -97,7 +79,7 @@ impl PolicyArgs {
                 tenancy.disallow(agent, &senders?).await?;
             }
         }
-        show(&tenancy, agent, common.json, &warned).await?;
+        show(&tenancy, agent, given.json, &warned).await?;
         Ok(ExitCode::SUCCESS)
     }
 }

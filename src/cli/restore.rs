@@ -7,7 +7,8 @@ use clap::Args;
 use serde_json::json;
 
 use super::beside::{self, BesideArgs};
-use super::{Failure, StoreArgs, print_json, say};
+use super::given::{Given, place};
+use super::{Failure, print_json, say};
 use crate::app::vault::Vault;
 use crate::config::ServeOptions;
 use crate::run;
@@ -15,17 +16,14 @@ use crate::store::{self, Beside, Copied, Location, Objects, Place, SECRETS_KEY, 
 
 /// Make a store from a backup, in a folder that is empty or not there yet
 #[derive(Args, Debug)]
+#[command(after_help = "Prints {\"to\":…,\"messages\":…,\"octets\":…,\"objects\":…,\"tls\":…,\
+                         \"secretsKey\":…,\"missing\":[…]} with --json.")]
 pub(super) struct Restore {
     /// The folder that `gatepost backup` wrote
     #[arg(long, value_name = "DIR")]
     from: PathBuf,
-    /// Print {"to":…,"messages":…,"octets":…,"objects":…,"tls":…,"secretsKey":…,"missing":[…]}
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
     beside: BesideArgs,
-    #[command(flatten)]
-    store: StoreArgs,
 }
 
 /// The keys that a server on the store will have.
@@ -36,9 +34,9 @@ struct Served {
 }
 
 impl Restore {
-    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
-        let options = self.beside.options(&self.store)?;
-        let (place, rules) = (super::place(&options)?, self.store.rules()?);
+    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+        let options = self.beside.options(given)?;
+        let (place, rules) = (place(&options)?, given.rules()?);
         let location = &place.database;
         let mut beside = Beside { tls: beside::tls(&self.from)?, keys: None };
         let (path, mut own) = (self.from.join(SECRETS_KEY), None);
@@ -57,7 +55,7 @@ impl Restore {
         missing.extend(no_certificates(&options, &place, tls));
         missing.extend(no_originals(&restored, objects, &place));
         let (messages, octets) = (restored.messages, restored.octets);
-        if self.json {
+        if given.json {
             print_json(&json!({
                 "to": location.to_string(),
                 "messages": messages,

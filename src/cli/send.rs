@@ -6,16 +6,21 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use serde_json::json;
 
 use super::dev::sending::DevArgs;
+use super::given::Given;
 use super::local::{one_line, record_of};
-use super::{Failure, say};
+use super::{Failure, print_json, say};
 use crate::mail::line_ends::with_crlf;
 use crate::testkit::signer::{Key, Signer};
 use crate::testkit::smtp_client::{Replies, Transaction, deliver};
 
 /// Send messages over SMTP, signed on the way if asked
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Prints {\"message\":…,\"recipient\":…,\"reply\":…,\"record\":…} for each reply with --json."
+)]
 pub(super) struct Send {
     /// Messages; a file without a single CRLF gets CRLF line ends, any other is sent as it is
     #[arg(value_name = "FILE.eml", required_unless_present = "dev")]
@@ -44,6 +49,8 @@ pub(super) struct Send {
     selector: Option<String>,
     #[command(flatten)]
     dev: DevArgs,
+    #[arg(skip)]
+    json: bool,
 }
 
 /// One message, and where it goes.
@@ -56,7 +63,8 @@ struct Posting<'p> {
 }
 
 impl Send {
-    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(mut self, given: &Given) -> Result<ExitCode, Failure> {
+        (self.dev.data, self.json) = (given.folder_of_dev(), given.json);
         let went_well = match &self.server {
             Some(server) => self.send_files(server).await?,
             None => self.send_to_dev().await?,
@@ -90,16 +98,23 @@ impl Send {
         let agent = [DevArgs::AGENT.to_owned()];
         let to = if self.to.is_empty() { &agent[..] } else { &self.to };
         let dev = self.dev.prepare(&self.files, to)?;
-        dev.announce()?;
+        if !self.json {
+            dev.announce()?;
+        }
         let (server, mut went_well) = (&dev.server.to_string(), true);
         for message in &dev.messages {
             let from = self.from.as_deref().unwrap_or(&message.from);
             let posting = Posting { server, from, to, name: &message.name, raw: &message.raw };
             for reply in self.send(&posting).await? {
+                let is_as_expected = dev.is_as_expected(&reply);
+                went_well &= is_as_expected;
+                if self.json {
+                    continue;
+                }
                 if let Some(record) = record_of(&reply) {
                     say!("record: http://{}/api/v2/email/intake/{record}", dev.http)?;
                 }
-                went_well &= dev.judge(&reply)?;
+                dev.judge(is_as_expected)?;
             }
         }
         Ok(went_well)
@@ -118,7 +133,14 @@ impl Send {
             let (shown, later) = sort(&replies, &waiting);
             for (recipient, reply) in shown {
                 let reply = one_line(&reply);
-                say!("{name}  {recipient}  {reply}")?;
+                if self.json {
+                    let record = record_of(&reply);
+                    print_json(&json!({
+                        "message": name, "recipient": recipient, "reply": reply, "record": record,
+                    }))?;
+                } else {
+                    say!("{name}  {recipient}  {reply}")?;
+                }
                 all.push(reply);
             }
             // Without progress the server would be asked the same for ever.

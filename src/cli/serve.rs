@@ -1,15 +1,19 @@
 //! `gatepost serve`: mail in, API out, until told to stop.
 
+mod refused;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::refused::Named;
+use super::given::{Given, place};
 use super::{Failure, say};
-use crate::config::{self, ServeOptions};
+use crate::config::ServeOptions;
 use crate::domain::domain_name::DomainName;
-use crate::run::{self, FrontEnd, Settings, TlsSettings};
+use crate::run::{self, FrontEnd, Running, Settings, TlsSettings};
 use crate::store::{Location, Place, TLS};
 use crate::telemetry;
 use crate::tls::{ACME, Paths, acme};
@@ -19,24 +23,21 @@ use crate::tls::{ACME, Paths, acme};
 pub(super) struct Serve {
     #[command(flatten)]
     options: ServeOptions,
-    /// The settings file [default: gatepost.toml where there is one]
-    #[arg(long, env = "GATEPOST_CONFIG", value_name = "FILE")]
-    config: Option<PathBuf>,
     /// Log JSON lines instead of text
     #[arg(long, env = "GATEPOST_LOG_JSON")]
     log_json: bool,
 }
 
 impl Serve {
-    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
         telemetry::init(self.log_json);
-        let options = self.options.or(config::file(self.config.as_deref())?);
+        let options = given.store.with(self.options)?;
         let grace = options.grace();
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hang_up = signal(SignalKind::hangup())?;
         let running = tokio::select! {
-            running = run::start(settings(options)?, run::system_mint()) => running?,
+            running = start(options) => running?,
             _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
             _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
         };
@@ -60,13 +61,19 @@ impl Serve {
     }
 }
 
+async fn start(options: ServeOptions) -> Result<Running, Failure> {
+    let settings = settings(options).await?;
+    let named = Named::of(&settings);
+    run::start(settings, run::system_mint()).await.map_err(|error| named.explain(error))
+}
+
 /// The files of a certificate and of its key.
 fn paths((chain, key): (PathBuf, PathBuf)) -> Paths {
     Paths { chain, key }
 }
 
 /// From whom the certificate for SMTP is asked for, if from anybody.
-fn acme(
+async fn acme(
     options: &ServeOptions,
     hostname: &DomainName,
     place: &Place,
@@ -93,24 +100,24 @@ fn acme(
         directory,
         contact: options.acme.contact()?,
         names,
-        http: options.acme.http(),
+        http: options.acme.http().await?,
         folder,
         ca_file: options.acme.ca_file.clone(),
     }))
 }
 
-fn settings(options: ServeOptions) -> Result<Settings, Failure> {
-    let (hostname, place) = (options.hostname()?, super::place(&options)?);
+async fn settings(options: ServeOptions) -> Result<Settings, Failure> {
+    let (hostname, place) = (options.hostname()?, place(&options)?);
     let front_end = front_end(&options);
     if front_end != FrontEnd::Ours && options.smtps.is_some() {
         return Err("smtps: this front end has no TLS".into());
     }
-    let acme = acme(&options, &hostname, &place)?;
+    let acme = acme(&options, &hostname, &place).await?;
     let (trusted_proxy, cors_origin) = (options.trusted_proxy()?, options.cors_origin()?);
     Ok(Settings {
         front_end,
-        smtp: options.smtp(),
-        http: options.http(),
+        smtp: options.smtp().await?,
+        http: options.http().await?,
         hostname,
         place,
         public_url: options.public_url()?,
@@ -118,10 +125,10 @@ fn settings(options: ServeOptions) -> Result<Settings, Failure> {
         secrets_key: options.secrets_key_file.clone(),
         postmaster: options.postmaster()?,
         rules: run::rules(options.policies.as_deref())?,
-        dns: options.dns,
-        egress_allow: options.egress_allow.unwrap_or_default(),
+        dns: options.dns().await?,
+        egress_allow: options.egress_allow.clone().unwrap_or_default(),
         tls: TlsSettings {
-            smtps: options.smtps,
+            smtps: options.smtps().await?,
             smtp: options.tls.smtp()?.map(paths),
             acme,
             http: options.tls.http()?.map(paths),
@@ -140,7 +147,7 @@ fn front_end(_: &ServeOptions) -> FrontEnd {
 #[cfg(feature = "mailin")]
 fn front_end(options: &ServeOptions) -> FrontEnd {
     match options.front_end.unwrap_or_default() {
-        config::FrontEnd::Gatepost => FrontEnd::Ours,
-        config::FrontEnd::Mailin => FrontEnd::Mailin,
+        crate::config::FrontEnd::Gatepost => FrontEnd::Ours,
+        crate::config::FrontEnd::Mailin => FrontEnd::Mailin,
     }
 }

@@ -9,7 +9,7 @@ use url::{Host, Url};
 
 use crate::domain::domain_name::DomainName;
 
-use super::ConfigError;
+use super::{ConfigError, HostPort, host_port};
 
 /// Short names of directories.
 const KNOWN: &[(&str, &str)] = &[
@@ -39,7 +39,7 @@ pub struct AcmeOptions {
     pub names: Option<Vec<String>>,
     /// Where that authority's look at port 80 of the names arrives [default: 0.0.0.0:80]
     #[arg(id = "acme-http", long, env = "GATEPOST_ACME_HTTP", value_name = "HOST:PORT")]
-    pub http: Option<SocketAddr>,
+    pub http: Option<HostPort>,
     /// The root certificate of the directory's own server, where it is not a public one (PEM)
     #[arg(long = "acme-ca-file", env = "GATEPOST_ACME_CA_FILE", value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
@@ -130,8 +130,9 @@ impl AcmeOptions {
     }
 
     /// Where the authority's look at port 80 arrives.
-    pub fn http(&self) -> SocketAddr {
-        self.http.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 80)))
+    pub async fn http(&self) -> Result<SocketAddr, ConfigError> {
+        let found = host_port::find("--acme-http", self.http.as_ref()).await?;
+        Ok(found.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 80))))
     }
 }
 

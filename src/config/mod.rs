@@ -5,22 +5,26 @@
 //! name. (The rules and numbers of mail itself are in `rules`.)
 
 mod acme;
+mod host_port;
+mod store;
 mod tls;
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use ipnet::IpNet;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use url::Url;
 
 use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
 
 pub use acme::AcmeOptions;
+pub use host_port::{HostPort, NotHostPort};
+pub use store::{DatabaseUrl, S3Key, S3Options, StoreOptions};
 pub use tls::TlsOptions;
 
 /// The file that is read when no other is named and it exists.
@@ -35,13 +39,13 @@ pub const TEMPLATE: &str = include_str!("gatepost.toml");
 pub struct ServeOptions {
     /// Where to take mail in [default: 0.0.0.0:25]; port 0 picks a free one
     #[arg(long, env = "GATEPOST_SMTP", value_name = "HOST:PORT")]
-    pub smtp: Option<SocketAddr>,
+    pub smtp: Option<HostPort>,
     /// Where to take mail in with TLS from the first octet on [default: nowhere]
     #[arg(long, env = "GATEPOST_SMTPS", value_name = "HOST:PORT")]
-    pub smtps: Option<SocketAddr>,
+    pub smtps: Option<HostPort>,
     /// Where to serve the HTTP API [default: 0.0.0.0:8080]; port 0 picks a free one
     #[arg(long, env = "GATEPOST_HTTP", value_name = "HOST:PORT")]
-    pub http: Option<SocketAddr>,
+    pub http: Option<HostPort>,
     /// The name in the banner and in Authentication-Results [default: the machine's name]
     #[arg(long, env = "GATEPOST_HOSTNAME", value_name = "NAME")]
     pub hostname: Option<String>,
@@ -50,7 +54,7 @@ pub struct ServeOptions {
     pub public_url: Option<String>,
     /// Resolvers to ask instead of the system's
     #[arg(long, env = "GATEPOST_DNS", value_name = "HOST:PORT", value_delimiter = ',')]
-    pub dns: Option<Vec<SocketAddr>>,
+    pub dns: Option<Vec<HostPort>>,
     /// Networks that webhooks may reach although they are not public, with plain http there
     #[arg(long, env = "GATEPOST_EGRESS_ALLOW", value_name = "CIDR", value_delimiter = ',')]
     pub egress_allow: Option<Vec<IpNet>>,
@@ -69,23 +73,24 @@ pub struct ServeOptions {
     pub postmaster: Option<String>,
     /// Seconds that sessions and deliveries under way get when the server stops [default: 30]
     #[arg(long, env = "GATEPOST_GRACE_SECONDS", value_name = "SECONDS")]
+    #[arg(allow_negative_numbers = true, value_parser = seconds)]
+    #[serde(default, deserialize_with = "grace_seconds")]
     pub grace_seconds: Option<u64>,
     /// Seconds that a PostgreSQL that cannot be reached is asked again for at the start [default: 60]
     #[arg(long, env = "GATEPOST_START_PATIENCE", value_name = "SECONDS")]
-    pub start_patience: Option<u32>,
-    /// The folder of the embedded store [default: gatepost-data]
-    #[arg(long, env = "GATEPOST_DATA", value_name = "DIR")]
+    #[arg(allow_negative_numbers = true, value_parser = seconds)]
+    #[serde(default, deserialize_with = "start_patience")]
+    pub start_patience: Option<u64>,
+    // Its flags are those of every command: see `store`.
+    #[arg(skip)]
     pub data: Option<PathBuf>,
-    /// The store instead: sqlite:DIR, or postgres://USER:PASSWORD@HOST/DATABASE for many gateways
-    #[arg(long, env = "GATEPOST_DATABASE_URL", value_name = "URL", hide_env_values = true)]
+    #[arg(skip)]
     pub database_url: Option<DatabaseUrl>,
     /// The keys that seal what customers entrust to this server, one a line, 32 octets in base64
     /// [default: DATA/secrets.key, made the first time; with PostgreSQL none]
     #[arg(long, env = "GATEPOST_SECRETS_KEY_FILE", value_name = "FILE")]
     pub secrets_key_file: Option<PathBuf>,
-    /// Where large raw messages are kept: DIR or s3://BUCKET/PREFIX [default: DATA/blobs; with
-    /// PostgreSQL the database]
-    #[arg(long, env = "GATEPOST_BLOBS", value_name = "DIR|URL")]
+    #[arg(skip)]
     pub blobs: Option<String>,
     /// Who speaks SMTP [default: gatepost]; what mailin cannot do is in src/smtp/mailin.rs
     #[cfg(feature = "mailin")]
@@ -94,7 +99,7 @@ pub struct ServeOptions {
     #[command(flatten)]
     #[serde(default)]
     pub tls: TlsOptions,
-    #[command(flatten)]
+    #[arg(skip)]
     #[serde(default)]
     pub s3: S3Options,
     #[command(flatten)]
@@ -110,75 +115,6 @@ pub enum FrontEnd {
     #[default]
     Gatepost,
     Mailin,
-}
-
-/// How to get into the bucket that `blobs` names: the section `[s3]`.
-#[derive(Args, Clone, Debug, Default, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct S3Options {
-    /// The address of an S3-compatible store [default: Amazon's, of the region]
-    #[arg(long = "s3-endpoint", env = "GATEPOST_S3_ENDPOINT", value_name = "URL")]
-    #[arg(hide_env_values = true)]
-    pub endpoint: Option<String>,
-    /// The region of the bucket
-    #[arg(long = "s3-region", env = "GATEPOST_S3_REGION", value_name = "NAME")]
-    pub region: Option<String>,
-    /// The access key of the bucket
-    #[arg(long = "s3-access-key", env = "GATEPOST_S3_ACCESS_KEY", value_name = "KEY")]
-    #[arg(hide_env_values = true)]
-    pub access_key: Option<S3Key>,
-    /// The secret key of the bucket; better by its variable, because flags are seen by everybody
-    #[arg(long = "s3-secret-key", env = "GATEPOST_S3_SECRET_KEY", value_name = "KEY")]
-    #[arg(hide_env_values = true)]
-    pub secret_key: Option<S3Key>,
-}
-
-/// A key of an S3-compatible store: not shown.
-#[derive(Clone, Deserialize, PartialEq)]
-#[serde(transparent)]
-pub struct S3Key(String);
-
-impl S3Key {
-    /// The key itself, to sign requests.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for S3Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("S3Key(…)")
-    }
-}
-
-impl From<&str> for S3Key {
-    fn from(key: &str) -> Self {
-        Self(key.to_owned())
-    }
-}
-
-/// Names a database, maybe with a password in it: not shown.
-#[derive(Clone, Deserialize, PartialEq)]
-#[serde(transparent)]
-pub struct DatabaseUrl(String);
-
-impl DatabaseUrl {
-    /// The URL itself, to connect.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for DatabaseUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("DatabaseUrl(…)")
-    }
-}
-
-impl From<&str> for DatabaseUrl {
-    fn from(url: &str) -> Self {
-        Self(url.to_owned())
-    }
 }
 
 /// Settings that cannot be used.
@@ -251,13 +187,30 @@ impl ServeOptions {
     }
 
     /// Where to take mail in.
-    pub fn smtp(&self) -> SocketAddr {
-        self.smtp.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 25)))
+    pub async fn smtp(&self) -> Result<SocketAddr, ConfigError> {
+        let found = host_port::find("--smtp", self.smtp.as_ref()).await?;
+        Ok(found.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 25))))
+    }
+
+    /// Where to take mail in with TLS from the first octet on.
+    pub async fn smtps(&self) -> Result<Option<SocketAddr>, ConfigError> {
+        host_port::find("--smtps", self.smtps.as_ref()).await
     }
 
     /// Where to serve the API.
-    pub fn http(&self) -> SocketAddr {
-        self.http.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 8080)))
+    pub async fn http(&self) -> Result<SocketAddr, ConfigError> {
+        let found = host_port::find("--http", self.http.as_ref()).await?;
+        Ok(found.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 8080))))
+    }
+
+    /// Resolvers to ask instead of the system's.
+    pub async fn dns(&self) -> Result<Option<Vec<SocketAddr>>, ConfigError> {
+        let Some(named) = &self.dns else { return Ok(None) };
+        let mut resolvers = Vec::with_capacity(named.len());
+        for one in named {
+            resolvers.extend(host_port::find("--dns", Some(one)).await?);
+        }
+        Ok(Some(resolvers))
     }
 
     /// How long work under way may take when the server stops.
@@ -267,7 +220,7 @@ impl ServeOptions {
 
     /// How long a PostgreSQL that cannot be reached is waited for.
     pub fn start_patience(&self) -> Duration {
-        Duration::from_secs(self.start_patience.unwrap_or(60).into())
+        Duration::from_secs(self.start_patience.unwrap_or(60))
     }
 
     /// The name that the server goes by.
@@ -343,15 +296,28 @@ impl ServeOptions {
     }
 }
 
-impl S3Options {
-    fn or(self, file: Self) -> Self {
-        Self {
-            endpoint: self.endpoint.or(file.endpoint),
-            region: self.region.or(file.region),
-            access_key: self.access_key.or(file.access_key),
-            secret_key: self.secret_key.or(file.secret_key),
-        }
-    }
+/// No start and no end takes as long: a century, which every clock can add.
+const LONGEST_WAIT: i64 = 3_155_760_000;
+
+/// A number of seconds, as a flag or a variable has it.
+fn seconds(text: &str) -> Result<u64, String> {
+    let found = text.parse::<i64>().ok().filter(|found| *found <= LONGEST_WAIT);
+    let found = found.ok_or("expected a whole number of seconds")?;
+    u64::try_from(found).map_err(|_| "must be 0 or more".to_owned())
+}
+
+fn grace_seconds<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D::Error> {
+    seconds_of("grace-seconds", value)
+}
+
+fn start_patience<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D::Error> {
+    seconds_of("start-patience", value)
+}
+
+/// The same of the settings file, whose own words would be about a type of Rust.
+fn seconds_of<'de, D: Deserializer<'de>>(key: &str, value: D) -> Result<Option<u64>, D::Error> {
+    let found = i64::deserialize(value)?.to_string();
+    seconds(&found).map(Some).map_err(|why| D::Error::custom(format!("{key} {why}")))
 }
 
 /// What the machine calls itself; `localhost` where it will not say.

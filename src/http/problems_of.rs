@@ -91,6 +91,7 @@ impl From<TenancyError> for Problem {
             | E::PermittedElsewhere(_)
             | E::Redirect
             | E::NoAddressesOf { .. }
+            | E::NoAgent { .. }
             | E::NoAddress(_)
             | E::Tagged(_)
             | E::DomainOfAgent

@@ -295,7 +295,7 @@ fn names(pages: &BTreeMap<String, Page>) -> String {
 /// The scripts of pages that run on a server which is there: by their paths.
 fn scripts(pages: &BTreeMap<String, Page>) -> Vec<(String, String)> {
     // The organization's domain, as the Quickstart makes it.
-    let domain = "gatepost domain add agents.example.com --account 3\n";
+    let domain = "gatepost domain add agents.example.com 3\n";
     let names = [domain, &names(pages)].concat();
     let others = pages.values().filter(|page| page.path != QUICKSTART);
     let scripts = others.map(|page| (page.path.clone(), script(&page.path, page.blocks.iter())));

@@ -9,7 +9,7 @@ use gatepost::rules::Rules;
 use gatepost::run;
 use gatepost::shutdown::Shutdown;
 use gatepost::store::{Location, Store};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -20,7 +20,7 @@ use crate::support::{
 };
 
 /// Standard output as JSON, of a command that must succeed.
-async fn json(folder: &Path, arguments: &[&str]) -> Value {
+async fn answered(folder: &Path, arguments: &[&str]) -> Value {
     let output = gatepost(folder, arguments).await;
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {errors}");
@@ -73,12 +73,13 @@ async fn from_nothing_to_a_delivered_message() {
     let marker = &messages[0]["metadata"]["emailDeliveryMarker"];
     let marker = ["name", "value"].map(|part| marker[part].as_str().unwrap()).join(": ");
     check(here, &dns.addr().to_string(), &marker).await;
+    read(here, &messages[0]).await;
     assert!(helpers.finish(PATIENCE).await);
 }
 
 /// One Agent, desk@agents.example, that admits alice@good.example; answers the partner's key.
 async fn set_up(here: &Path) -> String {
-    let made = json(here, &["init", "--json"]).await;
+    let made = answered(here, &["init", "--json"]).await;
     let (partner, key) = (id(&made["account"]), made["key"].as_str().unwrap().to_owned());
     assert!(key.starts_with("gp_"));
     assert!(here.join("gatepost.toml").exists());
@@ -86,7 +87,7 @@ async fn set_up(here: &Path) -> String {
     let create = |kind: &'static str, parent: String, name: &'static str| async move {
         let arguments =
             ["account", "create", "--type", kind, "--parent", &parent, "--name", name, "--json"];
-        id(&json(here, &arguments).await)
+        id(&answered(here, &arguments).await)
     };
     let reseller = create("reseller", partner.clone(), "Reseller").await;
     let organization = create("organization", reseller, "Acme").await;
@@ -94,16 +95,15 @@ async fn set_up(here: &Path) -> String {
         "account create --type account --parent {organization} --name desk \
          --address desk@agents.example --json"
     );
-    let agent = json(here, &words.split(' ').collect::<Vec<_>>()).await;
+    let agent = answered(here, &words.split(' ').collect::<Vec<_>>()).await;
     assert_eq!(agent["organizationId"].to_string(), organization);
     assert_eq!(agent["addresses"][0], "desk@agents.example");
     let agent = id(&agent);
-    let domains = json(here, &["domain", "list", "--json"]).await;
+    let domains = answered(here, &["domain", "list", "--json"]).await;
     assert_eq!(domains[0]["accountId"].to_string(), organization);
 
-    let allow =
-        ["policy", "allow", "--account", &agent, "--address", "Alice@good.example", "--json"];
-    let policy = json(here, &allow).await;
+    let allow = ["policy", "allow", "desk@agents.example", "Alice@good.example", "--json"];
+    let policy = answered(here, &allow).await;
     assert_eq!(policy["mode"], "allowlist");
     assert_eq!(policy["allowlist"][0], "alice@good.example");
     assert_eq!(policy["warnings"], Value::Array(Vec::new()));
@@ -114,9 +114,9 @@ async fn set_up(here: &Path) -> String {
 /// An entry that may be taken for another is made, and said so; one that an earlier version took
 /// can be removed.
 async fn look_alikes(here: &Path, agent: &str) {
-    let policy = |action| ["policy", action, "--account", agent, "--address"];
+    let policy = |action| ["policy", action, agent];
     let odd = "b\u{43e}ss@good.example";
-    let allowed = json(here, &[&policy("allow")[..], &[odd, "--json"]].concat()).await;
+    let allowed = answered(here, &[&policy("allow")[..], &[odd, "--json"]].concat()).await;
     assert_eq!(allowed["warnings"][0]["email"], odd, "{allowed}");
     let allowed = gatepost(here, &[&policy("allow")[..], &[odd]].concat()).await;
     let said = String::from_utf8(allowed.stdout).unwrap();
@@ -130,8 +130,56 @@ async fn look_alikes(here: &Path, agent: &str) {
     let kept = [Address::kept(old).unwrap()];
     store.allow_senders(of, &kept, None, 9, Actor::OPERATOR.at(now)).await.unwrap().unwrap();
     store.close().await;
-    let both = [&policy("remove")[..], &[old, "--address", odd, "--json"]].concat();
-    assert_eq!(json(here, &both).await["allowlistCount"], 1);
+    let both = [&policy("remove")[..], &[old, odd, "--json"]].concat();
+    assert_eq!(answered(here, &both).await["allowlistCount"], 1);
+}
+
+/// What came in can be read on the command line, too: as the API shows it.
+async fn read(here: &Path, message: &Value) {
+    let records = answered(here, &["intake", "list", "--json"]).await;
+    let verdicts = records.as_array().unwrap().iter().map(|one| one["verdict"].clone());
+    assert_eq!(verdicts.collect::<Vec<_>>(), ["accepted", "refused"], "{records}");
+    let (newest, oldest) = (records[0]["id"].as_str().unwrap(), records[1]["id"].as_str().unwrap());
+    let of_agent = ["intake", "list", "desk@agents.example", "--limit", "1", "--json"];
+    assert_eq!(answered(here, &of_agent).await, json!([records[0]]));
+    let before = ["intake", "list", "--before", newest, "--json"];
+    assert_eq!(answered(here, &before).await, json!([records[1]]));
+    let refused = ["intake", "list", "--verdict", "refused", "--json"];
+    assert_eq!(answered(here, &refused).await, json!([records[1]]));
+    let whole = answered(here, &["intake", "show", oldest, "--json"]).await;
+    assert_eq!((&whole["id"], &whole["reason"]), (&records[1]["id"], &json!("dkim_missing")));
+    assert!(whole["steps"].as_array().unwrap().len() > 2 && whole["advice"].is_string());
+    let uuid = message["uuid"].as_str().unwrap();
+    let listed = answered(here, &["message", "list", "--json"]).await;
+    assert_eq!(listed, json!([message]), "the record of the API");
+    assert_eq!(answered(here, &["message", "show", uuid, "--json"]).await, *message);
+    assert_eq!(answered(here, &["message", "list", "--before", uuid, "--json"]).await, json!([]));
+    assert_eq!(answered(here, &["message", "list", "1", "--json"]).await, listed);
+    for (words, part) in [
+        (
+            vec!["intake", "list"],
+            "refused   dkim_missing          alice@good.example to desk+tag@agents",
+        ),
+        (vec!["intake", "show", oldest], "dkim       none"),
+        (vec!["message", "list"], "alice@good.example to "),
+        (vec!["message", "show", uuid], "subject     from the command line"),
+    ] {
+        let output = gatepost(here, &words).await;
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(said.contains(part), "{words:?}: {said}");
+    }
+    let nobody = uuid::Uuid::nil().to_string();
+    for (words, code, part) in [
+        (vec!["intake", "show", &nobody], 1, "there is no intake record"),
+        (vec!["message", "list", "--before", &nobody], 1, "there is no message"),
+        (vec!["message", "show", "1"], 2, "gatepost message list"),
+        (vec!["intake", "list", "--limit", "501"], 2, "501"),
+    ] {
+        let output = gatepost(here, &words).await;
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {errors}");
+        assert!(errors.contains(part), "{words:?}: {errors}");
+    }
 }
 
 /// `gatepost check` says what the server would.
@@ -150,6 +198,21 @@ async fn check(here: &Path, dns: &str, marker: &str) {
             let said: Value = serde_json::from_slice(&output.stdout).unwrap();
             assert_eq!(said["verdict"], verdict, "{case}: {said}");
         }
+    }
+    // Nobody has sent it: the sender of the envelope is the From, unless another one is said.
+    let file = fixture("mail/accepted/plain.eml");
+    let check = ["check", file.to_str().unwrap(), "--dns", dns];
+    for (more, assumed) in [
+        (&[][..], "from alice@good.example (the From of the file), by localhost at 127.0.0.1"),
+        (
+            &["--from", "b@c.example", "--ip", "192.0.2.7"],
+            "from b@c.example, by localhost at 192.0.2.7",
+        ),
+        (&["--from", "", "--remote", "192.0.2.8", "--helo", "mx"], "from <>, by mx at 192.0.2.8"),
+    ] {
+        let output = gatepost(here, &[&check[..], more].concat()).await;
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(said.starts_with("Assumed envelope: ") && said.contains(assumed), "{said}");
     }
     // What a session would not take, whoever signed it.
     let original = std::fs::read_to_string(fixture("mail/accepted/plain.eml")).unwrap();
@@ -230,10 +293,15 @@ async fn mistakes_are_said_plainly() {
         (vec!["account", "list"], 1, "gatepost init"),
         (vec!["frobnicate"], 2, "frobnicate"),
         (vec!["account", "create", "--type", "robot", "--parent", "1", "--name", "x"], 2, "robot"),
-        (vec!["serve", "--smtp", "everywhere"], 2, "everywhere"),
-        (vec!["domain", "add", "not a domain", "--account", "1"], 2, "not a domain"),
-        (vec!["key", "revoke", "nonsense"], 2, "nonsense"),
-        (vec!["policy", "allow", "--account", "1", "--address", "A <a@b.example>"], 2, "letters"),
+        (vec!["serve", "--smtp", "everywhere"], 2, "expected HOST:PORT, like 127.0.0.1:2525"),
+        (vec!["serve", "--grace-seconds", "-5"], 2, "must be 0 or more"),
+        (vec!["domain", "add", "not a domain", "1"], 2, "not a domain"),
+        (
+            vec!["key", "revoke", "nonsense"],
+            2,
+            "not a key id; list them with `gatepost key list ID`",
+        ),
+        (vec!["policy", "allow", "1", "A <a@b.example>"], 2, "letters"),
         (vec!["init", "--name", ""], 1, "a name has 1 to"),
     ] {
         let output = gatepost(here, &arguments).await;
@@ -298,7 +366,7 @@ async fn init_writes_the_settings_where_it_is_told_and_loses_no_key() {
     let lost = gatepost(here, &["init", "--config", "no/such/folder.toml"]).await;
     assert_eq!(lost.status.code(), Some(1));
     assert!(!here.join("gatepost-data").exists(), "a key was made that nobody saw");
-    let made = json(here, &["init", "--config", "mine.toml", "--json"]).await;
+    let made = answered(here, &["init", "--config", "mine.toml", "--json"]).await;
     assert!(made["key"].as_str().unwrap().starts_with("gp_"));
     assert!(here.join("mine.toml").exists());
     let again = gatepost(here, &["init", "--config", "mine.toml"]).await;
@@ -335,21 +403,21 @@ async fn a_flag_wins_over_its_variable_and_the_variable_over_the_file() {
 async fn what_the_operator_changes_holds_at_once_for_a_running_server() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    let key = json(here, &["init", "--json"]).await["key"].as_str().unwrap().to_owned();
+    let key = answered(here, &["init", "--json"]).await["key"].as_str().unwrap().to_owned();
     let create = async |kind: &str, parent: &str, more: &[&str]| {
         let fixed = ["account", "create", "--type", kind, "--parent", parent, "--name", kind];
-        id(&json(here, &[&fixed, more, &["--json"]].concat()).await)
+        id(&answered(here, &[&fixed, more, &["--json"]].concat()).await)
     };
     let reseller = create("reseller", "1", &[]).await;
     let organization = create("organization", &reseller, &[]).await;
     let agent = create("account", &organization, &["--address", "desk@agents.example"]).await;
-    let listed = json(here, &["account", "list", "--json"]).await;
+    let listed = answered(here, &["account", "list", "--json"]).await;
     assert_eq!(listed[3]["addresses"][0], "desk@agents.example");
     let helpers = Shutdown::default();
     let dns = local_dns(&helpers).await;
     let server = Server::start(&here.join("gatepost-data"), dns.addr()).await;
     // A store of its own, and an address that is taken.
-    json(here, &["init", "--data", "other", "--json"]).await;
+    answered(here, &["init", "--data", "other", "--json"]).await;
     let taken = server.smtp.to_string();
     let busy = ["serve", "--data", "other", "--smtp", &taken, "--http", "127.0.0.1:0"];
     let errors = process::failing(here, &busy).await;
@@ -365,15 +433,15 @@ async fn what_the_operator_changes_holds_at_once_for_a_running_server() {
         let output = gatepost(here, &[fixed, more].concat()).await;
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    let sender = ["--address", "alice@good.example"];
+    let sender = ["alice@good.example"];
     for (command, more, expected) in [
         ("show", &[][..], "550 5.7.1 "),
         ("allow", &sender, "250 "),
         ("remove", &sender, "550 5.7.1 "),
-        ("set", &["--mode", "open"], "250 "),
-        ("set", &["--mode", "allowlist"], "550 5.7.1 "),
+        ("set", &["open"], "250 "),
+        ("set", &["allowlist"], "550 5.7.1 "),
     ] {
-        json(here, &[&["policy", command, "--account", &agent, "--json"], more].concat()).await;
+        answered(here, &[&["policy", command, &agent, "--json"], more].concat()).await;
         let reply = send().await;
         assert!(reply.contains(expected), "after {command} {more:?}: {reply}");
     }
@@ -384,7 +452,7 @@ async fn what_the_operator_changes_holds_at_once_for_a_running_server() {
     }
     let url = format!("http://{}/api/v2/account?token={key}", server.http);
     assert_eq!(http::get(&url).await.status, 200);
-    let keys = json(here, &["key", "list", "--account", "1", "--json"]).await;
+    let keys = answered(here, &["key", "list", "1", "--json"]).await;
     let revoke = ["key", "revoke", keys[0]["id"].as_str().unwrap()];
     assert!(gatepost(here, &revoke).await.status.success());
     assert_eq!(http::get(&url).await.status, 401);

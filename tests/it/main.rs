@@ -19,6 +19,7 @@ mod book;
 mod clients;
 mod clocks;
 mod cluster;
+mod command_line;
 mod commands;
 mod contract;
 mod corpus;

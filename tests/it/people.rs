@@ -191,10 +191,10 @@ async fn operators_manage_members_and_their_keys() {
         tree.push(parent.clone());
     }
     let (organization, agent) = (&tree[2], &tree[3]);
-    let invite = format!("member invite --account {organization} --email Boss@good.example");
+    let invite = format!("member invite {organization} --email Boss@good.example");
     let boss = said(here, &format!("{invite} --role admin --json")).await;
     assert_eq!((&boss["email"], &boss["role"]), (&json!("boss@good.example"), &json!("admin")));
-    let invite = format!("member invite --account {agent} --email anna@good.example --json");
+    let invite = format!("member invite {agent} --email anna@good.example --json");
     let anna = said(here, &invite).await;
     assert_eq!(anna["permittedAccountIds"], json!([agent]));
     assert_eq!((&anna["organizationId"], &anna["role"]), (organization, &json!("member")));
@@ -202,7 +202,7 @@ async fn operators_manage_members_and_their_keys() {
     let update = format!("member update {id} --role admin --unrestricted --json");
     let changed = said(here, &update).await;
     assert_eq!(changed["permittedAccountIds"], json!([]));
-    let list = format!("member list --account {organization}");
+    let list = format!("member list {organization}");
     assert_eq!(said(here, &format!("{list} --json")).await, json!([boss, changed]));
     let output = gatepost(here, &list.split(' ').collect::<Vec<_>>()).await;
     assert!(String::from_utf8(output.stdout).unwrap().contains("boss@good.example"));
@@ -214,7 +214,7 @@ async fn operators_manage_members_and_their_keys() {
     let keys = said(here, &format!("key list --member {id} --json")).await;
     assert_eq!((&keys[0]["id"], &keys[0]["member"]), (&key["id"], id));
     assert!(keys[0]["expires"].is_string() && keys[0]["lastUsed"].is_null());
-    let list = format!("key list --account {organization}");
+    let list = format!("key list {organization}");
     let output = gatepost(here, &list.split(' ').collect::<Vec<_>>()).await;
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(shown.contains("expires 2") && shown.contains("never used"), "{shown}");
@@ -227,7 +227,7 @@ async fn operators_manage_members_and_their_keys() {
     let last = format!("member remove {}", boss["id"]);
     let refused = failing(here, &last.split(' ').collect::<Vec<_>>()).await;
     assert!(refused.contains("last administrator"), "{refused}");
-    for wrong in ["key create", "key create --account 1 --member 2", "key list"] {
+    for wrong in ["key create", "key create 1 --member 2", "key list"] {
         let output = gatepost(here, &wrong.split(' ').collect::<Vec<_>>()).await;
         assert_eq!(output.status.code(), Some(2), "{wrong}");
     }

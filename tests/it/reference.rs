@@ -184,7 +184,9 @@ fn commands() -> Command {
 
 fn arguments(command: &Command) -> impl Iterator<Item = &Arg> {
     let left_out = ["help", "version", "front_end"];
-    command.get_arguments().filter(move |arg| !left_out.contains(&arg.get_id().as_str()))
+    command
+        .get_arguments()
+        .filter(move |arg| !arg.is_hide_set() && !left_out.contains(&arg.get_id().as_str()))
 }
 
 /// An argument as it is written.
@@ -263,6 +265,11 @@ fn is_of_the_store(arg: &Arg) -> bool {
     ["data", "database-url", "blobs", "config"].contains(&long) || long.starts_with("s3-")
 }
 
+/// What every command takes, and is explained once.
+fn is_shared(arg: &Arg) -> bool {
+    arg.is_global_set() && (is_of_the_store(arg) || arg.get_long() == Some("json"))
+}
+
 fn show_command(page: &mut String, command: &Command, name: &str) {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     write!(page, "\n## {}\n\n{}.\n", code(name), plain(&about)).unwrap();
@@ -279,8 +286,9 @@ fn show_command(page: &mut String, command: &Command, name: &str) {
         page.push_str("\nTakes every [setting](settings.md).\n");
         return;
     }
-    let is_open = arguments(command).any(is_of_the_store);
-    let own: Vec<&Arg> = arguments(command).filter(|arg| !is_of_the_store(arg)).collect();
+    let takes = |name: &str| arguments(command).any(|arg| arg.get_long() == Some(name));
+    let (is_open, has_json) = (takes("database-url"), takes("json"));
+    let own: Vec<&Arg> = arguments(command).filter(|arg| !is_shared(arg)).collect();
     if !own.is_empty() {
         page.push_str("\n| argument | meaning |\n|---|---|\n");
         for arg in own {
@@ -288,8 +296,16 @@ fn show_command(page: &mut String, command: &Command, name: &str) {
             writeln!(page, "| {}{variable} | {} |", written(arg), help(arg)).unwrap();
         }
     }
-    if is_open {
-        page.push_str("\nAlso takes those of [the store](#the-store).\n");
+    match (has_json, is_open) {
+        (true, true) => {
+            page.push_str("\nAlso takes `--json`, and those of [the store](#the-store).\n")
+        }
+        (true, false) => page.push_str("\nAlso takes `--json`.\n"),
+        (false, true) => page.push_str("\nAlso takes those of [the store](#the-store).\n"),
+        (false, false) => {}
+    }
+    if let Some(more) = command.get_after_help() {
+        write!(page, "\n{}\n", plain(&more.to_string())).unwrap();
     }
 }
 
@@ -299,11 +315,11 @@ fn the_book_shows_every_command() {
     let mut page = format!(
         "# Command line\n\n{MADE}\nFor operators: every command of `gatepost` with its arguments, made from the \
          texts of `--help`. Commands act as the operator, on the store itself. They exit with 0 for success, 1 for \
-         failure and 2 for a mistake in the arguments; results go to standard output, everything else to \
-         standard error.\n\n## The store\n\n| argument | meaning |\n|---|---|\n"
+         failure and 2 for a mistake in the arguments; results go to standard output (as JSON with `--json`), \
+         everything else to standard error. An account is named by its id, an Agent by any of its inbound \
+         addresses, too.\n\n## The store\n\n| argument | meaning |\n|---|---|\n"
     );
-    for arg in arguments(root.find_subcommand("migrate").unwrap()) {
-        assert!(is_of_the_store(arg), "{arg}");
+    for arg in arguments(&root).filter(|arg| is_of_the_store(arg)) {
         writeln!(page, "| {}, {} | {} |", written(arg), variable(arg).unwrap(), help(arg)).unwrap();
     }
     for command in root.get_subcommands().filter(|one| one.get_name() != "help") {

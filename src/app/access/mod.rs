@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 pub use caller::{Caller, Target, identity_of};
 
-use crate::domain::account::AccountType;
+use crate::domain::account::{Account, AccountType};
 use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::feature::Feature;
 use crate::domain::id::{AccountId, MessageId};
@@ -129,6 +129,11 @@ impl Access {
     pub async fn bearer(&self, message: MessageId) -> Result<Option<Scope>, StoreError> {
         let agent = self.store.agent_of_message(message).await?;
         Ok(agent.map(|agent| Scope::subtree(agent, AccountType::Agent)))
+    }
+
+    /// What the operator reads on the command line: an account, and everything below it.
+    pub const fn of_operator(account: &Account) -> Scope {
+        Scope::subtree(account.id, account.kind)
     }
 
     /// What the caller acts on: itself, or `requested` if it lies in its hierarchy. What the key

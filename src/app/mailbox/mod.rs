@@ -70,6 +70,15 @@ impl Mailbox {
         search::Search::new(&self.store, asked, from, limits)
     }
 
+    /// One message.
+    pub async fn message(
+        &self,
+        scope: &Scope,
+        id: MessageId,
+    ) -> Result<Option<Message>, StoreError> {
+        Ok(self.store.messages(scope, &[id]).await?.pop())
+    }
+
     /// The raw bytes of a message, as received.
     pub async fn raw(&self, scope: &Scope, id: MessageId) -> Result<Option<Vec<u8>>, StoreError> {
         self.store.raw_message(scope, id).await

@@ -4,7 +4,7 @@ use super::{Tenancy, TenancyError};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::id::AccountId;
-use crate::store::Claimed;
+use crate::store::{By, Claimed};
 
 /// Whether an unowned domain may be claimed on the way: the operator's word is proof enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,13 @@ impl Tenancy {
     /// The addresses of an Agent, with their catch-all flags.
     pub async fn addresses(&self, agent: AccountId) -> Result<Vec<(Address, bool)>, TenancyError> {
         Ok(self.store.addresses(agent).await?)
+    }
+
+    /// The Agent that has this address, a tag set aside; none that answers as a catch-all.
+    pub async fn agent_at(&self, address: &Address) -> Result<Option<AccountId>, TenancyError> {
+        let (address, _) = address.without_tag();
+        let found = self.store.look_up(Some(&address), None).await?.answering;
+        Ok(found.filter(|found| found.by == By::Address).map(|found| found.agent))
     }
 
     /// Gives an Agent an address, up to as many as `policies/access.toml` allows.

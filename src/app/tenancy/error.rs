@@ -104,6 +104,8 @@ pub enum TenancyError {
     // Addresses and policies.
     #[error("account {account} is of type {kind}: only an Agent (type \"account\") has addresses")]
     NoAddressesOf { account: AccountId, kind: AccountType },
+    #[error("account {account} is {}, not an Agent", a(*.kind))]
+    NoAgent { account: AccountId, kind: AccountType },
     #[error("address: {0}")]
     NoAddress(AddressError),
     #[error("{0} has a tag: give the Agent the address without it, and every tag reaches it")]

@@ -30,6 +30,9 @@ use crate::run::Running;
 use crate::store::{Location, Store};
 use crate::testkit::signer::Key;
 
+/// The folder where none is named.
+pub(super) const DEFAULT_FOLDER: &str = "gatepost-dev";
+
 /// The folder of a world.
 #[derive(Debug)]
 pub(super) struct Folder {
@@ -47,6 +50,11 @@ pub(super) struct Addresses {
 }
 
 impl Folder {
+    /// The folder that is named, or the default one.
+    pub fn named(path: Option<&Path>) -> Result<Self, Failure> {
+        Self::at(path.unwrap_or(Path::new(DEFAULT_FOLDER)))
+    }
+
     /// By this path, which need not be there.
     pub fn at(path: &Path) -> Result<Self, Failure> {
         Ok(Self { path: std::path::absolute(path)? })

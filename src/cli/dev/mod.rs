@@ -22,6 +22,7 @@ use url::Url;
 use self::folder::{Folder, World};
 use self::follow::Follower;
 use self::forward::Forward;
+use super::given::Given;
 use super::local::{self, PATIENCE, program, quoted};
 use super::paint::Paint;
 use super::{Failure, say};
@@ -34,29 +35,28 @@ use crate::telemetry;
 use crate::testkit::dns::DnsServer;
 use crate::testkit::http_client::Api;
 
-/// The folder of the world, by default.
-const DEFAULT_FOLDER: &str = "gatepost-dev";
-
 /// Run a server for building an agent: one Agent, a local DNS, every verdict and event as it comes
 #[derive(Args, Debug)]
 pub(super) struct Dev {
     /// The folder of the store and its keys; a second start there is the same world
-    #[arg(long, value_name = "DIR", default_value = DEFAULT_FOLDER)]
-    data: PathBuf,
+    /// [default: gatepost-dev]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     /// Forward events to this URL of this machine, by a signed webhook
     #[arg(long, value_name = "URL")]
     forward_to: Option<String>,
 }
 
 impl Dev {
-    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(mut self, given: &Given) -> Result<ExitCode, Failure> {
         telemetry::quiet();
+        self.data = given.folder_of_dev();
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let (mint, rules) = (run::system_mint(), Rules::defaults()?);
         // First, so that a mistake makes no folder.
         self.url(&rules)?;
-        let folder = Folder::at(&self.data)?;
+        let folder = Folder::named(self.data.as_deref())?;
         let world = World::of(&folder, &rules, &mint).await?;
         let helpers = Shutdown::default();
         let dns = DnsServer::start(names::zone(&folder)?, helpers.clone()).await?;

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::folder::DEFAULT_FOLDER;
 use super::folder::{Addresses, Folder};
 use super::forge::{self, Forge};
 use super::letter::Letter;
-use super::{DEFAULT_FOLDER, names};
+use super::names;
 use crate::cli::{Failure, say};
 use crate::mail::line_ends::with_crlf;
 use crate::run;
@@ -23,7 +24,7 @@ pub(in crate::cli) struct DevArgs {
     pub dev: bool,
     /// The folder of that `gatepost dev` [default: gatepost-dev]
     #[arg(long, value_name = "DIR", requires = "dev")]
-    data: Option<PathBuf>,
+    pub data: Option<PathBuf>,
     /// The subject of a letter that is written for you
     #[arg(long, value_name = "TEXT", requires = "dev", conflicts_with = "files")]
     subject: Option<String>,
@@ -76,7 +77,7 @@ impl DevArgs {
     }
 
     fn folder(&self) -> Result<Folder, Failure> {
-        Folder::at(self.data.as_deref().unwrap_or(Path::new(DEFAULT_FOLDER)))
+        Folder::named(self.data.as_deref())
     }
 
     fn letter(&self, folder: &Folder, to: &[String]) -> Result<Prepared, Failure> {
@@ -97,12 +98,15 @@ impl ToDev {
         self.forge.map_or(Ok(()), |forge| say!("expected: {}", forge.verdict()))
     }
 
-    /// Answers whether a reply is as expected; says so of a forged letter.
-    pub fn judge(&self, reply: &str) -> Result<bool, Failure> {
-        let Some(forge) = self.forge else { return Ok(reply.starts_with("250")) };
-        let is_as_expected = reply.starts_with(&forge.reply());
-        say!("{}", if is_as_expected { "as expected" } else { "DIFFERS from what is expected" })?;
-        Ok(is_as_expected)
+    /// Whether a reply is as expected.
+    pub fn is_as_expected(&self, reply: &str) -> bool {
+        reply.starts_with(&self.forge.map_or_else(|| "250".to_owned(), |forge| forge.reply()))
+    }
+
+    /// Says of a forged letter whether the reply was as expected.
+    pub fn judge(&self, is_as_expected: bool) -> Result<(), Failure> {
+        let words = if is_as_expected { "as expected" } else { "DIFFERS from what is expected" };
+        self.forge.map_or(Ok(()), |_| say!("{words}"))
     }
 }
 

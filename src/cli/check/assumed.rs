@@ -1,0 +1,48 @@
+//! Whose envelope a file is checked with: nobody has sent it.
+
+use std::fmt;
+
+use super::Check;
+use crate::domain::ports::{Client, Envelope};
+use crate::mail::scan::scan;
+use crate::rules::IntakeRules;
+
+/// An envelope, and where it comes from.
+pub(super) struct Assumed {
+    pub envelope: Envelope,
+    is_of_file: bool,
+}
+
+impl Check {
+    /// The envelope that the arguments say; without `--from` its sender is the From of the file, as
+    /// of most mail that people send.
+    pub(super) fn assumed(&self, raw: &[u8], rules: &IntakeRules) -> Assumed {
+        let client = Client { address: self.ip, helo: self.helo.clone(), esmtp: true, tls: None };
+        let found = scan(raw, &rules.limits).map(|headers| headers.from.address);
+        let reverse_path = match &self.from {
+            Some(from) => from.clone(),
+            None => found.map(|from| from.to_string()).unwrap_or_default(),
+        };
+        let (recipients, smtputf8, posted) = (Vec::new(), true, None);
+        let envelope = Envelope { client, reverse_path, recipients, smtputf8, posted };
+        Assumed { envelope, is_of_file: self.from.is_none() }
+    }
+}
+
+impl fmt::Display for Assumed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Envelope { client, reverse_path, .. } = &self.envelope;
+        let whose = match (reverse_path.as_str(), self.is_of_file) {
+            ("", true) => "<> (the file has no usable From)".to_owned(),
+            ("", false) => "<>".to_owned(),
+            (from, true) => format!("{from} (the From of the file)"),
+            (from, false) => from.to_owned(),
+        };
+        let Client { address, helo, .. } = client;
+        write!(
+            f,
+            "Assumed envelope: from {whose}, by {helo} at {address}; set it with --from, --helo \
+             and --ip"
+        )
+    }
+}

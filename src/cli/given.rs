@@ -1,0 +1,84 @@
+//! What every command is given: where the store is, and in which form to answer.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+
+use super::Failure;
+use crate::app::tenancy::Tenancy;
+use crate::config::{DatabaseUrl, S3Key, S3Options, ServeOptions, StoreOptions};
+use crate::domain::secret::Secret;
+use crate::rules::Rules;
+use crate::run;
+use crate::store::{BlobPlace, Location, Place, S3Access, Store};
+
+/// The arguments of every command.
+#[derive(Args, Debug)]
+pub(super) struct Given {
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(flatten)]
+    pub store: StoreOptions,
+    /// `--data` is on the command line, and not only in the environment.
+    #[arg(skip)]
+    pub names_folder: bool,
+}
+
+impl Given {
+    pub fn options(&self) -> Result<ServeOptions, Failure> {
+        Ok(self.store.with(ServeOptions::default())?)
+    }
+
+    pub fn location(&self) -> Result<Location, Failure> {
+        location(&self.options()?)
+    }
+
+    pub fn place(&self) -> Result<Place, Failure> {
+        place(&self.options()?)
+    }
+
+    pub fn rules(&self) -> Result<Rules, Failure> {
+        Ok(run::rules(self.options()?.policies.as_deref())?)
+    }
+
+    /// Opens the store, which must exist.
+    pub async fn open(&self) -> Result<Store, Failure> {
+        Ok(Store::open(self.place()?, &self.rules()?.store, run::system_mint()).await?)
+    }
+
+    /// The use cases over accounts in the store, which must exist.
+    pub async fn tenancy(&self) -> Result<Tenancy, Failure> {
+        let rules = Arc::new(self.rules()?.access);
+        Ok(Tenancy::new(self.open().await?, run::system_mint(), rules))
+    }
+
+    /// The folder of `gatepost dev`, where `--data` names one: what `GATEPOST_DATA` names is a
+    /// server's.
+    pub fn folder_of_dev(&self) -> Option<PathBuf> {
+        self.store.data.clone().filter(|_| self.names_folder)
+    }
+}
+
+/// The store that settings name, with its blobs.
+pub(super) fn place(options: &ServeOptions) -> Result<Place, Failure> {
+    let parse = |text: &String| BlobPlace::parse(text, access(&options.s3));
+    Ok(Place::new(location(options)?, options.blobs.as_ref().map(parse).transpose()?))
+}
+
+fn access(options: &S3Options) -> S3Access {
+    let secret = |key: &Option<S3Key>| key.as_ref().map(|key| Secret::new(key.expose()));
+    S3Access {
+        endpoint: options.endpoint.clone(),
+        region: options.region.clone(),
+        access_key: secret(&options.access_key),
+        secret_key: secret(&options.secret_key),
+    }
+}
+
+/// The database that settings name.
+fn location(options: &ServeOptions) -> Result<Location, Failure> {
+    let url = options.database_url.as_ref().map(DatabaseUrl::expose);
+    Ok(Location::parse(options.data.as_deref(), url)?)
+}

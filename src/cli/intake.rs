@@ -1,0 +1,105 @@
+//! `gatepost intake list|show`: what became of each message, accepted or not.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::check::show_record;
+use super::given::Given;
+use super::reading::{self, Rows, text};
+use super::{Failure, print_json, say};
+use crate::app::mailbox::intake::{IntakeRecord, WholeIntakeRecord};
+use crate::domain::id::IntakeId;
+use crate::domain::verdict::Outcome;
+use crate::store::{Cursor, IntakeFilter};
+
+#[derive(Args, Debug)]
+pub(super) struct IntakeArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand, Debug)]
+enum Action {
+    /// List intake records, the newest first
+    #[command(after_help = "Prints the records of GET /email/intake with --json.")]
+    List {
+        #[command(flatten)]
+        rows: Rows,
+        /// Only records older than this one
+        #[arg(long, value_name = "RECORD", value_parser = record_id)]
+        before: Option<IntakeId>,
+        /// Only this verdict: accepted, refused or deferred
+        #[arg(long, value_name = "VERDICT")]
+        verdict: Option<Outcome>,
+    },
+    /// Show an intake record with its steps
+    #[command(after_help = "Prints the record of GET /email/intake/{id} with --json.")]
+    Show {
+        #[arg(value_name = "RECORD", value_parser = record_id)]
+        id: IntakeId,
+    },
+}
+
+impl IntakeArgs {
+    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+        match self.action {
+            Action::List { rows, before, verdict } => {
+                let (mailbox, scope) = reading::mailbox(given, rows.account.as_ref()).await?;
+                let before = match before {
+                    Some(id) => {
+                        let found = mailbox.intake_record(&scope, id).await?;
+                        let found = found.ok_or_else(|| missing(id))?;
+                        Some(Cursor { at: found.at, id: id.0 })
+                    }
+                    None => None,
+                };
+                let filter = IntakeFilter { verdict, ..IntakeFilter::default() };
+                let found = mailbox.intake_records(&scope, &filter, &rows.page(before)).await?;
+                let shown = found.iter().map(|one| reading::record(IntakeRecord::from(one)));
+                let shown = shown.collect::<Result<Vec<_>, _>>()?;
+                if given.json {
+                    print_json(&Value::from(shown))?;
+                } else {
+                    shown.iter().try_for_each(line)?;
+                }
+            }
+            Action::Show { id } => {
+                let (mailbox, scope) = reading::mailbox(given, None).await?;
+                let found = mailbox.intake_record(&scope, id).await?.ok_or_else(|| missing(id))?;
+                let shown = reading::record(WholeIntakeRecord::from(&found))?;
+                if given.json {
+                    print_json(&shown)?;
+                } else {
+                    line(&shown)?;
+                    say!("")?;
+                    show_record(&shown)?;
+                }
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn record_id(text: &str) -> Result<IntakeId, String> {
+    let wrong = "not the id of an intake record; list them with `gatepost intake list`";
+    text.parse().map_err(|_| wrong.to_owned())
+}
+
+fn missing(id: IntakeId) -> Failure {
+    format!("there is no intake record {id}: gatepost intake list shows those there are").into()
+}
+
+fn line(record: &Value) -> Result<(), Failure> {
+    let text = |place| text(record, place);
+    say!(
+        "{}  {}  {:<8}  {:<20}  {} to {}",
+        text("/id"),
+        text("/date"),
+        text("/verdict"),
+        text("/reason"),
+        text("/sender"),
+        text("/recipient"),
+    )
+}

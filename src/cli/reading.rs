@@ -1,0 +1,87 @@
+//! What `gatepost intake` and `gatepost message` have in common: whose rows, and which page of them.
+
+use std::sync::Arc;
+
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Failure;
+use super::account_name::AccountName;
+use super::given::Given;
+use crate::app::access::Access;
+use crate::app::mailbox::Mailbox;
+use crate::app::tenancy::Tenancy;
+use crate::domain::account::AccountType;
+use crate::domain::scope::Scope;
+use crate::run;
+use crate::store::{Cursor, Direction, Page};
+
+/// Which rows a list shows.
+#[derive(Args, Debug)]
+pub(super) struct Rows {
+    /// Of this account, and of all below it [default: of all accounts]
+    pub account: Option<AccountName>,
+    /// How many at most
+    // What is printed is in memory at once.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=500))]
+    pub limit: u32,
+}
+
+impl Rows {
+    /// The newest, or those before a place.
+    pub fn page(&self, before: Option<Cursor>) -> Page {
+        let from = before.map(|place| (Direction::Before, place));
+        Page { limit: self.limit, from, until: None }
+    }
+}
+
+/// The use cases over what came in, and the rows of an account and of all below it.
+pub(super) async fn mailbox(
+    given: &Given,
+    account: Option<&AccountName>,
+) -> Result<(Mailbox, Scope), Failure> {
+    let store = given.open().await?;
+    let account = match account {
+        Some(name) => {
+            let rules = Arc::new(given.rules()?.access);
+            name.account(&Tenancy::new(store.clone(), run::system_mint(), rules)).await?
+        }
+        None => {
+            let partner = store.accounts(Some(AccountType::Partner)).await?.into_iter().next();
+            partner.ok_or("the store has no accounts: gatepost init makes the first")?
+        }
+    };
+    Ok((Mailbox::new(store), Access::of_operator(&account)))
+}
+
+/// A record as the API shows it.
+pub(super) fn record(shown: impl Serialize) -> Result<Value, Failure> {
+    Ok(serde_json::to_value(shown)?)
+}
+
+/// The text at a place of a record (RFC 6901); a dash where there is none. Strangers wrote it, who
+/// must not command the terminal.
+pub(super) fn text(record: &Value, place: &str) -> String {
+    let text = record.pointer(place).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let is_command = |c: char| c.is_control() && c != '\n' && c != '\t';
+    text.unwrap_or("-").replace(is_command, "\u{fffd}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn no_text_commands_the_terminal() {
+        let record = json!({ "a": { "b": "x\u{1b}[2J\ty\n\u{9b}z" }, "c": "", "d": 1 });
+        assert_eq!(text(&record, "/a/b"), "x\u{fffd}[2J\ty\n\u{fffd}z");
+        for place in ["/c", "/d", "/e"] {
+            assert_eq!(text(&record, place), "-");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Why the server does not start, with the setting that it is about and what to do.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use crate::cli::Failure;
+use crate::run::{RunError, Settings};
+use crate::tls::FilesError;
+
+/// Ports below this one are for the privileged alone, unless the system is told otherwise.
+const PRIVILEGED: u16 = 1024;
+
+/// What an error of the start can be about: settings, and the flags that say them.
+pub(super) struct Named {
+    addresses: [(&'static str, Option<SocketAddr>, u16); 3],
+    files: [(&'static str, Option<PathBuf>); 4],
+}
+
+impl Named {
+    pub(super) fn of(settings: &Settings) -> Self {
+        let tls = &settings.tls;
+        let (smtp, http) = (tls.smtp.as_ref(), tls.http.as_ref());
+        Self {
+            addresses: [
+                ("--smtp", Some(settings.smtp), 2525),
+                ("--smtps", tls.smtps, 4465),
+                ("--http", Some(settings.http), 8080),
+            ],
+            files: [
+                ("--smtp-tls-cert", smtp.map(|paths| paths.chain.clone())),
+                ("--smtp-tls-key", smtp.map(|paths| paths.key.clone())),
+                ("--http-tls-cert", http.map(|paths| paths.chain.clone())),
+                ("--http-tls-key", http.map(|paths| paths.key.clone())),
+            ],
+        }
+    }
+
+    pub(super) fn explain(&self, error: RunError) -> Failure {
+        match &error {
+            RunError::Listen { address, source } => self.listening(*address, source),
+            RunError::Certificate(FilesError::Read { path, source }) => self.reading(path, source),
+            _ => None,
+        }
+        .map_or_else(|| error.into(), Into::into)
+    }
+
+    fn listening(&self, address: SocketAddr, source: &io::Error) -> Option<String> {
+        let (flag, _, other) = self.addresses.iter().find(|(_, one, _)| *one == Some(address))?;
+        let elsewhere = SocketAddr::new(address.ip(), *other);
+        match source.kind() {
+            io::ErrorKind::PermissionDenied if address.port() < PRIVILEGED => Some(format!(
+                "cannot listen on {address}: permission denied: a port below {PRIVILEGED} needs \
+                 CAP_NET_BIND_SERVICE; or choose {flag} {elsewhere}"
+            )),
+            io::ErrorKind::AddrInUse => Some(format!(
+                "cannot listen on {address}: another program does: stop it, or choose another \
+                 {flag}"
+            )),
+            _ => None,
+        }
+    }
+
+    fn reading(&self, path: &Path, source: &io::Error) -> Option<String> {
+        let (flag, _) = self.files.iter().find(|(_, one)| one.as_deref() == Some(path))?;
+        let why = match source.kind() {
+            io::ErrorKind::NotFound => "no such file".to_owned(),
+            io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+            _ => source.to_string(),
+        };
+        Some(format!("{flag}: cannot read {}: {why}", path.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_of_the_privileged_is_explained() {
+        let address = SocketAddr::from(([0, 0, 0, 0], 25));
+        let named = Named {
+            addresses: [
+                ("--smtp", Some(address), 2525),
+                ("--smtps", None, 4465),
+                ("--http", None, 8080),
+            ],
+            files: [
+                ("--smtp-tls-cert", None),
+                ("--smtp-tls-key", None),
+                ("--http-tls-cert", None),
+                ("--http-tls-key", None),
+            ],
+        };
+        let denied = io::Error::from(io::ErrorKind::PermissionDenied);
+        let said = named.explain(RunError::Listen { address, source: denied }).to_string();
+        assert!(said.starts_with("cannot listen on 0.0.0.0:25: permission denied"), "{said}");
+        assert!(said.ends_with("CAP_NET_BIND_SERVICE; or choose --smtp 0.0.0.0:2525"), "{said}");
+    }
+}

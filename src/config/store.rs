@@ -1,0 +1,135 @@
+//! Where the store is: arguments of every command, and keys of the settings file.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Deserialize;
+
+use super::{ConfigError, ServeOptions, file};
+
+/// The arguments by which every command finds the store.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Store")]
+pub struct StoreOptions {
+    /// The folder of the embedded store [default: gatepost-data]
+    #[arg(long, global = true, env = "GATEPOST_DATA", value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// The store instead: sqlite:DIR, or postgres://USER:PASSWORD@HOST/DATABASE for many gateways
+    #[arg(long, global = true, env = "GATEPOST_DATABASE_URL", value_name = "URL")]
+    #[arg(hide_env_values = true)]
+    pub database_url: Option<DatabaseUrl>,
+    /// Where large raw messages are kept: DIR or s3://BUCKET/PREFIX [default: DATA/blobs; with
+    /// PostgreSQL the database]
+    #[arg(long, global = true, env = "GATEPOST_BLOBS", value_name = "DIR|URL")]
+    pub blobs: Option<String>,
+    /// The settings file [default: gatepost.toml where there is one]
+    #[arg(long, global = true, env = "GATEPOST_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    #[command(flatten)]
+    pub s3: S3Options,
+}
+
+impl StoreOptions {
+    /// All settings: these arguments with `others`, and the file where neither says anything.
+    pub fn with(&self, others: ServeOptions) -> Result<ServeOptions, ConfigError> {
+        let given = ServeOptions {
+            data: self.data.clone(),
+            database_url: self.database_url.clone(),
+            blobs: self.blobs.clone(),
+            s3: self.s3.clone(),
+            ..others
+        };
+        Ok(given.or(file(self.config.as_deref())?))
+    }
+}
+
+/// How to get into the bucket that `blobs` names: the section `[s3]`.
+#[derive(Args, Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct S3Options {
+    /// The address of an S3-compatible store [default: Amazon's, of the region]
+    #[arg(global = true, long = "s3-endpoint", env = "GATEPOST_S3_ENDPOINT", value_name = "URL")]
+    #[arg(hide_env_values = true)]
+    pub endpoint: Option<String>,
+    /// The region of the bucket
+    #[arg(global = true, long = "s3-region", env = "GATEPOST_S3_REGION", value_name = "NAME")]
+    pub region: Option<String>,
+    /// The access key of the bucket
+    #[arg(
+        global = true,
+        long = "s3-access-key",
+        env = "GATEPOST_S3_ACCESS_KEY",
+        value_name = "KEY"
+    )]
+    #[arg(hide_env_values = true)]
+    pub access_key: Option<S3Key>,
+    /// The secret key of the bucket; better by its variable, because flags are seen by everybody
+    #[arg(
+        global = true,
+        long = "s3-secret-key",
+        env = "GATEPOST_S3_SECRET_KEY",
+        value_name = "KEY"
+    )]
+    #[arg(hide_env_values = true)]
+    pub secret_key: Option<S3Key>,
+}
+
+/// A key of an S3-compatible store: not shown.
+#[derive(Clone, Deserialize, PartialEq)]
+#[serde(transparent)]
+pub struct S3Key(String);
+
+impl S3Key {
+    /// The key itself, to sign requests.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for S3Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("S3Key(…)")
+    }
+}
+
+impl From<&str> for S3Key {
+    fn from(key: &str) -> Self {
+        Self(key.to_owned())
+    }
+}
+
+/// Names a database, maybe with a password in it: not shown.
+#[derive(Clone, Deserialize, PartialEq)]
+#[serde(transparent)]
+pub struct DatabaseUrl(String);
+
+impl DatabaseUrl {
+    /// The URL itself, to connect.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DatabaseUrl(…)")
+    }
+}
+
+impl From<&str> for DatabaseUrl {
+    fn from(url: &str) -> Self {
+        Self(url.to_owned())
+    }
+}
+
+impl S3Options {
+    pub(super) fn or(self, file: Self) -> Self {
+        Self {
+            endpoint: self.endpoint.or(file.endpoint),
+            region: self.region.or(file.region),
+            access_key: self.access_key.or(file.access_key),
+            secret_key: self.secret_key.or(file.secret_key),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The command line as people type it: what is shared by all commands, and how accounts are named.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use crate::support::PATIENCE;
+use crate::support::process::{self, GATEPOST, failing, gatepost};
+
+/// What a command said that must succeed.
+async fn said(here: &Path, words: &str) -> String {
+    let output = gatepost(here, &words.split(' ').collect::<Vec<_>>()).await;
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{words}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+async fn as_json(here: &Path, words: &str) -> Value {
+    let said = said(here, &format!("{words} --json")).await;
+    serde_json::from_str(&said).unwrap_or_else(|error| panic!("{words}: {error}: {said}"))
+}
+
+async fn mistake(here: &Path, words: &str) -> String {
+    failing(here, &words.split(' ').collect::<Vec<_>>()).await
+}
+
+/// Partner 1, reseller 2, organization 3, and Agent 4, desk@agents.example.
+async fn tree(here: &Path) {
+    said(here, "init").await;
+    for (kind, parent) in [("reseller", 1), ("organization", 2)] {
+        said(here, &format!("account create --type {kind} --parent {parent} --name {kind}")).await;
+    }
+    let agent =
+        "account create --type account --parent 3 --name desk --address desk@agents.example";
+    said(here, agent).await;
+}
+
+#[tokio::test]
+async fn an_agent_is_named_by_its_id_or_by_any_of_its_addresses() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    tree(here).await;
+    for name in ["4", "desk@agents.example", "Desk+tag@Agents.example"] {
+        let shown = as_json(here, &format!("account show {name}")).await;
+        assert_eq!(shown["addresses"], json!(["desk@agents.example"]), "{name}");
+        let allowed = as_json(here, &format!("policy allow {name} a@x.example b@x.example")).await;
+        assert_eq!(allowed["allowlist"], json!(["a@x.example", "b@x.example"]), "{name}");
+        let removed = as_json(here, &format!("policy remove {name} a@x.example b@x.example")).await;
+        assert_eq!(removed["allowlistCount"], 0);
+        let set = as_json(here, &format!("policy set {name} open")).await;
+        assert_eq!((&set["accountId"], &set["mode"]), (&json!(4), &json!("open")));
+        as_json(here, &format!("key create {name} --purpose one")).await;
+        assert!(as_json(here, &format!("key list {name}")).await[0]["lastFour"].is_string());
+    }
+    let invited = "member invite 3 --email m@x.example --permit desk@agents.example";
+    assert_eq!(as_json(here, invited).await["permittedAccountIds"], json!([4]));
+    for (words, error) in [
+        ("policy show 3", "account 3 is an organization, not an Agent"),
+        ("policy show nobody@agents.example", "no Agent has the address nobody@agents.example"),
+        ("policy show 99", "there is no account 99"),
+        ("check Cargo.toml --agent 3", "cannot read Cargo.toml"),
+    ] {
+        let errors = mistake(here, words).await;
+        assert!(errors.contains(error), "{words}: {errors}");
+    }
+    let output = gatepost(here, &["policy", "show", "desk"]).await;
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("expected the id of an account, or an address"), "{errors}");
+}
+
+/// The contract's spellings (contract §7), which help does not show.
+#[tokio::test]
+async fn what_the_contract_names_is_taken_as_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    tree(here).await;
+    let allowed =
+        as_json(here, "policy allow --account 4 --address a@x.example --address b@x.example").await;
+    assert_eq!(allowed["allowlistCount"], 2);
+    assert_eq!(as_json(here, "policy set --account 4 --mode open").await["mode"], "open");
+    assert_eq!(as_json(here, "policy show --account=4").await["mode"], "open");
+    let removed = as_json(here, "policy remove --address a@x.example --account 4").await;
+    assert_eq!(removed["allowlist"], json!(["b@x.example"]));
+    as_json(here, "key create --account 4 --purpose old").await;
+    assert_eq!(as_json(here, "key list --account 4").await[0]["purpose"], "old");
+    as_json(here, "member invite --account 3 --email m@x.example").await;
+    assert_eq!(as_json(here, "member list --account 3").await[0]["email"], "m@x.example");
+    said(here, "domain add more.example --account 3").await;
+    assert_eq!(as_json(here, "domain list --account 3").await[1]["domain"], "more.example");
+    said(here, "domain remove more.example --account 3").await;
+    for words in ["policy set --help", "key create --help", "domain add --help"] {
+        let help = said(here, words).await;
+        assert!(!help.contains("--account") && !help.contains("--mode"), "{help}");
+    }
+}
+
+/// Every result can be read by a program.
+#[tokio::test]
+async fn every_command_with_a_result_has_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    tree(here).await;
+    let added = as_json(here, "domain add more.example 3").await;
+    let domain = |account: Value, is_held: bool| {
+        json!({
+            "domain": "more.example",
+            "accountId": account,
+            "verified": is_held,
+            "challenge": null,
+        })
+    };
+    assert_eq!(added, domain(json!(3), true));
+    assert_eq!(as_json(here, "domain remove more.example 3").await, domain(Value::Null, false));
+    let key = as_json(here, "key create 4").await["id"].as_str().unwrap().to_owned();
+    assert_eq!(as_json(here, &format!("key revoke {key}")).await, json!({ "revoked": key }));
+    assert_eq!(as_json(here, "migrate").await, json!({ "store": "gatepost-data" }));
+    // The flag of all commands stands wherever it is put.
+    let shown = said(here, "--json --data gatepost-data account show 4").await;
+    assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["name"], "desk");
+}
+
+#[tokio::test]
+async fn the_flags_of_the_store_are_explained_apart_and_those_of_s3_where_they_help() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    for (words, has_store, has_s3) in [
+        ("--help", true, true),
+        ("serve --help", true, true),
+        ("policy show --help", true, false),
+        ("key list --help", true, false),
+        ("demo --help", false, false),
+    ] {
+        let help = said(here, words).await;
+        assert_eq!(help.contains("\nStore:\n"), has_store, "{words}: {help}");
+        assert_eq!(help.contains("--s3-region"), has_s3, "{words}: {help}");
+    }
+    // Hidden, and still accepted.
+    let errors = mistake(here, "account list --s3-region x --data nowhere").await;
+    assert!(errors.contains("gatepost init"), "{errors}");
+}
+
+#[tokio::test]
+async fn a_tree_is_shown_with_the_addresses_of_its_agents() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    tree(here).await;
+    let shown = said(here, "account tree").await;
+    let indents: Vec<_> = shown.lines().map(|line| line.len() - line.trim_start().len()).collect();
+    assert_eq!(indents, [0, 2, 4, 6], "{shown}");
+    assert!(shown.ends_with("desk  desk@agents.example\n"), "{shown}");
+    let all = as_json(here, "account tree").await;
+    assert_eq!(all[0]["accounts"][0]["accounts"][0]["accounts"][0]["name"], "desk", "{all}");
+    let part = as_json(here, "account tree 3").await;
+    assert_eq!(part, json!([all[0]["accounts"][0]["accounts"][0]]));
+}
+
+#[tokio::test]
+async fn shells_and_man_know_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = said(here, &format!("completions {shell}")).await;
+        assert!(script.contains("check-store") && script.contains("database-url"), "{shell}");
+    }
+    let made = as_json(here, "man pages").await;
+    let pages: Vec<_> = std::fs::read_dir(here.join("pages")).unwrap().collect();
+    assert_eq!(made, json!({ "folder": "pages", "pages": pages.len() }));
+    let page = std::fs::read_to_string(here.join("pages/gatepost-policy-set.1")).unwrap();
+    assert!(page.contains("open or allowlist"), "{page}");
+    assert!(here.join("pages/gatepost.1").exists());
+}
+
+/// What `gatepost` says with this variable set; it must not succeed.
+async fn with_variable(here: &Path, name: &str, value: &str) -> (Option<i32>, String) {
+    let mut command = Command::new(GATEPOST);
+    command.args(["account", "list"]).current_dir(here).env(name, value);
+    let output = timeout(PATIENCE, command.output()).await.unwrap().unwrap();
+    process::keep(&["account", "list"], &output);
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[tokio::test]
+async fn a_misspelled_variable_is_no_setting_that_is_ignored() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    tree(here).await;
+    let (code, errors) = with_variable(here, "GATEPOST_SMPT", "127.0.0.1:25").await;
+    assert_eq!(code, Some(2), "{errors}");
+    let words = "GATEPOST_SMPT is not a variable of gatepost; the nearest is GATEPOST_SMTP";
+    assert!(errors.contains(words), "{errors}");
+    for (name, value) in
+        [("GATEPOST_SMTP", "127.0.0.1:25"), ("GATEPOST_TEST_X", ""), ("GATEPOST_SERVICE_HOST", "h")]
+    {
+        let (code, errors) = with_variable(here, name, value).await;
+        assert_eq!(code, Some(0), "{name}: {errors}");
+    }
+}
+
+#[tokio::test]
+async fn why_a_server_does_not_start_names_the_setting_and_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    tree(here).await;
+    let free = "serve --smtp 127.0.0.1:0 --http localhost:0";
+    for (words, error) in [
+        (
+            format!("{free} --smtp-tls-cert /nope.pem --smtp-tls-key /nope.key"),
+            "--smtp-tls-cert: cannot read /nope.pem: no such file",
+        ),
+        ("serve --smtp nowhere.invalid:25".to_owned(), "--smtp: cannot resolve nowhere.invalid:25"),
+    ] {
+        let errors = mistake(here, &words).await;
+        assert!(errors.contains(error), "{words}: {errors}");
+    }
+    for (key, error) in [
+        ("grace-seconds = -5", "gatepost.toml, line 1: grace-seconds must be 0 or more"),
+        ("smtp = \"everywhere\"", "gatepost.toml, line 1: expected HOST:PORT"),
+    ] {
+        std::fs::write(here.join("gatepost.toml"), format!("{key}\n")).unwrap();
+        let errors = mistake(here, "account list").await;
+        assert!(errors.contains(error), "{key}: {errors}");
+    }
+}
+
+/// A world of `gatepost dev` is no store of a server.
+#[tokio::test]
+async fn the_folder_of_dev_is_not_the_one_that_a_variable_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(GATEPOST);
+    command.args(["send", "--dev"]).current_dir(folder.path()).env("GATEPOST_DATA", "of-a-server");
+    let output = timeout(PATIENCE, command.output()).await.unwrap().unwrap();
+    process::keep(&["send", "--dev"], &output);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("/gatepost-dev") && !errors.contains("of-a-server"), "{errors}");
+}
