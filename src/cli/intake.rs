@@ -82,9 +82,13 @@ impl IntakeArgs {
     }
 }
 
-fn record_id(text: &str) -> Result<IntakeId, String> {
-    let wrong = "not the id of an intake record; list them with `gatepost intake list`";
-    text.parse().map_err(|_| wrong.to_owned())
+/// A text that is no id of a record.
+#[derive(Debug, thiserror::Error)]
+#[error("not the id of an intake record; list them with `gatepost intake list`")]
+struct NotRecordId;
+
+fn record_id(text: &str) -> Result<IntakeId, NotRecordId> {
+    text.parse().map_err(|_| NotRecordId)
 }
 
 fn missing(id: IntakeId) -> Failure {

@@ -109,9 +109,13 @@ impl KeyArgs {
     }
 }
 
-fn key_id(text: &str) -> Result<KeyId, String> {
-    let wrong = "not a key id; list them with `gatepost key list ID`";
-    text.parse().map_err(|_| wrong.to_owned())
+/// A text that is no id of a key.
+#[derive(Debug, thiserror::Error)]
+#[error("not a key id; list them with `gatepost key list ID`")]
+struct NotKeyId;
+
+fn key_id(text: &str) -> Result<KeyId, NotKeyId> {
+    text.parse().map_err(|_| NotKeyId)
 }
 
 async fn keys(tenancy: &Tenancy, owner: KeyOwner) -> Result<Vec<Key>, Failure> {

@@ -74,9 +74,13 @@ impl MessageArgs {
     }
 }
 
-fn message_id(text: &str) -> Result<MessageId, String> {
-    let wrong = "not the id of a message; list them with `gatepost message list`";
-    text.parse().map_err(|_| wrong.to_owned())
+/// A text that is no id of a message.
+#[derive(Debug, thiserror::Error)]
+#[error("not the id of a message; list them with `gatepost message list`")]
+struct NotMessageId;
+
+fn message_id(text: &str) -> Result<MessageId, NotMessageId> {
+    text.parse().map_err(|_| NotMessageId)
 }
 
 fn missing(id: MessageId) -> Failure {

@@ -299,11 +299,19 @@ impl ServeOptions {
 /// No start and no end takes as long: a century, which every clock can add.
 const LONGEST_WAIT: i64 = 3_155_760_000;
 
+/// Why a text is no number of seconds.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+enum NotSeconds {
+    #[error("must be a whole number of seconds, at most {LONGEST_WAIT}")]
+    Number,
+    #[error("must be 0 or more")]
+    Negative,
+}
+
 /// A number of seconds, as a flag or a variable has it.
-fn seconds(text: &str) -> Result<u64, String> {
+fn seconds(text: &str) -> Result<u64, NotSeconds> {
     let found = text.parse::<i64>().ok().filter(|found| *found <= LONGEST_WAIT);
-    let found = found.ok_or("expected a whole number of seconds")?;
-    u64::try_from(found).map_err(|_| "must be 0 or more".to_owned())
+    u64::try_from(found.ok_or(NotSeconds::Number)?).map_err(|_| NotSeconds::Negative)
 }
 
 fn grace_seconds<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D::Error> {
