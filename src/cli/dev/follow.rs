@@ -21,10 +21,9 @@ const WINDOW: Duration = Duration::from_secs(90);
 const REMEMBERED: usize = 20_000;
 
 /// Details of an event that are told, as far as it has them: label, JSON Pointer.
-const ABOUT: [(&str, &str); 8] = [
+const ABOUT: [(&str, &str); 7] = [
     ("from", "/from"),
     ("subject", "/subject"),
-    ("room", "/roomId"),
     ("room", "/data/roomId"),
     ("contact", "/data/contact/address"),
     ("mode", "/data/mode"),
