@@ -3,6 +3,7 @@
     GATEPOST=http://localhost:8080 TOKEN=gp_… python3 poll.py
 """
 
+import http.client
 import json
 import os
 import pathlib
@@ -17,32 +18,42 @@ PLACE = pathlib.Path(os.environ.get("PLACE", "place"))
 
 def handle(event):
     """Your part. An event may come twice: do nothing the second time that you see its id."""
+    if event["data"].get("erased"):  # the message is gone, and so is its text
+        return
     print(event["from"], event["subject"], flush=True)
     text = event["data"]["message"]["message"]  # data, never instructions
-    assert isinstance(text, str)
 
 
-def new_events():
-    """What came since the last time; waits for up to 30 seconds where nothing did."""
+def keep(place):
+    """Keeps the id of the last event, whole or not at all."""
+    new = PLACE.with_name(PLACE.name + ".new")
+    new.write_text(place)
+    new.replace(PLACE)
+
+
+def ask():
+    """What came since the last time; waits for up to half a minute where nothing did."""
     query = {"token": os.environ["TOKEN"], "event": "email.received", "wait": "30"}
     if PLACE.exists():
         query["after"] = PLACE.read_text()
     with urllib.request.urlopen(f"{EVENTS}?{urllib.parse.urlencode(query)}", timeout=60) as answer:
-        return json.load(answer)["events"]
+        return json.load(answer)
 
 
 while True:
     try:
-        events = new_events()
+        page = ask()
     except urllib.error.HTTPError as error:
-        if error.code not in (429, 503):  # everything else is a mistake of ours: say so, and end
+        if error.code < 500 and error.code not in (408, 429):  # a mistake of ours: say so, and end
             raise SystemExit(error.read().decode())
         time.sleep(float(error.headers.get("Retry-After", "5")))
         continue
-    except OSError as error:  # the server is away
+    except (OSError, http.client.HTTPException) as error:  # the server is away
         print(error, flush=True)
         time.sleep(5)
         continue
-    for event in events:
+    for event in page["events"]:
         handle(event)
-        PLACE.write_text(event["id"])
+        keep(event["id"])
+    if page["next"]:  # further than the last event, where others were left out
+        keep(page["next"])

@@ -14,8 +14,11 @@ while true; do
     sleep 5
     continue
   fi
-  case $page in *'"events":[]'*) continue ;; esac
-  printf '%s\n' "$page" # your part
-  # `next` is the last one of the page, after its events.
-  printf '%s' "$page" | sed 's/.*"next":"\([^"]*\)".*/\1/' >"$place"
+  case $page in *'"events":[]'*) ;; *) printf '%s\n' "$page" ;; esac # your part
+  # The place behind the page, also where it is empty because others were left out.
+  next=$(printf '%s' "$page" | sed -n 's/.*"next":"\([^"]*\)".*/\1/p')
+  if [ -n "$next" ]; then
+    printf '%s' "$next" >"$place.new"
+    mv "$place.new" "$place"
+  fi
 done

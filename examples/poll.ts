@@ -2,54 +2,71 @@
 //
 //   GATEPOST=http://localhost:8080 TOKEN=gp_… node made/poll.js
 
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
 interface MailReceived {
   id: string;
   from: string;
   subject: string | null;
-  data: { message: { message: string | null } };
+  /** Without a message where it was erased. */
+  data: { erased?: boolean; message?: { message: string } };
+}
+
+interface Page {
+  events: MailReceived[];
+  next: string | null;
 }
 
 const place = process.env.PLACE ?? "place";
 
 /** Your part. An event may come twice: do nothing the second time that you see its id. */
 function handle(event: MailReceived): void {
+  if (event.data.erased) return;
   console.log(event.from, event.subject);
 }
 
-/** What came since the last time; waits for up to 30 seconds where nothing did. */
-function ask(): Promise<Response> {
+/** Keeps the id of the last event, whole or not at all. */
+function keep(id: string): void {
+  writeFileSync(`${place}.new`, id);
+  renameSync(`${place}.new`, place);
+}
+
+/** A mistake of ours, which does not go away by itself. */
+class Refused extends Error {}
+
+/** What came since the last time; waits for up to half a minute where nothing did. */
+async function ask(): Promise<Page> {
   const query = new URLSearchParams({
     token: process.env.TOKEN ?? "", event: "email.received", wait: "30",
   });
   if (existsSync(place)) query.set("after", readFileSync(place, "utf8"));
-  return fetch(`${process.env.GATEPOST}/api/v2/events?${query}`, {
+  const answer = await fetch(`${process.env.GATEPOST}/api/v2/events?${query}`, {
     signal: AbortSignal.timeout(60_000),
   });
+  if (answer.ok) return (await answer.json()) as Page;
+  const text = await answer.text();
+  if (answer.status < 500 && answer.status !== 408 && answer.status !== 429) throw new Refused(text);
+  await sleep(1000 * Number(answer.headers.get("retry-after") ?? 5));
+  return { events: [], next: null };
 }
 
 async function main(): Promise<void> {
   for (;;) {
-    let answer: Response;
+    let page: Page;
     try {
-      answer = await ask();
-    } catch (error) { // the server is away
-      console.log(String(error));
+      page = await ask();
+    } catch (error) {
+      if (error instanceof Refused) throw error;
+      console.log(String(error)); // the server is away
       await sleep(5000);
       continue;
     }
-    if (answer.status === 429 || answer.status === 503) {
-      await sleep(1000 * Number(answer.headers.get("retry-after") ?? 5));
-      continue;
-    }
-    if (!answer.ok) throw new Error(await answer.text());
-    const page = (await answer.json()) as { events: MailReceived[] };
     for (const event of page.events) {
       handle(event);
-      writeFileSync(place, event.id);
+      keep(event.id);
     }
+    if (page.next) keep(page.next); // further than the last event, where others were left out
   }
 }
 

@@ -3,6 +3,7 @@
     GATEPOST=http://localhost:8080 TOKEN=gp_… python3 stream.py
 """
 
+import http.client
 import json
 import os
 import pathlib
@@ -17,7 +18,15 @@ PLACE = pathlib.Path(os.environ.get("PLACE", "place"))
 
 def handle(event):
     """Your part. An event may come twice: do nothing the second time that you see its id."""
-    print(event["from"], event["subject"], flush=True)
+    if not event["data"].get("erased"):  # of an erased message there is nothing to read
+        print(event["from"], event["subject"], flush=True)
+
+
+def keep(place):
+    """Keeps the id of the last event, whole or not at all."""
+    new = PLACE.with_name(PLACE.name + ".new")
+    new.write_text(place)
+    new.replace(PLACE)
 
 
 def follow():
@@ -29,24 +38,28 @@ def follow():
     request = urllib.request.Request(f"{EVENTS}?{query}", headers=headers)
     # A comment line comes every 15 seconds, so a silence of 60 means that the connection is gone.
     with urllib.request.urlopen(request, timeout=60) as stream:
-        data = ""
+        data = place = ""
         for line in stream:
             name, _, value = line.decode().rstrip("\r\n").partition(":")
             if name == "data":
                 data += value.removeprefix(" ")
-            elif name == "" and value == "" and data:  # an empty line ends an event
-                event, data = json.loads(data), ""
-                handle(event)
-                PLACE.write_text(event["id"])
+            elif name == "id":
+                place = value.removeprefix(" ")
+            elif name == "" and value == "":  # an empty line ends a block
+                if data:
+                    handle(json.loads(data))
+                if place:  # also of a block without an event: the stream is as far as that
+                    keep(place)
+                data = place = ""
 
 
 while True:
     try:
         follow()
     except urllib.error.HTTPError as error:
-        if error.code not in (429, 503):
+        if error.code < 500 and error.code not in (408, 429):  # a mistake of ours
             raise SystemExit(error.read().decode())
         time.sleep(float(error.headers.get("Retry-After", "5")))
-    except OSError as error:
+    except (OSError, http.client.HTTPException) as error:
         print(error, flush=True)
         time.sleep(3)

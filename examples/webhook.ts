@@ -16,11 +16,18 @@ interface Event {
 }
 
 const hook = new Webhook(process.env.SECRET ?? "");
+const LARGEST = 1 << 20;
 const seen = new Set<string>(); // a real application keeps these ids with its data
 
+/** The whole body, if it is no larger than an event. */
 async function bodyOf(request: IncomingMessage): Promise<string> {
   const parts: Buffer[] = [];
-  for await (const part of request) parts.push(part as Buffer);
+  let octets = 0;
+  for await (const part of request) {
+    octets += (part as Buffer).length;
+    if (octets > LARGEST) throw new Error("too large");
+    parts.push(part as Buffer);
+  }
   return Buffer.concat(parts).toString("utf8");
 }
 
@@ -31,9 +38,9 @@ function work(event: Event): void {
 }
 
 const server = createServer(async (request, response) => {
-  const body = await bodyOf(request); // as received, before it is read
   let event: Event;
   try {
+    const body = await bodyOf(request); // as received, before it is read
     event = hook.verify(body, request.headers as Record<string, string>) as Event;
   } catch {
     response.writeHead(401).end();

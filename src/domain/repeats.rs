@@ -23,6 +23,8 @@ pub enum Cause {
     HttpAccept,
     /// HTTP: a request failed on this path of the route table, by our fault.
     Request(&'static str),
+    /// HTTP: a request was put off on this path of the route table, because a limit is reached.
+    PutOff(&'static str),
     /// HTTP: an answer was not kept for an Idempotency-Key.
     AnswerNotKept,
     /// Store: a group of jobs was not written.

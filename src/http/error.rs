@@ -233,7 +233,7 @@ impl IntoResponse for Problem {
 }
 
 /// Details may quote what the client sent: a key pasted into the wrong place stays out of them.
-fn masked(detail: &str) -> String {
+pub(in crate::http) fn masked(detail: &str) -> String {
     const PREFIX: &str = "gp_";
     let mut pieces = detail.split(PREFIX);
     let mut shown = pieces.next().unwrap_or_default().to_owned();

@@ -147,6 +147,9 @@ fn unusable<E: Into<Unusable>>(
     move |chain, key| install(chain, key).map_err(Into::into)
 }
 
+/// Attempts that go on with one order.
+const ORDER_TRIES: u32 = 3;
+
 struct Work {
     settings: Settings,
     rules: Arc<AcmeRules>,
@@ -295,6 +298,10 @@ impl Work {
         let key = means.key.serialize_pem();
         // One that is cut short by a restart has failed, as far as the authority knows.
         self.note(failures.saturating_add(1), self.wait(failures)).await?;
+        // An order that leads nowhere, however the authority says so, holds up no other one.
+        if failures >= ORDER_TRIES {
+            self.on_disk(Kept::forget_order).await?;
+        }
         let obtaining = timeout(self.rules.attempt.timeout(), self.obtain(means));
         let chain = obtaining.await.map_err(|_| AcmeError::Late)??;
         let pair = match Pair::from_pem(chain.as_bytes(), key.as_bytes()) {

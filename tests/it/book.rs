@@ -33,8 +33,7 @@ const KINDS: [&str; 11] = [
     "ini",
 ];
 /// The two commands of the README: a test of `demo` runs the first, and the second runs this.
-const COMMANDS: &[&str] =
-    &["cargo run --release --ignore-rust-version -- demo\n", "bash scripts/test\n"];
+const COMMANDS: &[&str] = &["cargo demo\n", "bash scripts/test\n"];
 /// Pages whose scripts run at the same time.
 const CONCURRENCY: usize = 2;
 /// Lines of the README, and of a page that people wrote.

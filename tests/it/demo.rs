@@ -36,7 +36,7 @@ const ACTS: [&[&str]; 7] = [
         "answer   550 5.7.1 ",
         "saw nothing of it",
         "warning ",
-        "letters of several",
+        "mixes letters",
     ],
     &[
         "a prompt that the HTML hides",

@@ -484,7 +484,7 @@ fn the_documents_name_every_remark_and_every_operation() {
 #[test]
 fn the_readmes_two_commands_are_the_ones_that_are_run() {
     let readme = read("README.md");
-    assert!(readme.contains("cargo run --release --ignore-rust-version -- demo"));
+    assert!(readme.contains("cargo demo"));
     assert!(readme.contains("bash scripts/test"));
     assert!(read(".ci/run").contains("\nbash scripts/test\n"));
 }

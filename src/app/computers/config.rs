@@ -94,7 +94,12 @@ pub(super) fn schema(mask: &str) -> Value {
 pub(super) fn faults(config: &Map<String, Value>, at: &str) -> Vec<Fault> {
     // First, so that nothing else costs more than this.
     if Value::Object(config.clone()).to_string().len() > LONGEST {
-        return vec![Fault::new(at, format!("has at most {LONGEST} octets: send less"))];
+        return vec![Fault::new(
+            at,
+            format!(
+                "makes a configuration of more than {LONGEST} octets: send less, or remove settings"
+            ),
+        )];
     }
     let mut faults = Vec::new();
     for (name, value) in config {
@@ -289,10 +294,16 @@ mod tests {
         assert_eq!(wrong(json!({ "labels": many })), ["/labels has at most 50 entries"]);
         let whole: Map<_, _> =
             (0..17).map(|n| (format!("s{n}"), json!("x".repeat(4000)))).collect();
-        assert_eq!(wrong(json!({ "secrets": whole })), [" has at most 65536 octets: send less"]);
+        assert_eq!(
+            wrong(json!({ "secrets": whole })),
+            [" makes a configuration of more than 65536 octets: send less, or remove settings"]
+        );
         // Of a longer one nothing else is looked at.
         let long = json!({ "speed": "x".repeat(LONGEST), "events": 1 });
-        assert_eq!(wrong(long), [" has at most 65536 octets: send less"]);
+        assert_eq!(
+            wrong(long),
+            [" makes a configuration of more than 65536 octets: send less, or remove settings"]
+        );
         let unknown: Map<_, _> = (0..99).map(|n| (format!("u{n}"), json!(1))).collect();
         assert_eq!(faults(&unknown, "").len(), MOST_FAULTS);
         let odd: Map<_, _> = (0..50).map(|n| (format!("l{n}"), json!(1))).collect();

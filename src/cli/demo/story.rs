@@ -123,7 +123,7 @@ impl Scene<'_> {
         let sender = Address::parse(&self.case.script.from)?;
         let warnings = lookalike::warnings(&sender);
         for warning in &warnings {
-            row("warning", &format!("adding {sender} to a list warns: {warning}"))?;
+            row("warning", &format!("anybody who adds {sender} is told: {warning}"))?;
         }
         Ok(!warnings.is_empty())
     }

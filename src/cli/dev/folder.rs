@@ -7,6 +7,7 @@
 //! | `world.json` | the Agent's id and the API keys; written last, once all else is there |
 //! | `key` | the Agent's API key, for `$(cat …/key)` |
 //! | `addresses.json` | where the server listens, or has listened |
+//! | `.gitignore` | keeps all of this out of a repository |
 
 use std::fs;
 use std::io;
@@ -78,9 +79,12 @@ impl Folder {
         Ok(Key::from_pem(&pem)?)
     }
 
-    /// Addresses of the server that runs, or ran last.
+    /// Addresses of the server that runs, or ran last. Others than of this machine are none: a folder
+    /// that came with somebody's files opens nothing to the network.
     pub fn addresses(&self) -> Option<Addresses> {
-        serde_json::from_str(&fs::read_to_string(self.path.join("addresses.json")).ok()?).ok()
+        let text = fs::read_to_string(self.path.join("addresses.json")).ok()?;
+        let known: Option<Addresses> = serde_json::from_str(&text).ok();
+        known.filter(|known| known.smtp.ip().is_loopback() && known.http.ip().is_loopback())
     }
 
     /// Keeps the addresses of the server, and whether it runs.
@@ -144,6 +148,7 @@ impl World {
     async fn make(folder: &Folder, rules: &Rules, mint: &Mint) -> Result<Self, Failure> {
         disk::make_folder(folder.path())
             .map_err(|error| format!("cannot make {}: {error}", folder.path().display()))?;
+        write(&folder.path().join(".gitignore"), "*\n")?;
         folder.make_keys()?;
         let store = Store::create(&folder.store(), &rules.store, mint.clone()).await?;
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::new(rules.access.clone()));
@@ -180,4 +185,26 @@ fn read(path: &Path) -> Result<String, Failure> {
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     disk::replace(path, text.as_bytes())
         .map_err(|error| format!("cannot write {}: {error}", path.display()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_lead_to_the_network_are_not_taken() {
+        let at = tempfile::tempdir().unwrap();
+        let folder = Folder::at(at.path()).unwrap();
+        for (smtp, http, is_taken) in [
+            ("127.0.0.1:2525", "127.0.0.1:8080", true),
+            ("0.0.0.0:2525", "127.0.0.1:8080", false),
+            ("127.0.0.1:2525", "192.0.2.1:8080", false),
+        ] {
+            let (smtp, http) = (smtp.parse().unwrap(), http.parse().unwrap());
+            let addresses = Addresses { smtp, http, runs: true };
+            let text = serde_json::to_string(&addresses).unwrap();
+            write(&at.path().join("addresses.json"), &text).unwrap();
+            assert_eq!(folder.addresses().is_some(), is_taken, "{text}");
+        }
+    }
 }

@@ -13,6 +13,8 @@ use crate::testkit::http_client::Api;
 
 /// Between two looks at what nobody is woken by: verdicts and attempts.
 const LOOK: Duration = Duration::from_millis(250);
+/// After a request that failed.
+const PAUSE: Duration = Duration::from_secs(2);
 /// How long a list of events waits, seconds; at most what `events.max_wait_seconds` allows.
 const WAIT: u64 = 20;
 /// Refusals at RCPT are counted in one record a minute (contract §2.3), which changes for as long.
@@ -21,10 +23,9 @@ const WINDOW: Duration = Duration::from_secs(90);
 const REMEMBERED: usize = 20_000;
 
 /// Details of an event that are told, as far as it has them: label, JSON Pointer.
-const ABOUT: [(&str, &str); 8] = [
+const ABOUT: [(&str, &str); 7] = [
     ("from", "/from"),
     ("subject", "/subject"),
-    ("room", "/roomId"),
     ("room", "/data/roomId"),
     ("contact", "/data/contact/address"),
     ("mode", "/data/mode"),
@@ -68,6 +69,20 @@ impl Follower {
         Ok(())
     }
 
+    /// Asks again where an answer does not come: the server that takes mail in outlives who looks on.
+    async fn ask(&self, path: &str) -> Result<Value, Failure> {
+        loop {
+            match self.api.get(path).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => {
+                    let shown = self.paint.alarm(&format!("{:<8}", "error"));
+                    say!("          {shown}  cannot follow, asking again: {error}")?;
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
     async fn verdicts(&self) -> Result<(), Failure> {
         let mut shown = Shown::default();
         loop {
@@ -76,14 +91,14 @@ impl Follower {
             let mut new = Vec::new();
             let mut path = Some(first.clone());
             while let Some(next) = path.take() {
-                let mut page = self.api.get(&next).await?;
+                let mut page = self.ask(&next).await?;
                 let (records, before) = (taken(&mut page, "intake"), new.len());
                 new.extend(
                     records
                         .into_iter()
                         .filter(|record| shown.is_new(text(record, "id"), number(record, "count"))),
                 );
-                // What is behind a page that was known has been shown.
+                // Older records than those of a page without news have been shown.
                 if new.len() > before {
                     path = page
                         .get("next")
@@ -117,7 +132,7 @@ impl Follower {
     async fn events(&self) -> Result<(), Failure> {
         let mut from = format!("since={}", self.started);
         loop {
-            let mut page = self.api.get(&format!("/events?{from}&wait={WAIT}&limit=200")).await?;
+            let mut page = self.ask(&format!("/events?{from}&wait={WAIT}&limit=200")).await?;
             if let Some(last) = page.get("next").and_then(Value::as_str) {
                 from = format!("after={last}");
             }
@@ -146,7 +161,7 @@ impl Follower {
             let path = format!(
                 "/webhooks/{id}/deliveries?targetAccountId={account}&since={since}&limit=200"
             );
-            let mut page = self.api.get(&path).await?;
+            let mut page = self.ask(&path).await?;
             for delivery in taken(&mut page, "deliveries").iter().rev() {
                 let attempts = delivery.get("attempts").and_then(Value::as_array);
                 for attempt in attempts.into_iter().flatten() {
@@ -203,7 +218,13 @@ fn time<'v>(value: &'v Value, key: &str) -> &'v str {
 
 /// Keeps a stranger's text in its line and in its colour.
 fn one_line(text: &str) -> String {
-    text.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).collect()
+    // The second range turns the reading direction (UAX #9).
+    let is_plain = |sign: char| {
+        !sign.is_control()
+            && !matches!(sign, '\u{61c}' | '\u{200e}' | '\u{200f}')
+            && !matches!(sign, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|sign| if is_plain(sign) { sign } else { ' ' }).collect()
 }
 
 #[cfg(test)]
@@ -220,6 +241,6 @@ mod tests {
             shown.is_new(&format!("b{number:06}"), 1);
         }
         assert_eq!(shown.0.len(), REMEMBERED);
-        assert_eq!(one_line("a\r\n\x1b[31mb"), "a   [31mb");
+        assert_eq!(one_line("a\r\n\x1b[31mb\u{202e}c"), "a   [31mb c");
     }
 }

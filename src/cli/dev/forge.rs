@@ -59,7 +59,7 @@ impl Forge {
                 let (code, enhanced, _) = reason.reply();
                 format!("{code} {enhanced} ({reason}): {}", reason.explanation())
             }
-            None => "250 2.0.0, and the finding hidden_text beside the text".to_owned(),
+            None => "250 2.0.0; see the finding hidden_text in the message".to_owned(),
         }
     }
 

@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use crate::domain::id::AccountId;
 use crate::domain::repeats::{Cause, Repeats};
-use crate::http::error::{Code, Problem};
+use crate::http::error::{Code, Problem, masked};
 use crate::http::limits::rates::{self, Quota};
 use crate::http::operation::Operation;
 use crate::http::state::Http;
@@ -162,28 +162,31 @@ fn log(
     let status = response.status().as_u16();
     let latency_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     let code = problem.map(|problem| problem.code.as_str());
-    let told =
-        problem.filter(|problem| problem.cause.is_some() || problem.code == Code::Unavailable);
-    if let Some(problem) = told
-        && let Some(left_out) = repeats.due(Cause::Request(route))
-    {
-        let request = tracing::field::display(id);
-        match &problem.cause {
-            Some(cause) => tracing::error!(
-                request.id = request,
-                http.route = route,
-                error = cause,
-                left_out,
-                "request failed"
-            ),
-            None => tracing::warn!(
-                request.id = request,
-                http.route = route,
-                reason = problem.detail,
-                left_out,
-                "request put off"
-            ),
+    let request = tracing::field::display(id);
+    match problem {
+        Some(Problem { cause: Some(cause), .. }) => {
+            if let Some(left_out) = repeats.due(Cause::Request(route)) {
+                tracing::error!(
+                    request.id = request,
+                    http.route = route,
+                    error = cause,
+                    left_out,
+                    "request failed"
+                );
+            }
         }
+        Some(Problem { code: Code::Unavailable, detail, .. }) => {
+            if let Some(left_out) = repeats.due(Cause::PutOff(route)) {
+                tracing::warn!(
+                    request.id = request,
+                    http.route = route,
+                    reason = masked(detail),
+                    left_out,
+                    "request put off"
+                );
+            }
+        }
+        _ => {}
     }
     tracing::info!(
         request.id = %id,

@@ -81,7 +81,9 @@ impl AcmeError {
 
     /// Whether another order may fare better: this one is unknown, or is not of the account.
     pub(super) fn is_about_the_order(&self) -> bool {
-        matches!(self, Self::Refused(problem) if matches!(kind(problem), "malformed" | "unauthorized"))
+        let Self::Refused(problem) = self else { return false };
+        matches!(kind(problem), "malformed" | "unauthorized")
+            || matches!(problem.status, Some(403 | 404 | 410))
     }
 
     /// Whether the authority has forgotten the account that is kept (RFC 8555 §6.7).

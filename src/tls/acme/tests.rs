@@ -267,6 +267,38 @@ async fn an_authority_without_tls_is_not_spoken_to() {
     assert_eq!(Kept::tried(&work.settings).unwrap().unwrap().at, on_day(1));
 }
 
+#[tokio::test]
+async fn an_order_that_leads_nowhere_is_given_up_after_some_attempts() {
+    let folder = tempfile::tempdir().unwrap();
+    let work = work(folder.path(), on_day(1), 0);
+    Kept::keep_order(&work.settings, "https://ca.example/order/1").unwrap();
+    // There is no DNS, so nothing is heard of the order.
+    work.attempt(ORDER_TRIES - 1, &accept).await.unwrap_err();
+    assert!(Kept::order(&work.settings).unwrap().is_some());
+    work.attempt(ORDER_TRIES, &accept).await.unwrap_err();
+    assert_eq!(Kept::order(&work.settings).unwrap(), None);
+}
+
+#[test]
+fn an_unknown_order_makes_room_for_another_and_a_busy_authority_does_not() {
+    let refused = |kind: Option<&str>, status| {
+        let r#type = kind.map(|kind| format!("urn:ietf:params:acme:error:{kind}"));
+        let (detail, subproblems) = (None, Vec::new());
+        AcmeError::Refused(instant_acme::Problem { r#type, detail, status, subproblems })
+    };
+    for (kind, status, is_about_the_order) in [
+        (Some("malformed"), Some(400), true),
+        (Some("unauthorized"), Some(403), true),
+        (None, Some(404), true),
+        (Some("badNonce"), Some(400), false),
+        (Some("rateLimited"), Some(429), false),
+        (Some("serverInternal"), Some(500), false),
+    ] {
+        let error = refused(kind, status);
+        assert_eq!(error.is_about_the_order(), is_about_the_order, "{error}");
+    }
+}
+
 /// What is answered to these octets, until the connection is closed.
 async fn answer(at: SocketAddr, octets: &[u8]) -> String {
     let mut stream = TcpStream::connect(at).await.unwrap();
