@@ -189,7 +189,7 @@ async fn every_forgery_has_the_verdict_that_its_help_promises() {
     assert!(dev.messages().await.is_empty());
 
     let said = send(here, &[&data[..], &["--forge", "hidden-prompt"]].concat()).await;
-    assert!(said.starts_with("expected: 250 2.0.0, and the finding hidden_text"), "{said}");
+    assert!(said.starts_with("expected: 250 2.0.0; see the finding hidden_text"), "{said}");
     dev.tells(&["accepted", "alice@good.example"]).await;
     let messages = dev.messages().await;
     let findings = messages[0]["metadata"]["findings"].as_array().unwrap();
