@@ -1,6 +1,6 @@
 //! Mistakes in what a client sent, each with its place.
 
-/// Of a name that nobody knows, so many characters are said again.
+/// The longest name that an error repeats, characters.
 pub const SHOWN: usize = 64;
 
 /// A mistake, and where it is.
@@ -19,10 +19,15 @@ impl Fault {
     }
 }
 
-/// The pointer of a member, its name escaped (RFC 6901 §3).
+/// The pointer of a member, as an error shows it.
 pub fn join(at: &str, name: &str) -> String {
     let name: String = name.chars().take(SHOWN).collect();
-    format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"))
+    format!("{at}/{}", escaped(&name))
+}
+
+/// A name as a part of a pointer (RFC 6901 §3).
+pub fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
 }
 
 /// The mistakes in words, for one line.

@@ -17,7 +17,7 @@ use crate::support::{PATIENCE, TestGateway, letter, local_dns, python, signed};
 
 /// The page whose server is one that its own commands set up.
 const QUICKSTART: &str = "docs/quickstart.md";
-/// What may stand behind the three backticks. `sh names` sets what all pages use; at `sh serve` the server
+/// The kinds of code, behind the three backticks. `sh names` sets what all pages use; at `sh serve` the server
 /// starts; `sh no-run` is for other machines, other people's DNS, and what never ends.
 const KINDS: [&str; 11] = [
     "",
@@ -79,7 +79,7 @@ impl Page {
         Self { path, blocks, prose }
     }
 
-    /// What a link to this page may name behind `#`, as forges make it of headings.
+    /// The anchors of this page, as forges make them of headings.
     fn anchors(&self) -> BTreeSet<String> {
         let mut anchors = BTreeSet::new();
         let headings = self.prose.iter().filter(|line| line.starts_with('#'));
@@ -108,7 +108,7 @@ impl Page {
         links
     }
 
-    /// What stands between backticks in its prose.
+    /// The code between backticks in its prose.
     fn spans(&self) -> impl Iterator<Item = &str> {
         self.prose.iter().flat_map(|line| line.split('`').skip(1).step_by(2))
     }
@@ -241,7 +241,7 @@ fn pages_are_of_a_size_and_say_for_whom_they_are() {
     }
 }
 
-/// What bash runs for these blocks; where one fails, its place is the last that was said.
+/// The script of these blocks; where one fails, its place is the last that was said.
 fn script<'b>(path: &str, blocks: impl Iterator<Item = &'b Block>) -> String {
     let mut script = String::new();
     for Block { kind, line, text } in blocks {

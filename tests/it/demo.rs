@@ -66,7 +66,7 @@ const ACTS: [&[&str]; 7] = [
 async fn demo(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(GATEPOST);
     command.arg("demo").args(arguments).current_dir(folder).kill_on_drop(true);
-    command.env("GATEPOST_LOG", "gatepost=info");
+    command.env("GATEPOST_LOG", "gatepost=info").env("TMPDIR", folder);
     let output = timeout(PATIENCE, command.output()).await.unwrap().unwrap();
     canary::keep("demo", &output.stdout, Some(b"demo"));
     canary::keep("demo", &output.stderr, None);
@@ -130,6 +130,7 @@ async fn on_a_terminal_the_demo_stays_with_command_lines_that_work_anywhere() {
         .args(["--quiet", "--return", "--command", &format!("{GATEPOST} demo"), "/dev/null"])
         .current_dir(empty.path())
         .env("TERM", "xterm")
+        .env("TMPDIR", empty.path())
         .env_remove("NO_COLOR")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -98,7 +98,7 @@ fn prose(lines: &[String]) -> String {
     if toml.is_empty() { format!("{words}\n") } else { format!("{words}\n\n```toml\n{toml}```\n") }
 }
 
-/// What a file of rules says of itself, without how to override it, which all of them say.
+/// The introduction of a rule file, without the lines that all of them share.
 fn about(parts: &[Part]) -> String {
     let Some(Part::Prose(lines)) = parts.first() else {
         panic!("a file that does not explain itself")
@@ -265,7 +265,7 @@ fn is_of_the_store(arg: &Arg) -> bool {
     ["data", "database-url", "blobs", "config"].contains(&long) || long.starts_with("s3-")
 }
 
-/// What every command takes, and is explained once.
+/// The arguments of every command, which are explained once.
 fn is_shared(arg: &Arg) -> bool {
     arg.is_global_set() && (is_of_the_store(arg) || arg.get_long() == Some("json"))
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::config::shown;
-use crate::domain::fault::join;
+use crate::domain::fault::escaped;
 
 /// How deep a configuration goes.
 const DEEPEST: usize = 8;
@@ -43,7 +43,8 @@ fn merge(
     deep: usize,
 ) -> Result<(), PatchError> {
     for (name, value) in patch {
-        let place = join(at, name);
+        // The whole name, however long: it decides a match.
+        let place = format!("{at}/{}", escaped(name));
         match value {
             Value::Null => drop(target.remove(name)),
             Value::Object(inner) => {

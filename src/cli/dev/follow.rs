@@ -12,7 +12,7 @@ use crate::domain::clock::{Clock, Timestamp};
 use crate::testkit::http_client::Api;
 
 /// Between two looks at what nobody is woken by: verdicts and attempts.
-const LOOK: Duration = Duration::from_millis(250);
+const LOOK: Duration = Duration::from_millis(500);
 /// After a request that failed.
 const PAUSE: Duration = Duration::from_secs(2);
 /// How long a list of events waits, seconds; at most what `events.max_wait_seconds` allows.

@@ -29,7 +29,8 @@ pub(in crate::http) enum Unread {
 
 /// Reads a body whole. One that is too large is read on and thrown away, within bounds: a client
 /// that hears only after it has sent would otherwise meet a closed connection. One that is larger than
-/// others may be needs a `place`, and without one it is thrown away in the same way.
+/// others may be needs a `place`, and without one it is thrown away in the same way, as far as a body
+/// may be thrown away.
 pub(in crate::http) async fn whole<P, R>(
     mut body: Body,
     bounds: Bounds<'_>,

@@ -52,7 +52,7 @@ pub(in crate::http) fn text((cursor, row): (Cursor, impl Serialize)) -> (Cursor,
     (cursor, serde_json::to_string(&row).unwrap_or_else(|_| "null".to_owned()))
 }
 
-/// What a page shows, the newest first, each as JSON.
+/// The rows of a page, the newest first, each as JSON.
 pub(in crate::http) struct Rows {
     pub(in crate::http) texts: Vec<(Cursor, String)>,
     from: Option<(Direction, Cursor)>,
@@ -105,7 +105,7 @@ impl<'l> Filling<'l> {
         }
     }
 
-    /// What the page shows; `until` is where reading ended, if that was before the end of the list.
+    /// The rows of the page; `until` is where reading ended, if that was before the end of the list.
     pub(in crate::http) fn rows(mut self, until: Option<Cursor>) -> Rows {
         if matches!(self.from, Some((Direction::After, _))) {
             self.texts.reverse();

@@ -35,7 +35,7 @@ pub enum Forged {
     )]
     Sendgrid,
     #[error(
-        "the public key that is set here is none of SendGrid's: set it again, as SendGrid shows it"
+        "the public key that is set here is not one of SendGrid: set it again, as SendGrid shows it"
     )]
     SendgridKey,
     #[error(
@@ -43,7 +43,7 @@ pub enum Forged {
          Postmark, https://USER:PASSWORD@…"
     )]
     Postmark,
-    #[error("it is of another topic than the one that is set here")]
+    #[error("the message is of another topic than the one that is set here")]
     Topic,
     #[error("the signature is not one of Amazon SNS")]
     Sns,
@@ -99,9 +99,9 @@ pub enum Broken {
     Form,
     #[error("the field {0} is there twice")]
     Twice(&'static str),
-    #[error("the field {0} is missing, or no text")]
+    #[error("the field {0} is missing, or not text")]
     Field(&'static str),
-    #[error("the field envelope is no JSON")]
+    #[error("the field envelope is not JSON")]
     Envelope,
     #[error("the body is not the JSON of an inbound message")]
     Postmark,
@@ -109,7 +109,7 @@ pub enum Broken {
     Sns,
     #[error("Amazon SNS posts no more than 256 KiB")]
     SnsSize,
-    #[error("the content is no base64")]
+    #[error("the content is not base64")]
     Content,
 }
 
