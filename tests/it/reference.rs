@@ -1,4 +1,4 @@
-//! The pages in `docs/reference`: settings, rules and commands, made from what the program itself has of
+//! The pages in `docs/reference`: settings, rules, commands and operations, made from what the program itself has of
 //! them. With `GATEPOST_BLESS=1` this writes them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 
 use clap::{Arg, Command};
 use gatepost::config::TEMPLATE;
+use gatepost::http::table::OPERATIONS;
 use gatepost::testkit::golden;
+use serde_json::Value;
 
 use crate::support::sources::files;
 
@@ -326,6 +328,47 @@ fn the_book_shows_every_command() {
         show_command(&mut page, command, &format!("gatepost {}", command.get_name()));
     }
     golden::hold("docs/reference/commands.md", page.as_bytes()).unwrap();
+}
+
+#[test]
+fn the_book_shows_every_operation() {
+    let mut page = format!(
+        "# Operations\n\n{MADE}\nFor programmers who look for an operation: all of them, by area. [The HTTP \
+         API](../api.md) explains them; the server describes each at `/docs`, with its parameters, answers and \
+         examples, and for generators at `/api/v2/openapi.json`.\n"
+    );
+    let described: Vec<Value> = files("fixtures/openapi", "json")
+        .into_iter()
+        .map(|(_, text)| serde_json::from_str(&text).unwrap())
+        .collect();
+    // A description names a path once, whatever its segments are called for each verb.
+    let nameless = |path: &str| {
+        let segments = path.split('/').map(|part| if part.starts_with('{') { "{}" } else { part });
+        segments.collect::<Vec<_>>().join("/")
+    };
+    let mut summaries = BTreeMap::new();
+    for (path, operations) in
+        described.iter().filter_map(|part| part["paths"].as_object()).flatten()
+    {
+        for (verb, operation) in operations.as_object().unwrap() {
+            let (tag, summary) = (&operation["tags"][0], &operation["summary"]);
+            let about = (tag.as_str().unwrap(), summary.as_str().unwrap());
+            summaries.insert((verb.to_uppercase(), nameless(path)), about);
+        }
+    }
+    let tags = described.iter().find_map(|part| part["tags"].as_array()).unwrap();
+    for tag in tags.iter().map(|tag| tag["name"].as_str().unwrap()) {
+        write!(page, "\n## {tag}\n\n| operation | what it does |\n|---|---|\n").unwrap();
+        for operation in OPERATIONS {
+            let (verb, path) = (operation.verb.as_str(), operation.path);
+            let (its_tag, summary) = summaries[&(verb.to_owned(), nameless(path))];
+            if its_tag == tag {
+                writeln!(page, "| {} | {} |", code(&format!("{verb} {path}")), plain(summary))
+                    .unwrap();
+            }
+        }
+    }
+    golden::hold("docs/reference/operations.md", page.as_bytes()).unwrap();
 }
 
 #[test]
