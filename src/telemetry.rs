@@ -4,8 +4,7 @@
 //! Never logged: keys, inbound keys, webhook secrets, queries of URLs, message content, header
 //! values. `GATEPOST_LOG` sets the level per room (`gatepost=debug`, `gatepost::smtp=trace`).
 
-use std::io::IsTerminal as _;
-
+use anstream::{AutoStream, ColorChoice};
 use tracing_subscriber::EnvFilter;
 
 /// The variable that sets what is logged.
@@ -31,7 +30,7 @@ fn begin(default: &str, json: bool) {
         .with_env_filter(filter)
         // Its complaint would go to standard error, too: where that is full, whoever logs would end.
         .log_internal_errors(false)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_ansi(AutoStream::choice(&std::io::stderr()) != ColorChoice::Never)
         .with_writer(std::io::stderr);
     // Whoever embeds the library may have set up a subscriber before.
     let _already = if json { builder.json().try_init() } else { builder.try_init() };

@@ -1,4 +1,4 @@
-//! How an account is named wherever a command is about one.
+//! The name of an account, wherever a command is about one.
 
 use std::str::FromStr;
 

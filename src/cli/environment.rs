@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 
 use clap::Command;
+use strsim::levenshtein;
 
 use crate::telemetry;
 
-/// What all variables of this program begin with.
+/// The beginning of every variable of this program.
 const PREFIX: &str = "GATEPOST_";
 
 /// Variables of our tests and of what runs them, which their programs inherit.
@@ -20,7 +21,7 @@ const OF_TESTS: &[&str] = &[
 
 /// The first variable that is none of ours, with what to do about it.
 ///
-/// What is known is what `command` and those below it read, and the log's.
+/// Known are those that `command` and the commands below it read, and the log's.
 pub(super) fn mistake(
     command: &Command,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -37,7 +38,7 @@ pub(super) fn mistake(
         .collect();
     wrong.sort_unstable();
     let first = wrong.into_iter().next()?;
-    let nearest = known.iter().min_by_key(|name| distance(name, &first))?;
+    let nearest = known.iter().min_by_key(|name| levenshtein(name, &first))?;
     Some(format!(
         "{first} is not a variable of gatepost; the nearest is {nearest}: correct it, or unset it"
     ))
@@ -61,23 +62,6 @@ fn is_of_another(name: &str, value: &str) -> bool {
         || name.ends_with("_SERVICE_PORT")
         || name.contains("_SERVICE_PORT_");
     is_link || is_port || is_service || OF_TESTS.iter().any(|prefix| name.starts_with(prefix))
-}
-
-/// How many characters must be added, taken away or replaced to make one of the other (Levenshtein).
-fn distance(one: &str, other: &str) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (number, a) in one.bytes().enumerate() {
-        let mut next = Vec::with_capacity(row.len());
-        let mut left = number + 1;
-        next.push(left);
-        for (pair, b) in row.windows(2).zip(other.bytes()) {
-            let &[corner, above] = pair else { continue };
-            left = (corner + usize::from(a != b)).min(above + 1).min(left + 1);
-            next.push(left);
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -119,14 +103,5 @@ mod tests {
             assert_eq!(said(name, value), None, "{name}");
         }
         assert!(said("GATEPOST_PORT", "25").is_some());
-    }
-
-    #[test]
-    fn a_distance_counts_changes() {
-        for (one, other, changes) in
-            [("", "", 0), ("a", "", 1), ("kitten", "sitting", 3), ("SMPT", "SMTP", 2)]
-        {
-            assert_eq!((distance(one, other), distance(other, one)), (changes, changes));
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! What every command is given: where the store is, and in which form to answer.
+//! The arguments of every command: where the store is, and in which form to answer.
 
 use std::path::PathBuf;
 use std::sync::Arc;

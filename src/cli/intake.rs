@@ -1,4 +1,4 @@
-//! `gatepost intake list|show`: what became of each message, accepted or not.
+//! `gatepost intake list|show`: the verdict on each message, accepted or not.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::check::show_record;
 use super::given::Given;
 use super::reading::{self, Rows, text};
-use super::{Failure, print_json, say};
+use super::{Failure, say};
 use crate::app::mailbox::intake::{IntakeRecord, WholeIntakeRecord};
 use crate::domain::id::IntakeId;
 use crate::domain::verdict::Outcome;
@@ -57,25 +57,12 @@ impl IntakeArgs {
                 };
                 let filter = IntakeFilter { verdict, ..IntakeFilter::default() };
                 let found = mailbox.intake_records(&scope, &filter, &rows.page(before)).await?;
-                let shown = found.iter().map(|one| reading::record(IntakeRecord::from(one)));
-                let shown = shown.collect::<Result<Vec<_>, _>>()?;
-                if given.json {
-                    print_json(&Value::from(shown))?;
-                } else {
-                    shown.iter().try_for_each(line)?;
-                }
+                reading::print_all(given, found.iter().map(IntakeRecord::from), line)?;
             }
             Action::Show { id } => {
                 let (mailbox, scope) = reading::mailbox(given, None).await?;
                 let found = mailbox.intake_record(&scope, id).await?.ok_or_else(|| missing(id))?;
-                let shown = reading::record(WholeIntakeRecord::from(&found))?;
-                if given.json {
-                    print_json(&shown)?;
-                } else {
-                    line(&shown)?;
-                    say!("")?;
-                    show_record(&shown)?;
-                }
+                reading::print_one(given, WholeIntakeRecord::from(&found), show)?;
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -93,6 +80,12 @@ fn record_id(text: &str) -> Result<IntakeId, NotRecordId> {
 
 fn missing(id: IntakeId) -> Failure {
     format!("there is no intake record {id}: gatepost intake list shows those there are").into()
+}
+
+fn show(record: &Value) -> Result<(), Failure> {
+    line(record)?;
+    say!("")?;
+    show_record(record)
 }
 
 fn line(record: &Value) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! `gatepost message list|show`: what was accepted.
+//! `gatepost message list|show`: the messages that were accepted.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::given::Given;
 use super::reading::{self, Rows, text};
-use super::{Failure, print_json, say};
+use super::{Failure, say};
 use crate::app::mailbox::record::MessageRecord;
 use crate::domain::id::MessageId;
 use crate::store::Cursor;
@@ -51,23 +51,12 @@ impl MessageArgs {
                     None => None,
                 };
                 let found = mailbox.recent(&scope, &rows.page(before)).await?;
-                let shown = found.iter().map(|one| reading::record(MessageRecord::of(one)));
-                let shown = shown.collect::<Result<Vec<_>, _>>()?;
-                if given.json {
-                    print_json(&Value::from(shown))?;
-                } else {
-                    shown.iter().try_for_each(line)?;
-                }
+                reading::print_all(given, found.iter().map(MessageRecord::of), line)?;
             }
             Action::Show { id } => {
                 let (mailbox, scope) = reading::mailbox(given, None).await?;
                 let found = mailbox.message(&scope, id).await?.ok_or_else(|| missing(id))?;
-                let shown = reading::record(MessageRecord::of(&found))?;
-                if given.json {
-                    print_json(&shown)?;
-                } else {
-                    show(&shown)?;
-                }
+                reading::print_one(given, MessageRecord::of(&found), show)?;
             }
         }
         Ok(ExitCode::SUCCESS)

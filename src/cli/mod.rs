@@ -85,7 +85,7 @@ enum Command {
     Domain(domain::DomainArgs),
     /// An Agent's inbound policy
     Policy(policy::PolicyArgs),
-    /// What became of each message, accepted or not
+    /// Show the verdict on each message, accepted or not
     Intake(intake::IntakeArgs),
     /// Messages that were accepted
     Message(message::MessageArgs),

@@ -6,7 +6,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// Where the value of an old flag belongs among what has no flag.
+/// The place of an old flag's value among the arguments without a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// Right behind the command.
@@ -66,7 +66,7 @@ pub(super) fn renewed(words: impl IntoIterator<Item = OsString>) -> Vec<OsString
     before
 }
 
-/// Where the value of an old flag belongs, and the value where it is part of the word.
+/// The place of an old flag's value, and the value if it is part of the word.
 fn old_flag(flags: &[(&str, Place)], word: &OsStr) -> Option<(Place, Option<OsString>)> {
     let text = word.to_str()?;
     let (name, value) = match text.split_once('=') {

@@ -1,7 +1,6 @@
-//! Colours of what commands print: on a terminal only, and not where NO_COLOR is set.
+//! Colours of the lines that commands print: on a terminal, unless the environment asks otherwise.
 
-use std::env;
-use std::io::IsTerminal as _;
+use anstream::{AutoStream, ColorChoice};
 
 const BOLD: &str = "1";
 const FAINT: &str = "2";
@@ -17,11 +16,10 @@ pub(super) struct Paint {
 }
 
 impl Paint {
-    /// As standard output and the environment ask for (<https://no-color.org>).
+    /// As standard output and the environment ask for: NO_COLOR, CLICOLOR_FORCE, CLICOLOR, TERM
+    /// (<https://no-color.org>, <https://bixense.com/clicolors/>).
     pub(super) fn for_output() -> Self {
-        let is_unwanted = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let is_dumb = env::var_os("TERM").is_some_and(|value| value == "dumb");
-        Self { colours: std::io::stdout().is_terminal() && !is_unwanted && !is_dumb }
+        Self { colours: AutoStream::choice(&std::io::stdout()) != ColorChoice::Never }
     }
 
     fn with(self, code: &str, text: &str) -> String {

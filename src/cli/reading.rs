@@ -1,4 +1,5 @@
-//! What `gatepost intake` and `gatepost message` have in common: whose rows, and which page of them.
+//! Lists and records of `gatepost intake` and `gatepost message`: whose rows, which page, and how they
+//! are printed.
 
 use std::sync::Arc;
 
@@ -7,9 +8,9 @@ use clap::builder::RangedU64ValueParser;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Failure;
 use super::account_name::AccountName;
 use super::given::Given;
+use super::{Failure, print_json};
 use crate::app::access::Access;
 use crate::app::mailbox::Mailbox;
 use crate::app::tenancy::Tenancy;
@@ -18,13 +19,13 @@ use crate::domain::scope::Scope;
 use crate::run;
 use crate::store::{Cursor, Direction, Page};
 
-/// Which rows a list shows.
+/// The rows that a list shows.
 #[derive(Args, Debug)]
 pub(super) struct Rows {
-    /// Of this account, and of all below it [default: of all accounts]
+    /// The account whose rows are shown, with those of all below it [default: all accounts]
     pub account: Option<AccountName>,
-    /// How many at most
-    // What is printed is in memory at once.
+    /// Most rows to show
+    // All of them are in memory at once.
     #[arg(long, value_name = "N", default_value_t = 20)]
     #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=500))]
     pub limit: u32,
@@ -57,9 +58,27 @@ pub(super) async fn mailbox(
     Ok((Mailbox::new(store), Access::of_operator(&account)))
 }
 
-/// A record as the API shows it.
-pub(super) fn record(shown: impl Serialize) -> Result<Value, Failure> {
-    Ok(serde_json::to_value(shown)?)
+/// Prints records, a line each; with `--json` as an array of the API's.
+pub(super) fn print_all(
+    given: &Given,
+    records: impl Iterator<Item = impl Serialize>,
+    line: impl Fn(&Value) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let shown = records.map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
+    match given.json {
+        true => print_json(&Value::from(shown)),
+        false => shown.iter().try_for_each(line),
+    }
+}
+
+/// Prints a record; with `--json` the API's.
+pub(super) fn print_one(
+    given: &Given,
+    record: impl Serialize,
+    show: impl Fn(&Value) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let shown = serde_json::to_value(record)?;
+    if given.json { print_json(&shown) } else { show(&shown) }
 }
 
 /// The text at a place of a record (RFC 6901); a dash where there is none. Strangers wrote it, who

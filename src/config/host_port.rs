@@ -29,7 +29,7 @@ impl FromStr for HostPort {
         if is_number.is_none() {
             let (host, port) = text.rsplit_once(':').ok_or(NotHostPort)?;
             let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-            // What has no letter was meant to be an address, and no resolver knows it.
+            // A host without a letter was meant to be an address: no resolver knows it.
             let has_letter = host.contains(|c: char| c.is_ascii_alphabetic());
             if !host.chars().all(is_name) || !has_letter || port.parse::<u16>().is_err() {
                 return Err(NotHostPort);

@@ -322,7 +322,7 @@ fn start_patience<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D:
     seconds_of("start-patience", value)
 }
 
-/// The same of the settings file, whose own words would be about a type of Rust.
+/// Reads HOST:PORT of the settings file; the words of serde would be about a type of Rust.
 fn seconds_of<'de, D: Deserializer<'de>>(key: &str, value: D) -> Result<Option<u64>, D::Error> {
     let found = i64::deserialize(value)?.to_string();
     seconds(&found).map(Some).map_err(|why| D::Error::custom(format!("{key} {why}")))

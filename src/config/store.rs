@@ -44,7 +44,7 @@ impl StoreOptions {
     }
 }
 
-/// How to get into the bucket that `blobs` names: the section `[s3]`.
+/// Access to the bucket that `blobs` names: the section `[s3]`.
 #[derive(Args, Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct S3Options {

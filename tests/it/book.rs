@@ -97,7 +97,7 @@ impl Page {
         anchors
     }
 
-    /// Where its links lead.
+    /// The targets of its links.
     fn links(&self) -> Vec<String> {
         let mut links = Vec::new();
         for line in &self.prose {
@@ -128,7 +128,7 @@ fn book() -> BTreeMap<String, Page> {
     pages.map(|(path, text)| (path.clone(), Page::parse(path, &text))).collect()
 }
 
-/// Where `link` on the page at `path` leads, from the root.
+/// The path from the root of `link` on the page at `path`.
 fn resolved(path: &str, link: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let folder = Path::new(path).parent().unwrap();
@@ -198,7 +198,7 @@ fn every_operation_and_flag_that_a_page_names_is_there() {
         flags.extend(long.map(|name| format!("--{name}")));
         commands.extend(command.get_subcommands().cloned());
     }
-    // Of certbot and of cargo.
+    // Flags of certbot and of cargo.
     flags.extend(["--reuse-key", "--ignore-rust-version", "--help"].map(str::to_owned));
     let mut wrong = Vec::new();
     for page in book().values() {
@@ -264,7 +264,7 @@ const STRICT: &str = "set -euo pipefail\n\
 struct Place<'p> {
     smtp: SocketAddr,
     http: SocketAddr,
-    /// Where the scripts work.
+    /// The working folder of the scripts.
     folder: &'p Path,
     store: PathBuf,
 }

@@ -134,7 +134,7 @@ async fn look_alikes(here: &Path, agent: &str) {
     assert_eq!(answered(here, &both).await["allowlistCount"], 1);
 }
 
-/// What came in can be read on the command line, too: as the API shows it.
+/// The command line shows records and messages as the API does.
 async fn read(here: &Path, message: &Value) {
     let records = answered(here, &["intake", "list", "--json"]).await;
     let verdicts = records.as_array().unwrap().iter().map(|one| one["verdict"].clone());

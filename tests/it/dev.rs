@@ -8,7 +8,7 @@ use std::process::Stdio;
 use gatepost::run;
 use gatepost::testkit::receiver::Receiver;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
@@ -32,14 +32,11 @@ impl Dev {
         Self::of(folder, &mut command).await
     }
 
-    /// On a terminal of its own (script(1)), with this variable in its environment.
-    async fn on_a_terminal(folder: &Path, no_color: &str) -> Self {
-        let mut command = Command::new("script");
-        command
-            .args(["--quiet", "--return", "--command", &format!("{GATEPOST} dev"), "/dev/null"])
-            .env("TERM", "xterm")
-            .env("NO_COLOR", no_color)
-            .stdin(Stdio::piped());
+    /// With colours, wherever it is run, unless they are unwanted.
+    async fn in_colour(folder: &Path, no_color: &str) -> Self {
+        let mut command = Command::new(GATEPOST);
+        command.arg("dev").stdin(Stdio::null());
+        command.env("CLICOLOR_FORCE", "1").env("NO_COLOR", no_color);
         Self::of(folder, &mut command).await
     }
 
@@ -251,19 +248,16 @@ async fn a_file_is_signed_by_the_sender_and_judged_by_its_from() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_a_terminal_verdicts_have_colours_unless_these_are_unwanted() {
+async fn verdicts_have_colours_where_they_are_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     for (no_color, expected) in [("", "\x1b[32maccepted\x1b[0m"), ("1", "  accepted  ")] {
-        let mut dev = Dev::on_a_terminal(here, no_color).await;
+        let mut dev = Dev::in_colour(here, no_color).await;
         send(here, &[]).await;
         let line = dev.tells(&["accepted", "alice@good.example"]).await;
         assert!(line.contains(expected), "{line:?}");
         assert_eq!(line.contains('\x1b'), no_color.is_empty(), "{line:?}");
-        dev.child.stdin.as_mut().unwrap().write_all(b"\x03").await.unwrap();
-        dev.tells(&["has ended", "is kept for the next start"]).await;
-        let ended = timeout(PATIENCE, dev.child.wait()).await.unwrap().unwrap();
-        assert_eq!(ended.code(), Some(0));
+        dev.stop().await;
     }
 }
 

@@ -18,7 +18,7 @@ const MADE: &str = "<!-- Made by tests/it/reference.rs: GATEPOST_BLESS=1 writes 
 fn plain(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let marks = [("\\", "\\\\"), ("|", "\\|"), ("<", "&lt;"), ("*", "\\*"), ("[", "\\[")];
-    // What stands between backticks is shown as it is, but for the end of a cell.
+    // Code between backticks is shown as it is, but for the end of a cell.
     let parts = text.split('`').enumerate().map(|(number, part)| {
         let marks = if number % 2 == 0 { &marks[..] } else { &marks[1..2] };
         marks.iter().fold(part.to_owned(), |part, (mark, shown)| part.replace(mark, shown))

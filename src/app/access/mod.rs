@@ -131,7 +131,7 @@ impl Access {
         Ok(agent.map(|agent| Scope::subtree(agent, AccountType::Agent)))
     }
 
-    /// What the operator reads on the command line: an account, and everything below it.
+    /// The scope of the operator on the command line: an account, and everything below it.
     pub const fn of_operator(account: &Account) -> Scope {
         Scope::subtree(account.id, account.kind)
     }

@@ -152,16 +152,17 @@ impl Inbound {
         refusal: Refusal,
         size: u64,
     ) -> Result<Taken, InboundError> {
-        if let Refusal::Unavailable(error) = refusal {
-            return Err(error.into());
-        }
-        let answer = self.leave_trace(whose, from, &refusal.to_string(), size).await;
-        match refusal {
-            Refusal::Mode(_) => Ok(sum(&[answer])),
-            Refusal::Forged(error) => Err(error.into()),
-            Refusal::Broken(error) => Err(error.into()),
-            Refusal::Unavailable(error) => Err(error.into()),
-        }
+        let error = match refusal {
+            Refusal::Unavailable(error) => return Err(error.into()),
+            Refusal::Mode(error) => {
+                let answer = self.leave_trace(whose, from, &error.to_string(), size).await;
+                return Ok(sum(&[answer]));
+            }
+            Refusal::Forged(error) => InboundError::from(error),
+            Refusal::Broken(error) => error.into(),
+        };
+        self.leave_trace(whose, from, &error.to_string(), size).await;
+        Err(error)
     }
 
     /// Says to the operator, and to whoever looks after the account, why nothing was looked at: a

@@ -1,4 +1,4 @@
-//! Whose envelope a file is checked with: nobody has sent it.
+//! The envelope that a file is checked with: nobody has sent it.
 
 use std::fmt;
 

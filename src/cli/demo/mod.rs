@@ -27,9 +27,12 @@ pub(super) struct Demo {
     /// Show every message of fixtures/mail with its reply, and all events, instead of the story
     #[arg(long)]
     all: bool,
-    /// Exit at the end; fails if anything differed from the expected
+    /// Exit at the end, on a terminal too; fails if anything differed from the expected
     #[arg(long)]
     once: bool,
+    /// Keep the server until Ctrl-C, and print curl lines for it, where there is no terminal too
+    #[arg(long, conflicts_with = "once")]
+    stay: bool,
 }
 
 impl Demo {
@@ -45,13 +48,13 @@ impl Demo {
         }
         if self.once {
             say!("\nThe server stops now, because --once was given.")?;
-        } else if std::io::stdout().is_terminal() {
+        } else if self.stay || std::io::stdout().is_terminal() {
             curl::invite(&stage)?;
             tokio::signal::ctrl_c().await?;
         } else {
             say!(
                 "\nThe server stops now, because standard output is not a terminal. Run\n\
-                 `gatepost demo` in a terminal to keep it, and to get curl lines for it."
+                 `gatepost demo --stay` to keep it, and to get curl lines for it."
             )?;
         }
         stage.strike().await;

@@ -11,7 +11,7 @@ use crate::tls::FilesError;
 /// Ports below this one are for the privileged alone, unless the system is told otherwise.
 const PRIVILEGED: u16 = 1024;
 
-/// What an error of the start can be about: settings, and the flags that say them.
+/// The settings that an error of the start can be about, and their flags.
 pub(super) struct Named {
     addresses: [(&'static str, Option<SocketAddr>, u16); 3],
     files: [(&'static str, Option<PathBuf>); 4],

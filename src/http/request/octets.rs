@@ -8,7 +8,7 @@ use axum::body::{Body, HttpBody as _};
 use crate::http::error::Problem;
 use crate::rules::AccessLimits;
 
-/// How many octets a body may have.
+/// The bounds of a body.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) struct Bounds<'l> {
     pub(in crate::http) most: usize,

@@ -81,7 +81,7 @@ impl<'l> Filling<'l> {
         Self { texts: Vec::new(), from, limit, octets: 0, limits, is_full: false }
     }
 
-    /// How many rows to read next. One more than the page holds says that there is another page.
+    /// The number of rows to read next. One more than the page holds says that there is another page.
     pub(in crate::http) fn step(&self) -> u32 {
         let has = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
         self.limits.page_step.min(self.limit.saturating_sub(has).saturating_add(1))
