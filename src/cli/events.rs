@@ -121,6 +121,10 @@ impl EventsArgs {
 const NO_EVENT: &str = "--after: there is no such event of this account, or it was deleted by its \
                         age: leave --after out, or give --since";
 
+/// The places of the account that an event is about.
+const ACCOUNT: [&str; 4] =
+    ["/targetAccountId", "/data/accountId", "/data/account/id", "/data/message/to"];
+
 fn clock() -> Clock {
     run::system_mint().clock().clone()
 }
@@ -131,7 +135,8 @@ fn print(given: &Given, event: &Shown) -> Result<bool, Failure> {
         return print_read(&[&event.body[..], b"\n"].concat());
     }
     let body: Value = serde_json::from_slice(&event.body)?;
-    let account = body.pointer("/targetAccountId").map(Value::to_string).unwrap_or_default();
+    let account = ACCOUNT.iter().find_map(|place| body.pointer(place)?.as_i64());
+    let account = account.map_or_else(|| "-".to_owned(), |account| account.to_string());
     let (id, date, name) = (event.id, reading::text(&body, "/timestamp"), event.name);
     print_read(format!("{id}  {date}  {account}  {name}  {}\n", about(&body)).as_bytes())
 }
