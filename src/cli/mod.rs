@@ -17,6 +17,7 @@ mod demo;
 mod dev;
 mod domain;
 mod environment;
+mod events;
 mod given;
 mod init;
 mod intake;
@@ -28,11 +29,14 @@ mod message;
 mod migrate;
 mod old_spellings;
 mod paint;
+mod plain;
 mod policy;
 mod reading;
 mod restore;
 mod send;
 mod serve;
+mod webhook;
+mod when;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -89,6 +93,9 @@ enum Command {
     Intake(intake::IntakeArgs),
     /// Messages that were accepted
     Message(message::MessageArgs),
+    Events(events::EventsArgs),
+    /// Webhooks: where events go
+    Webhook(webhook::WebhookArgs),
     /// Send messages over SMTP, signed on the way if asked
     Send(send::Send),
     /// Say what would become of a message, step by step, without delivering it
@@ -182,6 +189,8 @@ async fn run_command(Arguments { given, command }: Arguments) -> Result<ExitCode
         Command::Policy(command) => command.run(&given).await,
         Command::Intake(command) => command.run(&given).await,
         Command::Message(command) => command.run(&given).await,
+        Command::Events(command) => command.run(&given).await,
+        Command::Webhook(command) => command.run(&given).await,
         Command::Send(command) => command.run(&given).await,
         Command::Check(command) => command.run(&given).await,
         Command::Completions(command) => command.run(),
@@ -217,12 +226,16 @@ fn print_line(line: std::fmt::Arguments<'_>) -> Result<(), Failure> {
 
 /// Prints octets as they are.
 fn print_octets(octets: &[u8]) -> Result<(), Failure> {
+    print_read(octets).map(drop)
+}
+
+/// Prints octets; answers whether somebody still reads what is printed.
+fn print_read(octets: &[u8]) -> Result<bool, Failure> {
     let mut output = std::io::stdout().lock();
     match output.write_all(octets).and_then(|()| output.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(format!("cannot write to standard output: {error}").into())
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(format!("cannot write to standard output: {error}").into()),
     }
 }
 

@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use super::account_name::AccountName;
 use super::given::Given;
-use super::{Failure, print_json};
+use super::{Failure, plain, print_json};
 use crate::app::access::Access;
 use crate::app::mailbox::Mailbox;
 use crate::app::tenancy::Tenancy;
 use crate::domain::account::AccountType;
 use crate::domain::scope::Scope;
 use crate::run;
-use crate::store::{Cursor, Direction, Page};
+use crate::store::{Cursor, Direction, Page, Store};
 
 /// The rows that a list shows.
 #[derive(Args, Debug)]
@@ -45,6 +45,16 @@ pub(super) async fn mailbox(
     account: Option<&AccountName>,
 ) -> Result<(Mailbox, Scope), Failure> {
     let store = given.open().await?;
+    let scope = scope(given, &store, account).await?;
+    Ok((Mailbox::new(store), scope))
+}
+
+/// An account, or all of them, with all below it.
+pub(super) async fn scope(
+    given: &Given,
+    store: &Store,
+    account: Option<&AccountName>,
+) -> Result<Scope, Failure> {
     let account = match account {
         Some(name) => {
             let rules = Arc::new(given.rules()?.access);
@@ -55,7 +65,7 @@ pub(super) async fn mailbox(
             partner.ok_or("the store has no accounts: gatepost init makes the first")?
         }
     };
-    Ok((Mailbox::new(store), Access::of_operator(&account)))
+    Ok(Access::of_operator(&account))
 }
 
 /// Prints records, a line each; with `--json` as an array of the API's.
@@ -81,12 +91,10 @@ pub(super) fn print_one(
     if given.json { print_json(&shown) } else { show(&shown) }
 }
 
-/// The text at a place of a record (RFC 6901); a dash where there is none. Strangers wrote it, who
-/// must not command the terminal.
+/// The text at a place of a record (RFC 6901), as a terminal may show it; a dash where there is none.
 pub(super) fn text(record: &Value, place: &str) -> String {
     let text = record.pointer(place).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let is_command = |c: char| c.is_control() && c != '\n' && c != '\t';
-    text.unwrap_or("-").replace(is_command, "\u{fffd}")
+    plain::lines(text.unwrap_or("-"))
 }
 
 #[cfg(test)]
@@ -96,9 +104,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_text_commands_the_terminal() {
-        let record = json!({ "a": { "b": "x\u{1b}[2J\ty\n\u{9b}z" }, "c": "", "d": 1 });
-        assert_eq!(text(&record, "/a/b"), "x\u{fffd}[2J\ty\n\u{fffd}z");
+    fn a_place_without_a_text_is_a_dash() {
+        let record = json!({ "a": { "b": "x\u{1b}y" }, "c": "", "d": 1 });
+        assert_eq!(text(&record, "/a/b"), "x\u{fffd}y");
         for place in ["/c", "/d", "/e"] {
             assert_eq!(text(&record, place), "-");
         }

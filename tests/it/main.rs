@@ -77,4 +77,5 @@ mod threats;
 mod tls;
 mod v2_client;
 mod versions;
+mod watching;
 mod webhooks;

@@ -112,6 +112,19 @@ impl Destinations {
         Ok(self.store.destinations(account).await?)
     }
 
+    /// The destinations of all accounts, oldest first.
+    pub async fn all(&self) -> Result<Vec<Destination>, DestinationError> {
+        Ok(self.store.all_destinations().await?)
+    }
+
+    /// One that any account has, or had.
+    pub async fn known_anywhere(
+        &self,
+        id: DestinationId,
+    ) -> Result<KnownDestination, DestinationError> {
+        self.store.destination_of_any(id).await?.ok_or(DestinationError::NoWebhook)
+    }
+
     /// One that the account has, or had.
     pub async fn known(
         &self,

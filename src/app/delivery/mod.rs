@@ -14,6 +14,7 @@ mod heartbeat;
 mod log;
 mod outbox;
 pub mod payload;
+pub mod webhook_record;
 
 pub use advice::explanation;
 pub use destinations::{Added, Destinations};

@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::sleep;
 
+use crate::cli::events::about;
 use crate::cli::paint::Paint;
-use crate::cli::{Failure, say};
+use crate::cli::{Failure, plain, say};
 use crate::domain::clock::{Clock, Timestamp};
 use crate::testkit::http_client::Api;
 
@@ -21,17 +22,6 @@ const WAIT: u64 = 20;
 const WINDOW: Duration = Duration::from_secs(90);
 /// Ids remembered as shown, of each kind: far more than fit into [`WINDOW`]; bounds memory.
 const REMEMBERED: usize = 20_000;
-
-/// Details of an event that are told, as far as it has them: label, JSON Pointer.
-const ABOUT: [(&str, &str); 7] = [
-    ("from", "/from"),
-    ("subject", "/subject"),
-    ("room", "/data/roomId"),
-    ("contact", "/data/contact/address"),
-    ("mode", "/data/mode"),
-    ("added", "/data/added"),
-    ("removed", "/data/removed"),
-];
 
 /// Follows from a start on.
 #[derive(Debug)]
@@ -120,7 +110,7 @@ impl Follower {
         let recipient = some_or(text(record, "recipient"), "(no recipient)");
         let times = number(record, "count");
         let times = if times > 1 { format!(" ({times} times)") } else { String::new() };
-        let why = one_line(text(record, "explanation"));
+        let why = plain::line(text(record, "explanation"));
         // The Agent's key opens records of the Agent.
         let is_agents = record.get("agentId").is_some_and(|id| !id.is_null());
         let url = format!("{}/email/intake/{}", self.api.base(), text(record, "id"));
@@ -144,13 +134,8 @@ impl Follower {
 
     fn print_event(&self, event: &Value) -> Result<(), Failure> {
         let shown = self.paint.news(&format!("{:<8}", "event"));
-        let about = ABOUT.iter().filter_map(|(label, pointer)| {
-            let is = event.pointer(pointer).filter(|is| !is.is_null())?;
-            Some(format!("{label} {}", is.as_str().map_or_else(|| is.to_string(), one_line)))
-        });
-        let about: Vec<String> = about.collect();
         let (time, name) = (time(event, "timestamp"), text(event, "event"));
-        say!("{time}  {shown}  {name}  {}", about.join(", "))
+        say!("{time}  {shown}  {name}  {}", about(event))
     }
 
     async fn attempts(&self, webhook: Option<(i64, String)>) -> Result<(), Failure> {
@@ -179,7 +164,7 @@ impl Follower {
         let has_arrived = status.is_some_and(|status| (200..300).contains(&status));
         let mut became = status.map_or_else(String::new, |status| format!("answered {status}"));
         if !has_arrived {
-            let error = one_line(text(attempt, "error"));
+            let error = plain::line(text(attempt, "error"));
             became = if error.is_empty() { became } else { error };
             let next = some_or(time(delivery, "nextAttemptAt"), "never");
             became = format!("{became}; next attempt: {next}");
@@ -216,17 +201,6 @@ fn time<'v>(value: &'v Value, key: &str) -> &'v str {
     text(value, key).get(11..19).unwrap_or_default()
 }
 
-/// Keeps a stranger's text in its line and in its colour.
-fn one_line(text: &str) -> String {
-    // The second range turns the reading direction (UAX #9).
-    let is_plain = |sign: char| {
-        !sign.is_control()
-            && !matches!(sign, '\u{61c}' | '\u{200e}' | '\u{200f}')
-            && !matches!(sign, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars().map(|sign| if is_plain(sign) { sign } else { ' ' }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,6 +215,5 @@ mod tests {
             shown.is_new(&format!("b{number:06}"), 1);
         }
         assert_eq!(shown.0.len(), REMEMBERED);
-        assert_eq!(one_line("a\r\n\x1b[31mb\u{202e}c"), "a   [31mb c");
     }
 }

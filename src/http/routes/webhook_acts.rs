@@ -6,12 +6,13 @@ use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::app::delivery::webhook_record::{Webhook, former_until};
 use crate::domain::delivery::Extent;
 use crate::domain::id::DestinationId;
 use crate::egress::signature;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::routes::webhooks::{Webhook, clock, former_until, in_use, shape};
+use crate::http::routes::webhooks::{clock, in_use};
 use crate::http::state::Http;
 use crate::http::typed::{Success, successes};
 use crate::wire::{Date, Id, Moment, Word};
@@ -62,7 +63,7 @@ pub async fn rotate(http: Arc<Http>, call: Call, asked: Rotate) -> Result<Rotate
     let clock = clock(&http);
     Ok(Rotated {
         former_secret_until: former_until(&new, clock.now()).map(Date),
-        webhook: shape(&new, clock),
+        webhook: Webhook::of(&new, clock),
         secret: signature::shown(&new.secret),
         ended_former: asked.end_former,
     })

@@ -11,6 +11,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::app::delivery::webhook_record::CustomHeader;
 use crate::app::relay::verification;
 use crate::app::relay::{Configured, InboundWay, RelayChange};
 use crate::domain::relay::{HopOutcome, Relay, RelayAttempt, RelayType};
@@ -18,7 +19,6 @@ use crate::domain::secret::MASK;
 use crate::egress::signature;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::routes::webhooks::CustomHeader;
 use crate::http::state::Http;
 use crate::http::typed::{Success, successes};
 use crate::http::typed::{refused_url, schema};

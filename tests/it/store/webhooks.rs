@@ -69,6 +69,7 @@ async fn a_destination_is_changed_by_its_account_alone(kind: Kind) {
     for _ in 0..2 {
         let new = store.update_destination(me, old.id, &change, by(at(1))).await.unwrap().unwrap();
         assert_eq!(store.destinations(me).await.unwrap(), std::slice::from_ref(&new));
+        assert_eq!(store.all_destinations().await.unwrap(), std::slice::from_ref(&new));
         assert_eq!((new.label.as_str(), new.wants.ordered), ("new", true));
         assert_eq!(Some(new.wants.headers), change.headers);
         assert_eq!(scene.count(entries).await, 1, "to say it again changes nothing");
@@ -81,6 +82,8 @@ async fn a_destination_is_changed_by_its_account_alone(kind: Kind) {
     store.remove_destinations(me, Some(old.id), None, None, by(at(3))).await.unwrap();
     assert_eq!(store.update_destination(me, old.id, &change, by(at(4))).await.unwrap(), None);
     assert!(store.destination(me, old.id).await.unwrap().unwrap().removed);
+    assert!(store.destination_of_any(old.id).await.unwrap().unwrap().removed);
+    assert_eq!(store.all_destinations().await.unwrap(), []);
 }
 
 fn rotation(number: u8, until: Option<i64>) -> Rotation {

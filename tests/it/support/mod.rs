@@ -244,6 +244,14 @@ impl TestGateway {
         (answer.status.as_u16(), serde_json::from_str(&text).unwrap_or(Value::String(text)))
     }
 
+    /// The flags by which a command finds the store.
+    pub fn store_flags(&self) -> Vec<String> {
+        match &self.location {
+            Location::Folder(data) => vec!["--data".to_owned(), data.display().to_string()],
+            Location::Postgres(url) => vec!["--database-url".to_owned(), url.expose().to_owned()],
+        }
+    }
+
     /// All messages that the organization's key reaches, read page by page, the newest first.
     pub async fn messages(&self) -> Vec<Value> {
         all_messages(self.http, &self.key).await

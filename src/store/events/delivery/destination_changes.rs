@@ -61,9 +61,17 @@ impl Base {
         account: AccountId,
         id: DestinationId,
     ) -> Result<Option<KnownDestination>, StoreError> {
-        let row = sql("SELECT * FROM destinations WHERE id = $1 AND account_id = $2")
+        let found = self.destination_of_any(id).await?;
+        Ok(found.filter(|known| known.destination.account == account))
+    }
+
+    /// One that any account has, or had.
+    pub async fn destination_of_any(
+        &self,
+        id: DestinationId,
+    ) -> Result<Option<KnownDestination>, StoreError> {
+        let row = sql("SELECT * FROM destinations WHERE id = $1")
             .bind(id.0)
-            .bind(account)
             .fetch_optional(self.reader())
             .await?;
         let known = row.map(|row| {

@@ -84,6 +84,12 @@ impl Base {
         rows.iter().map(destination).collect()
     }
 
+    /// The destinations of all accounts, oldest first.
+    pub async fn all_destinations(&self) -> Result<Vec<Destination>, StoreError> {
+        let rows = select("removed_at IS NULL ORDER BY id").fetch_all(self.reader()).await?;
+        rows.iter().map(destination).collect()
+    }
+
     /// Removes those destinations of an account that match all that is given, so that nothing that
     /// waits for them is claimed any more, and answers them. They are of one of `categories`.
     pub async fn remove_destinations(

@@ -1,0 +1,142 @@
+//! `gatepost events`: the log of events, and those that come.
+
+mod about;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+use tokio::time::sleep;
+
+pub(super) use self::about::about;
+use super::account_name::AccountName;
+use super::given::Given;
+use super::when::When;
+use super::{Failure, print_read, reading};
+use crate::app::delivery::{Begin, Begun, EventLog, Shown};
+use crate::app::mailbox::links::Links;
+use crate::domain::clock::Clock;
+use crate::domain::event::EventName;
+use crate::domain::id::EventId;
+use crate::run;
+use crate::store::EventFilter;
+
+/// The part of the log that is shown where nothing else is asked for.
+const LATELY: Duration = Duration::from_secs(60 * 60);
+
+/// Show events, the oldest first, and follow the log
+#[derive(Args, Debug)]
+#[command(after_help = "Prints events with --json as GET /events does, one a line.")]
+pub(super) struct EventsArgs {
+    /// The account whose events are shown, with those of all below it [default: all accounts]
+    account: Option<AccountName>,
+    /// Only events from then on: 10m, 3h or 2d ago, or a date [default: 1h; with --follow: now]
+    #[arg(long, value_name = "WHEN")]
+    since: Option<When>,
+    /// Only events after this one
+    #[arg(long, value_name = "EVENT", value_parser = event_id, conflicts_with = "since")]
+    after: Option<EventId>,
+    /// Only events of this name, like email.received; several times for several names
+    #[arg(long = "event", value_name = "NAME")]
+    names: Vec<EventName>,
+    /// Wait for more events, until Ctrl-C
+    #[arg(long)]
+    follow: bool,
+}
+
+/// A text that is no id of an event.
+#[derive(Debug, thiserror::Error)]
+#[error("not the id of an event; gatepost events shows them in its first column")]
+struct NotEventId;
+
+fn event_id(text: &str) -> Result<EventId, NotEventId> {
+    text.parse().map_err(|_| NotEventId)
+}
+
+impl EventsArgs {
+    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+        tokio::select! {
+            shown = self.show(given) => shown?,
+            _ = tokio::signal::ctrl_c() => {}
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Prints the log to its end, or until nobody reads what is printed.
+    async fn show(&self, given: &Given) -> Result<(), Failure> {
+        let (store, rules, clock) = (given.open().await?, given.rules()?, clock());
+        let access = Arc::new(rules.access);
+        let scope = reading::scope(given, &store, self.account.as_ref()).await?;
+        let links = Links::open(&store, clock.clone(), &access).await?;
+        let links = links.at(given.options()?.public_url()?.as_ref());
+        let log = EventLog::new(store, Arc::clone(&access), rules.webhooks.payload, links);
+        let names = (!self.names.is_empty()).then(|| self.names.clone());
+        let filter = EventFilter { names, since: self.since.map(|when| when.before(clock.now())) };
+        let pause = access.events.poll();
+        let mut after = loop {
+            match log.begin(&scope, self.begin(&clock)).await? {
+                Begun::At(position) => break position,
+                Begun::Later => sleep(pause).await,
+                Begun::Unknown => return Err(NO_EVENT.into()),
+            }
+        };
+        let bounds = (access.limits.page_step, access.limits.max_page_bytes);
+        loop {
+            // Gives their places to events that are committed by now, which are read below.
+            let known = log.begin(&scope, Begin::Now).await?;
+            loop {
+                let part = log.read(&scope, &filter, after, bounds).await?;
+                for event in &part.events {
+                    if !print(given, event)? {
+                        return Ok(());
+                    }
+                }
+                after = part.through;
+                if !part.more {
+                    break;
+                }
+            }
+            if !self.follow {
+                return Ok(());
+            }
+            if let Begun::At(known) = known {
+                after = after.max(known);
+            }
+            sleep(pause).await;
+        }
+    }
+
+    fn begin(&self, clock: &Clock) -> Begin {
+        match (self.after, self.since) {
+            (Some(event), _) => Begin::After(event),
+            (None, Some(when)) => Begin::Since(when.before(clock.now())),
+            (None, None) if self.follow => Begin::Now,
+            (None, None) => Begin::Since(clock.now().minus(LATELY)),
+        }
+    }
+}
+
+const NO_EVENT: &str = "--after: there is no such event of this account, or it was deleted by its \
+                        age: leave --after out, or give --since";
+
+/// The places of the account that an event is about.
+const ACCOUNT: [&str; 4] =
+    ["/targetAccountId", "/data/accountId", "/data/account/id", "/data/message/to"];
+
+fn clock() -> Clock {
+    run::system_mint().clock().clone()
+}
+
+/// Prints an event; answers whether somebody still reads.
+fn print(given: &Given, event: &Shown) -> Result<bool, Failure> {
+    if given.json {
+        return print_read(&[&event.body[..], b"\n"].concat());
+    }
+    let body: Value = serde_json::from_slice(&event.body)?;
+    let account = ACCOUNT.iter().find_map(|place| body.pointer(place)?.as_i64());
+    let account = account.map_or_else(|| "-".to_owned(), |account| account.to_string());
+    let (id, date, name) = (event.id, reading::text(&body, "/timestamp"), event.name);
+    print_read(format!("{id}  {date}  {account}  {name}  {}\n", about(&body)).as_bytes())
+}
