@@ -1,14 +1,13 @@
 //! All SQL of the program. One method is one transaction; one file is one noun. Folders import from
 //! each other one way, and files in no circle (ARCHITECTURE.md). On top is the `Store`: the methods
-//! of all subjects, which are methods of `base::Base`, and the groups of jobs that are written
-//! together.
+//! of `base::Base`, and the groups of jobs that are written together.
 //!
 //! Callers see domain types; rows, columns and the database stay inside. Every list of a tenant's
 //! rows takes a `Scope`, so that access to rows is decided in one place. No transaction is ever
 //! open while the program waits for the network.
 //!
 //! Raw messages above a size are objects of a blob store: written before the transaction that names
-//! them, and removed some time after no row names them any more (`blobs/objects.rs`,
+//! them, and removed some time after the last row that does (`blobs/objects.rs`,
 //! `upkeep/sweep.rs`).
 //!
 //! SQLite in one folder, or PostgreSQL shared by any number of gateways: the same methods, and the

@@ -33,8 +33,7 @@ use crate::domain::id::Mint;
 use crate::domain::repeats::Repeats;
 use crate::rules::{Share, StoreRules};
 
-/// The store of one gateway: all methods of the `Base`, and those whose work is done together with
-/// that of other callers. Cheap to clone.
+/// The store of one gateway: the methods of the `Base`, and those done together. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(super) base: Base,
@@ -57,8 +56,7 @@ pub struct Store {
     pub(super) contents: Group<Contents>,
 }
 
-/// Tasks that read the directory, and as many that read standings: a connection that falls silent
-/// holds up one of them.
+/// Tasks that read the directory, and standings: a silent connection holds up one of them.
 const READERS: usize = 3;
 
 impl Deref for Store {
@@ -70,8 +68,8 @@ impl Deref for Store {
 }
 
 impl Store {
-    /// Creates the store if there is none, migrates it to this version, and opens it. Fails if
-    /// another database owns its blob store.
+    /// Creates the store if there is none, migrates and opens it. Its blob store must be nobody
+    /// else's.
     pub async fn create(
         place: impl Into<Place>,
         rules: &StoreRules,
@@ -185,8 +183,7 @@ impl Store {
         last.fetch_one(self.reader()).await.map(drop)
     }
 
-    /// Fails if the database or the blob store cannot be written to, as a server must know before
-    /// it takes in mail.
+    /// Fails if the store cannot be written to, as a server must know before it takes in mail.
     pub async fn check_writable(&self) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         // SQLite notices with the first row that it changes; without a commit the row stays as it
@@ -217,8 +214,7 @@ impl Store {
     }
 }
 
-/// Makes the store at `location`, which must be empty or missing, from the backup in `from`, and
-/// migrates it to this version.
+/// Makes the store at `location` (empty or missing) from the backup in `from`, and migrates it.
 pub async fn restore(
     from: &Path,
     location: &Location,

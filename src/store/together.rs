@@ -76,8 +76,8 @@ impl Store {
         self.embedded().and_then(|_| self.noting.set_out(octets))
     }
 
-    /// Writes the record of a refusal in a task of its own. Retries after an error, unless the
-    /// record itself is the cause or trust is lost.
+    /// Writes the record of a refusal in a task. Retries unless a row is the cause, or trust is
+    /// lost.
     fn write_behind<T: Together>(
         &self,
         way: OnItsWay,
@@ -154,8 +154,7 @@ impl Store {
         if let Some(first) = self.counted.find(&refused)
             && let Some(way) = self.set_out(refused.octets())
         {
-            // The record may have been erased meanwhile: later refusals are counted in the next
-            // one.
+            // If the record was erased meanwhile, later refusals are counted in the next one.
             let (counted, again) = (self.counted.clone(), refused.clone());
             let then = move |record| counted.keep(again, record);
             self.write_behind(way, &self.refusals, move || refused.clone(), then);

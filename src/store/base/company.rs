@@ -84,8 +84,7 @@ impl Company {
         self.0.stirred.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the gateway of this row is gone, and its claims are free. On the embedded store
-    /// (`is_alone`) all others are.
+    /// Whether the gateway of this row is gone, and its claims free; if `is_alone`, all others are.
     pub(in crate::store) fn is_dead(&self, row: &Gateway, is_alone: bool) -> bool {
         row.id != self.own() && (is_alone || row.beat < 0)
     }
@@ -103,8 +102,7 @@ impl Company {
         census
     }
 
-    /// Records the beats of the others; returns the ids and beats that stood still for `silent`
-    /// checks.
+    /// Records the beats of the others; returns the ids and beats unchanged for `silent` checks.
     pub(in crate::store) fn look(&self, rows: &[Gateway], silent: u32) -> Vec<(i64, i64)> {
         let mut others = self.0.others.lock().unwrap_or_else(PoisonError::into_inner);
         let mut seen = HashMap::with_capacity(rows.len());

@@ -1,5 +1,4 @@
-//! Records of refusals on their way into the store. Only readers of records, and deletions of their
-//! subjects, wait for them.
+//! Records of refusals on their way into the store, for which only their readers and erasures wait.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,8 +9,7 @@ use tokio::time::{Instant, timeout};
 
 /// Bytes per permit.
 const UNIT: usize = 1024;
-/// While a record is on its way for longer than this, no other sets out: the store is slow, or
-/// fails.
+/// While a record is on its way for longer, no other sets out: the store is slow, or fails.
 const LATE: Duration = Duration::from_millis(500);
 /// Longest wait of a reader: by then a record is visible, unless the store fails (contract §2.3).
 const VISIBLE: Duration = Duration::from_secs(1);
@@ -53,8 +51,7 @@ impl Noting {
         Self(Arc::new(Way { room, many, open, ended, hurry }))
     }
 
-    /// Registers a record of so many bytes. Returns None if there is no room, or another record is
-    /// late.
+    /// Registers a record of so many bytes; None if there is no room, or another record is late.
     pub(in crate::store) fn set_out(&self, octets: usize) -> Option<OnItsWay> {
         let units = u32::try_from(octets / UNIT + 1).ok()?;
         let room = Arc::clone(&self.0.room).try_acquire_many_owned(units).ok()?;

@@ -22,8 +22,7 @@ const LONGEST: u64 = 64;
 const IDENTITY: &str = "SELECT id FROM identity WHERE single = 1";
 
 impl Base {
-    /// Returns the id of this database, made when first needed; a copy of the database has the same
-    /// one.
+    /// Returns the id of this database, made at the first call; a copy has the same id.
     pub async fn identity(&self) -> Result<Uuid, StoreError> {
         self.identity.get_or_try_init(|| self.decide_identity()).await.copied()
     }
@@ -60,8 +59,7 @@ impl Base {
 }
 
 impl Blobs {
-    /// Checks that this database is the owner, or makes it the owner if there are neither an owner
-    /// nor objects.
+    /// Fails unless this database is the owner; makes it so where there is no owner and no object.
     pub(in crate::store) async fn claim(&self, identity: Uuid) -> Result<(), StoreError> {
         let owner = match self.owner().await? {
             Some(owner) => owner,
@@ -77,8 +75,7 @@ impl Blobs {
 
     /// Writes the owner where there is none; returns the owner now.
     async fn become_owner(&self, identity: Uuid) -> Result<String, StoreError> {
-        // Objects are listed before the owner is read again: a database that put one was the owner
-        // before.
+        // Listed before the owner is read again: a database that put an object was owner before.
         let is_used = self.list().try_next().await.map_err(unanswered)?.is_some();
         if let Some(owner) = self.owner().await? {
             return Ok(owner);

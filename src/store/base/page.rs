@@ -123,8 +123,8 @@ impl Page {
         if self.ascending() { " ORDER BY at ASC, id ASC" } else { " ORDER BY at DESC, id DESC" }
     }
 
-    /// Appends one bound on each side, the tightest: SQLite seeks by one bound only, and would walk
-    /// through the rows between two.
+    /// Appends one bound on each side, the tightest: SQLite would walk through all rows between
+    /// two.
     fn bounds(
         &self,
         time: &'static str,
@@ -281,8 +281,8 @@ pub fn within(statement: &mut Statement, scope: &Scope) {
     permitted(statement, scope);
 }
 
-/// Appends the comparison that narrows a list to the permitted Agents of a scope, if there is such
-/// a limit.
+/// Appends the comparison that narrows a list to the permitted Agents of a scope, if it has any
+/// limit.
 pub fn permitted(statement: &mut Statement, scope: &Scope) {
     let Some(permitted) = scope.permitted() else { return };
     // The databases take a list as a value in different ways; these are integers of ours.

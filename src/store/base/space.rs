@@ -44,8 +44,7 @@ impl Space {
         }
     }
 
-    /// Returns the free bytes. One caller looks while the others wait: a file system that hangs
-    /// blocks one thread.
+    /// Returns the free bytes. Only one caller looks, so a hanging file system blocks one thread.
     pub(in crate::store) async fn free(&self) -> Option<u64> {
         if self.folders.is_empty() {
             return None;

@@ -1,5 +1,5 @@
-//! Mail that this process has committed and not yet indexed for search: kept in memory, so that it
-//! need not be read back. Only on the embedded store, where no other gateway indexes.
+//! Mail that this process has committed and not yet indexed for search, so that it need not be read
+//! back. Only on the embedded store, where no other gateway indexes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,9 +47,8 @@ impl Unindexed {
         }
     }
 
-    /// Takes out those of these messages that are kept, and forgets all that are older than the
-    /// last of them: they were deleted, or are read back. No ids mean that no message waits:
-    /// forgets all.
+    /// Takes out those of these messages that are kept, and forgets all older than the last of
+    /// them: they were deleted, or are read back. Without ids no message waits: forgets all.
     pub(in crate::store) fn take(&self, ids: &[MessageId]) -> Vec<(MessageId, Said)> {
         let Some(last) = ids.iter().max() else {
             *self.waiting() = Waiting::default();
@@ -67,8 +66,7 @@ impl Unindexed {
         ids.iter().filter_map(|id| old.remove_entry(id)).collect()
     }
 
-    /// Locks the mail. Nothing panics under the lock; if something did, more is read back than need
-    /// be.
+    /// Locks the mail. Nothing panics under the lock; if something did, more would be read back.
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! Where a gateway continues among the rooms of `ordered` destinations, kept in memory
+//! The places of a gateway among rooms of `ordered` destinations
 //! (`events/delivery/ordered_queue.rs`).
 
 use std::collections::HashMap;
@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Map, Value as Json};
 use uuid::Uuid;
 
-/// Most destinations for which it is known where to continue. Beyond that all begin anew: this
-/// changes turns, never deliveries.
+/// Most destinations whose place is kept. Beyond that all begin anew: turns change, not deliveries.
 const REMEMBERED: usize = 10_000;
 
 /// The last room seen of each destination that has more rooms than a claim looks at.
@@ -24,8 +23,7 @@ impl Walked {
         Json::from(starts.collect::<Map<_, _>>()).to_string()
     }
 
-    /// Adds `ends`. Keeps the place of a destination that was passed over as busy; others begin
-    /// anew.
+    /// Adds `ends`. Destinations passed over as busy keep their place, and others begin anew.
     pub(in crate::store) fn go_on(&self, busy: &str, ends: HashMap<Uuid, String>) {
         let mut walked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         walked.retain(|id, _| busy.contains(&id.as_simple().to_string()));

@@ -13,8 +13,7 @@ use crate::rules::Objects;
 
 /// A store that is up accepts a connection at once.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Retries stay within the time limit of the whole put or read. Repeating a put is harmless: no
-/// other put uses its name.
+/// Within the time limit of the whole put or read. No other put uses its name: a retry is harmless.
 const RETRIES: usize = 3;
 
 /// Opens the bucket, or the part of it below the prefix. Sends no request yet.

@@ -92,12 +92,10 @@ impl Blobs {
         now.minus(self.rules.orphaned())
     }
 
-    /// Writes the bytes under a new name, and returns the name; durable then. Fails unless this
-    /// database is the `owner`, or becomes it.
+    /// Writes the bytes under a new name, and returns it; durable then. Only for the `owner`.
     ///
-    /// The write continues when its future is dropped or its time is up. It holds one of `max_puts`
-    /// places until it ends, and a failed write to the disk must be noticed even if no caller
-    /// waits.
+    /// The write continues when its future is dropped or its time is up: it holds its `max_puts`
+    /// place, and a write that does not reach the disk must be noticed even if no caller waits.
     pub(in crate::store) async fn put(
         &self,
         owner: Uuid,
@@ -196,8 +194,8 @@ impl Blobs {
         }
     }
 
-    /// Checks that objects can be written and removed, as a server must know before it takes in
-    /// mail. Needs none of the `max_puts` places: a full store of puts is no fault.
+    /// Writes and removes an object, as a server must before it takes in mail. Takes none of the
+    /// `max_puts` places: waiting for one is no fault.
     pub(in crate::store) async fn probe(&self) -> Result<(), StoreError> {
         let probe = Bytes::from_static(b"Can this be written?");
         let mut digest = Digest([0; 32]);
@@ -234,8 +232,8 @@ impl Blobs {
         in_time(self.rules.read(), removing).await
     }
 
-    /// Removes half-written files that killed puts left in a folder; returns how many. An
-    /// S3-compatible store shows no unfinished put.
+    /// Removes half-written files of killed puts from a folder; returns how many. A bucket has
+    /// none.
     pub(in crate::store) async fn remove_unfinished(
         &self,
         before: Timestamp,

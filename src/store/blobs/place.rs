@@ -112,8 +112,7 @@ impl fmt::Display for BlobPlace {
 
 impl Place {
     /// Combines a database with its blobs. Without `blobs`, the embedded store keeps them in its
-    /// folder, and PostgreSQL keeps raw messages of every size in the database: its gateways share
-    /// no folder.
+    /// folder; PostgreSQL, whose gateways share no folder, keeps raw messages of every size itself.
     pub fn new(database: Location, blobs: Option<BlobPlace>) -> Self {
         let blobs = blobs.or_else(|| match &database {
             Location::Folder(folder) => Some(BlobPlace::Folder(folder.join(DEFAULT_BLOBS))),

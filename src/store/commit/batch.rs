@@ -110,8 +110,8 @@ impl Intakes {
         Ok(answers)
     }
 
-    /// Stores messages that are new to their Agents, with their contents, rooms, events and
-    /// deliveries. Returns the contact of each.
+    /// Stores messages that are new to their Agents, and all that comes with them. Returns
+    /// contacts.
     async fn store(
         &self,
         tx: &mut Transaction,

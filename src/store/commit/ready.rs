@@ -1,5 +1,5 @@
-//! A commit made ready by its caller, so that the writer only writes: costly work (packing) is
-//! spread over many tasks.
+//! A commit made ready by its caller: many tasks do the costly work (packing), the writer only
+//! writes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -96,8 +96,7 @@ impl Ready {
         self.entries.iter().filter_map(|entry| entry.arrived.as_ref())
     }
 
-    /// Approximate bytes sent to the database: an original and its parsed content once, evidence
-    /// for each recipient.
+    /// Approximate bytes sent to the database: contents once, evidence for each recipient.
     pub(in crate::store) fn octets(&self) -> usize {
         let contents = self.arrived().map(|arrived| arrived.content.len());
         let evidence = self.entries.iter().map(|entry| entry.record.octets());

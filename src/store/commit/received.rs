@@ -1,6 +1,5 @@
-//! Messages from an account's own platform: written as mail is, in the same groups, by the same
-//! statements. They depend on less: the Agent must be active, and the request must not have been
-//! carried out before.
+//! Messages from an account's own platform, written as mail is, in the same groups. Their
+//! conditions are fewer: the Agent must be active, and the request not carried out before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,7 +66,7 @@ pub async fn active(
 }
 
 /// Remembers the requests, in the order of their digests. Returns the places in the group of those
-/// that another holder has carried out.
+/// already carried out.
 pub async fn repeated(
     tx: &mut Transaction,
     group: &[Ready],

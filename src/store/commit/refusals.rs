@@ -41,8 +41,7 @@ impl Counted {
         self.known().keep(refused.counted_as, record, octets);
     }
 
-    /// Locks the records. Nothing panics under the lock; if something did, each entry would be
-    /// whole.
+    /// Locks the records. Nothing panics under the lock; if something did, entries would be whole.
     fn known(&self) -> MutexGuard<'_, Recent<String, IntakeId>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -102,8 +101,7 @@ impl Refusals {
         Self { base }
     }
 
-    /// Counts in the order of `counted_as`: gateways wait for each other's rows, but not in a
-    /// circle.
+    /// Counts in the order of `counted_as`, so that gateways do not wait in a circle.
     async fn try_count(&self, group: &[Refused]) -> Result<Vec<IntakeId>, StoreError> {
         let mut distinct: BTreeMap<&str, (&Refused, u64)> = BTreeMap::new();
         for one in group {

@@ -1,6 +1,5 @@
-//! Copies the log (WAL) of the embedded database into its file, over a connection of its own. If
-//! the writing connection copied the log within a commit, every caller waiting for that commit
-//! would wait ten times as long.
+//! Copies the log (WAL) of the embedded database into its file, over a connection of its own. In
+//! the commit that does so, callers would wait ten times as long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,8 +15,7 @@ use super::trust::Trust;
 /// Commits between two checks of the log.
 const BETWEEN_LOOKS: u32 = 16;
 /// The writing connection copies the rest of the log at this multiple of `pages`. The log grows
-/// while the other connection copies, and SQLite starts the log anew only when all of it has been
-/// copied.
+/// during copies, and SQLite starts it anew only when all of it has been copied.
 const LOG: u32 = 4;
 
 /// Shared by all writers of one database.
@@ -57,8 +55,7 @@ impl Checkpoints {
         self.pages.saturating_mul(LOG).saturating_add(self.pages / LOG)
     }
 
-    /// Checks the log every [`BETWEEN_LOOKS`] commits, and copies it if it is long. Returns at
-    /// once; does nothing while an earlier check is running.
+    /// Checks the log every [`BETWEEN_LOOKS`] commits, and copies it if long; keeps nobody waiting.
     pub(in crate::store) fn committed(self: &Arc<Self>, trust: &Trust) {
         let count = self.commits.fetch_add(1, Ordering::Relaxed);
         if !count.is_multiple_of(BETWEEN_LOOKS) {
@@ -88,8 +85,7 @@ impl Checkpoints {
         if pages - copied >= i64::from(self.pages) {
             copy(&self.connection).await?;
         }
-        // Left to SQLite, this copy would run behind a commit, and its failure would be reported
-        // nowhere.
+        // Left to SQLite, this copy would run behind a commit, and report a failure nowhere.
         if pages >= i64::from(self.most()) {
             copy(&self.writer).await?;
         }

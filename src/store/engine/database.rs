@@ -25,9 +25,8 @@ pub enum Database {
 /// Attempts of a transaction that the database aborts in favour of another one.
 pub const TRIES: u32 = 8;
 
-/// Runs work that is one transaction. Runs it again, up to [`TRIES`] times in all, while it fails
-/// with `Conflict` (a deadlock, a failed serialisation, a row deleted that it refers to): nothing
-/// was written then.
+/// Runs work that is one transaction, [`TRIES`] times at most while it fails with `Conflict`
+/// (deadlock, failed serialisation, foreign key): nothing was written then.
 macro_rules! settled {
     ($work:expr) => {{
         let mut tries = 1;
@@ -56,8 +55,7 @@ macro_rules! transact {
 pub(in crate::store) use transact;
 
 impl Database {
-    /// Opens the database, and creates it first if `create` is set. Retries for `patience` while
-    /// PostgreSQL cannot be reached.
+    /// Opens the database, created first if `create` is set. Retries PostgreSQL for `patience`.
     pub(in crate::store) async fn open(
         location: &Location,
         connections: &Connections,
@@ -102,9 +100,8 @@ impl Database {
     }
 
     /// Begins a writing transaction. On SQLite no other one writes from its first statement on
-    /// (`BEGIN IMMEDIATE`), so rows that it reads cannot change before it commits. On PostgreSQL
-    /// others run beside it: it must lock the rows that must not change. Fails once trust is lost.
-    /// `bell` is for [`Transaction::ring`].
+    /// (`BEGIN IMMEDIATE`), so rows that it reads cannot change. On PostgreSQL others run beside
+    /// it: it must lock such rows. Fails once trust is lost. `bell` is for [`Transaction::ring`].
     pub(in crate::store) async fn begin(
         &self,
         trust: &Trust,

@@ -1,6 +1,6 @@
 //! The embedded database: SQLite in a folder of its own. One connection writes (several would only
-//! wait for each other) and a few read. WAL with `synchronous=FULL`: a commit that returned is on
-//! the disk.
+//! wait for each other), a few read. By WAL and `synchronous=FULL`, a commit that returned is on
+//! disk.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -50,8 +50,7 @@ pub struct Embedded {
     longest: Arc<AtomicU64>,
 }
 
-/// Opens the store in `folder`, and migrates it to this version. Creates it first if `create` is
-/// set; fails with `Missing` otherwise.
+/// Opens the store in `folder`, created first if `create` is set, and migrates it to this version.
 pub async fn open(
     folder: &Path,
     rules: &Connections,
@@ -89,8 +88,8 @@ pub async fn open(
             let clean = !connection.is_in_transaction();
             Box::pin(async move { Ok(clean) })
         })
-        // Statement journals would be files otherwise, one in ten commits. Readers keep files: they
-        // sort long results.
+        // Statement journals would be files otherwise, one in ten commits; long sorts of readers
+        // are.
         .connect_with(options.clone().pragma("temp_store", "memory"))
         .await
         .map_err(open_error)?;
@@ -152,8 +151,7 @@ impl Embedded {
     }
 }
 
-/// Ends the time limit when dropped: the next user of the connection is not interrupted, even if
-/// the future of this one was dropped.
+/// Dropped, ends the time limit: the next user of the connection is not interrupted.
 #[derive(Default)]
 struct Watch(Arc<AtomicBool>);
 

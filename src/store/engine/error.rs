@@ -24,8 +24,7 @@ pub enum StoreError {
          from the last backup (`gatepost restore`); `gatepost check-store` lists what is lost"
     )]
     Damaged(#[source] Option<Arc<dyn Error + Send + Sync>>),
-    /// The database, or the store itself, aborted this transaction in favour of another; nothing
-    /// was written.
+    /// The transaction was aborted in favour of another one; nothing was written.
     #[error("the transaction lost against others too often")]
     Conflict(#[source] Option<Arc<sqlx::Error>>),
     /// The task panicked, which is logged, or ended with the runtime; whether it wrote is unknown.
@@ -170,8 +169,8 @@ fn is_about_rows(error: &dyn DatabaseError) -> bool {
         // Except while the server starts or stops, loses connections, or has none left.
         return !["57P", "08", "533"].iter().any(|class| code.starts_with(class));
     }
-    // Except when SQLite could not use its file: busy, locked, I/O error, cannot open. The low byte
-    // of an extended code is the family.
+    // Except when SQLite could not use its file: busy, locked, I/O, cannot open. The low byte of an
+    // extended code is the family.
     let code: u32 = code.parse().unwrap_or(0);
     ![5, 6, 10, 14].contains(&(code & 0xff))
 }

@@ -132,9 +132,8 @@ pub async fn close_domain(tx: &mut Transaction, domain: &DomainName) -> Result<(
         .map(drop)
 }
 
-/// Lets one transaction at a time, per kind and owner (an account or a member), count or compare
-/// what the owner has of this kind. Does not lock the owner's row, which every commit below the
-/// account holds.
+/// Lets one transaction at a time, per kind and owner (account or member), count or compare what
+/// the owner has. Not by the owner's row, which every commit below the account holds.
 pub async fn queue(tx: &mut Transaction, what: &'static str, owner: i64) -> Result<(), StoreError> {
     if !tx.has_company() {
         return Ok(());

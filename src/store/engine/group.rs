@@ -1,5 +1,4 @@
-//! Groups of jobs that are written together: a flush of the disk costs the same for one message as
-//! for a hundred.
+//! Groups of jobs written together: one message or a hundred cost the same flush of the disk.
 //!
 //! A caller hands in a job and waits for its answer. A writer takes all waiting jobs, within limits
 //! of rows and bytes, and writes them in one transaction; meanwhile the next ones gather. No job
@@ -63,8 +62,7 @@ impl<T: Together> Group<T> {
         Self::begin(work, rules, writers, None)
     }
 
-    /// Starts a group with one writer, whose jobs wait for others: no caller needs their answers
-    /// soon.
+    /// Starts a group with one writer, whose jobs wait for others: callers need no answer soon.
     pub(in crate::store) fn lingering(work: T, rules: Grouping, linger: Linger) -> Self {
         Self::begin(work, rules, 1, Some(linger))
     }
@@ -166,8 +164,7 @@ impl<T: Together> Line<T> {
 
 /// Writes the jobs together and answers them. After an error that one of them may have caused,
 /// tries each half, so that one bad message fails no other, and a group too large for the database
-/// becomes two. Leaves out jobs whose caller has stopped waiting; after `patience` no caller waits,
-/// and nothing more is tried.
+/// becomes two. Leaves out jobs without a waiting caller; after `patience` there is none.
 async fn settle<T: Together>(work: Arc<T>, group: Vec<Waiting<T>>, patience: Duration) {
     let until = Instant::now() + patience;
     let mut pieces = vec![group];
@@ -295,8 +292,7 @@ mod tests {
         assert_eq!(groups, [vec![30, 30], vec![30], vec![500], vec![1], vec![65]]);
     }
 
-    /// The oldest waiting job decides the organization of the next group; within one, order is
-    /// kept.
+    /// The oldest waiting job decides the organization of the next group, and order is kept within.
     #[test]
     fn a_group_is_of_one_organization_where_that_is_asked_for() {
         let jobs = [11, 21, 12, 22, 31, 13, 23];

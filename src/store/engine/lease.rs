@@ -109,7 +109,7 @@ impl Drop for Lease {
         // connection: if it is dropped, the socket is closed and the place in the pool is free.
         let going_back = self.connection.return_to_pool();
         if self.in_transaction {
-            // Closes the connection, and the server rolls back. Sending a rollback could take
+            // Closes the connection, and the server rolls back: sending a rollback could take
             // forever behind a large statement stuck half-way. Rare enough to pay with a new
             // connection.
             return;

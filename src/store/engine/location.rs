@@ -74,8 +74,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// Parameters that sqlx reads (sqlx-postgres 0.9, `options/parse.rs`). It ignores others, and logs
-/// their values.
+/// Parameters that sqlx reads (sqlx-postgres 0.9, `options/parse.rs`); it logs values of others.
 const PARAMETERS: &[&str] = &[
     "application_name",
     "dbname",

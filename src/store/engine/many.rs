@@ -1,9 +1,9 @@
 //! Statements about many rows at once: `{rows}` in their text stands for a table of values.
 //!
 //! A batch costs its calls, not its rows. PostgreSQL takes each column as one array, so one
-//! prepared statement serves any number of rows. SQLite has no arrays: its rows are padded to the
-//! next power of two, and LIMIT stops behind the real ones, so a handful of prepared statements
-//! serves any number of rows.
+//! prepared statement serves any number of rows. SQLite has no arrays: rows are padded to the next
+//! power of two, and LIMIT stops behind the real ones, so a few prepared statements serve any
+//! number.
 
 use std::borrow::Cow;
 
@@ -208,8 +208,7 @@ impl Column {
         }
     }
 
-    /// Appends a value. One of another kind than the column's becomes null, which the database
-    /// refuses where it matters.
+    /// Appends a value, or null if it is not of the column's kind; the database may refuse that.
     fn push(&mut self, value: Value) {
         match (self, value) {
             (Self::Integers(values), Value::Integer(value)) => values.push(value),

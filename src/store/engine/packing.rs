@@ -17,9 +17,8 @@ const LEVEL: i32 = 3;
 /// Bytes beyond which the dictionary gains nothing.
 const SMALL: usize = 65_536;
 
-/// Typical evidence, contents and header fields. Must never change: stored contents cannot be read
-/// with another one. A better dictionary would be added beside it, told apart by a byte before the
-/// frame (a frame begins with 0x28).
+/// Typical evidence, contents and header fields. Must never change: stored contents need this one.
+/// A better dictionary would be added, told apart by a byte before the frame (0x28 begins a frame).
 static DICTIONARY: &[u8] = include_bytes!("dictionary.txt");
 static FOR_PACKING: LazyLock<EncoderDictionary<'static>> =
     LazyLock::new(|| EncoderDictionary::copy(DICTIONARY, LEVEL));

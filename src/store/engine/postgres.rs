@@ -15,8 +15,7 @@ use super::location::PostgresUrl;
 use super::schema;
 use crate::rules::StoreConnections as Connections;
 
-/// Turns `synchronous_commit` on where it is off: a commit that returned must be on the disk.
-/// Stronger settings are kept.
+/// Turns `synchronous_commit` on where it is off, because a commit that returned must be on disk.
 const DURABLE: &str = "SELECT set_config('synchronous_commit', 'on', false)
     WHERE current_setting('synchronous_commit') = 'off'";
 /// Held while the schema is changed; released when the connection ends.
@@ -81,9 +80,8 @@ fn migrations() -> Migrator {
     migrations
 }
 
-/// Makes the planner walk an index and end early. From its statistics of a table that has just been
-/// filled, it might read all of a backlog and sort it, or spend a quarter of a second on compiling
-/// the plan of a claim.
+/// Makes the planner walk an index and end early. For a table that has just been filled, it might
+/// read and sort a whole backlog, or spend a quarter of a second compiling the plan of a claim.
 const PLANNER: [(&str, &str); 2] = [("enable_bitmapscan", "off"), ("jit", "off")];
 
 /// Time limits that the server enforces, in milliseconds.
@@ -96,8 +94,7 @@ fn limits(rules: &Connections) -> [(&'static str, String); 3] {
     ]
 }
 
-/// Connects. Retries for `patience` while the server cannot be reached, because it may be starting
-/// or about to return; logs each attempt.
+/// Connects. Retries for `patience` while the server cannot be reached, and logs each attempt.
 async fn connect(
     options: &PgConnectOptions,
     attempt: Duration,
@@ -147,8 +144,7 @@ fn no_answer(patience: Duration) -> sqlx::Error {
     sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, detail))
 }
 
-/// Whether the database holds a store of this version. Fails if it cannot hold a store, or holds
-/// none and `create` is not set.
+/// Whether the database holds a store of this version. Fails if it is unfit, or `Missing`.
 async fn look(one: &mut PgConnection, url: &PostgresUrl, create: bool) -> Result<bool, StoreError> {
     let unfit = |detail| StoreError::Unfit { at: url.to_string(), detail };
     let encoding: String = sqlx::query_scalar("SHOW server_encoding").fetch_one(&mut *one).await?;

@@ -175,9 +175,8 @@ impl Columns<'_> {
     }
 }
 
-/// Returns the organization of a row that grows with mail, as part of its key. It is 0, which is no
-/// account's id, for rows of the partner and of resellers; `Columns::optional_account` reads 0 as
-/// `None`.
+/// Returns the organization in the key of a row that grows with mail; 0 if the partner or a
+/// reseller owns the row. `Columns::optional_account` reads 0 as `None`.
 pub fn organization_of(lineage: &Lineage) -> i64 {
     lineage.organization.map_or(0, AccountId::get)
 }

@@ -3,8 +3,8 @@
 //!
 //! Differences (locking, claiming) stand beside the statement that differs. Integers have 64 bits
 //! on both, ids are `Uuid`s, and a null carries its type because PostgreSQL needs one. Text never
-//! holds NUL: PostgreSQL cannot store it, and one database would keep a message that the other
-//! defers forever.
+//! holds NUL, which PostgreSQL cannot store: a message kept by one must not be deferred by the
+//! other forever.
 
 use std::borrow::Cow;
 use std::pin::Pin;

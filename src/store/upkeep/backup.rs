@@ -21,8 +21,8 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::location::Location;
 use crate::store::engine::schema;
 
-/// Most snapshots of one backup. The second finds nearly all originals copied, so that hardly any
-/// can be erased before it is done.
+/// Most snapshots of one backup. The second finds most originals copied: little can be erased
+/// since.
 const SNAPSHOTS: u32 = 3;
 /// Names of originals in memory at a time.
 const PAGE: i64 = 500;
@@ -200,8 +200,7 @@ impl Found {
     }
 }
 
-/// Copies from the carrier's source all originals that the database names. Asks `live`, if given,
-/// whether a missing one was erased.
+/// Copies from the carrier all originals that the database names; asks `live` if one was erased.
 pub async fn copy_objects(
     database: &mut SqliteConnection,
     mut live: Option<&mut SqliteConnection>,

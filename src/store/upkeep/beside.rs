@@ -1,7 +1,6 @@
 //! Files that a backup holds beside the database and its originals: the server's own keys and
 //! certificates (`tls/`) and, if the operator asks for them, the keys of the vault. They are small;
-//! the caller reads and checks them. This file places them, and finds secrets in the database that
-//! the keys of the vault do not open.
+//! the caller reads and checks them. Finds secrets in the database that those keys do not open.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -117,8 +116,7 @@ impl Beside {
         }
     }
 
-    /// Returns the sealed things of the database. Fails with `OtherKeys` if `keys` sealed none of
-    /// them.
+    /// Returns the sealed things of the database. Fails with `OtherKeys` if `keys` opens none.
     pub(in crate::store) async fn sealed(
         &self,
         database: &mut SqliteConnection,

@@ -1,5 +1,4 @@
-//! Checks whether the store could take a message in now, as `/readyz` asks. Cheap: each writes at
-//! most a value that nobody reads.
+//! Checks for `/readyz` whether the store could take a message in now. Cheap.
 
 use crate::store::base::Base;
 use crate::store::engine::error::StoreError;
@@ -11,8 +10,7 @@ impl Base {
     pub async fn check_commit(&self) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         if let Some(embedded) = self.embedded() {
-            // In the transaction: an older length from another check would look like a shortened
-            // file.
+            // One check at a time: an older length of another one would look like a shortened file.
             embedded.check_length().await?;
         }
         sql("PRAGMA user_version = 1")

@@ -48,8 +48,7 @@ impl Base {
         rows.iter().map(|row| Columns { table: "accounts", row }.account("account")).collect()
     }
 
-    /// Deletes up to `limit` rows of each kind. Returns how many, or None while another gateway is
-    /// deleting.
+    /// Deletes up to `limit` rows of each kind; None while another gateway is deleting.
     pub async fn delete_leavings(
         &self,
         deleted: AccountId,

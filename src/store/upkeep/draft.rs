@@ -102,7 +102,7 @@ impl Draft {
     }
 
     /// Flushes all files, then gives the database its name: from now on this is a store. Removes
-    /// originals that were set aside and not taken.
+    /// originals set aside and not taken.
     pub(in crate::store) fn finish(mut self) -> Result<(), BackupError> {
         remove_folder(&self.folder.join(BEFORE))?;
         for folder in [OBJECTS, TLS].map(|name| self.folder.join(name)) {
@@ -156,8 +156,7 @@ pub struct Carrier {
 }
 
 impl Carrier {
-    /// Copies the original of this name, or takes one that was set aside. Returns its length and
-    /// digest, or None if it is missing.
+    /// Copies or moves the original of this name. Returns its content, or None if it is missing.
     pub(in crate::store) fn take(&self, name: &str) -> Result<Option<Content>, BackupError> {
         let Some(name) = relative(name) else { return Ok(None) };
         let (from, to) = (self.from.join(name), self.to.join(name));

@@ -1,8 +1,7 @@
 //! Erasure: a message at once; a contact, or the rows of a deleted account, some rows at a time,
-//! because there may be millions. An erasure under way is a row of `erasures`, written in the
-//! transaction that asks for it. From then on its messages are hidden (`PRESENT`), and any gateway,
-//! after any crash, continues where the last transaction ended. One gateway at a time takes such a
-//! step.
+//! because there may be millions. One under way is a row of `erasures`, written in the transaction
+//! that asks for it. From then on its messages are hidden (`PRESENT`), and any gateway, after any
+//! crash, continues where the last transaction ended: one gateway at a time.
 //!
 //! A contact gives up its handle in the first transaction: a later sender with this handle is
 //! another contact, which the erasure does not touch.
@@ -47,8 +46,8 @@ pub enum Erasing {
 }
 
 impl Base {
-    /// Erases a message in `scope`, with its original and the details in its records. Returns
-    /// whether it was there.
+    /// Erases a message in `scope`, its original and details in its records; false if it is not
+    /// there.
     pub async fn erase_message(
         &self,
         scope: &Scope,
@@ -219,8 +218,8 @@ impl Base {
         Ok(erasing)
     }
 
-    /// Removes objects whose rows are gone. After the first failure the sweeper gets the rest: each
-    /// removal might wait as long.
+    /// Removes objects whose rows are gone. A failure leaves the rest to the sweeper: each may take
+    /// long.
     async fn drop_objects(&self, objects: Objects) {
         let Some(blobs) = self.blobs() else { return };
         for name in objects {
@@ -238,8 +237,7 @@ type Objects = BTreeSet<String>;
 
 /// Deletes messages (`id`, `content_id`), with contents that no other message has, and blanks the
 /// details in their records. Returns the objects that no row names any more; None if nothing was
-/// deleted. Locks the contents by id, and so waits for a commit that stores the same large
-/// original.
+/// deleted. Locks the contents by id, and so waits for commits of the same large original.
 async fn erase(
     tx: &mut Transaction,
     messages: &[Row],

@@ -85,8 +85,7 @@ async fn identity(database: &mut SqliteConnection, mint: &Mint) -> Result<Uuid, 
     Ok(id.fetch_one(database).await?)
 }
 
-/// Reads the digest of the database, and all lines of the file that holds it. Fails with `NoBackup`
-/// if the backup is not finished.
+/// Reads the digest of the database, and all lines of its file; fails with `NoBackup` without them.
 fn sums(from: &Path) -> Result<(String, String), BackupError> {
     let no_backup = || BackupError::NoBackup(from.to_owned());
     if !from.join(FILE).is_file() || !from.join(SUM).is_file() {

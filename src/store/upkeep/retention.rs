@@ -1,5 +1,4 @@
-//! Deletes rows that are older than they are kept: account by account, the oldest first, a few rows
-//! in one transaction.
+//! Deletes rows older than they are kept: by account, the oldest first, a few in one transaction.
 //!
 //! Due rows are found by reading, outside of the transaction. A short transaction then deletes
 //! them, and reads again what may have changed. One gateway deletes at a time, and the others skip
@@ -143,8 +142,8 @@ impl Base {
         rows.collect()
     }
 
-    /// Deletes these rows, and at most `limit` rows that depend on them. Returns None while another
-    /// gateway is deleting.
+    /// Deletes these rows, and at most `limit` that depend on them; None while another gateway
+    /// deletes.
     pub async fn delete_expired(
         &self,
         kept: Kept,
@@ -182,8 +181,7 @@ impl Base {
         Ok(Some(deleted))
     }
 
-    /// Deletes up to `limit` arrivals that are no longer remembered. Returns None while another
-    /// gateway is deleting.
+    /// Deletes up to `limit` arrivals no longer remembered; None while another gateway deletes.
     pub async fn delete_arrivals(
         &self,
         now: Timestamp,
