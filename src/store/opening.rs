@@ -68,8 +68,8 @@ impl Deref for Store {
 }
 
 impl Store {
-    /// Creates the store if there is none, migrates and opens it. Its blob store must be nobody
-    /// else's.
+    /// Creates the store if there is none, migrates and opens it. Fails if another database owns
+    /// its blob store.
     pub async fn create(
         place: impl Into<Place>,
         rules: &StoreRules,

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use crate::domain::clock::Timestamp;
 
-/// Beats per beat written on the embedded store, where only the next start reads one.
+/// On the embedded store one beat in so many is written: only the next start reads it.
 const WRITTEN_ALONE: u64 = 10;
 
 /// The beat of a gateway that was silent for too long: its claims are free.

@@ -109,15 +109,15 @@ impl Base {
         self.blobs.as_ref()
     }
 
-    /// Fails once trust is lost: after a write that did not reach the disk, no later one does
-    /// (contract §2.4).
+    /// Fails once the store cannot be trusted: after a write that did not reach the disk, no later
+    /// one does (contract §2.4).
     pub fn check_trust(&self) -> Result<(), StoreError> {
         self.trust.check()
     }
 
     /// Returns the bytes free for this user in the file system of the embedded store, or of the
-    /// blob folder if it has less; up to a second old. None if mail is in neither, or if none can
-    /// tell.
+    /// blob folder if it has less; up to a second old. None if mail is in neither, or if the system
+    /// does not tell.
     pub async fn free_space(&self) -> Option<u64> {
         self.space.free().await
     }

@@ -72,7 +72,8 @@ impl Page {
         self.read_between(statement, None, None);
     }
 
-    /// Reads the rows of this page that are not older than `since`, and older than `before`.
+    /// Appends comparisons, order and limit for rows not older than `since`, and older than
+    /// `before`.
     pub(in crate::store) fn read_between(
         &self,
         statement: &mut Statement,
@@ -82,7 +83,7 @@ impl Page {
         self.read_by("at", statement, since, before);
     }
 
-    /// Reads a list whose time is in another column.
+    /// Appends comparisons, order and limit for a list whose time is in another column.
     pub(in crate::store) fn read_by(
         &self,
         time: &'static str,
@@ -123,8 +124,8 @@ impl Page {
         if self.ascending() { " ORDER BY at ASC, id ASC" } else { " ORDER BY at DESC, id DESC" }
     }
 
-    /// Appends one bound on each side, the tightest: SQLite would walk through all rows between
-    /// two.
+    /// Appends one bound on each side, the tightest: SQLite seeks by one bound only, and would walk
+    /// through the rows between two.
     fn bounds(
         &self,
         time: &'static str,
@@ -281,8 +282,8 @@ pub fn within(statement: &mut Statement, scope: &Scope) {
     permitted(statement, scope);
 }
 
-/// Appends the comparison that narrows a list to the permitted Agents of a scope, if it has any
-/// limit.
+/// Appends the comparison that narrows a list to the permitted Agents of a scope, if the scope has
+/// such a limit.
 pub fn permitted(statement: &mut Statement, scope: &Scope) {
     let Some(permitted) = scope.permitted() else { return };
     // The databases take a list as a value in different ways; these are integers of ours.

@@ -1,5 +1,5 @@
-//! Mail that this process has committed and not yet indexed for search, so that it need not be read
-//! back. Only on the embedded store, where no other gateway indexes.
+//! Mail that this process has committed and not yet indexed for search, kept so that it need not be
+//! read back. Only on the embedded store, where no other gateway indexes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

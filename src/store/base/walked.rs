@@ -1,4 +1,4 @@
-//! The places of a gateway among rooms of `ordered` destinations
+//! The place of a gateway among the rooms of `ordered` destinations
 //! (`events/delivery/ordered_queue.rs`).
 
 use std::collections::HashMap;

@@ -56,8 +56,7 @@ impl Folder {
         }
     }
 
-    /// Gives the file a mode for this user only; as its folder is private, failures are only
-    /// logged.
+    /// Gives the file a mode for this user only. Its folder is private: failures are only logged.
     pub(in crate::store) fn make_private(&self, path: &Path, repeats: &Repeats) {
         let private = Permissions::from_mode(0o600);
         if let Err(error) = fs::set_permissions(self.file(path), private)

@@ -232,8 +232,8 @@ impl Blobs {
         in_time(self.rules.read(), removing).await
     }
 
-    /// Removes half-written files of killed puts from a folder; returns how many. A bucket has
-    /// none.
+    /// Removes half-written files of killed puts from a folder; returns how many. A bucket shows no
+    /// unfinished put.
     pub(in crate::store) async fn remove_unfinished(
         &self,
         before: Timestamp,

@@ -110,8 +110,8 @@ impl Intakes {
         Ok(answers)
     }
 
-    /// Stores messages that are new to their Agents, and all that comes with them. Returns
-    /// contacts.
+    /// Stores messages that are new to their Agents, with contents, rooms, events and deliveries.
+    /// Returns the contact of each message.
     async fn store(
         &self,
         tx: &mut Transaction,
@@ -170,7 +170,7 @@ impl Together for Intakes {
 /// Keeps the standing of these messages until the transaction ends: a change of the policy, the
 /// address, an account above or its destinations waits, and an earlier change is seen by the next
 /// statements. (They must come after: a statement sees the state before its own locks.) Accounts
-/// come before domains in every transaction, so that none waits in a circle.
+/// come before domains (`engine/gates.rs`), so that no gateways wait in a circle.
 async fn pass_gates(tx: &mut Transaction, arrived: &[&Arrived]) -> Result<(), StoreError> {
     if !tx.has_company() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Copies the log (WAL) of the embedded database into its file, over a connection of its own. In
-//! the commit that does so, callers would wait ten times as long.
+//! Copies the log (WAL) of the embedded database into its file, over a connection of its own. If
+//! the writing connection did so in a commit, its callers would wait ten times as long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -201,7 +201,7 @@ impl Transaction {
     }
 
     /// Defers a write to the commit, where all deferred writes are one call. Its result is not
-    /// returned, and its rows cannot be read before.
+    /// returned, and no statement before may read its rows.
     pub(in crate::store) fn later(&mut self, write: Many) {
         self.waiting.push(write);
     }

@@ -1,6 +1,6 @@
 //! The embedded database: SQLite in a folder of its own. One connection writes (several would only
-//! wait for each other), a few read. By WAL and `synchronous=FULL`, a commit that returned is on
-//! disk.
+//! wait for each other), a few read. With WAL and `synchronous=FULL`, a commit that returned is on
+//! the disk.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -51,6 +51,7 @@ pub struct Embedded {
 }
 
 /// Opens the store in `folder`, created first if `create` is set, and migrates it to this version.
+/// Fails with `Missing` if there is no store.
 pub async fn open(
     folder: &Path,
     rules: &Connections,
@@ -88,8 +89,8 @@ pub async fn open(
             let clean = !connection.is_in_transaction();
             Box::pin(async move { Ok(clean) })
         })
-        // Statement journals would be files otherwise, one in ten commits; long sorts of readers
-        // are.
+        // Statement journals would be files otherwise, one in ten commits. Readers keep files,
+        // because their sorts are long.
         .connect_with(options.clone().pragma("temp_store", "memory"))
         .await
         .map_err(open_error)?;

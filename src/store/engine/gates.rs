@@ -133,7 +133,7 @@ pub async fn close_domain(tx: &mut Transaction, domain: &DomainName) -> Result<(
 }
 
 /// Lets one transaction at a time, per kind and owner (account or member), count or compare what
-/// the owner has. Not by the owner's row, which every commit below the account holds.
+/// the owner has, until it ends. The owner's row is not locked: commits below the account hold it.
 pub async fn queue(tx: &mut Transaction, what: &'static str, owner: i64) -> Result<(), StoreError> {
     if !tx.has_company() {
         return Ok(());

@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(groups, [vec![30, 30], vec![30], vec![500], vec![1], vec![65]]);
     }
 
-    /// The oldest waiting job decides the organization of the next group, and order is kept within.
+    /// The oldest waiting job decides whose group is next; within an organization order is kept.
     #[test]
     fn a_group_is_of_one_organization_where_that_is_asked_for() {
         let jobs = [11, 21, 12, 22, 31, 13, 23];

@@ -1,5 +1,5 @@
-//! The two databases: statements, transactions, connections, schema, locks, errors. No subject's
-//! table.
+//! The two databases: statements of both, transactions, connections, schema, locks and errors. No
+//! table of a subject is known here.
 //!
 //! SQLite has one writing connection: under a transaction nothing changes, and no lock is needed.
 //! On PostgreSQL (READ COMMITTED) any gateway writes at the same time, so a transaction locks

@@ -144,7 +144,8 @@ fn no_answer(patience: Duration) -> sqlx::Error {
     sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, detail))
 }
 
-/// Whether the database holds a store of this version. Fails if it is unfit, or `Missing`.
+/// Whether the database holds a store of this version. Fails with `Unfit` if it cannot hold one,
+/// and with `Missing` if it holds none and `create` is not set.
 async fn look(one: &mut PgConnection, url: &PostgresUrl, create: bool) -> Result<bool, StoreError> {
     let unfit = |detail| StoreError::Unfit { at: url.to_string(), detail };
     let encoding: String = sqlx::query_scalar("SHOW server_encoding").fetch_one(&mut *one).await?;

@@ -1,6 +1,6 @@
-//! Allows one server at a time on an embedded store: what it keeps in memory between requests
-//! (known senders, counts, resting destinations) would be wrong beside another. Commands are
-//! allowed.
+//! Allows one server at a time on an embedded store: what a server keeps in memory between requests
+//! (known senders, counts, resting destinations) would be wrong beside another one. Commands may
+//! run beside it.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -23,8 +23,8 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Takes the right to serve the store at `location`, or fails with `Served` if another server
-    /// has it. A PostgreSQL database may have any number of servers.
+    /// Takes the right to serve the store at `location`. Fails with `Served` if another server has
+    /// it, with `Missing` if there is no store. PostgreSQL may have any number of servers.
     pub fn begin(location: &Location, now: Timestamp) -> Result<Self, StoreError> {
         let Location::Folder(folder) = location else { return Ok(Self { _locked: None }) };
         let at = || folder.display().to_string();

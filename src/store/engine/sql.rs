@@ -3,8 +3,8 @@
 //!
 //! Differences (locking, claiming) stand beside the statement that differs. Integers have 64 bits
 //! on both, ids are `Uuid`s, and a null carries its type because PostgreSQL needs one. Text never
-//! holds NUL, which PostgreSQL cannot store: a message kept by one must not be deferred by the
-//! other forever.
+//! holds NUL, which PostgreSQL cannot store: otherwise one database would keep a message that the
+//! other defers forever.
 
 use std::borrow::Cow;
 use std::pin::Pin;
@@ -144,7 +144,7 @@ impl Statement {
         &self.text
     }
 
-    /// Keeps no prepared statement: the text differs from call to call.
+    /// Marks the text as different from call to call: it is not kept prepared.
     pub(in crate::store) fn varying(&mut self) {
         self.prepared = false;
     }

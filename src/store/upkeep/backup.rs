@@ -21,8 +21,8 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::location::Location;
 use crate::store::engine::schema;
 
-/// Most snapshots of one backup. The second finds most originals copied: little can be erased
-/// since.
+/// Most snapshots of one backup. The second finds nearly all originals copied, so that hardly any
+/// can be erased before it is done.
 const SNAPSHOTS: u32 = 3;
 /// Names of originals in memory at a time.
 const PAGE: i64 = 500;
@@ -117,7 +117,7 @@ pub fn embedded_only(location: &Location) -> Result<&Path, BackupError> {
     }
 }
 
-/// A connection of its own to a database file.
+/// Opens a connection of its own to a database file.
 pub async fn open(file: &Path, read_only: bool) -> Result<SqliteConnection, BackupError> {
     let options = SqliteConnectOptions::new().filename(file).read_only(read_only);
     let opening = options.foreign_keys(true).connect().await;
@@ -200,7 +200,7 @@ impl Found {
     }
 }
 
-/// Copies from the carrier all originals that the database names; asks `live` if one was erased.
+/// Copies all originals that the database names. Asks `live` whether a missing one was erased.
 pub async fn copy_objects(
     database: &mut SqliteConnection,
     mut live: Option<&mut SqliteConnection>,

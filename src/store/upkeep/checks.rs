@@ -10,7 +10,8 @@ impl Base {
     pub async fn check_commit(&self) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         if let Some(embedded) = self.embedded() {
-            // One check at a time: an older length of another one would look like a shortened file.
+            // In the transaction, so that no two checks overlap: an older length would look like
+            // damage.
             embedded.check_length().await?;
         }
         sql("PRAGMA user_version = 1")

@@ -48,7 +48,8 @@ impl Base {
         rows.iter().map(|row| Columns { table: "accounts", row }.account("account")).collect()
     }
 
-    /// Deletes up to `limit` rows of each kind; None while another gateway is deleting.
+    /// Deletes up to `limit` rows of each kind. Returns how many; None while another gateway
+    /// deletes.
     pub async fn delete_leavings(
         &self,
         deleted: AccountId,

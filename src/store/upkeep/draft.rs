@@ -160,7 +160,8 @@ impl Carrier {
     pub(in crate::store) fn take(&self, name: &str) -> Result<Option<Content>, BackupError> {
         let Some(name) = relative(name) else { return Ok(None) };
         let (from, to) = (self.from.join(name), self.to.join(name));
-        // The source is looked up first, so that a missing folder of the copy is not taken for it.
+        // The source is looked up first: a NotFound of the copy must not pass for a missing
+        // original.
         let before = self.before.join(name);
         let is_set_aside = before.exists();
         match std::fs::metadata(&from) {

@@ -1,7 +1,7 @@
 //! Erasure: a message at once; a contact, or the rows of a deleted account, some rows at a time,
-//! because there may be millions. One under way is a row of `erasures`, written in the transaction
-//! that asks for it. From then on its messages are hidden (`PRESENT`), and any gateway, after any
-//! crash, continues where the last transaction ended: one gateway at a time.
+//! because there may be millions. An erasure under way is a row of `erasures`, written in the
+//! transaction that asks for it. From then on its messages are hidden (`PRESENT`), and any gateway,
+//! after any crash, continues where the last transaction ended. One gateway at a time does so.
 //!
 //! A contact gives up its handle in the first transaction: a later sender with this handle is
 //! another contact, which the erasure does not touch.
@@ -46,8 +46,8 @@ pub enum Erasing {
 }
 
 impl Base {
-    /// Erases a message in `scope`, its original and details in its records; false if it is not
-    /// there.
+    /// Erases a message in `scope`, with its original and the details in its records. Returns
+    /// whether it was there.
     pub async fn erase_message(
         &self,
         scope: &Scope,
@@ -140,7 +140,7 @@ impl Base {
     }
 
     /// Erases up to `rows` messages, or `octets` bytes, of a subject in one transaction; without
-    /// messages, redacts up to `rows` records. The last step deletes the other rows of the subject.
+    /// messages, redacts some of its records. The last step deletes the other rows of the subject.
     pub async fn erase_some(
         &self,
         subject: i64,
@@ -218,8 +218,8 @@ impl Base {
         Ok(erasing)
     }
 
-    /// Removes objects whose rows are gone. A failure leaves the rest to the sweeper: each may take
-    /// long.
+    /// Removes objects whose rows are gone. After a failure the rest is left to the sweeper,
+    /// because each removal might wait as long.
     async fn drop_objects(&self, objects: Objects) {
         let Some(blobs) = self.blobs() else { return };
         for name in objects {
@@ -335,7 +335,7 @@ async fn messages_of(
     sql(query).bind(erasure.subject).bind(limit).fetch_all(on).await
 }
 
-/// Deletes a contact without messages or records.
+/// Deletes a contact that has no messages or records any more.
 async fn rest_of_contact(tx: &mut Transaction, subject: i64) -> Result<Erasing, StoreError> {
     for text in [
         "DELETE FROM thread_keys WHERE contact_id = $1",

@@ -85,7 +85,7 @@ async fn identity(database: &mut SqliteConnection, mint: &Mint) -> Result<Uuid, 
     Ok(id.fetch_one(database).await?)
 }
 
-/// Reads the digest of the database, and all lines of its file; fails with `NoBackup` without them.
+/// Reads the digest of the database, and all lines of [`SUM`]; fails with `NoBackup` without them.
 fn sums(from: &Path) -> Result<(String, String), BackupError> {
     let no_backup = || BackupError::NoBackup(from.to_owned());
     if !from.join(FILE).is_file() || !from.join(SUM).is_file() {

@@ -142,8 +142,8 @@ impl Base {
         rows.collect()
     }
 
-    /// Deletes these rows, and at most `limit` that depend on them; None while another gateway
-    /// deletes.
+    /// Deletes these rows, and at most `limit` rows that depend on them. Returns None while another
+    /// gateway is deleting.
     pub async fn delete_expired(
         &self,
         kept: Kept,
@@ -263,7 +263,7 @@ fn source(kept: Kept, due: &[&Due]) -> Option<Source> {
     Some(Source { ranges, owned })
 }
 
-/// Deletes attempts, then deliveries, then events, so that a parent outlives its rows when `limit`
+/// Deletes attempts, then deliveries, then events: no row is left without its parent when `limit`
 /// is reached. An event with a pending delivery stays.
 async fn delete_events(
     tx: &mut Transaction,

@@ -28,11 +28,11 @@ pub struct Swept {
 }
 
 impl Base {
-    /// Removes old objects (`objects.orphan_hours`) that no row names; None without a blob store.
+    /// Removes objects that no row names, after `objects.orphan_hours`; None without a blob store.
     ///
     /// No row will ever name such an object: a commit names one that was put for it minutes before,
-    /// or one of a row that it has locked. So any number of gateways may sweep, at any time, even
-    /// in part.
+    /// or one of a row that it has locked. So any number of gateways may sweep, at any time, and
+    /// one that dies leaves the rest to the next.
     pub async fn sweep_objects(&self, now: Timestamp) -> Result<Option<Swept>, StoreError> {
         self.check_trust()?;
         let Some(blobs) = self.blobs() else { return Ok(None) };
