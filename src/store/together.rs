@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 impl Store {
     /// Writes all of `commit` or nothing, together with others that wait. Puts large originals into
-    /// the blob store first. Tries again, [`TRIES`] times in all, if one of them is erased
+    /// the blob store first. Tries again, `TRIES` times in all, if one of them is erased
     /// meanwhile; then fails with `Conflict`.
     pub async fn commit(&self, commit: &Commit) -> Result<Committed, StoreError> {
         let mut kept = Kept::default();

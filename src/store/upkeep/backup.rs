@@ -64,7 +64,7 @@ pub struct Copied {
 }
 
 /// Copies the store at `location`, with the files beside it, into the folder `to`, which must be
-/// empty or missing. Fails with `Restless` if mail is erased during each of [`SNAPSHOTS`] tries.
+/// empty or missing. Fails with `Restless` if mail is erased during each of `SNAPSHOTS` tries.
 pub async fn back_up(
     location: &Location,
     to: &Path,
