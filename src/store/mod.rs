@@ -1,19 +1,18 @@
-//! Everything SQL. One method, one transaction; one file per noun. The folders import from each other
-//! one way, and no file in a circle (ARCHITECTURE.md); on top is the `Store`: the methods of all
-//! subjects, which are methods of `base::Base`, and the groups of what is written together.
+//! All SQL of the program. One method is one transaction; one file is one noun. Folders import from
+//! each other one way, and files in no circle (ARCHITECTURE.md). On top is the `Store`: the methods
+//! of `base::Base`, and the groups of jobs that are written together.
 //!
-//! `app` calls in here and nobody else. Callers see domain types; rows, columns and the database
-//! stay inside. Every list of a tenant's rows takes a `Scope`, so that whose rows they are is
-//! decided in one place. No transaction is ever open while the program waits for the network.
+//! Callers see domain types; rows, columns and the database stay inside. Every list of a tenant's
+//! rows takes a `Scope`, so that access to rows is decided in one place. No transaction is ever
+//! open while the program waits for the network.
 //!
 //! Raw messages above a size are objects of a blob store: written before the transaction that names
-//! them, and taken away some time after no row names them any more (`blobs/objects.rs`,
+//! them, and removed some time after the last row that does (`blobs/objects.rs`,
 //! `upkeep/sweep.rs`).
 //!
-//! SQLite in one folder, or PostgreSQL shared by any number of gateways: the same methods, and where
-//! it can be the same SQL (`engine/sql.rs`). What differs is who else writes at the same moment:
-//! nobody in SQLite; on PostgreSQL anybody, so that whatever a transaction decides by is locked by it
-//! first.
+//! SQLite in one folder, or PostgreSQL shared by any number of gateways: the same methods, and the
+//! same SQL where possible (`engine/sql.rs`). On SQLite no other transaction writes at the same
+//! time. On PostgreSQL any gateway may, so a transaction first locks the rows that it decides by.
 
 mod agents;
 mod base;

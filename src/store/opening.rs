@@ -33,35 +33,32 @@ use crate::domain::id::Mint;
 use crate::domain::repeats::Repeats;
 use crate::rules::{Share, StoreRules};
 
-/// The store of one gateway: all methods of the `Base`, and those that work together with others
-/// who wait. Cheap to clone.
+/// The store of one gateway: the methods of the `Base`, and those done together. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(super) base: Base,
-    /// Messages that wait to be committed.
+    /// Messages waiting to be committed.
     pub(super) intakes: Group<Intakes>,
-    /// Records of refusals that nobody waits for.
+    /// Records of refusals, for which no caller waits.
     pub(super) noted: Group<Intakes>,
-    /// Attempts that wait to be recorded.
+    /// Attempts waiting to be recorded.
     pub(super) attempts: Group<Attempts>,
-    /// Refusals that wait to be counted.
+    /// Refusals waiting to be counted.
     pub(super) refusals: Group<Refusals>,
     pub(super) counted: Counted,
-    /// Who waits for the directory's version.
+    /// Callers waiting for the directory's version.
     pub(super) versions: Group<Versions>,
-    /// Who waits to hear what a decision rests on.
+    /// Callers waiting for the standing that a decision rests on.
     pub(super) recipients: Group<Recipients>,
-    /// Who waits to hear who holds a key, which account an id names, and what events are about.
+    /// Callers waiting for the holder of a key, the account of an id, and the contents of events.
     pub(super) holders: Group<Holders>,
     pub(super) named: Group<Named>,
     pub(super) contents: Group<Contents>,
 }
 
-/// Readers of the directory and of what decisions rest on: a connection that falls silent holds up one
-/// of them.
+/// Tasks that read the directory, and standings: a silent connection holds up one of them.
 const READERS: usize = 3;
 
-/// The subjects' methods.
 impl Deref for Store {
     type Target = Base;
 
@@ -71,8 +68,8 @@ impl Deref for Store {
 }
 
 impl Store {
-    /// Creates the store where there is none, brings it to this version, and opens it; its blob
-    /// store must be nobody else's.
+    /// Creates the store if there is none, migrates and opens it. Fails if another database owns
+    /// its blob store.
     pub async fn create(
         place: impl Into<Place>,
         rules: &StoreRules,
@@ -84,7 +81,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens a store that exists and brings it to this version.
+    /// Opens an existing store and migrates it to this version.
     pub async fn open(
         place: impl Into<Place>,
         rules: &StoreRules,
@@ -93,7 +90,7 @@ impl Store {
         Self::open_within(place, rules, mint, rules.connections.acquire()).await
     }
 
-    /// The same; a PostgreSQL that cannot be reached is asked again for so long.
+    /// Opens an existing store. Retries for `patience` while PostgreSQL cannot be reached.
     pub async fn open_within(
         place: impl Into<Place>,
         rules: &StoreRules,
@@ -163,9 +160,8 @@ impl Store {
         })
     }
 
-    /// The same store, read by connections of its own (on PostgreSQL written, too): whoever has it
-    /// waits for none of those that others use, nor they for these. What waits to be written
-    /// together is one queue for all.
+    /// Returns this store with connections of its own, for reading, and on PostgreSQL for writing,
+    /// too. Neither store waits for the other's connections. Groups of writes are shared by both.
     pub async fn apart(&self, rules: &StoreRules, share: Share) -> Result<Self, StoreError> {
         let database = self.database.apart(rules.connections.of(share)).await?;
         let base = Base { database, ..self.base.clone() };
@@ -180,18 +176,18 @@ impl Store {
         self.trust.lost().await
     }
 
-    /// Whether the store answers.
+    /// Fails if the database does not answer, or the store cannot be trusted.
     pub async fn ping(&self) -> Result<(), StoreError> {
         self.check_trust()?;
         let last = sql("SELECT last FROM user_ids").on_postgres("SELECT last_value FROM user_ids");
         last.fetch_one(self.reader()).await.map(drop)
     }
 
-    /// Whether the store can be written to, as a server must know before it takes mail in.
+    /// Fails if the store cannot be written to, as a server must know before it takes in mail.
     pub async fn check_writable(&self) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        // SQLite finds out with the first row that it changes; without a commit it stays as it was.
-        // PostgreSQL says at `begin` that it is a standby, which cannot be written to.
+        // SQLite notices with the first row that it changes; without a commit the row stays as it
+        // was. PostgreSQL fails at `begin` if it is a standby, which cannot be written to.
         sql("UPDATE user_ids SET last = last")
             .on_postgres("SELECT last_value FROM user_ids")
             .execute(tx.on())
@@ -199,7 +195,7 @@ impl Store {
         drop(tx);
         match self.blobs() {
             Some(blobs) => {
-                // Asked again even if it has been: this is the start of a server.
+                // Claimed again even if it has been: a server is starting.
                 self.claim_blobs().await?;
                 blobs.probe().await
             }
@@ -207,8 +203,8 @@ impl Store {
         }
     }
 
-    /// Ends all connections after the work under way; a server that has fallen silent is not waited
-    /// for.
+    /// Waits, for a second at most, for records of refusals; then closes all connections after the
+    /// work under way. Does not wait for a server that has fallen silent.
     pub async fn close(&self) {
         self.noting.arrived().await;
         let closing = self.database.close();
@@ -218,8 +214,7 @@ impl Store {
     }
 }
 
-/// Makes the store at `location`, which must be empty or not there, from the backup in `from`;
-/// then it is of this program's version.
+/// Makes the store at `location` (empty or missing) from the backup in `from`, and migrates it.
 pub async fn restore(
     from: &Path,
     location: &Location,

@@ -1,6 +1,5 @@
-//! The methods whose work is done together with that of others who wait for the same
-//! (`engine/group.rs`): messages that are committed, refusals that are counted, attempts that are
-//! recorded, and questions that many ask at once.
+//! Methods whose work is done together with that of other callers (`engine/group.rs`): commits of
+//! messages, counts of refusals, records of attempts, and questions that many ask at once.
 
 use std::time::Duration;
 
@@ -28,11 +27,13 @@ use crate::domain::key::KeyHash;
 use crate::domain::member::Member;
 use crate::domain::repeats::Cause;
 
-/// Between two tries to write the record of a refusal.
+/// Pause between two tries to write the record of a refusal.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Store {
-    /// Writes everything, or nothing; together with others that wait.
+    /// Writes all of `commit` or nothing, together with others that wait. Puts large originals into
+    /// the blob store first. Tries again, `TRIES` times in all, if one of them is erased
+    /// meanwhile; then fails with `Conflict`.
     pub async fn commit(&self, commit: &Commit) -> Result<Committed, StoreError> {
         let mut kept = Kept::default();
         for _ in 0..TRIES {
@@ -55,10 +56,11 @@ impl Store {
         Err(StoreError::Conflict(None))
     }
 
-    /// Writes the records of a commit that accepts nothing. On the embedded store behind the reply: they
-    /// are visible within a second, and lost with the process alone (contract §2.3); whoever reads records
-    /// waits for them. While too many wait or one is late, and where other gateways may erase what such a
-    /// record is about, they are written before this returns. Answers whether they are.
+    /// Writes the records of a commit that accepts nothing. Returns whether they are written
+    /// already. On the embedded store they are written behind the reply: visible within a second,
+    /// and lost only if the process dies before (contract §2.3); readers of records wait for them.
+    /// They are written before this returns if too many wait or one is late, and on PostgreSQL,
+    /// where another gateway may erase the subject of such a record meanwhile.
     pub async fn note(&self, commit: &Commit) -> Result<bool, StoreError> {
         self.check_trust()?;
         let ready = Ready::new(commit, &Kept::default()).await?;
@@ -69,12 +71,13 @@ impl Store {
         Ok(false)
     }
 
-    /// Whether a record of so many octets may be written behind the reply.
+    /// Registers a record of so many bytes to be written behind the reply; None if it may not be.
     fn set_out(&self, octets: usize) -> Option<OnItsWay> {
         self.embedded().and_then(|_| self.noting.set_out(octets))
     }
 
-    /// Writes the record of a refusal for which nobody waits, again where that fails.
+    /// Writes the record of a refusal in a task. Retries unless a row is the cause, or trust is
+    /// lost.
     fn write_behind<T: Together>(
         &self,
         way: OnItsWay,
@@ -108,8 +111,8 @@ impl Store {
         });
     }
 
-    /// Writes everything, or nothing; together with others that wait. A request that may be carried
-    /// out once and was is `Repeated`.
+    /// Writes a platform's message or nothing, together with others that wait. Fails with
+    /// `Repeated` if another request already used its Idempotency-Key.
     pub async fn receive(&self, handed: &Handed) -> Result<Receipt, StoreError> {
         let mut kept = Kept::default();
         let digest = handed.message.digest;
@@ -136,11 +139,11 @@ impl Store {
         Err(StoreError::Conflict(None))
     }
 
-    /// Counts a refusal that needs no record of its own: one record per source (a network, or the
-    /// sender of a flood), reason, minute and owner, so that a guessing client costs one row a
-    /// minute (contract §2.3). Answers the record that it was counted in: the given one if it is
-    /// the first. On the embedded store the others are written behind the reply; one that took too long
-    /// and was written all the same is counted twice.
+    /// Counts a refusal that needs no record of its own. There is one record per source (a network,
+    /// or the sender of a flood), reason, minute and owner, so that a guessing client costs one row
+    /// a minute (contract §2.3). Returns the record that counts it, which is the given one for the
+    /// first refusal. On the embedded store later ones are written behind the reply; one that times
+    /// out and was written all the same is counted twice.
     pub async fn count_refusal(
         &self,
         record: &IntakeRecord,
@@ -151,7 +154,7 @@ impl Store {
         if let Some(first) = self.counted.find(&refused)
             && let Some(way) = self.set_out(refused.octets())
         {
-            // The record may have been erased meanwhile: those that follow are counted in the next one.
+            // If the record was erased meanwhile, later refusals are counted in the next one.
             let (counted, again) = (self.counted.clone(), refused.clone());
             let then = move |record| counted.keep(again, record);
             self.write_behind(way, &self.refusals, move || refused.clone(), then);
@@ -164,7 +167,7 @@ impl Store {
         Ok(counted_in)
     }
 
-    /// Records an attempt and what follows from it, unless the claim was taken over meanwhile.
+    /// Records an attempt and its consequences, unless the claim was taken over meanwhile.
     pub async fn finish_delivery(
         &self,
         claim: &Claim,
@@ -174,14 +177,14 @@ impl Store {
         self.attempts.ask(Ended::new(claim, attempt, outcome, self.mint().clock())).await
     }
 
-    /// The directory's version, read after this was called. Those who come while it is read wait
-    /// for one reading more, together: any number of sessions cost one statement at a time.
+    /// Returns the directory's version, read after this was called. Callers that come during a read
+    /// share the next one: any number of sessions cost one statement at a time.
     pub async fn directory_version(&self) -> Result<i64, StoreError> {
         self.versions.ask(()).await
     }
 
-    /// The Agent, also when it was deleted since RCPT, and what a decision about it, this address and
-    /// this sender would rest on now; with all who ask at the same time.
+    /// Returns the Agent, even one deleted since RCPT, and the current standing of a decision about
+    /// it, this address and this sender. Reads once for all callers of the moment.
     pub async fn addressed(
         &self,
         agent: AccountId,
@@ -192,8 +195,7 @@ impl Store {
         self.recipients.ask(Asked { agent, address, sender }).await
     }
 
-    /// As `key_holder`, with all who ask at the same time: one statement for all keys, of those who
-    /// follow the log.
+    /// Like `key_holder`, in one statement for all callers of the moment: those who follow the log.
     pub async fn key_holder_with_others(
         &self,
         hash: KeyHash,
@@ -201,7 +203,7 @@ impl Store {
         self.holders.ask(hash).await
     }
 
-    /// As `account_or_member`, with all who ask at the same time.
+    /// Like `account_or_member`, in one statement for all callers of the moment.
     pub async fn account_or_member_with_others(
         &self,
         id: AccountId,
@@ -209,8 +211,8 @@ impl Store {
         self.named.ask(id).await
     }
 
-    /// What the events behind a place up to another are about now, whosever they are, with all who
-    /// ask at the same time: a body that was made before may be of something that is erased since.
+    /// Returns the current subjects of the events between two places, of all accounts, read once
+    /// for all callers of the moment: the subject of a body made earlier may be erased since.
     pub async fn contents_with_others(
         &self,
         (after, until): (i64, i64),

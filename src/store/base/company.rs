@@ -1,5 +1,5 @@
-//! What a gateway keeps in memory about those that serve the same store: itself among the others,
-//! and which of them are dead (`events/delivery/gateways.rs`).
+//! The gateways that serve one store, as this one remembers them: itself among the others, and
+//! those that are dead (`events/delivery/gateways.rs`).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -9,46 +9,46 @@ use serde_json::Value as Json;
 
 use crate::domain::clock::Timestamp;
 
-/// On the embedded store, where a beat is for nobody but the next start, every so many is written.
+/// On the embedded store one beat in so many is written: only the next start reads it.
 const WRITTEN_ALONE: u64 = 10;
 
-/// The beat of one that was silent for so long that what it had claimed is free.
+/// The beat of a gateway that was silent for too long: its claims are free.
 pub const BURIED: i64 = -1;
-/// The beat of one that has ended by itself.
+/// The beat of a gateway that has ended by itself.
 pub const LEFT: i64 = -2;
 
-/// What a look at the others found since the last one.
+/// Changes among the other gateways since the last check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    /// So many died, and so many ended by themselves: what they had claimed is free.
+    /// Gateways that died, and gateways that ended by themselves: their claims are free.
     pub died: usize,
     pub left: usize,
-    /// This gateway was taken for dead, and has another name now.
+    /// This gateway was taken for dead, and has another id now.
     pub buried: bool,
 }
 
-/// This gateway among the others.
+/// This gateway and the others. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Company(pub Arc<Seen>);
 
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// This gateway; 0 for who only opened the store.
+    /// The id of this gateway; 0 for a process that only opened the store.
     pub own: AtomicI64,
-    /// When the last beat that was written began, in steady time.
+    /// Start of the last beat that was written, in steady time.
     pub heard: AtomicI64,
-    /// Since the start.
+    /// Beats since the start.
     beats: AtomicU64,
-    /// Steps of the clock when the beat was last written.
+    /// Steps of the clock at the last beat.
     steps: AtomicU64,
-    /// Something has begun to wait since then.
+    /// Something has begun to wait for steady time since the last beat.
     stirred: AtomicBool,
     others: Mutex<Others>,
 }
 
 #[derive(Debug, Default)]
 struct Others {
-    /// The beats, and for how many looks they stood still.
+    /// The beat of each gateway, and the number of checks in which it stood still.
     seen: HashMap<i64, (i64, u32)>,
     dead: Vec<i64>,
 }
@@ -62,34 +62,34 @@ pub struct Gateway {
 }
 
 impl Company {
-    /// Whom a claim is for; 0 before the gateway joined.
+    /// Returns the id under which this gateway claims; 0 before it joined.
     pub(in crate::store) fn own(&self) -> i64 {
         self.0.own.load(Ordering::SeqCst)
     }
 
-    /// Those whose claims are free, as a JSON array.
+    /// Returns the gateways whose claims are free, as a JSON array.
     pub(in crate::store) fn dead(&self) -> String {
         let others = self.0.others.lock().unwrap_or_else(PoisonError::into_inner);
         Json::from(others.dead.as_slice()).to_string()
     }
 
-    /// Whether what this one holds is free.
+    /// Whether the claims of this holder are free.
     pub(in crate::store) fn frees(&self, holder: i64) -> bool {
         let others = self.0.others.lock().unwrap_or_else(PoisonError::into_inner);
         others.dead.contains(&holder)
     }
 
-    /// Something begins to wait for steady time: the next beat is to be kept.
+    /// Notes that something begins to wait for steady time: the next beat must be written.
     pub(in crate::store) fn stir(&self) {
         self.0.stirred.store(true, Ordering::SeqCst);
     }
 
-    /// Whether `row` is no more, and what it had claimed is free.
+    /// Whether the gateway of this row is gone, and its claims free; if `is_alone`, all others are.
     pub(in crate::store) fn is_dead(&self, row: &Gateway, is_alone: bool) -> bool {
         row.id != self.own() && (is_alone || row.beat < 0)
     }
 
-    /// Notes who is no more; answers who has come to that since the last time.
+    /// Records the gateways that are gone; returns those that are newly so.
     pub(in crate::store) fn note(&self, rows: &[Gateway], is_alone: bool) -> Census {
         let mut others = self.0.others.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut others.dead);
@@ -102,8 +102,7 @@ impl Company {
         census
     }
 
-    /// Notes the beats of the others as they are now; answers those that stood still for `silent`
-    /// looks, with their beats.
+    /// Records the beats of the others; returns the ids and beats unchanged for `silent` checks.
     pub(in crate::store) fn look(&self, rows: &[Gateway], silent: u32) -> Vec<(i64, i64)> {
         let mut others = self.0.others.lock().unwrap_or_else(PoisonError::into_inner);
         let mut seen = HashMap::with_capacity(rows.len());
@@ -120,7 +119,7 @@ impl Company {
         silent
     }
 
-    /// Whether the embedded store is to keep this beat.
+    /// Whether the embedded store writes this beat.
     pub(in crate::store) fn is_written(&self, steps: u64) -> bool {
         let seen = &self.0;
         let due = seen.beats.fetch_add(1, Ordering::SeqCst).is_multiple_of(WRITTEN_ALONE);

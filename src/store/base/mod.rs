@@ -1,8 +1,9 @@
-//! The ground that every subject stands on: the database with its blobs, whose they are, the pages of
-//! its lists, and what a gateway keeps in memory beside it.
+//! The ground of every subject: the database and its blob store, the owner of the blob store, pages
+//! of lists, and the state that a gateway keeps in memory.
 //!
-//! Methods of the subjects are methods of [`Base`]; the `Store` is that, and the groups in which what
-//! waits is written together.
+//! Methods of the subjects are methods of [`Base`]. The `Store` adds the groups in which waiting
+//! jobs are written together. A lock in memory is held for a few instructions, and no second one is
+//! taken under it; only `space.rs` holds one while it asks the file system.
 
 pub mod company;
 pub mod noting;
@@ -33,7 +34,7 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::sql::{Connection, Row, Statement};
 use crate::store::engine::trust::Trust;
 
-/// The database, as it is shared by callers and writers.
+/// The database and the state beside it, shared by callers and writers.
 #[derive(Clone, Debug)]
 pub struct Base {
     pub(in crate::store) database: Database,
@@ -45,42 +46,41 @@ pub struct Base {
     pub(in crate::store) identity: Arc<OnceCell<Uuid>>,
     pub(in crate::store) deliveries: Deliveries,
     pub(in crate::store) gateways: Gateways,
-    /// Rings when deliveries were committed.
+    /// Rings when deliveries were committed: see [`Self::bell`].
     pub(in crate::store) bell: Arc<Notify>,
     pub(in crate::store) walked: Walked,
     pub(in crate::store) company: Company,
-    /// Records of refusals that are being written behind their replies.
+    /// Records of refusals that are written behind their replies.
     pub(in crate::store) noting: Noting,
     pub(in crate::store) unindexed: Unindexed,
     /// The replay that was worked on last.
     pub(in crate::store) replayed: Arc<Mutex<Uuid>>,
-    /// As long as a statement under way may take.
+    /// Time limit of closing: as long as a statement under way may take.
     pub(in crate::store) closing: Duration,
 }
 
 impl Base {
-    /// The embedded database, if it is one.
+    /// Returns the embedded database, or None on PostgreSQL.
     pub(in crate::store) const fn embedded(&self) -> Option<&Embedded> {
         self.database.embedded()
     }
 
-    /// Any connection, to read one thing.
+    /// Returns any connection, for one read.
     pub(in crate::store) fn reader(&self) -> Connection<'_> {
         self.database.reader(&self.trust)
     }
 
-    /// A transaction that means to write: see [`Database::begin`].
+    /// Begins a writing transaction: see [`Database::begin`].
     pub(in crate::store) async fn begin(&self) -> Result<Transaction, StoreError> {
         self.database.begin(&self.trust, &self.bell).await
     }
 
-    /// Rings when this process has committed deliveries that are due, new or to be sent again.
+    /// Returns the bell that rings when this process has committed deliveries that are due.
     pub fn bell(&self) -> Arc<Notify> {
         Arc::clone(&self.bell)
     }
 
-    /// All rows of a statement that walks many and is given up when it takes too long, by whichever
-    /// database.
+    /// Fetches all rows of a statement that walks many, and gives up when it takes too long.
     pub(in crate::store) async fn fetch_in_time(
         &self,
         query: Statement,
@@ -88,7 +88,7 @@ impl Base {
         self.database.fetch_in_time(query, &self.trust).await
     }
 
-    /// All rows of a statement that looks for tokens.
+    /// Fetches all rows of a token search.
     pub(in crate::store) async fn fetch_by_bitmaps(
         &self,
         query: Statement,
@@ -104,20 +104,20 @@ impl Base {
         self.deliveries.cancel_at_once
     }
 
-    /// Where large raw messages lie, if not in the database.
+    /// Returns the store of large originals; None if they lie in the database.
     pub(in crate::store) const fn blobs(&self) -> Option<&Blobs> {
         self.blobs.as_ref()
     }
 
-    /// Whether nothing has happened after which the store cannot be trusted: after a write that did
-    /// not reach the disk, no later one is (contract §2.4).
+    /// Fails once the store cannot be trusted: after a write that did not reach the disk, no later
+    /// one does (contract §2.4).
     pub fn check_trust(&self) -> Result<(), StoreError> {
         self.trust.check()
     }
 
-    /// Octets that are free for this user in the file system of the embedded store, or of the
-    /// folder of large originals where it has less; up to a second old. `None` where mail is in
-    /// neither, and where nobody could say.
+    /// Returns the bytes free for this user in the file system of the embedded store, or of the
+    /// blob folder if it has less; up to a second old. None if mail is in neither, or if the system
+    /// does not tell.
     pub async fn free_space(&self) -> Option<u64> {
         self.space.free().await
     }

@@ -1,5 +1,4 @@
-//! Records of refusals that are on their way into the store. Nobody waits for them but who reads
-//! records, or takes away what they may be of.
+//! Records of refusals on their way into the store, for which only their readers and erasures wait.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,25 +7,25 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-/// Octets for one permit of the room.
+/// Bytes per permit.
 const UNIT: usize = 1024;
-/// While one is on its way for longer, no other sets out: the store is slow, or fails.
+/// While a record is on its way for longer, no other sets out: the store is slow, or fails.
 const LATE: Duration = Duration::from_millis(500);
-/// Readers wait no longer: by then a record is visible, unless the store fails (contract §2.3).
+/// Longest wait of a reader: by then a record is visible, unless the store fails (contract §2.3).
 const VISIBLE: Duration = Duration::from_secs(1);
 
-/// The records that are on their way. Clones have them in common.
+/// The records on their way. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Noting(Arc<Way>);
 
 #[derive(Debug)]
 struct Way {
     room: Arc<Semaphore>,
-    /// How many records are written at once.
+    /// The number of records that fill a group.
     many: usize,
     open: Mutex<Open>,
     ended: Notify,
-    /// Rings when they are not to wait for others.
+    /// Rings when records are not to wait for others.
     hurry: Arc<Notify>,
 }
 
@@ -36,7 +35,7 @@ struct Open {
     numbers: BTreeMap<u64, Instant>,
 }
 
-/// A record on its way, until this is dropped.
+/// A record on its way, until dropped.
 #[derive(Debug)]
 pub struct OnItsWay {
     way: Arc<Way>,
@@ -45,14 +44,14 @@ pub struct OnItsWay {
 }
 
 impl Noting {
-    /// Room for so many octets; `many` go together.
+    /// Makes room for so many bytes; `many` records fill a group.
     pub(in crate::store) fn new(octets: usize, many: usize) -> Self {
         let room = Arc::new(Semaphore::new(octets / UNIT));
         let (open, ended, hurry) = (Mutex::default(), Notify::new(), Arc::default());
         Self(Arc::new(Way { room, many, open, ended, hurry }))
     }
 
-    /// One of so many octets sets out; `None` where there is no room for it, or another one is late.
+    /// Registers a record of so many bytes; None if there is no room, or another record is late.
     pub(in crate::store) fn set_out(&self, octets: usize) -> Option<OnItsWay> {
         let units = u32::try_from(octets / UNIT + 1).ok()?;
         let room = Arc::clone(&self.0.room).try_acquire_many_owned(units).ok()?;
@@ -69,14 +68,14 @@ impl Noting {
         Some(OnItsWay { way: Arc::clone(&self.0), number, _room: room })
     }
 
-    /// Rings when records should be written at once.
+    /// Returns the bell that rings when records should be written at once.
     pub(in crate::store) fn hurry(&self) -> Arc<Notify> {
         Arc::clone(&self.0.hurry)
     }
 
-    /// Waits for all that have set out by now, a second at most.
+    /// Waits for all records that have set out by now, a second at most.
     pub(in crate::store) async fn arrived(&self) {
-        // One that does not come in time is seen later.
+        // A record that does not come in time is seen later.
         let _late = timeout(VISIBLE, self.all_arrived()).await;
     }
 
@@ -95,7 +94,7 @@ impl Noting {
 }
 
 impl Way {
-    /// Nothing panics while it holds the lock; if something did, the numbers would be whole.
+    /// Locks the numbers. Nothing panics under the lock; if something did, they would be whole.
     fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -121,7 +120,7 @@ mod tests {
         let first = noting.set_out(5).unwrap();
         let mut arrived = std::pin::pin!(noting.arrived());
         assert!(futures_util::poll!(arrived.as_mut()).is_pending());
-        // It hurries who writes.
+        // A waiting reader hurries the writer.
         assert!(futures_util::poll!(std::pin::pin!(noting.hurry().notified())).is_ready());
         let second = noting.set_out(5).unwrap();
         assert!(futures_util::poll!(arrived.as_mut()).is_pending());

@@ -1,8 +1,8 @@
-//! Whose a blob store is: one database's, which its object `owner` names. The sweeper takes away
-//! what its database does not know, so to it all objects of another one would be orphans.
+//! The owner of a blob store: one database, named by the object `owner`. The sweeper removes
+//! objects that its database does not know, which are all objects of another database.
 //!
-//! Written before the first object, and never over another: whatever lies below `raw/` has an
-//! owner. Asked at the start of a server, before its first put, and before each sweep.
+//! The owner is written before the first object, and never replaced: any object below `raw/` has an
+//! owner. It is checked when a server starts, before its first put, and before each sweep.
 
 use futures_util::TryStreamExt as _;
 use object_store::path::Path;
@@ -15,14 +15,14 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
 
-/// Beside what it guards.
+/// The object lies beside the folder that it guards.
 pub const OWNER: &str = "owner";
-/// An id, with what an editor may put around it.
+/// Most bytes: an id, and the white space that an editor may add.
 const LONGEST: u64 = 64;
 const IDENTITY: &str = "SELECT id FROM identity WHERE single = 1";
 
 impl Base {
-    /// Which database this is, decided when that is first asked; a copy is the same one.
+    /// Returns the id of this database, made at the first call; a copy has the same id.
     pub async fn identity(&self) -> Result<Uuid, StoreError> {
         self.identity.get_or_try_init(|| self.decide_identity()).await.copied()
     }
@@ -32,7 +32,7 @@ impl Base {
             return Ok(known);
         }
         let mut tx = self.begin().await?;
-        // Another gateway may do the same at this moment: one of them is first.
+        // Another gateway may do so at this moment: the first one wins.
         sql("INSERT INTO identity (single, id) VALUES (1, $1) ON CONFLICT (single) DO NOTHING")
             .bind(self.mint().uuid())
             .execute(tx.on())
@@ -42,13 +42,14 @@ impl Base {
         Columns { table: "identity", row: &row }.uuid("id")
     }
 
-    /// Which database this is, if that was ever decided; writes nothing.
+    /// Returns the id of this database, or None if it has none yet; writes nothing.
     pub async fn known_identity(&self) -> Result<Option<Uuid>, StoreError> {
         let row = sql(IDENTITY).fetch_optional(self.reader()).await?;
         row.map(|row| Columns { table: "identity", row: &row }.uuid("id")).transpose()
     }
 
-    /// Takes the blob store, if there is one, for this database; an error if it is another's.
+    /// Claims the blob store, if there is one, for this database. Fails with `Foreign` if another
+    /// database owns it, and with `Ownerless` if it holds objects and has no owner.
     pub(in crate::store) async fn claim_blobs(&self) -> Result<(), StoreError> {
         let Some(blobs) = self.blobs() else { return Ok(()) };
         let identity = self.identity().await?;
@@ -58,8 +59,7 @@ impl Base {
 }
 
 impl Blobs {
-    /// Whether this database is the owner; it becomes it where there is neither an owner nor an
-    /// object.
+    /// Fails unless this database is the owner; makes it so where there is no owner and no object.
     pub(in crate::store) async fn claim(&self, identity: Uuid) -> Result<(), StoreError> {
         let owner = match self.owner().await? {
             Some(owner) => owner,
@@ -73,9 +73,9 @@ impl Blobs {
         Err(StoreError::Foreign { at: self.at.clone(), owner, identity })
     }
 
-    /// Answers who is the owner now.
+    /// Writes the owner where there is none; returns the owner now.
     async fn become_owner(&self, identity: Uuid) -> Result<String, StoreError> {
-        // Looked at before the owner is asked for again: who has put something meanwhile was it.
+        // Listed before the owner is read again: a database that put an object was owner before.
         let is_used = self.list().try_next().await.map_err(unanswered)?.is_some();
         if let Some(owner) = self.owner().await? {
             return Ok(owner);
@@ -88,7 +88,7 @@ impl Blobs {
             Err(StoreError::Objects(error)) if matches!(*error, Error::AlreadyExists { .. }) => {}
             written => written?,
         }
-        // Read back, because a bucket may not know the condition, and the last one stays.
+        // Read back: a bucket may not support the condition, and then the last writer wins.
         self.owner().await?.ok_or_else(|| StoreError::Unkept { at: self.at.clone() })
     }
 

@@ -1,4 +1,4 @@
-//! Pages of time-ordered lists: by cursor, so that a page costs the same however deep it lies.
+//! Pages of time-ordered lists, by cursor: a page costs the same however deep it lies.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,7 +27,6 @@ impl fmt::Display for Cursor {
     }
 }
 
-/// A text that names no place in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not a cursor: take it from an earlier answer")]
 pub struct NotACursor;
@@ -43,7 +42,7 @@ impl FromStr for Cursor {
     }
 }
 
-/// Which side of the cursor a page lies on.
+/// The side of the cursor on which a page lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Older than the cursor.
@@ -57,24 +56,24 @@ pub enum Direction {
 pub struct Page {
     pub limit: u32,
     pub from: Option<(Direction, Cursor)>,
-    /// The last place that is looked at, where more would be too much for one request: see
-    /// `Store::end_of_walk`.
+    /// The last place that this request may look at, to bound its cost: see `Store::end_of_walk`.
     pub until: Option<Cursor>,
 }
 
 impl Page {
-    /// The same from behind this place on, towards older rows.
+    /// Returns the page behind this place, towards older rows.
     #[must_use]
     pub fn behind(self, place: Cursor) -> Self {
         Self { from: Some((Direction::Before, place)), ..self }
     }
 
-    /// Goes on with the comparisons, the order and the limit that read the rows of this page.
+    /// Appends the comparisons, the order and the limit that read the rows of this page.
     pub(in crate::store) fn read(&self, statement: &mut Statement) {
         self.read_between(statement, None, None);
     }
 
-    /// The same, of rows not older than `since` and older than `before`.
+    /// Appends comparisons, order and limit for rows not older than `since`, and older than
+    /// `before`.
     pub(in crate::store) fn read_between(
         &self,
         statement: &mut Statement,
@@ -84,7 +83,7 @@ impl Page {
         self.read_by("at", statement, since, before);
     }
 
-    /// The same of a list whose time stands in another column.
+    /// Appends comparisons, order and limit for a list whose time is in another column.
     pub(in crate::store) fn read_by(
         &self,
         time: &'static str,
@@ -96,7 +95,7 @@ impl Page {
         statement.push(" LIMIT ").push_value(i64::from(self.limit));
     }
 
-    /// The comparisons without order and limit, for what puts rows together.
+    /// Appends the comparisons without order and limit, for statements that aggregate rows.
     pub(in crate::store) fn lie_between(
         &self,
         statement: &mut Statement,
@@ -106,7 +105,7 @@ impl Page {
         self.bounds("at", statement, since, before);
     }
 
-    /// The comparisons and the order.
+    /// Appends the comparisons and the order.
     fn range(
         &self,
         time: &'static str,
@@ -120,13 +119,13 @@ impl Page {
         statement.push(", id ").push(order);
     }
 
-    /// The order of rows whose time is `at`.
+    /// Returns the order of rows whose time is `at`.
     const fn order(&self) -> &'static str {
         if self.ascending() { " ORDER BY at ASC, id ASC" } else { " ORDER BY at DESC, id DESC" }
     }
 
-    /// One bound on each side, the tightest: SQLite looks up no more, and would walk through what
-    /// lies between two.
+    /// Appends one bound on each side, the tightest: SQLite seeks by one bound only, and would walk
+    /// through the rows between two.
     fn bounds(
         &self,
         time: &'static str,
@@ -157,12 +156,12 @@ impl Page {
         }
     }
 
-    /// Whether it is read from the oldest on.
+    /// Whether rows are read from the oldest on.
     pub(in crate::store) const fn ascending(&self) -> bool {
         matches!(self.from, Some((Direction::After, _)))
     }
 
-    /// Puts rows that were read in this page's order into the order in which they are shown.
+    /// Puts rows that were read in this page's order into the order shown, the newest first.
     pub(in crate::store) fn shown<T>(&self, mut rows: Vec<T>) -> Vec<T> {
         if self.ascending() {
             rows.reverse();
@@ -171,7 +170,7 @@ impl Page {
     }
 }
 
-/// Leaves the first `limit` of what was asked for with one more; answers whether there are more.
+/// Truncates rows that were fetched with a limit of one more; returns whether there are more.
 pub fn cut<T>(found: &mut Vec<T>, limit: u32) -> bool {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = found.len() > limit;
@@ -179,12 +178,12 @@ pub fn cut<T>(found: &mut Vec<T>, limit: u32) -> bool {
     more
 }
 
-/// The messages of an account that have a record, and those that have none any more.
+/// Index ranges of `messages`: those that have a record, and those that have none any more.
 pub const RECORDED: [&str; 2] = ["recorded = 1 AND ", "recorded = 0 AND "];
 
-/// The rows of a page that lie in these ranges, behind the first `skip` of them: `part` makes the
-/// statement of one range, whose columns have `at` and `id`, up to its last condition. SQLite merges
-/// what each range has in order; PostgreSQL only as much of each as it is asked for.
+/// Makes the statement of a page over these ranges, without its first `skip` rows. `part` writes
+/// the statement of one range up to its last condition; its columns include `at` and `id`. SQLite
+/// merges sorted ranges row by row; PostgreSQL reads each range up to a limit.
 pub fn merged<T>(
     is_postgres: bool,
     ranges: &[T],
@@ -217,7 +216,7 @@ pub enum List {
 }
 
 impl List {
-    /// The tables and the ranges in them that its rows lie in.
+    /// Returns the tables, and the ranges in them, that hold the rows of the list.
     const fn ranges(self) -> &'static [[&'static str; 2]] {
         match self {
             Self::Messages => &[["messages WHERE ", RECORDED[0]], ["messages WHERE ", RECORDED[1]]],
@@ -228,7 +227,7 @@ impl List {
 }
 
 impl Base {
-    /// The place of the row with this id in a list, if `scope` has it.
+    /// Returns the place of the row with this id, or None if it is not in `scope`.
     pub async fn place_of(
         &self,
         list: List,
@@ -247,11 +246,11 @@ impl Base {
         Ok(at.transpose()?.map(|at| Cursor { at, id }))
     }
 
-    /// The place of the last of the next `most` rows of a list that a page looks at in `scope`,
-    /// whichever of them it shows; `None` if there are fewer. A page that passes over rows ends
-    /// there at the latest (`Page::until`): how much a request looks at must not depend on what it
-    /// looks for. The row may be one that is not shown, so the place lies beyond all rows of its
-    /// millisecond and has nobody's id; this page looks at all of them, and the next at none.
+    /// Returns where a page must end: the place of the last of the next `most` rows in `scope`,
+    /// shown or not. None if there are fewer rows. As `Page::until` it bounds a page that passes
+    /// over rows, so that the cost of a request does not depend on its filter. The row itself may
+    /// be hidden from the caller, so the place lies beyond all rows of its millisecond and has no
+    /// row's id: this page looks at all of them, and the next page at none.
     pub async fn end_of_walk(
         &self,
         list: List,
@@ -277,16 +276,17 @@ impl Base {
     }
 }
 
-/// Goes on with the comparison that keeps a list inside a scope.
+/// Appends the comparison that keeps a list inside a scope.
 pub fn within(statement: &mut Statement, scope: &Scope) {
     in_range(statement, scope);
     permitted(statement, scope);
 }
 
-/// Goes on with the comparison that narrows a list to the Agents of a scope, if it is so narrowed.
+/// Appends the comparison that narrows a list to the permitted Agents of a scope, if the scope has
+/// such a limit.
 pub fn permitted(statement: &mut Statement, scope: &Scope) {
     let Some(permitted) = scope.permitted() else { return };
-    // Neither database takes a list as one value in the same way; these are integers of ours.
+    // The databases take a list as a value in different ways; these are integers of ours.
     let ids = permitted.iter().map(|agent| agent.get().to_string()).collect::<Vec<_>>();
     if ids.is_empty() {
         statement.push(" AND 1 = 0");
@@ -296,12 +296,12 @@ pub fn permitted(statement: &mut Statement, scope: &Scope) {
     }
 }
 
-/// The range of the index that a scope's rows lie in.
+/// Appends the range of the index that holds the rows of a scope.
 pub fn in_range(statement: &mut Statement, scope: &Scope) {
     below(statement, scope.level(), scope.root());
 }
 
-/// The range of the index that the rows of an account lie in, for who asks on nobody's behalf.
+/// Appends the range of the index that holds the rows of an account, for work without a caller.
 pub fn below(statement: &mut Statement, level: AccountType, account: AccountId) {
     statement.push(match level {
         AccountType::Partner => "partner_id = ",

@@ -1,4 +1,4 @@
-//! How much room there is where mail is kept.
+//! Free space where mail is stored.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::domain::repeats::{Cause, Repeats};
 use crate::store::blobs::place::{BlobPlace, Place};
 use crate::store::engine::location::Location;
 
-/// What was found is good for so long: room does not go away faster than it is written.
+/// How long a result is used again: space does not shrink faster than mail is written.
 const GOOD_FOR: Duration = Duration::from_secs(1);
 
-/// The folders of this machine that mail is written to; none where all of it goes elsewhere.
+/// Local folders to which mail is written; empty if all mail goes elsewhere.
 #[derive(Clone, Debug)]
 pub struct Space {
     folders: Arc<[PathBuf]>,
@@ -44,7 +44,7 @@ impl Space {
         }
     }
 
-    /// One looks, the others wait for it: a file system that hangs holds one thread up.
+    /// Returns the free bytes. Only one caller looks, so a hanging file system blocks one thread.
     pub(in crate::store) async fn free(&self) -> Option<u64> {
         if self.folders.is_empty() {
             return None;

@@ -1,5 +1,5 @@
-//! Mail that this process has committed and that is to be indexed for search: kept in memory until then, so
-//! that it need not be read back. Only on the embedded store, where nobody else indexes.
+//! Mail that this process has committed and not yet indexed for search, kept so that it need not be
+//! read back. Only on the embedded store, where no other gateway indexes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,12 +9,12 @@ use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, MessageId};
 use crate::domain::message::Mail;
 
-/// Octets; mail that comes beyond that is read back.
+/// Most bytes kept; later mail is read back.
 const MOST: usize = 16 << 20;
-/// About that many for a message besides its text, and for each entry of its lists.
+/// Approximate bytes of a message besides its text, and of each entry of its lists.
 const EACH: usize = 1024;
 
-/// The mail that is kept. Clones have it in common.
+/// The mail that is kept. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Unindexed(Arc<Mutex<Waiting>>);
 
@@ -24,7 +24,7 @@ struct Waiting {
     octets: usize,
 }
 
-/// One message, as its entry is made of it.
+/// One message, as its index entry needs it.
 #[derive(Clone, Debug)]
 pub struct Said {
     pub lineage: Lineage,
@@ -34,7 +34,7 @@ pub struct Said {
 }
 
 impl Unindexed {
-    /// Keeps what has just been committed, as far as there is room.
+    /// Keeps mail that was just committed, as far as there is room.
     pub(in crate::store) fn keep(&self, arrived: impl Iterator<Item = (MessageId, Said)>) {
         let mut waiting = self.waiting();
         for (id, said) in arrived {
@@ -47,8 +47,8 @@ impl Unindexed {
         }
     }
 
-    /// Takes out those of these messages that are here, and forgets what is older than the last of them:
-    /// it was deleted, or is read back. Where none are asked for, nothing waits, and all is forgotten.
+    /// Takes out those of these messages that are kept, and forgets all older than the last of
+    /// them: they were deleted, or are read back. Without ids no message waits: forgets all.
     pub(in crate::store) fn take(&self, ids: &[MessageId]) -> Vec<(MessageId, Said)> {
         let Some(last) = ids.iter().max() else {
             *self.waiting() = Waiting::default();
@@ -66,7 +66,7 @@ impl Unindexed {
         ids.iter().filter_map(|id| old.remove_entry(id)).collect()
     }
 
-    /// Nothing panics while it holds the lock; if something did, more is read back than need be.
+    /// Locks the mail. Nothing panics under the lock; if something did, more would be read back.
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

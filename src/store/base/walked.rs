@@ -1,4 +1,4 @@
-//! Where a gateway goes on among the rooms of `ordered` destinations, kept in memory
+//! The place of a gateway among the rooms of `ordered` destinations
 //! (`events/delivery/ordered_queue.rs`).
 
 use std::collections::HashMap;
@@ -7,16 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Map, Value as Json};
 use uuid::Uuid;
 
-/// Destinations with more rooms than a claim looks at, of which it is known where to go on. Beyond
-/// that they begin anew: a matter of turns, never of what is delivered.
+/// Most destinations whose place is kept. Beyond that all begin anew: turns change, not deliveries.
 const REMEMBERED: usize = 10_000;
 
-/// Where the next claim goes on: the last room seen of those destinations that have more.
+/// The last room seen of each destination that has more rooms than a claim looks at.
 #[derive(Clone, Debug, Default)]
 pub struct Walked(Arc<Mutex<HashMap<Uuid, String>>>);
 
 impl Walked {
-    /// JSON: the last room seen by the id of the destination.
+    /// Returns the last room seen by the id of the destination, as JSON.
     pub(in crate::store) fn starts(&self) -> String {
         let walked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let starts =
@@ -24,7 +23,7 @@ impl Walked {
         Json::from(starts.collect::<Map<_, _>>()).to_string()
     }
 
-    /// What was passed over as busy stays where it was; what came to its end begins anew.
+    /// Adds `ends`. Destinations passed over as busy keep their place, and others begin anew.
     pub(in crate::store) fn go_on(&self, busy: &str, ends: HashMap<Uuid, String>) {
         let mut walked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         walked.retain(|id, _| busy.contains(&id.as_simple().to_string()));

@@ -1,4 +1,4 @@
-//! Large raw messages in a bucket: what it has acknowledged is durable by its own promise.
+//! Large raw messages in a bucket: durable once acknowledged, by the bucket's own promise.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,12 @@ use super::place::Bucket;
 use crate::domain::secret::Secret;
 use crate::rules::Objects;
 
-/// A store that is up answers a connection at once.
+/// A store that is up accepts a connection at once.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Within the time that the put or the read has as a whole. A put again is harmless: nobody else
-/// uses its name.
+/// Within the time limit of the whole put or read. No other put uses its name: a retry is harmless.
 const RETRIES: usize = 3;
 
-/// The bucket, or the part of it below the prefix. Nothing is asked of it yet.
+/// Opens the bucket, or the part of it below the prefix. Sends no request yet.
 pub fn open(bucket: &Bucket, rules: &Objects) -> Result<Arc<dyn ObjectStore>, Error> {
     let limit = rules.put().max(rules.read());
     let plain = bucket.endpoint.as_ref().is_some_and(|url| url.scheme() == "http");
@@ -35,7 +34,7 @@ pub fn open(bucket: &Bucket, rules: &Objects) -> Result<Arc<dyn ObjectStore>, Er
         .with_region(&bucket.region)
         .with_access_key_id(text(&bucket.access_key))
         .with_secret_access_key(text(&bucket.secret_key))
-        // The one request that every S3-compatible store knows.
+        // Single deletions: the one request that every S3-compatible store supports.
         .with_disable_bulk_delete(true)
         .with_client_options(client)
         .with_retry(retry);

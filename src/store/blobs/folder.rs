@@ -1,5 +1,5 @@
-//! Large raw messages in a folder: `object_store` writes, flushes and renames the files; here is
-//! what it leaves to us.
+//! Large raw messages in a folder. `object_store` writes, flushes and renames files; this file
+//! makes folders, sets modes, interprets errors and removes unfinished files.
 
 use std::fs::{self, DirEntry, Permissions};
 use std::io;
@@ -17,7 +17,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::repeats::{Cause, Repeats};
 use crate::store::engine::error::StoreError;
 
-/// Everything of ours lies below this.
+/// All objects lie below this folder.
 pub const RAW: &str = "raw";
 
 /// The folder of a blob store.
@@ -25,10 +25,10 @@ pub const RAW: &str = "raw";
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Opens the folder, made where it is not there.
+    /// Opens the folder, and makes it if it is missing.
     ///
-    /// `with_fsync` flushes a file before it gets its name, and the folder after. But of a folder
-    /// that somebody else is making at this moment it does not wait for the flush. So all are made
+    /// `with_fsync` flushes a file before it gets its name, and the folder after. It does not wait
+    /// for the flush of a folder that another put is making at this moment. So all folders are made
     /// here, before the first file, for this user only.
     pub(in crate::store) fn open(root: &FilePath) -> Result<(Self, Arc<dyn ObjectStore>), Error> {
         let generic = |error: io::Error| Error::Generic { store: "blobs", source: error.into() };
@@ -41,11 +41,11 @@ impl Folder {
         Ok((Self(root), Arc::new(objects)))
     }
 
-    /// What a put that failed means. `object_store` does not say which step failed, so this takes
-    /// the careful way (contract §2.4). An error of the device is one of a flush, or as bad. And
-    /// where the file has its name, what failed is the flush of the folder, in which others may
-    /// have their names at this moment: the next flush would say that all is well. A file without
-    /// its name was for this message alone, is never named again, and nothing rests on it.
+    /// Interprets the error of a failed put. `object_store` does not say which step failed, so the
+    /// worst case is assumed (contract §2.4). An I/O error of the device counts as a failed flush.
+    /// If the file has its name, the flush of its folder failed: other files may have got their
+    /// names in it at this moment, and the next flush would report success. A file without its name
+    /// breaks nothing: it was for this message alone, and its name is never used again.
     pub(in crate::store) fn fault_of_put(&self, path: &Path, error: Error) -> StoreError {
         let published = !matches!(self.file(path).try_exists(), Ok(false));
         let Some(cause) = io_error(&error) else { return StoreError::Objects(error.into()) };
@@ -56,7 +56,7 @@ impl Folder {
         }
     }
 
-    /// The file, for this user only; its folder is so already, so a failure opens nothing.
+    /// Gives the file a mode for this user only. Its folder is private: failures are only logged.
     pub(in crate::store) fn make_private(&self, path: &Path, repeats: &Repeats) {
         let private = Permissions::from_mode(0o600);
         if let Err(error) = fs::set_permissions(self.file(path), private)
@@ -67,7 +67,7 @@ impl Folder {
         }
     }
 
-    /// Takes away the older files into which puts were writing that were killed: `object_store`
+    /// Removes files older than `before` that killed puts left; returns how many. `object_store`
     /// writes into `NAME#1` before it renames, and lists no such file.
     pub(in crate::store) fn remove_unfinished(&self, before: Timestamp) -> io::Result<u64> {
         let mut removed = 0;
@@ -92,7 +92,7 @@ fn is_unfinished(entry: &DirEntry) -> bool {
     entry.file_name().as_encoded_bytes().contains(&b'#')
 }
 
-/// In milliseconds since the Unix epoch.
+/// Returns the time of the last change, in milliseconds since the Unix epoch.
 fn written(entry: &DirEntry) -> io::Result<i128> {
     let since = entry.metadata()?.modified()?.duration_since(UNIX_EPOCH);
     Ok(since.map_or(0, |since| i128::try_from(since.as_millis()).unwrap_or(i128::MAX)))
@@ -116,10 +116,10 @@ fn fault(error: &io::Error, published: bool) -> Fault {
     const EMFILE: i32 = 24;
     match error.raw_os_error() {
         Some(EIO) => Fault::NotDurable,
-        // Not even opened to be flushed: too many files are.
+        // Too many files are open: this one was not even opened for its flush.
         Some(ENFILE | EMFILE) => Fault::Other,
         _ => match error.kind() {
-            // Opening says these, flushing never does.
+            // Errors of opening a file, never of flushing it.
             io::ErrorKind::PermissionDenied
             | io::ErrorKind::NotFound
             | io::ErrorKind::NotADirectory => Fault::Other,
@@ -132,7 +132,7 @@ fn fault(error: &io::Error, published: bool) -> Fault {
     }
 }
 
-/// The error of the system below an error of `object_store`.
+/// Returns the system's error inside an error of `object_store`.
 fn io_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e io::Error> {
     let mut error = Some(error);
     while let Some(one) = error {
@@ -166,7 +166,6 @@ mod tests {
         }
     }
 
-    /// A file where a folder must be stands in for whatever the system refuses.
     #[test]
     fn the_error_of_the_system_is_found_and_a_put_without_a_name_breaks_nothing() {
         let root = tempfile::tempdir().unwrap();

@@ -1,9 +1,8 @@
 //! The blob store: raw messages above a size, in a folder or in an S3-compatible store.
 //!
-//! An object is written before the transaction that names it, and its name is used by one put
-//! only: an object that no row names a day later will never be named, so the sweeper takes it away
-//! without asking anybody. A put that failed, was given up or was killed leaves at most such an
-//! orphan.
+//! An object is written before the transaction that names it, and each name is used by one put
+//! only. So an object that no row names a day later will never be named, and the sweeper removes it
+//! without a lock. A put that failed, was given up or was killed leaves at most such an orphan.
 
 use std::fmt;
 use std::io;
@@ -37,7 +36,7 @@ pub struct Blobs {
     pub at: String,
     pub rules: Objects,
     places: Arc<Semaphore>,
-    /// Set when it is known that this database is the owner.
+    /// Set once this database is known to be the owner.
     owned: Arc<OnceCell<()>>,
     mint: Mint,
     trust: Trust,
@@ -46,13 +45,13 @@ pub struct Blobs {
 
 impl fmt::Debug for Blobs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the client, which has the keys.
+        // Without the client, which has the keys.
         f.debug_struct("Blobs").field("at", &self.at).finish_non_exhaustive()
     }
 }
 
 impl Blobs {
-    /// Opens the blob store; a folder that is not there is made.
+    /// Opens the blob store, and makes its folder if it is missing.
     pub(in crate::store) fn open(
         place: &BlobPlace,
         rules: Objects,
@@ -83,21 +82,20 @@ impl Blobs {
         })
     }
 
-    /// Whether a raw message of this size belongs here.
+    /// Whether a raw message is so large that it belongs here.
     pub(in crate::store) const fn takes(&self, raw: &Bytes) -> bool {
         raw.len() > self.rules.above_bytes
     }
 
-    /// Until when an object must have been written to be an orphan now.
+    /// Returns the time before which an orphan must have been written to be removed.
     pub(in crate::store) fn orphaned_before(&self, now: Timestamp) -> Timestamp {
         now.minus(self.rules.orphaned())
     }
 
-    /// Writes the bytes under a name of their own, which it answers; durable when it returned.
-    /// Only for the database that is the `owner`.
+    /// Writes the bytes under a new name, and returns it; durable then. Only for the `owner`.
     ///
-    /// The write goes on when its future is dropped or its time is up: it keeps its place as long
-    /// as it lasts, and one that does not reach the disk must be noticed even if nobody waits.
+    /// The write continues when its future is dropped or its time is up: it holds its `max_puts`
+    /// place, and a write that does not reach the disk must be noticed even if no caller waits.
     pub(in crate::store) async fn put(
         &self,
         owner: Uuid,
@@ -140,7 +138,7 @@ impl Blobs {
         Err(self.trust.noting(folder.fault_of_put(path, error)))
     }
 
-    /// Whether the object is there, with as many octets.
+    /// Whether the object exists, with this size in bytes.
     pub(in crate::store) async fn has(&self, name: &str, size: usize) -> Result<bool, StoreError> {
         let path = Path::from(name);
         let looking = async {
@@ -153,7 +151,7 @@ impl Blobs {
         in_time(self.rules.read(), looking).await
     }
 
-    /// The bytes of an object, which must be these.
+    /// Reads an object. Fails with `Lost` if it is missing, or has another size or digest.
     pub(in crate::store) async fn get(
         &self,
         name: &str,
@@ -178,7 +176,7 @@ impl Blobs {
                 Err(Error::NotFound { .. }) => return Err(lost("is missing")),
                 found => found.map_err(unanswered)?,
             };
-            // Asked before anything is read: a wrong object may be of any size.
+            // Checked before the object is read: a wrong one may be of any size.
             if found.meta.size != size {
                 return Err(lost("has another size than its message"));
             }
@@ -196,20 +194,20 @@ impl Blobs {
         }
     }
 
-    /// Whether objects can be written and taken away again, as a server must know before it takes
-    /// mail in. It waits for no place: whether there is one is another question.
+    /// Writes and removes an object, as a server must before it takes in mail. Takes none of the
+    /// `max_puts` places: waiting for one is no fault.
     pub(in crate::store) async fn probe(&self) -> Result<(), StoreError> {
         let probe = Bytes::from_static(b"Can this be written?");
         let mut digest = Digest([0; 32]);
         digest.0.copy_from_slice(sha256(&SHA256, &probe).as_ref());
-        // Named like any other, so that one that is left behind is an orphan like any other.
+        // Named like any other object, so that one left behind is an ordinary orphan.
         let path = Path::from(name(digest, self.mint.uuid()));
         let writing = self.write(&path, PutPayload::from_bytes(probe), PutMode::Overwrite);
         in_time(self.rules.put(), writing).await.map_err(|error| self.unusable(error))?;
         self.remove(&path).await.map(drop)
     }
 
-    /// The same error, with the place that it is about.
+    /// Adds the place of the blob store to an error.
     pub(in crate::store) fn unusable(&self, error: StoreError) -> StoreError {
         match error {
             StoreError::Objects(source) => StoreError::Blobs { at: self.at.clone(), source },
@@ -217,12 +215,12 @@ impl Blobs {
         }
     }
 
-    /// All objects, read a page at a time.
+    /// Lists all objects, a page at a time.
     pub(in crate::store) fn list(&self) -> BoxStream<'static, Result<ObjectMeta, Error>> {
         self.objects.list(Some(&Path::from(RAW)))
     }
 
-    /// Takes an object away; answers whether it was there.
+    /// Removes an object; returns whether it was there.
     pub(in crate::store) async fn remove(&self, path: &Path) -> Result<bool, StoreError> {
         let removing = async {
             match self.objects.delete(path).await {
@@ -234,8 +232,8 @@ impl Blobs {
         in_time(self.rules.read(), removing).await
     }
 
-    /// Takes away what puts that were killed left half-written in a folder (an S3-compatible store
-    /// shows nothing of a put that did not end); answers how many there were.
+    /// Removes half-written files of killed puts from a folder; returns how many. A bucket shows no
+    /// unfinished put.
     pub(in crate::store) async fn remove_unfinished(
         &self,
         before: Timestamp,
@@ -246,13 +244,13 @@ impl Blobs {
     }
 }
 
-/// `raw/<first octet>/<digest>-<id>`: the first octet spreads them over 256 folders.
+/// Returns `raw/<first byte>/<digest>-<id>`: the first byte spreads objects over 256 folders.
 fn name(digest: Digest, id: Uuid) -> String {
     let hex = digest.to_string();
     format!("{RAW}/{}/{hex}-{}", hex.get(..2).unwrap_or_default(), id.as_simple())
 }
 
-/// The digest in the name of an object, if it is a name of ours.
+/// Returns the digest in the name of an object; None if the name is not ours.
 pub fn digest_in(path: &Path) -> Option<Digest> {
     let file = path.filename()?;
     let (hex, id) = file.split_once('-')?;

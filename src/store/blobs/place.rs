@@ -9,20 +9,19 @@ use url::Url;
 use crate::domain::secret::Secret;
 use crate::store::engine::location::{Location, LocationError};
 
-/// What endpoints that are not Amazon's take for a region when none is said.
+/// The region for endpoints other than Amazon's, if none is given.
 const ANY_REGION: &str = "us-east-1";
 
-/// Large raw messages, in the folder of the embedded store.
+/// The folder of large raw messages in that of the embedded store.
 const DEFAULT_BLOBS: &str = "blobs";
 
-/// All of a store: the database, and large raw messages where they lie apart from it.
+/// Where a whole store lives: its database, and its large raw messages if they lie apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub database: Location,
     pub blobs: Option<BlobPlace>,
 }
 
-/// Where large raw messages live.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlobPlace {
     /// A folder of its own.
@@ -31,20 +30,20 @@ pub enum BlobPlace {
     S3(Box<Bucket>),
 }
 
-/// A bucket and how to get in.
+/// A bucket and its credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
     pub(in crate::store) name: String,
-    /// Without `/` at either end; empty where the whole bucket is ours.
+    /// Without `/` at either end; empty if the store has the whole bucket.
     pub(in crate::store) prefix: String,
-    /// None: Amazon's, by the region.
+    /// None for Amazon's endpoint of the region.
     pub(in crate::store) endpoint: Option<Url>,
     pub(in crate::store) region: String,
     pub(in crate::store) access_key: Secret,
     pub(in crate::store) secret_key: Secret,
 }
 
-/// What an operator says of an S3-compatible store beside the bucket.
+/// Settings of an S3-compatible store, beside the bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct S3Access {
     pub endpoint: Option<String>,
@@ -54,7 +53,7 @@ pub struct S3Access {
 }
 
 impl BlobPlace {
-    /// `DIR`, or `s3://BUCKET` or `s3://BUCKET/PREFIX`, which needs the access.
+    /// Reads `DIR`, `s3://BUCKET` or `s3://BUCKET/PREFIX`; a bucket needs the keys of `access`.
     pub fn parse(text: &str, access: S3Access) -> Result<Self, LocationError> {
         match text.split_once("://") {
             Some(("s3", path)) => bucket(path, access).map(|bucket| Self::S3(Box::new(bucket))),
@@ -66,7 +65,7 @@ impl BlobPlace {
 
 fn bucket(path: &str, access: S3Access) -> Result<Bucket, LocationError> {
     let (name, prefix) = path.split_once('/').unwrap_or((path, ""));
-    // Bucket names of S3 are of these characters, and nothing else can smuggle a host in.
+    // S3 allows these characters in names of buckets; any other could smuggle a host in.
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if name.is_empty() || !name.chars().all(plain) {
         return Err(LocationError::Blobs("the name of the bucket cannot be used"));
@@ -84,7 +83,7 @@ fn bucket(path: &str, access: S3Access) -> Result<Bucket, LocationError> {
     })
 }
 
-/// Never repeated in an error: it may hold what it must not hold.
+/// Reads an endpoint. Errors never repeat it: it may hold a password.
 fn endpoint(text: &str) -> Result<Url, LocationError> {
     let refused = LocationError::Blobs("the endpoint must be https://HOST or http://HOST");
     match Url::parse(text) {
@@ -112,8 +111,8 @@ impl fmt::Display for BlobPlace {
 }
 
 impl Place {
-    /// With these blobs. Where none are named, those of the embedded store lie in its folder, and
-    /// PostgreSQL keeps raw messages of every size: its gateways have no folder in common.
+    /// Combines a database with its blobs. Without `blobs`, the embedded store keeps them in its
+    /// folder; PostgreSQL, whose gateways share no folder, keeps raw messages of every size itself.
     pub fn new(database: Location, blobs: Option<BlobPlace>) -> Self {
         let blobs = blobs.or_else(|| match &database {
             Location::Folder(folder) => Some(BlobPlace::Folder(folder.join(DEFAULT_BLOBS))),

@@ -1,4 +1,4 @@
-//! The same message arriving again for the same Agent (contract §2, Repeats).
+//! Repeats: the same message arriving again for the same Agent (contract §2, Repeats).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,8 +15,7 @@ use crate::store::mailbox::entry::Arrived;
 type Key = (AccountId, [u8; 32]);
 
 impl Base {
-    /// Whether every message of `commit` is the same as one that is there already, as of its time.
-    /// Read beside the commit, which decides.
+    /// Whether all messages of `commit` are repeats at its time. Only the commit itself decides.
     pub async fn arrived_before(&self, commit: &Commit) -> Result<bool, StoreError> {
         let accepted = || commit.intakes.iter().filter_map(|intake| intake.accepted.as_ref());
         let keys = accepted().flat_map(|one| {
@@ -43,24 +42,24 @@ impl Base {
     }
 }
 
-/// Remembers the arrivals; answers the earlier message for each that came before, be it in this
-/// very group. Whoever stores the same message at this moment is waited for.
+/// Remembers the arrivals. Returns the earlier message of each repeat; it may be of this group.
+/// Waits for a commit that stores the same message at this moment.
 pub async fn remember(
     tx: &mut Transaction,
     arrived: &[&Arrived],
     now: Timestamp,
     clock: &Clock,
 ) -> Result<HashMap<MessageId, MessageId>, StoreError> {
-    // The first to come with a key claims it.
+    // The first message with a key claims the key.
     let mut claims: BTreeMap<Key, &Arrived> = BTreeMap::new();
     for one in arrived {
         for key in &one.keys {
             claims.entry((one.agent, *key)).or_insert(one);
         }
     }
-    // In steady time: a clock that is set makes no repeat a new message.
+    // In steady time: setting the clock turns no repeat into a new message.
     let until = |one: &Arrived| clock.steady_of(one.remembered_until);
-    // A key that is still remembered keeps its message; one that expired is taken over.
+    // A key still remembered keeps its message; an expired key is taken over.
     let rows = claims.iter().map(|((agent, key), one)| {
         let until = until(one).into();
         vec![
@@ -91,7 +90,7 @@ pub async fn remember(
         holders.insert(key, MessageId(columns.uuid("message_id")?));
     }
     let earlier = repeats(arrived, &holders);
-    // Keys that a repeat brought belong to the message that is there, not to one that never will.
+    // Keys that a repeat brought get the stored message, because the repeat is never stored.
     let moved = claims.iter().filter_map(|((agent, key), one)| {
         let holder = holders.get(&(*agent, *key))?;
         let there = earlier.get(&one.id).filter(|_| *holder == one.id)?;
@@ -108,8 +107,8 @@ pub async fn remember(
     Ok(earlier)
 }
 
-/// Which messages are repeats, and of which: in the order of their coming, so that the holder of a
-/// key within the group is settled before whoever meets it.
+/// Returns the repeats and their earlier messages. Goes in the order of arrival, so that the holder
+/// of a key within the group is settled before a repeat meets it.
 fn repeats(
     arrived: &[&Arrived],
     holders: &HashMap<Key, MessageId>,

@@ -1,8 +1,6 @@
-//! The one durable transaction, for all messages that wait: what each rests on is read again, what
-//! arrived before is found, and everything that the others bring is written, table by table.
-//!
-//! The phases come in one order for all transactions, and within a phase what is locked is locked
-//! in the order of its keys, so that gateways wait for each other but not in a circle.
+//! The transaction for all waiting messages: reads each standing again, finds repeats, and writes
+//! the rows of all others, table by table. Locks are taken in the order of `commit/mod.rs`, so that
+//! gateways wait for each other, but not in a circle.
 
 use std::collections::HashMap;
 
@@ -33,29 +31,29 @@ use crate::store::tenancy::addresses::{Question, standings};
 /// How the writing of one commit ended.
 #[derive(Debug)]
 pub enum Written {
-    /// Durable; what became of each entry.
+    /// Durable; the result of each entry.
     Done(Vec<Entered>),
-    /// What it was decided by has changed; nothing was written.
+    /// The standing has changed since the decision; nothing was written.
     Stale,
     /// Another request already used this Idempotency-Key; nothing was written.
     Repeated,
-    /// A large original that was there before the transaction was erased meanwhile, and must be
-    /// put into the blob store; nothing was written.
+    /// A large original that was stored before the transaction was erased meanwhile, and must be
+    /// put into the blob store again; nothing was written.
     Unkept,
 }
 
-/// What became of one entry.
+/// The result of one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entered {
-    /// A record alone.
+    /// A record without a message.
     Recorded,
-    /// A message that is there already.
+    /// A repeat of this message.
     Again(MessageId),
-    /// A new one, of this contact.
+    /// A new message of this contact.
     Stored(ContactId),
 }
 
-/// Writes what came in.
+/// Writes groups of commits.
 pub struct Intakes {
     base: Base,
 }
@@ -112,7 +110,8 @@ impl Intakes {
         Ok(answers)
     }
 
-    /// Messages that are new to their Agents, with all that they bring; answers whose they are.
+    /// Stores messages that are new to their Agents, with contents, rooms, events and deliveries.
+    /// Returns the contact of each message.
     async fn store(
         &self,
         tx: &mut Transaction,
@@ -131,7 +130,7 @@ impl Intakes {
         let contacts = contacts.collect();
         let mut events = Vec::new();
         for (message, (contact, change)) in fresh.iter().zip(met) {
-            // The first of the group that comes to it.
+            // The first message of the group in its room.
             let first_of_room = begun.remove(&Room { contact, agent: message.agent });
             let names = announced(change, first_of_room, message.handle.source());
             for (name, number) in names.zip(1..) {
@@ -168,11 +167,10 @@ impl Together for Intakes {
     }
 }
 
-/// Keeps what these messages rest on as it is until the transaction ends: a change of the policy,
-/// of the address, of an account above or of its destinations waits, and one that came first is
-/// seen by the statements that follow. (They must follow: what one statement sees is from before
-/// its locks.) The gates are passed and closed in one order, accounts before domains, so that nobody
-/// waits in a circle.
+/// Keeps the standing of these messages until the transaction ends: a change of the policy, the
+/// address, an account above or its destinations waits, and an earlier change is seen by the next
+/// statements. (They must come after: a statement sees the state before its own locks.) Accounts
+/// come before domains (`engine/gates.rs`), so that no gateways wait in a circle.
 async fn pass_gates(tx: &mut Transaction, arrived: &[&Arrived]) -> Result<(), StoreError> {
     if !tx.has_company() {
         return Ok(());
@@ -184,7 +182,7 @@ async fn pass_gates(tx: &mut Transaction, arrived: &[&Arrived]) -> Result<(), St
     gates::pass_all(tx, accounts, domains).await
 }
 
-/// Which of the group were decided by what is no longer so.
+/// Returns for each commit whether its standing has changed since the decision.
 async fn stale(
     tx: &mut Transaction,
     group: &[Ready],
@@ -195,7 +193,7 @@ async fn stale(
     let mut now = standings(tx.on(), &questions).await?.into_iter();
     let mut stale = Vec::with_capacity(group.len());
     for ready in group {
-        // All of them are counted, so that questions and answers stay in step.
+        // `count` goes through all of them, so that questions and answers stay in step.
         let changed = ready.arrived().filter(|one| match &one.decided {
             Some(decided) => now.next().flatten().as_ref() != Some(&decided.by),
             None => !active.contains(&one.agent),
@@ -205,7 +203,7 @@ async fn stale(
     Ok(stale)
 }
 
-/// What became of each entry.
+/// Returns the result of each entry.
 fn of_entries(
     ready: &Ready,
     earlier: &HashMap<MessageId, MessageId>,

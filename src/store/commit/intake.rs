@@ -1,5 +1,5 @@
-//! The one durable transaction of a message: intake record, message, contact, events, deliveries,
-//! all or nothing (contract §2.1, §2.2).
+//! Commits as the caller makes them: intake record, message, contact, events, deliveries, all or
+//! nothing (contract §2.1, §2.2).
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -12,30 +12,30 @@ use crate::domain::intake_record::IntakeRecord;
 use crate::store::mailbox::new_messages::{NewMessage, NewReceived};
 use crate::store::tenancy::addresses::Standing;
 
-/// What one transaction of SMTP comes to: one entry per recipient, committed together.
+/// The result of one SMTP transaction: one entry per recipient, committed together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Commit {
     pub intakes: Vec<Intake>,
     pub now: Timestamp,
 }
 
-/// The record of one verdict, and what is stored if it was accepted.
+/// The record of one verdict, and the message if it was accepted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Intake {
     pub record: IntakeRecord,
     pub accepted: Option<Accepted>,
 }
 
-/// What an accepted message brings with it.
+/// An accepted message, and the conditions of its acceptance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accepted {
-    /// What the decision rested on.
+    /// The standing at the decision.
     pub standing: Standing,
-    /// The address that the Agent must still answer to.
+    /// The address that must still be the Agent's at the commit.
     pub address: Address,
     pub message: NewMessage,
     pub raw: Bytes,
-    /// Any of these that arrived for the Agent before makes this the same message.
+    /// If the Agent has any of these already, the message is a repeat.
     pub arrival_keys: Vec<[u8; 32]>,
     /// Until when the keys are remembered.
     pub remembered_until: Timestamp,
@@ -44,24 +44,24 @@ pub struct Accepted {
 /// How a commit ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Committed {
-    /// Durable. For each entry the earlier message that it is the same as, if it is.
+    /// Durable. Holds for each entry the earlier message that it repeats, if any.
     Done(Vec<Option<MessageId>>),
     /// A policy, an address or an account changed since the decision; nothing was written.
     Stale,
 }
 
-/// A message that was handed in, with its record.
+/// A message from an account's own platform, with its record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Handed {
     pub record: IntakeRecord,
     pub message: NewReceived,
     /// As it was posted, without the names of targets.
     pub raw: Bytes,
-    /// The request that may be carried out once, and whoever does so.
+    /// The idempotent request, and the holder who carries it out.
     pub once: Option<(Once, Uuid)>,
 }
 
-/// What became of it.
+/// How the commit of a platform's message ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receipt {
     /// Durable, in the room of this contact.

@@ -1,4 +1,10 @@
-//! The one durable transaction, in which all that came in together is written.
+//! The one durable transaction, in which all waiting messages are written together.
+//!
+//! A caller makes its rows ready (`ready.rs`), hands them to a group (`engine/group.rs`) and waits.
+//! The writer (`batch.rs`) reads each standing again: if it has changed, nothing of that commit is
+//! written, and the caller decides anew. Locks on PostgreSQL, in this order, and by key within
+//! each: gates of accounts, gates of domains, contents of large originals, Idempotency-Keys,
+//! arrivals, contacts, rooms. Refusals are counted by transactions of their own (`refusals.rs`).
 
 pub mod arrivals;
 pub mod batch;

@@ -1,5 +1,5 @@
-//! A commit made ready by whoever asks for it, so that the writer has nothing left to do but write:
-//! what is costly (packing) is done by many tasks, not by one.
+//! A commit made ready by its caller: many tasks do the costly work (packing), the writer only
+//! writes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,18 +21,18 @@ use crate::store::mailbox::packed::Packed;
 use crate::store::mailbox::received_row::ReceivedRow;
 use crate::store::tenancy::addresses::Addressed;
 
-/// What one transaction of SMTP came to.
+/// The rows of one commit.
 pub struct Ready {
     pub entries: Vec<Entry>,
     pub now: Timestamp,
-    /// That of all entries: recipients of several come in transactions of their own.
+    /// The organization of all entries: recipients of several come in separate transactions.
     pub organization: i64,
 }
 
 impl Ready {
-    /// With the places of its originals.
+    /// Makes a commit of SMTP ready. `kept` has the places of its originals.
     pub(in crate::store) async fn new(commit: &Commit, kept: &Kept) -> Result<Self, StoreError> {
-        // Made once for all recipients.
+        // Packed once for all recipients.
         let mut shared: Option<(&Arc<Mail>, Arc<Packed>)> = None;
         let mut contents = BTreeMap::new();
         let mut entries = Vec::with_capacity(commit.intakes.len());
@@ -52,7 +52,7 @@ impl Ready {
                         }
                     };
                     shared = Some((mail, read.clone()));
-                    // One organization, and the same bytes.
+                    // Shared by recipients of one organization with the same bytes.
                     let message = &accepted.message;
                     let owner = (message.organization, message.digest);
                     let content_id = *contents.entry(owner).or_insert(message.id);
@@ -68,7 +68,7 @@ impl Ready {
         Ok(Self { entries, now: commit.now, organization })
     }
 
-    /// The same of what a platform handed in.
+    /// Makes a platform's message ready.
     pub(in crate::store) async fn handed(
         handed: &Handed,
         place: Place,
@@ -81,7 +81,7 @@ impl Ready {
         Ok(Self { entries: vec![entry], now: handed.message.at, organization })
     }
 
-    /// The records alone, once more.
+    /// Copies the records alone, for another try to write them.
     pub(in crate::store) fn records(&self) -> Self {
         let again = |entry: &Entry| {
             let (record, message) = (Arc::clone(&entry.record), entry.message);
@@ -91,13 +91,12 @@ impl Ready {
         Self { entries, now: self.now, organization: self.organization }
     }
 
-    /// The messages among the entries.
+    /// Returns the messages among the entries.
     pub(in crate::store) fn arrived(&self) -> impl Iterator<Item = &Arrived> {
         self.entries.iter().filter_map(|entry| entry.arrived.as_ref())
     }
 
-    /// Approximate bytes sent to the database: originals and what was read out of them
-    /// once, evidence for each recipient.
+    /// Approximate bytes sent to the database: contents once, evidence for each recipient.
     pub(in crate::store) fn octets(&self) -> usize {
         let contents = self.arrived().map(|arrived| arrived.content.len());
         let evidence = self.entries.iter().map(|entry| entry.record.octets());

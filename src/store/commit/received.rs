@@ -1,5 +1,5 @@
-//! What an account's own platform hands in: written as mail is, in the same groups, by the same
-//! statements. It rests on less: its Agent must be active, and its request may have been carried out.
+//! Messages from an account's own platform, written as mail is, in the same groups. Their
+//! conditions are fewer: the Agent must be active, and the request not carried out before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::store::tenancy::accounts;
 use crate::store::tenancy::once;
 
 impl Base {
-    /// Up to `limit` Agents in `scope` of this username, which others may have, too.
+    /// Returns up to `limit` Agents in `scope` that have this username; several may.
     pub async fn agents_called(
         &self,
         scope: &Scope,
@@ -35,8 +35,8 @@ impl Base {
     }
 }
 
-/// Of the Agents that something is handed in for, those that are active with all above them. Their
-/// gates are passed: they stay so until the transaction ends.
+/// Returns the Agents of platform messages that are active, with all accounts above them. Their
+/// gates are passed: they stay active until the transaction ends.
 pub async fn active(
     tx: &mut Transaction,
     arrived: &[&Arrived],
@@ -65,8 +65,8 @@ pub async fn active(
     Ok(active)
 }
 
-/// The places in the group of requests that others have carried out. Those of the rest are
-/// remembered, in the order of their digests.
+/// Remembers the requests, in the order of their digests. Returns the places in the group of those
+/// already carried out.
 pub async fn repeated(
     tx: &mut Transaction,
     group: &[Ready],

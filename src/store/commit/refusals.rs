@@ -1,5 +1,5 @@
-//! Refusals that need no record of their own, counted together: a flood of guesses is one
-//! transaction of one connection at a time, and holds up no message.
+//! Refusals without a record of their own, counted together: a flood of guesses costs one
+//! transaction at a time, on one connection, and holds up no message.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,17 +16,16 @@ use crate::store::engine::row::{Columns, organization_of};
 use crate::store::mailbox::entry::RecordColumns;
 use crate::store::mailbox::intake_records::{columns, row, write};
 
-/// Counts refusals.
 pub struct Refusals {
     base: Base,
 }
 
-/// Which records refusals were counted in lately. Clones have them in common.
+/// The records in which refusals were counted lately. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Counted(Arc<Mutex<Recent<String, IntakeId>>>);
 
 impl Counted {
-    /// Octets of what refusals are counted as: that of a minute ago is asked for no more.
+    /// Most bytes of remembered refusals; those of a minute ago are not looked up any more.
     const MOST: usize = 1 << 20;
 
     pub(in crate::store) fn new() -> Self {
@@ -42,25 +41,25 @@ impl Counted {
         self.known().keep(refused.counted_as, record, octets);
     }
 
-    /// Nothing panics while it holds the lock; if something did, each entry would be whole.
+    /// Locks the records. Nothing panics under the lock; if something did, entries would be whole.
     fn known(&self) -> MutexGuard<'_, Recent<String, IntakeId>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One refusal, made ready by whoever asks.
+/// One refusal, made ready by its caller.
 #[derive(Clone)]
 pub struct Refused {
     columns: Arc<RecordColumns>,
     organization: i64,
     count: u64,
-    /// Those of which this is the same have one record.
+    /// Refusals with the same text share one record.
     counted_as: String,
 }
 
 impl Refused {
-    /// From this source (a network, or the sender of a flood): those of one source, reason, minute and
-    /// owner are the same.
+    /// Makes a refusal from `source` (a network, or the sender of a flood) ready. Refusals of one
+    /// source, reason, minute and owner share one record.
     pub(in crate::store) fn of(record: &IntakeRecord, source: &str) -> Result<Self, StoreError> {
         let owner = record.lineage.ids().last().map_or(0, AccountId::get);
         let reason = record.verdict.reason().map_or("", Reason::as_str);
@@ -74,7 +73,7 @@ impl Refused {
         Ok(Self { columns, organization, count: record.count, counted_as })
     }
 
-    /// About how many it hands to the database.
+    /// Approximate bytes sent to the database.
     pub(in crate::store) fn octets(&self) -> usize {
         self.columns.octets() + self.counted_as.len()
     }
@@ -102,8 +101,7 @@ impl Refusals {
         Self { base }
     }
 
-    /// In the order of what they are counted as: gateways wait for each other's rows, but not in a
-    /// circle.
+    /// Counts in the order of `counted_as`, so that gateways do not wait in a circle.
     async fn try_count(&self, group: &[Refused]) -> Result<Vec<IntakeId>, StoreError> {
         let mut distinct: BTreeMap<&str, (&Refused, u64)> = BTreeMap::new();
         for one in group {
@@ -143,7 +141,7 @@ mod tests {
         };
         let (rows, least) = record(&|_| {});
         assert_eq!(rows, 1);
-        // Of sixty-four characters in no order, which pack to three quarters at best.
+        // Sixty-four characters in random order, which pack to three quarters at best.
         let mut state = 1_u32;
         let mut random = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -1,5 +1,5 @@
-//! Copies the log of the embedded database into its file, by a connection of its own: the one that
-//! writes would do so within a commit, and whoever waits for that commit would wait ten times as long.
+//! Copies the log (WAL) of the embedded database into its file, over a connection of its own. If
+//! the writing connection did so in a commit, its callers would wait ten times as long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,26 +12,26 @@ use super::error::StoreError;
 use super::sql::{Connection, sql};
 use super::trust::Trust;
 
-/// Commits between two looks at the log.
+/// Commits between two checks of the log.
 const BETWEEN_LOOKS: u32 = 16;
-/// While it is copied the log grows, and is begun anew only when all of it has been: the connection that
-/// writes copies the little that is left then, each time it has grown to so many times what is copied at once.
+/// The writing connection copies the rest of the log at this multiple of `pages`. The log grows
+/// during copies, and SQLite starts it anew only when all of it has been copied.
 const LOG: u32 = 4;
 
-/// Shared by all who write.
+/// Shared by all writers of one database.
 #[derive(Debug)]
 pub struct Checkpoints {
     connection: SqlitePool,
-    /// The one that writes.
+    /// The writing connection.
     writer: SqlitePool,
-    /// Pages of the log that are copied at once.
+    /// Uncopied pages of the log that start a copy.
     pages: u32,
     commits: AtomicU32,
     under_way: Arc<Mutex<()>>,
 }
 
 impl Checkpoints {
-    /// Opens its connection when that is first wanted.
+    /// Connects at the first check.
     pub(in crate::store) fn new(
         options: SqliteConnectOptions,
         writer: SqlitePool,
@@ -50,12 +50,12 @@ impl Checkpoints {
         }
     }
 
-    /// The pages of the log from which on the connection that writes copies the rest.
+    /// Returns the length of the log, in pages, at which the writing connection copies the rest.
     const fn most(&self) -> u32 {
         self.pages.saturating_mul(LOG).saturating_add(self.pages / LOG)
     }
 
-    /// Looks at the log after some commits, and copies it if it is long; keeps nobody waiting.
+    /// Checks the log every [`BETWEEN_LOOKS`] commits, and copies it if long; keeps nobody waiting.
     pub(in crate::store) fn committed(self: &Arc<Self>, trust: &Trust) {
         let count = self.commits.fetch_add(1, Ordering::Relaxed);
         if !count.is_multiple_of(BETWEEN_LOOKS) {
@@ -64,7 +64,7 @@ impl Checkpoints {
         let Ok(turn) = Arc::clone(&self.under_way).try_lock_owned() else { return };
         let (this, trust) = (Arc::clone(self), trust.clone());
         tokio::spawn(async move {
-            // The log still has all that was not copied: nothing is lost.
+            // The log still holds every page that was not copied: nothing is lost.
             if let Err(error) = this.copy(&trust).await {
                 let error = &error as &dyn std::error::Error;
                 tracing::debug!(error, "the log of the database was not copied into its file");
@@ -74,7 +74,7 @@ impl Checkpoints {
     }
 
     async fn copy(&self, trust: &Trust) -> Result<(), StoreError> {
-        // Says how long the log is, and does nothing else.
+        // Reports the length of the log, and does nothing else.
         let on = Connection::SqlitePool(&self.connection, trust);
         let log = sql("PRAGMA wal_checkpoint(NOOP)").fetch_one(on).await?;
         let (pages, copied) = (log.get::<i64>("log")?, log.get::<i64>("checkpointed")?);
@@ -85,14 +85,14 @@ impl Checkpoints {
         if pages - copied >= i64::from(self.pages) {
             copy(&self.connection).await?;
         }
-        // Not left to SQLite, which copies behind a commit and tells nobody where that fails.
+        // Left to SQLite, this copy would run behind a commit, and report a failure nowhere.
         if pages >= i64::from(self.most()) {
             copy(&self.writer).await?;
         }
         Ok(())
     }
 
-    /// Ends after what is under way.
+    /// Closes the connection after the copy under way.
     pub(in crate::store) async fn close(&self) {
         self.connection.close().await;
     }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use crate::rules::Rules;
 
-    /// How much of the log is in the file, of how much there is: pages.
+    /// Returns the pages of the log already copied into the file, and all its pages.
     async fn log(store: &embedded::Embedded) -> (i64, i64) {
         let trust = Trust::default();
         let on = Connection::SqlitePool(&store.checkpoints.connection, &trust);
@@ -130,12 +130,12 @@ mod tests {
             write("INSERT INTO t VALUES (randomblob(61440))").await;
             let (before, _) = log(&store).await;
             store.checkpoints.committed(&trust);
-            // Taking the turn waits for the copy.
+            // Locking waits for the copy to end.
             drop(store.checkpoints.under_way.lock().await);
             let (copied, all) = log(&store).await;
             assert!(all < most + 17 * 32 + 100, "round {round}: {all} pages");
             behind |= copied > before && copied < most;
-            // Those of sixteen rounds and of one.
+            // Sixteen rounds between two checks, and the current round.
             assert!(all - copied < 17 * 32 + 100, "round {round}: {copied} of {all}");
         }
         assert!(behind, "nothing was copied but by the connection that writes");

@@ -1,4 +1,4 @@
-//! The database, whichever it is: connections to read by, and transactions that write.
+//! The database, embedded or shared: connections for reading, and transactions for writing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +22,11 @@ pub enum Database {
     Postgres(Pool),
 }
 
-/// How often a transaction is tried that the database gives up for another one.
+/// Attempts of a transaction that the database aborts in favour of another one.
 pub const TRIES: u32 = 8;
 
-/// Does work that is one transaction, and does it again while the database gives it up for another
-/// one (a deadlock, a failed serialisation): nothing of it was written then.
+/// Runs work that is one transaction, [`TRIES`] times at most while it fails with `Conflict`
+/// (deadlock, failed serialisation, foreign key): nothing was written then.
 macro_rules! settled {
     ($work:expr) => {{
         let mut tries = 1;
@@ -42,9 +42,8 @@ macro_rules! settled {
 }
 pub(in crate::store) use settled;
 
-/// A transaction that is begun anew while the database gives it up: the work gets it, and commits it
-/// where something is to stay. A macro, because the future of an `AsyncFn` that borrows cannot be
-/// said to be `Send`.
+/// Runs work in a transaction, which is begun anew after a conflict. The work commits if its rows
+/// are to stay. A macro, because the future of an `AsyncFn` that borrows cannot be declared `Send`.
 macro_rules! transact {
     ($base:expr, async |$tx:ident| $work:block) => {
         crate::store::engine::database::settled!(async {
@@ -56,8 +55,7 @@ macro_rules! transact {
 pub(in crate::store) use transact;
 
 impl Database {
-    /// Opens the database, made where it is not there and that is wanted; a PostgreSQL that cannot
-    /// be reached is asked again for so long.
+    /// Opens the database, created first if `create` is set. Retries PostgreSQL for `patience`.
     pub(in crate::store) async fn open(
         location: &Location,
         connections: &Connections,
@@ -73,8 +71,8 @@ impl Database {
         })
     }
 
-    /// The same database, read by so many connections of its own; on PostgreSQL written, too, by as
-    /// many as are named second.
+    /// Returns the same database with connections of its own: so many `readers` of SQLite, or so
+    /// many `connections` to PostgreSQL, which also write.
     pub(in crate::store) async fn apart(
         &self,
         (readers, connections): (u32, u32),
@@ -85,7 +83,7 @@ impl Database {
         })
     }
 
-    /// The embedded database, if it is one.
+    /// Returns the embedded database, or None on PostgreSQL.
     pub(in crate::store) const fn embedded(&self) -> Option<&Embedded> {
         match self {
             Self::Sqlite(embedded) => Some(embedded),
@@ -93,7 +91,7 @@ impl Database {
         }
     }
 
-    /// Any connection, to read one thing.
+    /// Returns any connection, for one read.
     pub(in crate::store) fn reader<'d>(&'d self, trust: &'d Trust) -> Connection<'d> {
         match self {
             Self::Sqlite(database) => Connection::SqlitePool(&database.reader, trust),
@@ -101,9 +99,9 @@ impl Database {
         }
     }
 
-    /// A transaction that means to write. On SQLite it is the only one from its first statement on
-    /// (`BEGIN IMMEDIATE`), so that what it reads cannot change before it commits; on PostgreSQL
-    /// others run beside it, and it locks what must not change. `bell` is for [`Transaction::ring`].
+    /// Begins a writing transaction. On SQLite no other one writes from its first statement on
+    /// (`BEGIN IMMEDIATE`), so rows that it reads cannot change. On PostgreSQL others run beside
+    /// it: it must lock such rows. Fails once trust is lost. `bell` is for [`Transaction::ring`].
     pub(in crate::store) async fn begin(
         &self,
         trust: &Trust,
@@ -118,13 +116,13 @@ impl Database {
             }
             Self::Postgres(pool) => Inner::Postgres(pool.begin().await?),
         };
-        // Whoever had the connection before may have found out while this one waited for it.
+        // The connection's former user may have lost trust while this caller waited.
         trust.check()?;
         let (trust, bell) = (trust.clone(), Arc::clone(bell));
         Ok(Transaction { inner, trust, bell, rings: false, waiting: Vec::new() })
     }
 
-    /// All rows of a statement that walks many and is given up when it takes too long.
+    /// Fetches all rows of a statement that walks many, and gives up when it takes too long.
     pub(in crate::store) async fn fetch_in_time(
         &self,
         query: Statement,
@@ -136,7 +134,7 @@ impl Database {
         }
     }
 
-    /// All rows of a statement that looks for tokens: see [`Pool::begin_search`].
+    /// Fetches all rows of a token search: see [`Pool::begin_search`].
     pub(in crate::store) async fn fetch_by_bitmaps(
         &self,
         query: Statement,
@@ -149,7 +147,7 @@ impl Database {
         Ok(rows)
     }
 
-    /// Ends all connections after the work under way.
+    /// Closes all connections after the work under way.
     pub(in crate::store) async fn close(&self) {
         match self {
             Self::Sqlite(Embedded { reader, writer, checkpoints, .. }) => {
@@ -162,13 +160,13 @@ impl Database {
     }
 }
 
-/// A writing transaction; dropped without `commit`, it leaves nothing.
+/// A writing transaction; dropped without `commit`, it is rolled back.
 pub struct Transaction {
     inner: Inner,
     trust: Trust,
     bell: Arc<Notify>,
     rings: bool,
-    /// See [`Self::later`].
+    /// Writes deferred by [`Self::later`].
     waiting: Vec<Many>,
 }
 
@@ -178,8 +176,8 @@ enum Inner {
 }
 
 impl Transaction {
-    /// Durable once this returned Ok. Goes on when its future is dropped, because a write that does
-    /// not reach the disk must be noticed even if nobody waits for it any more.
+    /// Commits; durable once this returned Ok. Continues when its future is dropped, because a
+    /// write that does not reach the disk must be noticed even if no caller waits any more.
     pub(in crate::store) async fn commit(mut self) -> Result<(), StoreError> {
         self.write_now().await?;
         let Self { inner, trust, bell, rings, .. } = self;
@@ -202,13 +200,13 @@ impl Transaction {
         committing.await.unwrap_or_else(|_| Err(StoreError::Ended))
     }
 
-    /// Writes this before the commit, in one call with what else waits: nobody needs the answer, and
-    /// nothing that is read until then.
+    /// Defers a write to the commit, where all deferred writes are one call. Its result is not
+    /// returned, and no statement before may read its rows.
     pub(in crate::store) fn later(&mut self, write: Many) {
         self.waiting.push(write);
     }
 
-    /// Writes what waits, for those who read it in this transaction.
+    /// Runs the deferred writes now, for statements of this transaction that read their rows.
     pub(in crate::store) async fn write_now(&mut self) -> Result<(), StoreError> {
         for statement in together(std::mem::take(&mut self.waiting), self.has_company()) {
             statement.execute(self.on()).await?;
@@ -216,12 +214,12 @@ impl Transaction {
         Ok(())
     }
 
-    /// Tells whoever delivers once it is committed: it brings deliveries.
+    /// Wakes the dispatcher after the commit: the transaction writes deliveries.
     pub(in crate::store) const fn ring(&mut self) {
         self.rings = true;
     }
 
-    /// The connection to run statements on.
+    /// Returns the connection to run statements on.
     pub(in crate::store) fn on(&mut self) -> Connection<'_> {
         match &mut self.inner {
             Inner::Sqlite(inner, _) => Connection::Sqlite(inner, &self.trust),

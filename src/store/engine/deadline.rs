@@ -1,8 +1,8 @@
-//! Answers in time: a server that has fallen silent is not waited for.
+//! Deadlines: a database server that has fallen silent is not waited for.
 
 use std::time::Duration;
 
-/// What a PostgreSQL answers in time, or an error.
+/// Returns the result of `work`, or the I/O error `TimedOut` at the deadline.
 pub async fn in_time<T>(
     deadline: Duration,
     work: impl Future<Output = Result<T, sqlx::Error>>,

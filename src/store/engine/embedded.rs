@@ -1,6 +1,6 @@
-//! The embedded database: SQLite in a folder of its own. One writing connection (several would only
-//! wait for each other) and a few reading ones, WAL with `synchronous=FULL`, so that a commit that
-//! returned is on the disk.
+//! The embedded database: SQLite in a folder of its own. One connection writes (several would only
+//! wait for each other), a few read. With WAL and `synchronous=FULL`, a commit that returned is on
+//! the disk.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -23,17 +23,17 @@ use super::trust::Trust;
 use crate::disk;
 use crate::rules::StoreConnections as Connections;
 
-/// Prepared statements kept by a connection.
+/// Prepared statements kept by a connection: statements about many rows come in several sizes.
 const STATEMENTS: usize = 500;
 pub const FILE: &str = "gatepost.db";
-/// Octets of a page of a new database. A message changes small rows in many places, and a page is
-/// written whole: by this size a third less is written than by 4 KiB, at the same CPU.
+/// Bytes of a page of a new database. A message changes small rows in many places, and each changed
+/// page is written whole: this size writes a third less than 4 KiB, at the same CPU cost.
 const PAGE: u32 = 2048;
-/// Held while the schema is looked at and changed.
+/// Locked while the schema is checked and migrated.
 const LOCK_FILE: &str = "gatepost.lock";
-/// A migration of a large store takes its time.
+/// A migration of a large store takes minutes.
 const LOCK_PATIENCE: Duration = Duration::from_secs(300);
-/// Steps of SQLite between two looks at the clock: less than a millisecond.
+/// Steps of SQLite between two checks of the clock: less than a millisecond.
 const STEPS: i32 = 10_000;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -44,14 +44,14 @@ pub struct Embedded {
     pub reader: SqlitePool,
     pub writer: SqlitePool,
     pub checkpoints: Arc<Checkpoints>,
-    /// How long a statement may take that walks many rows.
+    /// Time limit of a statement that walks many rows.
     statement: Duration,
-    /// The length of the database file as it was last seen, in bytes.
+    /// Greatest length of the database file seen so far, in bytes.
     longest: Arc<AtomicU64>,
 }
 
-/// Opens the store in `folder`, made there first if `create` says so, and brings it to this
-/// version.
+/// Opens the store in `folder`, created first if `create` is set, and migrates it to this version.
+/// Fails with `Missing` if there is no store.
 pub async fn open(
     folder: &Path,
     rules: &Connections,
@@ -75,22 +75,22 @@ pub async fn open(
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(rules.acquire())
-        // Statements about many rows come in several sizes.
         .statement_cache_capacity(STATEMENTS)
         .pragma("cache_size", format!("-{}", u64::from(rules.embedded_cache_mib) * 1024))
         .pragma("wal_autocheckpoint", "0");
     let writer = SqlitePoolOptions::new()
         .max_connections(1)
         .acquire_timeout(rules.acquire())
-        // A file in this process answers: to ask first costs as much as what is asked.
+        // A ping of a local file costs as much as the statement itself.
         .test_before_acquire(false)
-        // SQLite ends a transaction by itself when the disk is full or a write fails, and sqlx
-        // does not notice: the connection would refuse every later transaction.
+        // SQLite ends a transaction by itself when the disk is full or a write fails. sqlx does not
+        // notice, and the connection would refuse every later transaction.
         .before_acquire(|connection, _| {
             let clean = !connection.is_in_transaction();
             Box::pin(async move { Ok(clean) })
         })
-        // Journals of statements are files otherwise, one in ten commits. Readers sort what is long.
+        // Statement journals would be files otherwise, one in ten commits. Readers keep files,
+        // because their sorts are long.
         .connect_with(options.clone().pragma("temp_store", "memory"))
         .await
         .map_err(open_error)?;
@@ -111,7 +111,7 @@ pub async fn open(
 }
 
 impl Embedded {
-    /// The same with readers of its own, opened at once.
+    /// Returns the same database with readers of its own, which are connected at once.
     pub(in crate::store) async fn apart(&self, readers: u32) -> Result<Self, StoreError> {
         let options = SqliteConnectOptions::clone(&self.reader.connect_options());
         let pool = self.reader.options().clone().max_connections(readers).min_connections(readers);
@@ -119,10 +119,10 @@ impl Embedded {
         Ok(Self { reader, ..self.clone() })
     }
 
-    /// Whether the database file has lost its end: nothing here makes it shorter, and SQLite, which
-    /// reads from memory what it has read once, may not notice for a long time. The file is not
-    /// opened: to close it again would end the locks of SQLite in this process, and a command
-    /// beside the server would take away the log that it writes
+    /// Fails with `Damaged` if the database file has become shorter: this program never shortens
+    /// it, and SQLite, which reads cached pages from memory, may not notice for a long time. Does
+    /// not open the file: closing it again would release the locks of SQLite in this process, and a
+    /// command beside the server could remove the log that the server writes
     /// (<https://sqlite.org/howtocorrupt.html>, 2.2).
     pub(in crate::store) async fn check_length(&self) -> Result<(), StoreError> {
         let looked = tokio::fs::metadata(self.folder.join(FILE)).await;
@@ -133,7 +133,7 @@ impl Embedded {
         Ok(())
     }
 
-    /// All rows of a statement that is given up when it takes too long.
+    /// Fetches all rows of a statement, and interrupts it when it takes too long.
     pub(in crate::store) async fn fetch_in_time(
         &self,
         query: Statement,
@@ -152,7 +152,7 @@ impl Embedded {
     }
 }
 
-/// Whoever has the connection next is not watched, also if nobody waits for the end of this.
+/// Dropped, ends the time limit: the next user of the connection is not interrupted.
 #[derive(Default)]
 struct Watch(Arc<AtomicBool>);
 
@@ -162,13 +162,13 @@ impl Drop for Watch {
     }
 }
 
-/// The versions of the schema that this program knows.
+/// Returns the migrations of the schema that this program knows.
 pub fn migrations() -> Migrator {
     sqlx::migrate!("migrations/sqlite")
 }
 
-/// The folder and the file, for this user only: messages and signing secrets are in them. SQLite
-/// gives its other files the mode of the first.
+/// Creates the folder and the database file, for this user only: they hold messages and signing
+/// secrets. SQLite gives its other files the mode of the database file.
 fn make_private(folder: &Path) -> io::Result<()> {
     disk::make_folder(folder)?;
     open_private(&folder.join(FILE)).map(drop)
@@ -178,8 +178,8 @@ pub fn open_private(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }
 
-/// Processes that start at once migrate one after the other (sqlx has no lock of its own here).
-/// The lock ends with the file.
+/// Locks the file, so that processes that start at once migrate one after the other (sqlx has no
+/// lock of its own for SQLite). Dropping the file unlocks it. Fails after [`LOCK_PATIENCE`].
 async fn lock(path: &Path) -> io::Result<File> {
     let file = open_private(path)?;
     let taken = async {
@@ -217,7 +217,7 @@ mod tests {
                        SELECT COUNT(*) AS found FROM n";
         let given_up = store.fetch_in_time(sql(endless), &Trust::default()).await.err().unwrap();
         assert!(matches!(given_up, StoreError::Database(_)), "{given_up:?}");
-        // By the same connection, which has a clock no more.
+        // This connection has no time limit any more.
         let long = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 300000)
                     SELECT COUNT(*) AS found FROM n";
         let on = Connection::SqlitePool(&store.reader, &Trust::default());

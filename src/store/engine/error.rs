@@ -1,4 +1,4 @@
-//! What can go wrong in the store, as far as callers can do something about it.
+//! Errors of the store, told apart where callers can act on the difference.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -8,31 +8,31 @@ use sqlx::migrate::MigrateError;
 use sqlx::postgres::PgDatabaseError;
 use uuid::Uuid;
 
-/// Context in the variant, cause by `source`; never shown to a client.
+/// Each variant holds the context, and its `source` the cause. Never shown to a client.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("the disk is full")]
     Full(#[source] Arc<dyn Error + Send + Sync>),
-    /// A write did not reach the disk, and whether a retry would is unknown: the store refuses
-    /// everything from now on, and the process must end (contract §2.4).
+    /// A write did not reach the disk, and whether a retry would is unknown. From now on the store
+    /// refuses everything, and the process must end (contract §2.4).
     #[error("a write did not reach the disk; the process must be restarted")]
     NotDurable(#[source] Option<Arc<dyn Error + Send + Sync>>),
-    /// What is stored is not as SQLite wrote it: whatever is read may be wrong, so that the store
-    /// refuses everything from now on, and the process must end.
+    /// The database file is not as SQLite wrote it: any read may be wrong. From now on the store
+    /// refuses everything, and the process must end.
     #[error(
         "the database file is damaged: keep a copy of the data folder, then make the store anew \
          from the last backup (`gatepost restore`); `gatepost check-store` lists what is lost"
     )]
     Damaged(#[source] Option<Arc<dyn Error + Send + Sync>>),
-    /// The database gave this transaction up for another one, or we did; nothing of it was written.
+    /// The transaction was aborted in favour of another one; nothing was written.
     #[error("the transaction lost against others too often")]
     Conflict(#[source] Option<Arc<sqlx::Error>>),
-    /// It panicked, which is logged, or ended with the runtime; whether it wrote is unknown.
+    /// The task panicked, which is logged, or ended with the runtime; whether it wrote is unknown.
     #[error("a task of the store ended before it answered")]
     Ended,
     #[error("the database did not answer with a row that is always there")]
     NoRow,
-    /// The request has been carried out before; nothing of it was written now.
+    /// Another request already used this Idempotency-Key; nothing was written now.
     #[error("a request with this Idempotency-Key has been carried out")]
     Repeated,
     /// Nothing was written.
@@ -52,19 +52,19 @@ pub enum StoreError {
     Blobs { at: String, source: Arc<object_store::Error> },
     #[error("the blob store at {at} did not keep what was written into it")]
     Unkept { at: String },
-    /// Nothing is put into it and nothing taken away.
+    /// No object was written or removed.
     #[error(
         "the blob store at {at} belongs to the database {owner}, and this one is {identity}: name \
          another place"
     )]
     Foreign { at: String, owner: String, identity: Uuid },
-    /// Nothing is put into it and nothing taken away.
+    /// No object was written or removed.
     #[error(
         "the blob store at {at} holds objects and has no owner: name another place, or, if they \
          are this database's, put its id {identity} into the object `owner`, beside `raw`"
     )]
     Ownerless { at: String, identity: Uuid },
-    /// The original of a message is not what it was, or not there.
+    /// The original of a message is missing, or is not what was stored.
     #[error("the object {name} of the blob store {detail}")]
     Lost { name: String, detail: &'static str },
     #[error("a row of {table} cannot be read: {detail}")]
@@ -87,7 +87,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether what a row says is the cause, so that the same work fails again.
+    /// Whether the content of a row is the cause, so that the same work fails again.
     pub fn is_of_a_row(&self) -> bool {
         match self {
             Self::Corrupt { .. } => true,
@@ -96,7 +96,7 @@ impl StoreError {
         }
     }
 
-    /// The cause in plain words that tell nothing of what is inside, for everybody.
+    /// Returns the cause in plain words that anybody may read: they disclose no content.
     pub fn plainly(&self) -> &'static str {
         match self {
             Self::Full(_) => "no space",
@@ -108,9 +108,9 @@ impl StoreError {
         }
     }
 
-    /// The error of a store that cannot be opened.
+    /// Converts an error from opening the store at `at`.
     pub(in crate::store) fn opening(at: String, source: sqlx::Error) -> Self {
-        // A file of another kind is not a damaged store.
+        // SQLITE_NOTADB: a file of another kind is not a damaged store.
         let is_text = source.as_database_error().and_then(|error| error.code());
         match is_text.as_deref() {
             Some("26") => Self::Open { at, source: source.into() },
@@ -119,7 +119,7 @@ impl StoreError {
         }
     }
 
-    /// Whether, of several jobs that were done together, one alone may be the cause.
+    /// Whether one of several jobs that were done together may be the cause.
     pub(in crate::store) fn may_be_of_one(&self) -> bool {
         match self {
             Self::Full(_) | Self::Conflict(_) => true,
@@ -128,7 +128,7 @@ impl StoreError {
     }
 }
 
-/// Whether SQLite says so of its file.
+/// Whether SQLite reports its file as damaged.
 fn is_damaged(error: &sqlx::Error) -> bool {
     matches!(error.as_database_error().map(kind), Some(Kind::Damaged))
 }
@@ -162,15 +162,15 @@ impl From<MigrateError> for StoreError {
     }
 }
 
-/// Whether the database objects to what it was given, or to how much, rather than to being asked.
+/// Whether the database rejects the values or their amount, rather than being unable to work.
 fn is_about_rows(error: &dyn DatabaseError) -> bool {
     let code = error.code().unwrap_or_default();
     if error.try_downcast_ref::<PgDatabaseError>().is_some() {
-        // Not when the server is starting, stopping or has no connection left.
+        // Except while the server starts or stops, loses connections, or has none left.
         return !["57P", "08", "533"].iter().any(|class| code.starts_with(class));
     }
-    // Not when SQLite could not get to its file: busy, locked, input and output, cannot open. The
-    // low octet of an extended code is the family.
+    // Except when SQLite could not use its file: busy, locked, I/O, cannot open. The low byte of an
+    // extended code is the family.
     let code: u32 = code.parse().unwrap_or(0);
     ![5, 6, 10, 14].contains(&(code & 0xff))
 }
@@ -190,17 +190,17 @@ fn kind(error: &dyn DatabaseError) -> Kind {
         // SQLSTATE. A PostgreSQL whose fsync fails ends by itself and recovers from its log.
         return match code.as_ref() {
             "53100" => Kind::Full,
-            // A foreign key: what a message refers to was deleted beside it (retention).
+            // Foreign key: a row that a message refers to was deleted meanwhile (retention).
             "40001" | "40P01" | "23503" => Kind::Conflict,
             // read_only_sql_transaction: a replica.
             "25006" => Kind::ReadOnly,
             _ => Kind::Other,
         };
     }
-    // Extended result codes of SQLite: the low octet is the family.
+    // Extended result codes of SQLite: the low byte is the family.
     const READ_ONLY: u32 = 8;
     const CORRUPT: u32 = 11;
-    // An index of words, which can be made anew: no reason to end.
+    // SQLITE_CORRUPT_VTAB: the search index, which can be rebuilt: no reason to end.
     const CORRUPT_INDEX: u32 = 267;
     const FULL: u32 = 13;
     const NOT_A_DATABASE: u32 = 26;
@@ -227,7 +227,7 @@ mod tests {
 
     use super::*;
 
-    /// As of a disk that was mounted read-only, and of a file whose header is damaged.
+    /// Like a disk mounted read-only, or a file whose header is damaged.
     #[tokio::test]
     async fn a_database_that_takes_no_writes_is_not_said_to_be_silent() {
         let mut database = SqliteConnection::connect("sqlite::memory:").await.unwrap();

@@ -1,10 +1,14 @@
-//! Who waits for whom on PostgreSQL: commits pass the gates of the accounts and of the domain that
-//! their standing rests on; a change of one of these closes its gate first.
+//! Gates on PostgreSQL: advisory locks, held until the transaction ends. A commit passes (locks
+//! shared) the gates of the accounts and domains that its standing rests on. A change of one of
+//! them closes (locks exclusively) its gate first.
 //!
-//! Row locks alone do not do. A row that is always locked by some commit (all of them rest on the
-//! partner's) keeps a change waiting for ever, because those who share it do not queue; and an
-//! address that takes a catch-all's place has no row before. Here they queue, and nothing is
-//! written to the accounts' rows. SQLite has one writer and needs no gates.
+//! Lock order: accounts before domains, and within each by the hash that is the gate. One call
+//! locks all its gates in this order, so that gateways never wait in a circle.
+//!
+//! Row locks alone are not enough. A row that some commit always holds (every commit rests on the
+//! partner's) would keep a change waiting forever, because those who share a row lock do not queue.
+//! And an address that replaces a catch-all has no row before. Gates queue, and write nothing to
+//! the rows of accounts. SQLite has one writer and needs no gates.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +19,7 @@ use super::sql::{Value, sql};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
 
-/// The same for accounts alone: what their destinations get is written.
+/// Passes the gates of accounts alone: for events, which are written for their destinations.
 pub async fn pass_accounts(
     tx: &mut Transaction,
     accounts: BTreeSet<AccountId>,
@@ -26,6 +30,7 @@ pub async fn pass_accounts(
     pass_all(tx, accounts, BTreeSet::new()).await
 }
 
+/// Passes the gates of accounts and domains; on PostgreSQL only.
 pub async fn pass_all(
     tx: &mut Transaction,
     accounts: BTreeSet<AccountId>,
@@ -47,13 +52,13 @@ pub async fn pass_all(
     .map(drop)
 }
 
-/// Lets the commits that have passed the gate of this account end, and no other begin until this
-/// transaction ends: for changes of its state, its policy, its list, its destinations.
+/// Waits for the commits that have passed the gate of this account, and holds others back until
+/// this transaction ends: for changes of its state, policy, list or destinations.
 pub async fn close_account(tx: &mut Transaction, account: AccountId) -> Result<(), StoreError> {
     close_accounts(tx, &[account]).await
 }
 
-/// The same for several accounts.
+/// Closes the gates of several accounts.
 pub async fn close_accounts(
     tx: &mut Transaction,
     accounts: &[AccountId],
@@ -73,8 +78,8 @@ pub async fn close_accounts(
     .map(drop)
 }
 
-/// The same for several, while others are passed with them, in the one order: their destinations
-/// hear of it.
+/// Closes the gates of some accounts and passes those of others, all in the one order: destinations
+/// of the passed ones receive events about the change.
 pub async fn close_and_pass(
     tx: &mut Transaction,
     closed: &BTreeSet<AccountId>,
@@ -99,8 +104,8 @@ pub async fn close_and_pass(
     .map(drop)
 }
 
-/// The same for an account and all below it: whatever is done there passes its gate. Those `above`
-/// are passed with it, in the one order, because their destinations hear of it.
+/// Closes the gate of an account, which all work at or below it passes. Passes those of the
+/// accounts `above` in the one order, because their destinations receive events about the change.
 pub async fn close_below(
     tx: &mut Transaction,
     account: AccountId,
@@ -109,13 +114,13 @@ pub async fn close_below(
     close_and_pass(tx, &BTreeSet::from([account]), &above.iter().copied().collect()).await
 }
 
-/// Lets the claims under way end, and no other begin until this transaction ends: deliveries come
-/// before those that wait in their rooms. Claims pass this gate (`claims.rs`).
+/// Waits for the claims under way, and holds others back until this transaction ends: deliveries
+/// are put before those waiting in their rooms. Claims pass this gate (`claims.rs`).
 pub async fn close_rooms(tx: &mut Transaction) -> Result<(), StoreError> {
     queue(tx, "rooms", 0).await
 }
 
-/// The same for a domain: for changes of its addresses.
+/// Closes the gate of a domain: for changes of its addresses.
 pub async fn close_domain(tx: &mut Transaction, domain: &DomainName) -> Result<(), StoreError> {
     if !tx.has_company() {
         return Ok(());
@@ -127,8 +132,8 @@ pub async fn close_domain(tx: &mut Transaction, domain: &DomainName) -> Result<(
         .map(drop)
 }
 
-/// One after the other for each account or member, until the transaction ends: what it owns of this
-/// kind is counted or compared. Not by its row, which every commit below the account holds.
+/// Lets one transaction at a time, per kind and owner (account or member), count or compare what
+/// the owner has, until it ends. The owner's row is not locked: commits below the account hold it.
 pub async fn queue(tx: &mut Transaction, what: &'static str, owner: i64) -> Result<(), StoreError> {
     if !tx.has_company() {
         return Ok(());
@@ -141,8 +146,8 @@ pub async fn queue(tx: &mut Transaction, what: &'static str, owner: i64) -> Resu
         .map(drop)
 }
 
-/// Whether this transaction alone does work of this kind until it ends, on any gateway. Whoever
-/// comes second goes on without: the work is done anyway.
+/// Tries to be the only transaction that does this work, on all gateways, until it ends. Returns
+/// false at once if another one is at it: the caller skips the work.
 pub async fn alone(tx: &mut Transaction, work: &'static str) -> Result<bool, StoreError> {
     if !tx.has_company() {
         return Ok(true);

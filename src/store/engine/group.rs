@@ -1,10 +1,8 @@
-//! What waits is written together: a flush of the disk costs the same for one message as for a
-//! hundred.
+//! Groups of jobs written together: one message or a hundred cost the same flush of the disk.
 //!
-//! Whoever has a job hands it in and waits for its own answer. A writer takes all that wait,
-//! within bounds of rows and octets, and does them in one transaction; while it does, the next
-//! ones gather. Nothing that somebody waits for is delayed to make a group larger: with nobody else
-//! there, a job is a group of one.
+//! A caller hands in a job and waits for its answer. A writer takes all waiting jobs, within limits
+//! of rows and bytes, and writes them in one transaction; meanwhile the next ones gather. No job
+//! with a waiting caller is delayed to make a group larger: alone, a job is a group of one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,36 +18,36 @@ use crate::rules::Grouping;
 /// Groups queued behind the current write; beyond this, callers block.
 const WAITING_GROUPS: usize = 4;
 
-/// Work that can be done for many at once, all in one transaction or not at all.
+/// Work that can be done for many jobs in one transaction: all of them or none.
 pub trait Together: Send + Sync + 'static {
     type Job: Send + Sync + 'static;
     type Answer: Send + 'static;
 
-    /// How many rows of its kind a job is, and its octets.
+    /// Returns the rows of a job, and its bytes.
     fn size(job: &Self::Job) -> (usize, usize);
 
-    /// Whose rows a job writes, where that is one organization; 0 for nobody's.
+    /// Returns the organization whose rows a job writes; 0 if the rows belong to none.
     fn organization(_job: &Self::Job) -> i64 {
         0
     }
 
-    /// Does these jobs and answers each, in their order.
+    /// Writes the jobs, and returns an answer for each, in their order.
     fn write(
         &self,
         jobs: &[Self::Job],
     ) -> impl Future<Output = Result<Vec<Self::Answer>, StoreError>> + Send;
 }
 
-/// Where jobs are handed in. Its writers end when the last clone of it is gone.
+/// Takes jobs in. Its writers end when the last clone is dropped.
 pub struct Group<T: Together> {
     queue: mpsc::Sender<Waiting<T>>,
     patience: Duration,
 }
 
-/// How long a first job waits for others.
+/// How long the first job of a group waits for others.
 pub struct Linger {
     pub pause: Duration,
-    /// Ends the pause.
+    /// Ends the pause early.
     pub hurry: Arc<Notify>,
 }
 
@@ -59,12 +57,12 @@ struct Waiting<T: Together> {
 }
 
 impl<T: Together> Group<T> {
-    /// Starts `writers` of them.
+    /// Starts a group with so many writers.
     pub(in crate::store) fn start(work: T, rules: Grouping, writers: usize) -> Self {
         Self::begin(work, rules, writers, None)
     }
 
-    /// Starts one, whose jobs wait for others: nobody needs their answers soon.
+    /// Starts a group with one writer, whose jobs wait for others: callers need no answer soon.
     pub(in crate::store) fn lingering(work: T, rules: Grouping, linger: Linger) -> Self {
         Self::begin(work, rules, 1, Some(linger))
     }
@@ -79,9 +77,9 @@ impl<T: Together> Group<T> {
         Self { queue, patience: rules.patience() }
     }
 
-    /// Does the job with others that wait. After an error, nothing of it was written; but it may
-    /// have been if it took too long, if the connection was lost while it was being committed, or
-    /// if this future is dropped.
+    /// Hands in the job and waits for its answer. After an error, nothing of it was written, except
+    /// that it may have been after `TooSlow` or `Ended`, or if the connection was lost during the
+    /// commit. It may also have been written if this future is dropped.
     pub(in crate::store) async fn ask(&self, job: T::Job) -> Result<T::Answer, StoreError> {
         let (answer, answered) = oneshot::channel();
         let asking = async {
@@ -95,7 +93,7 @@ impl<T: Together> Group<T> {
 
 /// Jobs waiting to be written, the oldest first.
 struct Line<T: Together> {
-    /// Taken out of the queue and left for a later group; before all that is in it.
+    /// Taken out of the queue and left for a later group; older than all jobs in the queue.
     behind: VecDeque<Waiting<T>>,
     queue: mpsc::Receiver<Waiting<T>>,
     linger: Option<Linger>,
@@ -104,9 +102,9 @@ struct Line<T: Together> {
 async fn serve<T: Together>(work: Arc<T>, line: Arc<Mutex<Line<T>>>, rules: Grouping) {
     let repeats = Repeats::default();
     loop {
-        // The writer that waits on the queue holds the line: nothing is left behind then.
+        // An idle writer holds this lock while it waits for the queue; `behind` is empty then.
         let Some(group) = line.lock().await.next(rules).await else { return };
-        // A task of its own, so that whatever ends it, the next groups are written.
+        // A task of its own: if it panics, the next groups are still written.
         let settling = tokio::spawn(settle(Arc::clone(&work), group, rules.patience()));
         if let Err(error) = settling.await
             && let Some(left_out) = repeats.due(Cause::Group)
@@ -117,21 +115,21 @@ async fn serve<T: Together>(work: Arc<T>, line: Arc<Mutex<Line<T>>>, rules: Grou
 }
 
 impl<T: Together> Line<T> {
-    /// The next group, once there is one; `None` when nobody can hand anything in any more.
+    /// Waits for the next group. None once no caller can hand in a job any more.
     async fn next(&mut self, rules: Grouping) -> Option<Vec<Waiting<T>>> {
         if self.behind.is_empty() {
             self.behind.push_back(self.queue.recv().await?);
             if let Some(Linger { pause, hurry }) = &self.linger {
-                // Hurried or not, it is written now.
+                // Hurried or not, the group is written now.
                 let _pause = tokio::time::timeout(*pause, hurry.notified()).await;
             }
         }
         Some(self.gather(rules))
     }
 
-    /// Takes what waits, until there is enough; if groups are to be of one organization, of that of the
-    /// oldest, so that each has its turn. What nobody waits for any more is not written; a job that
-    /// would be too much is left for the next group.
+    /// Takes waiting jobs until a limit is reached. With `one_organization`, takes those of the
+    /// oldest job's organization only, so that each has its turn. Drops jobs whose caller has
+    /// stopped waiting, and leaves a job that exceeds a limit for the next group.
     fn gather(&mut self, rules: Grouping) -> Vec<Waiting<T>> {
         let Self { behind, queue, .. } = self;
         let most = rules.max_messages.saturating_mul(WAITING_GROUPS);
@@ -164,10 +162,9 @@ impl<T: Together> Line<T> {
     }
 }
 
-/// Writes the jobs together and answers them. If that fails for a reason that may lie in one of
-/// them, it is tried with each half, so that one bad message fails no other, and one group that is
-/// too much for the database becomes two. What nobody waits for any more is left out, and in the
-/// end so is everything: nothing is tried for longer than anybody waits.
+/// Writes the jobs together and answers them. After an error that one of them may have caused,
+/// tries each half, so that one bad message fails no other, and a group too large for the database
+/// becomes two. Leaves out jobs without a waiting caller; after `patience` there is none.
 async fn settle<T: Together>(work: Arc<T>, group: Vec<Waiting<T>>, patience: Duration) {
     let until = Instant::now() + patience;
     let mut pieces = vec![group];
@@ -178,7 +175,7 @@ async fn settle<T: Together>(work: Arc<T>, group: Vec<Waiting<T>>, patience: Dur
         if jobs.is_empty() {
             continue;
         }
-        // An answer that nobody waits for any more goes nowhere.
+        // A failed send means that the caller has stopped waiting.
         match work.write(&jobs).await {
             Ok(results) => {
                 for (answer, result) in answers.into_iter().zip(results) {
@@ -201,7 +198,7 @@ async fn settle<T: Together>(work: Arc<T>, group: Vec<Waiting<T>>, patience: Dur
     }
 }
 
-/// A writer that is no longer there: its task was ended with the runtime.
+/// The error of a writer that is gone: its task ended with the runtime.
 const fn gone() -> StoreError {
     StoreError::Ended
 }
@@ -225,7 +222,7 @@ mod tests {
     use super::*;
     use crate::rules::Rules;
 
-    /// Doubles numbers, remembers the groups, and fails those with a number above a hundred.
+    /// Doubles numbers, records the groups, and fails groups with a number above a hundred.
     #[derive(Default)]
     struct Doubling {
         groups: Lock<Vec<Vec<usize>>>,
@@ -235,7 +232,7 @@ mod tests {
         type Job = usize;
         type Answer = usize;
 
-        /// A number is a row and as many kilobytes.
+        /// A number is a row, and as many kilobytes.
         fn size(job: &usize) -> (usize, usize) {
             (1, *job * 1000)
         }
@@ -276,7 +273,7 @@ mod tests {
         (Line { behind: VecDeque::new(), queue: receiver, linger: None }, answers)
     }
 
-    /// The groups into which these jobs fall.
+    /// Returns the groups that these jobs form.
     fn gathered(jobs: &[usize], rules: Grouping) -> Vec<Vec<usize>> {
         let (mut line, _answers) = waiting(jobs);
         let groups = std::iter::repeat_with(|| line.gather(rules));
@@ -289,13 +286,13 @@ mod tests {
         assert_eq!(gathered(&[1, 2, 3], rules("")), [vec![1, 2, 3]]);
         let two = rules("max_messages = 2");
         assert_eq!(gathered(&[1, 2, 3, 4, 5], two), [vec![1, 2], vec![3, 4], vec![5]]);
-        // A job that is larger than a group may be is a group of its own.
+        // A job larger than the limit is a group of its own.
         let small = rules("max_bytes = 65536");
         let groups = gathered(&[30, 30, 30, 500, 1, 65], small);
         assert_eq!(groups, [vec![30, 30], vec![30], vec![500], vec![1], vec![65]]);
     }
 
-    /// The oldest that waits says whose the next group is; within an organization nobody is overtaken.
+    /// The oldest waiting job decides whose group is next; within an organization order is kept.
     #[test]
     fn a_group_is_of_one_organization_where_that_is_asked_for() {
         let jobs = [11, 21, 12, 22, 31, 13, 23];
@@ -307,8 +304,7 @@ mod tests {
         assert_eq!(groups, [vec![11, 12], vec![21, 22], vec![31], vec![13], vec![23]]);
     }
 
-    /// Jobs of other organizations than the oldest one's are looked through within bounds: senders wait in
-    /// the queue for the rest.
+    /// A bounded number of jobs of other organizations is passed over; the rest stays in the queue.
     #[test]
     fn no_more_than_some_groups_are_left_behind() {
         let jobs = [11, 21, 31, 41, 51, 12, 61];
@@ -328,7 +324,7 @@ mod tests {
         assert_eq!(group.iter().map(|one| one.job).collect::<Vec<_>>(), [1, 3]);
     }
 
-    /// What each of these was told, and the groups that were written for it.
+    /// Returns the answer of each job, and the groups that were written.
     async fn settled(jobs: &[usize]) -> (Vec<Option<usize>>, Vec<Vec<usize>>) {
         let (mut line, answers) = waiting(jobs);
         let group = line.gather(rules(""));
@@ -355,7 +351,7 @@ mod tests {
         assert_eq!(settled(&[1, 200, 3]).await, (vec![None; 3], vec![vec![1, 200, 3]]));
     }
 
-    /// Nobody waits so long.
+    /// After `patience` no caller waits any more.
     #[tokio::test]
     async fn when_the_time_is_up_nothing_more_is_tried() {
         let (mut line, answers) = waiting(&[1, 150]);
@@ -379,7 +375,7 @@ mod tests {
         assert!(asking.join_all().await.into_iter().all(|(job, answer)| answer == job * 2));
     }
 
-    /// As when the runtime ends the writers before those who ask.
+    /// Like a runtime that ends the writers before the callers.
     #[tokio::test]
     async fn without_a_writer_there_is_an_error() {
         let group = Group::start(Doubling::default(), rules(""), 0);

@@ -1,9 +1,9 @@
-//! Connections to PostgreSQL as the pool lends them, and how they come back.
+//! Connections to PostgreSQL: how the pool lends them, and how they come back.
 //!
-//! A server may fall silent: the machine is gone, a firewall has forgotten the connection. sqlx
-//! asks a connection that comes back for a sign of life, and waits for it as long as TCP does, a
-//! quarter of an hour; meanwhile its place in the pool is taken, and soon all are. Here every wait
-//! ends by the deadline of `policies/store.toml`, and what did not answer is closed.
+//! A server may fall silent: the machine is gone, or a firewall has dropped the connection. sqlx
+//! pings a connection that comes back, and waits for the answer as long as TCP does, a quarter of
+//! an hour. Meanwhile its place in the pool is taken, and soon all places are. Here every wait ends
+//! by the deadline of `policies/store.toml`, and a silent connection is closed.
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
@@ -15,11 +15,11 @@ use super::deadline::in_time;
 use crate::domain::repeats::{Cause, Repeats};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
-/// An index of tokens can only be read by bitmaps, which our connections are told not to use.
+/// A token index can only be read by bitmap scans, which our connections have off (`postgres.rs`).
 const BEGIN_SEARCH: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;
     SET LOCAL enable_bitmapscan = on; SET LOCAL enable_seqscan = off";
 
-/// The connections of one gateway.
+/// A pool of connections of one gateway.
 #[derive(Clone, Debug)]
 pub struct Pool {
     connections: PgPool,
@@ -32,33 +32,33 @@ impl Pool {
         Self { connections, deadline, repeats: Repeats::default() }
     }
 
-    /// As many others to the same server.
+    /// Opens another pool, of so many connections to the same server.
     pub(in crate::store) async fn apart(&self, connections: u32) -> Result<Self, sqlx::Error> {
         let options = PgConnectOptions::clone(&self.connections.connect_options());
         let pool = self.connections.options().clone().max_connections(connections);
         Ok(Self::new(pool.connect_with(options).await?, self.deadline))
     }
 
-    /// A connection that answered just now, or an error in time.
+    /// Lends a connection that answered just now; fails if none does in time.
     pub(in crate::store) async fn lend(&self) -> Result<Lease, sqlx::Error> {
         let connection = self.connections.acquire().await?;
         let repeats = self.repeats.clone();
         Ok(Lease { connection, deadline: self.deadline, in_transaction: false, repeats })
     }
 
-    /// A connection in a transaction of its own; dropped without `commit`, it leaves nothing.
+    /// Lends a connection in a transaction, which is rolled back if it is dropped without `commit`.
     pub(in crate::store) async fn begin(&self) -> Result<Lease, sqlx::Error> {
         self.begin_with(BEGIN).await
     }
 
-    /// The same for a search, which writes nothing.
+    /// Lends a connection in a read-only transaction for a search.
     pub(in crate::store) async fn begin_search(&self) -> Result<Lease, sqlx::Error> {
         self.begin_with(BEGIN_SEARCH).await
     }
 
     async fn begin_with(&self, begin: &'static str) -> Result<Lease, sqlx::Error> {
         let mut lease = self.lend().await?;
-        // From before the statement on: nobody knows how far it came if it is broken off.
+        // Set before the statement: if it is cut short, nobody knows whether the transaction began.
         lease.in_transaction = true;
         let beginning = sqlx::raw_sql(begin).execute(&mut *lease.connection);
         in_time(self.deadline, beginning).await?;
@@ -70,17 +70,17 @@ impl Pool {
     }
 }
 
-/// A connection, until it is dropped.
+/// A lent connection; dropped, it goes back to the pool.
 pub struct Lease {
     connection: PoolConnection<Postgres>,
-    /// How long an answer may take.
+    /// Time limit of each answer.
     pub deadline: Duration,
     in_transaction: bool,
     repeats: Repeats,
 }
 
 impl Lease {
-    /// Ends the transaction; durable once this returned Ok.
+    /// Commits the transaction; durable once this returned Ok.
     pub(in crate::store) async fn commit(mut self) -> Result<(), sqlx::Error> {
         let committing = sqlx::raw_sql("COMMIT").execute(&mut *self.connection);
         in_time(self.deadline, committing).await?;
@@ -105,12 +105,13 @@ impl DerefMut for Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // What its own `drop` would spawn, without a bound. The connection is in this future:
-        // where that is dropped, the socket is closed and the place is free.
+        // sqlx's own `drop` would spawn this future without a time limit. The future owns the
+        // connection: if it is dropped, the socket is closed and the place in the pool is free.
         let going_back = self.connection.return_to_pool();
         if self.in_transaction {
-            // Closed, and so rolled back by the server: asking it to could take for ever where a
-            // large statement is stuck half-way. Rare enough to pay with a new connection.
+            // Closes the connection, and the server rolls back: sending a rollback could take
+            // forever behind a large statement stuck half-way. Rare enough to pay with a new
+            // connection.
             return;
         }
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {

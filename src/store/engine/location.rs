@@ -7,10 +7,9 @@ use std::str::FromStr;
 use sqlx::postgres::PgConnectOptions;
 use url::Url;
 
-/// The embedded store, when nothing else is named.
+/// The folder of the embedded store when none is named.
 const DEFAULT_FOLDER: &str = "gatepost-data";
 
-/// Where a store lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
     /// The embedded store: a folder of its own.
@@ -23,7 +22,6 @@ pub enum Location {
 #[derive(Clone, PartialEq, Eq)]
 pub struct PostgresUrl(String);
 
-/// A location that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LocationError {
     #[error(
@@ -45,7 +43,7 @@ pub enum LocationError {
 }
 
 impl Location {
-    /// The store that is named by a folder or by a URL; the default folder where neither is given.
+    /// Returns the store named by a folder or a URL; the default folder if neither is given.
     pub fn parse(data: Option<&Path>, url: Option<&str>) -> Result<Self, LocationError> {
         let url = match (data, url) {
             (Some(data), Some(_)) => return Err(LocationError::Both(data.to_owned())),
@@ -76,8 +74,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// The parameters that sqlx reads (sqlx-postgres 0.9, `options/parse.rs`). It ignores others, and
-/// logs their values.
+/// Parameters that sqlx reads (sqlx-postgres 0.9, `options/parse.rs`); it logs values of others.
 const PARAMETERS: &[&str] = &[
     "application_name",
     "dbname",
@@ -100,11 +97,11 @@ const PARAMETERS: &[&str] = &[
 ];
 
 impl PostgresUrl {
-    /// The URL, if everything in it means something.
+    /// Returns the URL if sqlx reads all of it.
     fn parse(url: &str) -> Result<Self, LocationError> {
         let parsed = Url::parse(url)
             .map_err(|error| LocationError::Malformed(sqlx::Error::Configuration(error.into())))?;
-        // What follows a # goes nowhere: most likely it is the rest of a password.
+        // sqlx ignores a fragment: most likely it is the rest of a password.
         if parsed.fragment().is_some() {
             return Err(LocationError::Fragment);
         }
@@ -119,18 +116,17 @@ impl PostgresUrl {
         Ok(Self(url.to_owned()))
     }
 
-    /// The URL itself, password and all.
+    /// Returns the URL with its password.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// How to connect.
     pub(in crate::store) fn options(&self) -> Result<PgConnectOptions, sqlx::Error> {
         PgConnectOptions::from_str(&self.0)
     }
 }
 
-/// A name as it can be one; anything else may be the rest of a password that had a ? in it.
+/// Quotes a name that can be a parameter's; others may be the rest of a password with a ? in it.
 fn shown(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphabetic() || c == '_' || c == '-';
     if name.chars().all(plain) && name.len() <= 32 {
@@ -142,7 +138,7 @@ fn shown(name: &str) -> String {
 
 impl fmt::Display for PostgresUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A query may hold a password too. What was percent-encoded stays so.
+        // The query is left out: it may hold a password, too. Percent-encoding is kept.
         let Ok(mut url) = Url::parse(&self.0) else { return f.write_str("postgres://…") };
         let _no_password = url.set_password(None);
         url.set_query(None);

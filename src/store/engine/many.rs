@@ -1,25 +1,24 @@
 //! Statements about many rows at once: `{rows}` in their text stands for a table of values.
 //!
-//! A batch costs its calls, not its rows. PostgreSQL takes each column as one array, so that one
-//! prepared statement serves any number of rows. SQLite has no arrays: it is given as many rows as the
-//! next power of two has, and reads those that are there, so that a handful of prepared statements
-//! serves any number by one call.
+//! A batch costs its calls, not its rows. PostgreSQL takes each column as one array, so one
+//! prepared statement serves any number of rows. SQLite has no arrays: rows are padded to the next
+//! power of two, and LIMIT stops behind the real ones, so a few prepared statements serve any
+//! number.
 
 use std::borrow::Cow;
 
 use super::error::StoreError;
 use super::sql::{Column, Connection, Row, Statement, Value};
 
-/// The largest piece for SQLite: more placeholders gain nothing.
+/// Most rows of one statement of SQLite: more gain nothing.
 const PIECE: usize = 128;
-/// Placeholders of one statement of SQLite (SQLITE_MAX_VARIABLE_NUMBER is 32,766).
+/// Most placeholders of one statement of SQLite (SQLITE_MAX_VARIABLE_NUMBER is 32,766).
 const PLACEHOLDERS: usize = 30_000;
-/// Rows of one statement of PostgreSQL, so that each ends within its time.
+/// Most rows of one statement of PostgreSQL, so that each ends within its time limit.
 const ARRAY: usize = 5_000;
-/// Stands for the rows in a statement's text.
 const ROWS: &str = "{rows}";
 
-/// A statement and its rows. With no rows it is not run at all.
+/// A statement and its rows. Without rows it is not run.
 pub struct Many {
     text: Cow<'static, str>,
     locking: Option<&'static str>,
@@ -27,26 +26,26 @@ pub struct Many {
     rows: Vec<Vec<Value>>,
 }
 
-/// A statement whose text has `{rows}` where its rows go, once: `WITH given (a, b) AS ({rows}) …`.
-/// Rows that lock something come in one order for all transactions.
+/// Makes a statement whose text has `{rows}` once: `WITH given (a, b) AS ({rows}) …`. Rows that
+/// lock something must come in one order in all transactions, or they deadlock.
 pub fn many(text: impl Into<Cow<'static, str>>, rows: Vec<Vec<Value>>) -> Many {
     Many { text: text.into(), locking: None, values: Vec::new(), rows }
 }
 
 impl Many {
-    /// The value of the next placeholder; these are counted before the rows.
+    /// Binds the value of the next placeholder; placeholders are numbered before the rows.
     pub(in crate::store) fn bind(mut self, value: impl Into<Value>) -> Self {
         self.values.push(value.into());
         self
     }
 
-    /// The order and the row locks that PostgreSQL takes.
+    /// Appends the order and the row locks, on PostgreSQL only.
     pub(in crate::store) const fn locking(mut self, clause: &'static str) -> Self {
         self.locking = Some(clause);
         self
     }
 
-    /// How many rows it changed.
+    /// Returns the number of rows changed.
     pub(in crate::store) async fn execute(self, mut on: Connection<'_>) -> Result<u64, StoreError> {
         let mut changed = 0;
         for statement in self.statements(on.is_postgres()) {
@@ -55,7 +54,7 @@ impl Many {
         Ok(changed)
     }
 
-    /// All rows that it answers, in no particular order.
+    /// Returns all rows, in no particular order.
     pub(in crate::store) async fn fetch_all(
         self,
         mut on: Connection<'_>,
@@ -72,13 +71,13 @@ impl Many {
         self.pieces(most).into_iter().map(|piece| one_call(vec![piece], postgres)).collect()
     }
 
-    /// The largest piece for SQLite.
+    /// Returns how many rows fit into one statement of SQLite.
     fn most(&self) -> usize {
         let width = self.rows.first().map_or(1, Vec::len);
         (PLACEHOLDERS / width.max(1)).clamp(1, PIECE)
     }
 
-    /// Cuts its rows into statements of no more than `most` each.
+    /// Splits the rows into statements of at most `most` each.
     fn pieces(mut self, most: usize) -> Vec<Self> {
         let mut pieces = Vec::new();
         while self.rows.len() > most {
@@ -94,8 +93,8 @@ impl Many {
     }
 }
 
-/// Statements that write, whose answers nobody needs, in one call unless there are too many rows. On
-/// PostgreSQL none of them sees what another writes.
+/// Merges writing statements into one call, unless one of them has too many rows. Their results are
+/// not returned. On PostgreSQL none of them sees the rows that another writes.
 pub fn together(mut all: Vec<Many>, postgres: bool) -> Vec<Statement> {
     all.retain(|one| !one.rows.is_empty());
     let fits = |one: &Many| one.rows.len() <= if postgres { ARRAY } else { one.most() };
@@ -110,8 +109,8 @@ fn one_call(parts: Vec<Many>, postgres: bool) -> Statement {
     if postgres { of_arrays(parts) } else { of_rows(parts) }
 }
 
-/// For SQLite, one behind the other. All have room for as many rows, so that there is a text for each
-/// power of two and not for each mixture of them.
+/// Makes one call of SQLite: the statements in sequence, all padded to one number of rows. So there
+/// is a text for each power of two, and not for each mixture of sizes.
 fn of_rows(parts: Vec<Many>) -> Statement {
     let most = parts.iter().map(|one| one.rows.len()).max().unwrap_or(0);
     let size = most.next_power_of_two();
@@ -119,7 +118,7 @@ fn of_rows(parts: Vec<Many>) -> Statement {
     for Many { text, values: others, rows, .. } in parts {
         let (before, behind) = text.split_once(ROWS).unwrap_or((&text, ""));
         let (count, width) = (rows.len(), rows.first().map_or(0, Vec::len));
-        // A placeholder that has no number is the next one, also in the next statement of a call.
+        // A placeholder without a number is the next one, also in the next statement of a call.
         let put = |text: &str, values: &mut Vec<Value>| {
             with_placeholders(text, |number| {
                 values.extend(others.get(number.wrapping_sub(1)).cloned());
@@ -136,7 +135,7 @@ fn of_rows(parts: Vec<Many>) -> Statement {
     values.into_iter().fold(Statement::of(texts.join(";\n").into()), Statement::bind)
 }
 
-/// For PostgreSQL: several are parts of one statement.
+/// Makes one statement of PostgreSQL; several become its parts (`WITH`).
 fn of_arrays(parts: Vec<Many>) -> Statement {
     let several = parts.len() > 1;
     let mut columns: Vec<Column> = Vec::new();
@@ -174,7 +173,7 @@ fn of_arrays(parts: Vec<Many>) -> Statement {
     values.into_iter().fold(statement, Statement::bind).with_columns(columns)
 }
 
-/// The text with this in the place of each `$n`.
+/// Replaces each `$n` in the text.
 fn with_placeholders(text: &str, mut of: impl FnMut(usize) -> String) -> String {
     let mut parts = text.split('$');
     let mut put = parts.next().unwrap_or_default().to_owned();
@@ -190,16 +189,16 @@ fn with_placeholders(text: &str, mut of: impl FnMut(usize) -> String) -> String 
     put
 }
 
-/// `SELECT * FROM (VALUES (?, ?), (?, ?)) LIMIT 0 + ?`. Without names: SQLite looks through all names of
-/// a statement for each, which takes milliseconds when there are thousands. A placeholder alone behind
-/// LIMIT would have each new number plan the statement anew.
+/// Returns `SELECT * FROM (VALUES (?, ?), (?, ?)) LIMIT 0 + ?`. Without names: SQLite compares each
+/// name with all names of a statement, which takes milliseconds for thousands. A placeholder alone
+/// behind LIMIT would have each new number plan the statement anew.
 fn tuples(rows: usize, width: usize) -> String {
     let row = format!("({})", vec!["?"; width].join(", "));
     format!("SELECT * FROM (VALUES {}) LIMIT 0 + ?", vec![row; rows].join(", "))
 }
 
 impl Column {
-    /// An empty column for values of this kind.
+    /// Returns an empty column for values of this kind.
     const fn like(value: &Value) -> Self {
         match value {
             Value::Integer(_) => Self::Integers(Vec::new()),
@@ -209,8 +208,7 @@ impl Column {
         }
     }
 
-    /// A value of another kind than the first row's has no place in the column: it is null, which
-    /// the database refuses where it matters.
+    /// Appends a value, or null if it is not of the column's kind; the database may refuse that.
     fn push(&mut self, value: Value) {
         match (self, value) {
             (Self::Integers(values), Value::Integer(value)) => values.push(value),

@@ -1,5 +1,11 @@
-//! The databases: statements of both, transactions, connections that are lent, schema, locks, errors.
-//! Nothing here knows a table of a subject.
+//! The two databases: statements of both, transactions, connections, schema, locks and errors. No
+//! table of a subject is known here.
+//!
+//! SQLite has one writing connection: under a transaction nothing changes, and no lock is needed.
+//! On PostgreSQL (READ COMMITTED) any gateway writes at the same time, so a transaction locks
+//! before it decides: first gates (`gates.rs`), then rows in the order of their keys. A transaction
+//! that the database aborts for another one wrote nothing and is run again (`database.rs`). After a
+//! failed fsync, or damage, every call fails (`trust.rs`).
 
 pub mod checkpoints;
 pub mod database;

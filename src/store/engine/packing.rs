@@ -1,5 +1,5 @@
-//! How contents are packed: frames of zstd (RFC 8878) with a checksum, so that damage is found when they
-//! are read. Small ones refer to a text that this program has ([`DICTIONARY`]), which halves evidence.
+//! Packs contents into zstd frames (RFC 8878) with a checksum, so that a read finds damage. Small
+//! contents refer to a dictionary in this program ([`DICTIONARY`]), which halves evidence.
 
 use std::cell::RefCell;
 use std::io::{self, Read as _};
@@ -11,28 +11,28 @@ use zstd::stream::raw::CParameter;
 use zstd::stream::read::Decoder;
 use zstd::zstd_safe::{DCtx, DDict};
 
-/// The first level is no faster, the sixth takes twice as long for two percent.
+/// Level 1 is no faster; level 6 takes twice as long for two percent.
 const LEVEL: i32 = 3;
 
-/// Octets beyond which the dictionary gains nothing.
+/// Bytes beyond which the dictionary gains nothing.
 const SMALL: usize = 65_536;
 
-/// Typical evidence, contents and header fields. It never changes: what is kept cannot be read with another
-/// one. A better one would come beside it, told apart by an octet before the frame, whose first is 0x28.
+/// Typical evidence, contents and header fields. Must never change: stored contents need this one.
+/// A better dictionary would be added, told apart by a byte before the frame (0x28 begins a frame).
 static DICTIONARY: &[u8] = include_bytes!("dictionary.txt");
 static FOR_PACKING: LazyLock<EncoderDictionary<'static>> =
     LazyLock::new(|| EncoderDictionary::copy(DICTIONARY, LEVEL));
 static FOR_READING: LazyLock<DDict<'static>> = LazyLock::new(|| DDict::create(DICTIONARY));
 
 thread_local! {
-    /// For small and for large contents; their tables are made once.
+    /// For small and for large contents; each builds its tables once.
     static COMPRESSORS: RefCell<[Option<Compressor<'static>>; 2]> =
         const { RefCell::new([None, None]) };
-    /// Making one takes as long as reading a small mail.
+    /// Kept, because making one takes as long as reading a small mail.
     static DECODER: RefCell<DCtx<'static>> = RefCell::new(decoder());
 }
 
-/// The parts, one behind the other, in one frame.
+/// Packs the parts, one behind the other, into one frame.
 pub fn pack(parts: &[&[u8]]) -> io::Result<Vec<u8>> {
     let is_large = parts.iter().map(|part| part.len()).sum::<usize>() > SMALL;
     COMPRESSORS.with_borrow_mut(|[small, large]| {
@@ -45,7 +45,7 @@ pub fn pack(parts: &[&[u8]]) -> io::Result<Vec<u8>> {
             [one] => compressor.compress(one)?,
             parts => compressor.compress(&parts.concat())?,
         };
-        // It waits with others, and was made for the worst.
+        // The compressor reserves memory for the worst case, and the frame waits with others.
         packed.shrink_to_fit();
         Ok(packed)
     })
@@ -60,7 +60,7 @@ fn compressor(is_large: bool) -> io::Result<Compressor<'static>> {
     Ok(compressor)
 }
 
-/// Reads frames with and without the dictionary.
+/// Makes a decoder for frames with and without the dictionary.
 fn decoder() -> DCtx<'static> {
     let mut context = DCtx::create();
     if context.ref_ddict(&FOR_READING).is_err() {
@@ -69,14 +69,14 @@ fn decoder() -> DCtx<'static> {
     context
 }
 
-/// The first so many octets of what was packed, which must be there.
+/// Unpacks the first `octets` bytes; fails if there are fewer.
 pub fn first(packed: &[u8], octets: u64) -> io::Result<Vec<u8>> {
     let mut read = Vec::with_capacity(usize::try_from(octets).unwrap_or(0).min(packed.len() * 8));
     decoding(packed, |decoder| decoder.take(octets).read_to_end(&mut read))?;
     is_whole(&read, octets).map(|()| read)
 }
 
-/// The `octets` behind the first `skipped`: all that is left, and no more.
+/// Unpacks the bytes behind the first `skipped`; fails unless there are exactly `octets`.
 pub fn behind(packed: &[u8], skipped: u64, octets: u64) -> io::Result<Vec<u8>> {
     let mut read = Vec::new();
     decoding(packed, |decoder| {
@@ -84,13 +84,13 @@ pub fn behind(packed: &[u8], skipped: u64, octets: u64) -> io::Result<Vec<u8>> {
         if passed != skipped {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        // One more, so that the end is come to, and with it the checksum.
+        // One byte more, to reach the end of the frame, and with it the checksum.
         decoder.take(octets.saturating_add(1)).read_to_end(&mut read)
     })?;
     is_whole(&read, octets).map(|()| read)
 }
 
-/// All of it, however much that is: of what this program alone has bounded.
+/// Unpacks a whole frame, without a limit: only for contents that this program has bounded.
 pub fn whole(packed: &[u8]) -> io::Result<Vec<u8>> {
     let mut read = Vec::new();
     decoding(packed, |decoder| decoder.read_to_end(&mut read))?;
@@ -139,7 +139,7 @@ mod tests {
             .map(|octet| format!("{octet:02x}"))
             .collect();
         assert_eq!(digest, "07edfac5207c42f69068a22e56b9a2d35f3941c98d74018424cbd4260f57ee5a");
-        // Packed when it was made.
+        // Packed when the dictionary was made.
         let packed = include_bytes!("../../../fixtures/packed.zst");
         assert_eq!(whole(packed).unwrap(), b"{\"name\":\"scan\",\"result\":\"pass\"}".repeat(3));
     }

@@ -1,5 +1,5 @@
 //! The shared database: PostgreSQL, for any number of gateways. Every connection reads and writes,
-//! in READ COMMITTED; what must not change under a transaction is locked row by row.
+//! in READ COMMITTED; a transaction locks the rows that must not change under it.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -15,20 +15,20 @@ use super::location::PostgresUrl;
 use super::schema;
 use crate::rules::StoreConnections as Connections;
 
-/// A commit that returned must be on the disk: `off` is not obeyed, anything stronger is left.
+/// Turns `synchronous_commit` on where it is off, because a commit that returned must be on disk.
 const DURABLE: &str = "SELECT set_config('synchronous_commit', 'on', false)
     WHERE current_setting('synchronous_commit') = 'off'";
-/// Held while the schema is changed; it ends with the connection.
+/// Held while the schema is changed; released when the connection ends.
 const LOCK: &str = "SELECT pg_try_advisory_lock(hashtextextended('gatepost migration', 0))";
-/// A migration of a large store takes its time.
+/// A migration of a large store takes minutes.
 const LOCK_PATIENCE: Duration = Duration::from_secs(300);
-/// Between two looks at whether the server has started, or the lock is free.
+/// Pause between two checks whether the server has started, or the lock is free.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The pause between two attempts to connect doubles up to this.
+/// Longest pause between two attempts to connect; each pause doubles up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Opens the store at `url`, made there first if `create` says so, and brings it to this version. A
-/// server that cannot be reached is asked again as long as `patience` lasts.
+/// Opens the store at `url`, and migrates it to this version. Creates it first if `create` is set;
+/// fails with `Missing` otherwise. Retries for `patience` while the server cannot be reached.
 pub async fn open(
     url: &PostgresUrl,
     rules: &Connections,
@@ -38,14 +38,14 @@ pub async fn open(
     let open_error =
         |source: sqlx::Error| StoreError::Open { at: url.to_string(), source: source.into() };
     let options = url.options().map_err(open_error)?.application_name("gatepost");
-    // A connection of its own: a migration may take longer than any statement may.
+    // Without time limits: a migration may take longer than any statement.
     let mut one = connect(&options, rules.acquire(), patience).await.map_err(open_error)?;
     let silent = |_| open_error(no_answer(rules.deadline()));
     let looking = tokio::time::timeout(rules.deadline(), look(&mut one, url, create));
     if !looking.await.map_err(silent)?? {
         lock(&mut one, rules.deadline()).await.map_err(open_error)?;
         tracing::info!("bringing the store to this version");
-        // Not `run`, which cannot be awaited in a task that is sent between threads.
+        // Not `run`, whose future is not `Send`.
         migrations().run_direct(None, &mut one, false).await?;
     }
     let _closed = tokio::time::timeout(rules.deadline(), one.close()).await;
@@ -56,7 +56,7 @@ pub async fn open(
         .after_connect(|connection, _| {
             Box::pin(async move { sqlx::raw_sql(DURABLE).execute(connection).await.map(drop) })
         })
-        // Instead of sqlx's own, which would use up the whole patience of who waits for it.
+        // Replaces sqlx's own ping, which would use up the whole patience of the caller.
         .test_before_acquire(false)
         .before_acquire(move |connection, _| {
             Box::pin(async move {
@@ -75,17 +75,16 @@ pub async fn open(
 
 fn migrations() -> Migrator {
     let mut migrations = sqlx::migrate!("migrations/postgres");
-    // Its lock is waited for in silence, and for ever.
+    // sqlx would wait for its lock in silence, and forever: `lock` stands in.
     migrations.set_locking(false);
     migrations
 }
 
-/// Every statement is to walk an index and to end early. From what it knows of a table that has just
-/// been filled, the planner may rather read all of a backlog and sort it, and compile the plan of a
-/// claim for a quarter of a second first.
+/// Makes the planner walk an index and end early. For a table that has just been filled, it might
+/// read and sort a whole backlog, or spend a quarter of a second compiling the plan of a claim.
 const PLANNER: [(&str, &str); 2] = [("enable_bitmapscan", "off"), ("jit", "off")];
 
-/// What the server gives up by itself, in milliseconds.
+/// Time limits that the server enforces, in milliseconds.
 fn limits(rules: &Connections) -> [(&'static str, String); 3] {
     let millis = |limit: Duration| limit.as_millis().to_string();
     [
@@ -95,8 +94,7 @@ fn limits(rules: &Connections) -> [(&'static str, String); 3] {
     ]
 }
 
-/// Connects. A server that cannot be reached may be starting, or about to come back, so it is asked
-/// again while there is time, and each attempt is told.
+/// Connects. Retries for `patience` while the server cannot be reached, and logs each attempt.
 async fn connect(
     options: &PgConnectOptions,
     attempt: Duration,
@@ -105,7 +103,7 @@ async fn connect(
     let until = Instant::now() + patience;
     let (mut number, mut pause) = (1_u32, PAUSE);
     loop {
-        // The first one also where there is no patience at all.
+        // The first attempt is made even without patience.
         let left = until.saturating_duration_since(Instant::now());
         let limit = if number == 1 { attempt } else { attempt.min(left) };
         let connecting = tokio::time::timeout(limit, options.connect()).await;
@@ -128,10 +126,10 @@ async fn connect(
     }
 }
 
-/// Not a server that answers and lets nobody in.
+/// Whether a retry may help. It does not if the server answers and refuses the login.
 fn may_come_back(error: &sqlx::Error) -> bool {
     match error {
-        // Nobody listens, no way there, a name that is not known yet, a connection cut short.
+        // No listener, no route, a name not known yet, or a connection cut short.
         sqlx::Error::Io(_) => true,
         // too_many_connections, cannot_connect_now
         sqlx::Error::Database(error) => {
@@ -146,7 +144,8 @@ fn no_answer(patience: Duration) -> sqlx::Error {
     sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, detail))
 }
 
-/// Whether this is a database that can hold a store, and holds one of this version.
+/// Whether the database holds a store of this version. Fails with `Unfit` if it cannot hold one,
+/// and with `Missing` if it holds none and `create` is not set.
 async fn look(one: &mut PgConnection, url: &PostgresUrl, create: bool) -> Result<bool, StoreError> {
     let unfit = |detail| StoreError::Unfit { at: url.to_string(), detail };
     let encoding: String = sqlx::query_scalar("SHOW server_encoding").fetch_one(&mut *one).await?;
@@ -168,7 +167,7 @@ async fn look(one: &mut PgConnection, url: &PostgresUrl, create: bool) -> Result
     }
 }
 
-/// Gateways that start at once migrate one after the other.
+/// Lets gateways that start at once migrate one after the other. Fails after [`LOCK_PATIENCE`].
 async fn lock(one: &mut PgConnection, deadline: Duration) -> Result<(), sqlx::Error> {
     let mut waiting = false;
     let locking = async {

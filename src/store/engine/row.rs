@@ -1,4 +1,4 @@
-//! Columns to domain values. A row that cannot be read is `Corrupt`, never a panic.
+//! Converts columns to domain values. A row that cannot be read is `Corrupt`, never a panic.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -175,13 +175,13 @@ impl Columns<'_> {
     }
 }
 
-/// The organization of a row that grows with mail: part of its key, so 0, which is nobody's id, where it is
-/// of none (the partner's and resellers' own). `Columns::optional_account` reads that as `None`.
+/// Returns the organization in the key of a row that grows with mail; 0 if the partner or a
+/// reseller owns the row. `Columns::optional_account` reads 0 as `None`.
 pub fn organization_of(lineage: &Lineage) -> i64 {
     lineage.organization.map_or(0, AccountId::get)
 }
 
-/// A count as the database keeps it; beyond its range it stays at the end.
+/// Converts a count to a column; a count out of range becomes `i64::MAX`.
 pub fn stored(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }

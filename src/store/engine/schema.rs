@@ -1,14 +1,14 @@
-//! Which version of the schema a database has.
+//! Compares the schema of a database with the one that this program knows.
 
 use sqlx::migrate::{Migrate, MigrateError, Migrator};
 
 use super::error::StoreError;
 
-/// Where sqlx keeps what was applied.
+/// The table in which sqlx records the migrations applied.
 pub const TABLE: &str = "_sqlx_migrations";
 
-/// Whether the schema is the one that this program knows, or an older one; a newer one is refused.
-/// The table must be there. Nothing is changed.
+/// Whether the schema is the one that this program knows; false if it is older. Fails with `Newer`
+/// if it is newer. Changes nothing. The table must exist.
 pub async fn is_current(database: &mut impl Migrate, known: &Migrator) -> Result<bool, StoreError> {
     if let Some(version) = database.dirty_version(TABLE).await? {
         return Err(MigrateError::Dirty(version).into());

@@ -1,5 +1,6 @@
-//! One server at a time on an embedded store: what it remembers between requests (who is known,
-//! how often, what rests) would be wrong beside another one. Commands beside it are welcome.
+//! Allows one server at a time on an embedded store: what a server keeps in memory between requests
+//! (known senders, counts, resting destinations) would be wrong beside another one. Commands may
+//! run beside it.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -10,20 +11,20 @@ use super::error::StoreError;
 use super::location::Location;
 use crate::domain::clock::Timestamp;
 
-/// Locked as long as a server lives; says which one. What a dead one left locks nothing.
+/// Locked while a server lives; its text says which one. After a crash nothing is locked.
 const SERVING_FILE: &str = "gatepost.serving";
-/// As much of it as is read: a process id and a time.
+/// Most bytes read of it: a process id and a time.
 const LONGEST: u64 = 100;
 
-/// The right to serve a store, until it is dropped or the process ends, however it ends.
+/// The right to serve a store, until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct Serving {
     _locked: Option<File>,
 }
 
 impl Serving {
-    /// Takes the right to serve the store at `location` from `now` on. Any number of servers may
-    /// serve a PostgreSQL database. A store that is not there is not made.
+    /// Takes the right to serve the store at `location`. Fails with `Served` if another server has
+    /// it, with `Missing` if there is no store. PostgreSQL may have any number of servers.
     pub fn begin(location: &Location, now: Timestamp) -> Result<Self, StoreError> {
         let Location::Folder(folder) = location else { return Ok(Self { _locked: None }) };
         let at = || folder.display().to_string();
@@ -40,7 +41,7 @@ impl Serving {
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        // Without it the next one is refused all the same, only less clearly.
+        // Without this text the next server is refused all the same, only less clearly.
         if let Err(error) = sign(&mut file, now) {
             tracing::warn!(%error, "cannot write which process serves the store");
         }
@@ -53,7 +54,7 @@ fn sign(file: &mut File, now: Timestamp) -> io::Result<()> {
     writeln!(file, "process {}, since {now}", std::process::id())
 }
 
-/// Which server it is, by its own word.
+/// Returns which process serves the store, as it wrote itself.
 fn holder(path: &Path) -> String {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(LONGEST).read_to_string(&mut text));

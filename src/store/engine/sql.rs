@@ -1,10 +1,10 @@
 //! One SQL text for two databases: statements with `$n` placeholders and values of the few types
-//! that both know, run on a connection of either, answered as rows of either.
+//! that both know, run on a connection of either, with rows of either as the result.
 //!
-//! What differs (locking, claiming) is said beside the statement that differs; the rest is written
-//! once. Integers have 64 bits on both, ids are `Uuid`s, a null carries its type because
-//! PostgreSQL asks for one. Text never holds NUL: PostgreSQL cannot store it, and the same message
-//! must not be kept by one database and deferred for ever by the other.
+//! Differences (locking, claiming) stand beside the statement that differs. Integers have 64 bits
+//! on both, ids are `Uuid`s, and a null carries its type because PostgreSQL needs one. Text never
+//! holds NUL, which PostgreSQL cannot store: otherwise one database would keep a message that the
+//! other defers forever.
 
 use std::borrow::Cow;
 use std::pin::Pin;
@@ -22,7 +22,7 @@ use super::trust::Trust;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
 
-/// Work on a database, boxed so that whoever awaits it can be sent between threads.
+/// Work on a database, boxed so that its future is `Send`.
 pub type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// A value of a type that both databases know.
@@ -45,17 +45,17 @@ impl Value {
     }
 }
 
-/// Where a statement runs: any connection of a pool, or the one of a transaction.
+/// Where a statement runs: on any connection of a pool, or on that of a transaction.
 pub enum Connection<'c> {
-    /// With what is lost when SQLite finds its file damaged.
+    /// With the trust that is lost when SQLite finds its file damaged.
     SqlitePool(&'c SqlitePool, &'c Trust),
     PostgresPool(&'c Pool),
-    /// SQLite also writes to the disk in the middle of a transaction, when it outgrows the cache.
+    /// With trust, too: SQLite writes to the disk in mid-transaction when it outgrows the cache.
     Sqlite(&'c mut SqliteConnection, &'c Trust),
     Postgres(&'c mut Lease),
 }
 
-/// The values of one column of many rows, as PostgreSQL takes them in one placeholder.
+/// The values of one column of many rows: one array, and one placeholder, of PostgreSQL.
 #[derive(Clone, Debug)]
 pub enum Column {
     Integers(Vec<Option<i64>>),
@@ -70,8 +70,8 @@ pub enum Row {
     Postgres(PgRow),
 }
 
-/// A statement and the values of its placeholders, in their order. The text is made of constants
-/// and integers: whatever comes from outside is a value.
+/// A statement and the values of its placeholders, in order. The text is made of constants and
+/// integers: all that comes from outside is a value.
 pub struct Statement {
     text: Cow<'static, str>,
     on_postgres: Option<&'static str>,
@@ -81,13 +81,13 @@ pub struct Statement {
     prepared: bool,
 }
 
-/// A statement of this text, on both databases unless said otherwise.
+/// Makes a statement of this text, for both databases unless [`Statement::on_postgres`] is called.
 pub fn sql(text: &'static str) -> Statement {
     Statement::of(text.into())
 }
 
 impl Connection<'_> {
-    /// The same connection, for one statement of several.
+    /// Borrows the connection for one statement of several.
     pub(in crate::store) fn again(&mut self) -> Connection<'_> {
         match self {
             Self::SqlitePool(pool, trust) => Connection::SqlitePool(pool, trust),
@@ -97,14 +97,13 @@ impl Connection<'_> {
         }
     }
 
-    /// Whether it leads to PostgreSQL.
     pub(in crate::store) const fn is_postgres(&self) -> bool {
         matches!(self, Self::PostgresPool(_) | Self::Postgres(_))
     }
 }
 
 impl Statement {
-    /// A statement of this text, made of constants.
+    /// Makes a statement of this text, which is made of constants.
     pub(in crate::store) const fn of(text: Cow<'static, str>) -> Self {
         Self {
             text,
@@ -116,54 +115,54 @@ impl Statement {
         }
     }
 
-    /// The values of the placeholders after those that are bound already; on PostgreSQL only.
+    /// Binds the placeholders after those already bound; on PostgreSQL only.
     pub(in crate::store) fn with_columns(mut self, columns: Vec<Column>) -> Self {
         self.columns = columns;
         self
     }
 
-    /// The value of the next placeholder.
+    /// Binds the value of the next placeholder.
     pub(in crate::store) fn bind(mut self, value: impl Into<Value>) -> Self {
         self.values.push(value.into());
         self
     }
 
-    /// The text that PostgreSQL gets instead.
+    /// Sets another text for PostgreSQL.
     pub(in crate::store) fn on_postgres(mut self, text: &'static str) -> Self {
         self.on_postgres = Some(text);
         self
     }
 
-    /// The row locks that PostgreSQL takes. SQLite has one writer, so nothing changes under it.
+    /// Appends row locks, on PostgreSQL only: SQLite has one writer, so nothing changes under it.
     pub(in crate::store) fn locking(mut self, clause: &'static str) -> Self {
         self.locking = Some(clause);
         self
     }
 
-    /// What it says so far, to be said within another.
+    /// Returns the text so far, to put it into another statement.
     pub(in crate::store) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Not worth keeping prepared: the text differs from call to call.
+    /// Marks the text as different from call to call: it is not kept prepared.
     pub(in crate::store) fn varying(&mut self) {
         self.prepared = false;
     }
 
-    /// Goes on with this text.
+    /// Appends text.
     pub(in crate::store) fn push(&mut self, text: &str) -> &mut Self {
         self.text.to_mut().push_str(text);
         self
     }
 
-    /// Goes on with a placeholder of this value.
+    /// Appends a placeholder, and binds its value.
     pub(in crate::store) fn push_value(&mut self, value: impl Into<Value>) -> &mut Self {
         self.values.push(value.into());
         let number = self.values.len();
         self.push(&format!("${number}"))
     }
 
-    /// How many rows it changed.
+    /// Returns the number of rows changed.
     pub(in crate::store) fn execute<'c>(self, on: Connection<'c>) -> Work<'c, u64> {
         Box::pin(async move {
             Ok(match on {
@@ -187,7 +186,6 @@ impl Statement {
         })
     }
 
-    /// All rows.
     pub(in crate::store) fn fetch_all<'c>(self, on: Connection<'c>) -> Work<'c, Vec<Row>> {
         Box::pin(async move {
             let sqlite = |rows: Vec<SqliteRow>| rows.into_iter().map(Row::Sqlite).collect();
@@ -212,7 +210,6 @@ impl Statement {
         })
     }
 
-    /// The first row, if there is one.
     pub(in crate::store) fn fetch_optional<'c>(self, on: Connection<'c>) -> Work<'c, Option<Row>> {
         Box::pin(async move {
             Ok(match on {
@@ -239,7 +236,7 @@ impl Statement {
         })
     }
 
-    /// The one row of a statement that always has one.
+    /// Returns the one row of a statement that always has one; fails with `NoRow` otherwise.
     pub(in crate::store) fn fetch_one<'c>(self, on: Connection<'c>) -> Work<'c, Row> {
         Box::pin(async move { self.fetch_optional(on).await?.ok_or(StoreError::NoRow) })
     }
@@ -288,7 +285,6 @@ impl Statement {
 }
 
 impl Row {
-    /// The value of a column.
     pub(in crate::store) fn get<T>(&self, column: &str) -> Result<T, sqlx::Error>
     where
         T: for<'r> Decode<'r, Sqlite> + Type<Sqlite>,

@@ -1,5 +1,5 @@
-//! Whether what the store reads and writes can be believed. Once it cannot, everything is refused,
-//! and the process ends (contract §2.4): going on would answer for what may not be there.
+//! Whether reads and writes of the store can be trusted. Once they cannot, everything is refused
+//! and the process ends (contract §2.4): going on would acknowledge mail that may not be there.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::error::StoreError;
 
-/// Shared by everybody who may find out.
+/// Shared by all who may notice a loss of trust.
 #[derive(Clone, Debug, Default)]
 pub struct Trust {
     lost: CancellationToken,
@@ -21,12 +21,12 @@ enum Why {
 }
 
 impl Trust {
-    /// Refuses everything from the first loss on.
+    /// Fails from the loss of trust on.
     pub(in crate::store) fn check(&self) -> Result<(), StoreError> {
         if self.lost.is_cancelled() { Err(self.fault()) } else { Ok(()) }
     }
 
-    /// The error, which is noted if trust is lost by it.
+    /// Returns the error; records the loss of trust if the error means one.
     pub(in crate::store) fn noting(&self, error: impl Into<StoreError>) -> StoreError {
         let error = error.into();
         let why = match &error {

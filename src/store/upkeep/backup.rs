@@ -1,10 +1,10 @@
-//! A copy of the embedded store while servers run on it.
+//! Copies the embedded store while servers run on it.
 //!
-//! The database first: one snapshot (`VACUUM INTO`, from a connection that only reads), which holds
-//! everything that was acknowledged before the backup began. Then each original that the snapshot
-//! names and that is not in it. One that is gone by then was erased after the snapshot, or it is
-//! lost: the store itself knows. Erased mail must not come back with a restore, so another snapshot
-//! is taken, and what was copied is kept; lost mail is an error.
+//! The database comes first: one snapshot (`VACUUM INTO`, over a connection that only reads), which
+//! holds all that was acknowledged before the backup began. Then each original that the snapshot
+//! names and that lies outside of it. A missing original was erased after the snapshot, or is lost:
+//! the live store knows which. Erased mail must not come back with a restore, so another snapshot
+//! is taken, and copied originals are used again. Lost mail is an error.
 
 use std::io;
 use std::path::Path;
@@ -21,23 +21,23 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::location::Location;
 use crate::store::engine::schema;
 
-/// Snapshots of one backup. The second finds nearly all originals copied, so that hardly anything
-/// can be erased before it is.
+/// Most snapshots of one backup. The second finds nearly all originals copied, so that hardly any
+/// can be erased before it is done.
 const SNAPSHOTS: u32 = 3;
 /// Names of originals in memory at a time.
 const PAGE: i64 = 500;
 
-/// Where the originals are that are too large for the database.
+/// Where originals lie that are too large for the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Objects {
-    /// In the folder beside the database: they are part of the copy.
+    /// In the folder beside the database: part of the copy.
     Beside,
-    /// In a store that is looked after by itself.
+    /// In a store that the operator backs up separately.
     Elsewhere,
 }
 
 impl Objects {
-    /// Where this store has them; the folder may be named in more ways than one.
+    /// Returns where this store has them. Compares canonical paths.
     pub fn of(place: &Place) -> Self {
         let whole = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
         let beside = match (&place.database, &place.blobs) {
@@ -51,11 +51,11 @@ impl Objects {
     }
 }
 
-/// What a finished copy holds.
+/// The contents of a finished copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copied {
     pub messages: u64,
-    /// Of its database and its originals.
+    /// Bytes of its database and its originals.
     pub octets: u64,
     /// Originals that its database names.
     pub objects: u64,
@@ -63,8 +63,8 @@ pub struct Copied {
     pub sealed: Vec<Sealed>,
 }
 
-/// Copies the store at `location`, with what lies beside it, into the folder `to`, which must be
-/// empty or not there.
+/// Copies the store at `location`, with the files beside it, into the folder `to`, which must be
+/// empty or missing. Fails with `Restless` if mail is erased during each of `SNAPSHOTS` tries.
 pub async fn back_up(
     location: &Location,
     to: &Path,
@@ -109,7 +109,7 @@ pub async fn back_up(
     Err(BackupError::Restless)
 }
 
-/// The folder of an embedded store.
+/// Returns the folder of an embedded store; fails with `Shared` on PostgreSQL.
 pub fn embedded_only(location: &Location) -> Result<&Path, BackupError> {
     match location {
         Location::Folder(folder) => Ok(folder),
@@ -117,7 +117,7 @@ pub fn embedded_only(location: &Location) -> Result<&Path, BackupError> {
     }
 }
 
-/// A connection of its own to a database file.
+/// Opens a connection of its own to a database file.
 pub async fn open(file: &Path, read_only: bool) -> Result<SqliteConnection, BackupError> {
     let options = SqliteConnectOptions::new().filename(file).read_only(read_only);
     let opening = options.foreign_keys(true).connect().await;
@@ -126,7 +126,7 @@ pub async fn open(file: &Path, read_only: bool) -> Result<SqliteConnection, Back
     })
 }
 
-/// Refuses what is no store, or one of a newer version.
+/// Fails if the file holds no store, or one of a newer version.
 pub async fn check_version(
     database: &mut SqliteConnection,
     folder: &Path,
@@ -142,7 +142,7 @@ pub async fn check_version(
     Ok(())
 }
 
-/// Refuses a database in which something is wrong: a backup that cannot be restored is none.
+/// Fails if the database is damaged: a backup that cannot be restored is none.
 pub async fn check(database: &mut SqliteConnection, file: &Path) -> Result<(), BackupError> {
     let damaged = |detail| BackupError::Damaged { at: file.to_owned(), detail };
     let said = sqlx::query_scalar("PRAGMA integrity_check(1)").fetch_one(&mut *database).await;
@@ -173,19 +173,19 @@ async fn take_snapshot(
     let name = to.to_str().ok_or_else(|| {
         at("write", to)(io::Error::new(io::ErrorKind::InvalidFilename, "its name is not UTF-8"))
     })?;
-    // Writes into the file that is there, which keeps its mode.
+    // Writes into the existing file, which keeps its mode.
     sqlx::query("VACUUM INTO $1").bind(name).execute(live).await?;
     open(to, true).await
 }
 
-/// What became of the originals that a database names.
+/// Counts of the originals that a database names.
 #[derive(Debug, Default)]
 pub struct Found {
     pub count: u64,
     pub octets: u64,
-    /// Gone, and no longer named by the store: erased since the snapshot.
+    /// Missing, and no longer named by the live store: erased since the snapshot.
     erased: u64,
-    /// Not there, or not what its digest says.
+    /// Still named, and missing or with another digest.
     lost: u64,
     first_lost: String,
 }
@@ -200,8 +200,7 @@ impl Found {
     }
 }
 
-/// Takes over from `source` all originals that the database names. `live` is asked about those
-/// that are not there.
+/// Copies all originals that the database names. Asks `live` whether a missing one was erased.
 pub async fn copy_objects(
     database: &mut SqliteConnection,
     mut live: Option<&mut SqliteConnection>,
@@ -243,7 +242,7 @@ pub async fn count_objects(database: &mut SqliteConnection) -> Result<Found, Bac
     Ok(Found { count: u64::try_from(count).unwrap_or_default(), ..Found::default() })
 }
 
-/// Work that waits for the disk.
+/// Runs work that waits for the disk, on a thread for it.
 pub async fn on_pool<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BackupError> + Send + 'static,
 ) -> Result<T, BackupError> {
@@ -251,14 +250,14 @@ pub async fn on_pool<T: Send + 'static>(
     ended.unwrap_or_else(|_| Err(StoreError::Ended.into()))
 }
 
-/// An original that is not in the database.
+/// An original outside of the database.
 #[derive(Clone, Default)]
 struct Named {
     digest: Vec<u8>,
     object: String,
 }
 
-/// The next ones behind one; messages that have the same are one.
+/// Returns the next page of originals behind `after`; messages with the same one count once.
 async fn names(database: &mut SqliteConnection, after: &Named) -> Result<Vec<Named>, BackupError> {
     let page = "SELECT DISTINCT object_digest, object FROM contents
                 WHERE object IS NOT NULL AND (object_digest, object) > ($1, $2)

@@ -1,4 +1,4 @@
-//! Why a store is not copied, or not restored.
+//! Reasons why a store is not copied, or not restored.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use crate::store::engine::embedded::FILE;
 use crate::store::engine::error::StoreError;
 
-/// Says what the database of a backup must hold, as `sha256sum -c` reads it.
+/// Holds the digests of the database and of `tls`, as `sha256sum -c` reads them.
 pub const SUM: &str = "gatepost.db.sha256";
 
-/// Why there is no copy. Nothing was overwritten, and what was begun is gone.
+/// Why there is no copy. Nothing was overwritten, and the unfinished copy was removed.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     #[error(transparent)]

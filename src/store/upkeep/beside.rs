@@ -1,7 +1,6 @@
 //! Files that a backup holds beside the database and its originals: the server's own keys and
-//! certificates (`tls/`) and, where the operator asks for them, the keys of the vault. They are
-//! small; the caller reads and checks them. Here they get their place, and the database says which
-//! of its secrets those keys do not open.
+//! certificates (`tls/`) and, if the operator asks for them, the keys of the vault. They are small;
+//! the caller reads and checks them. Finds secrets in the database that those keys do not open.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,13 +12,13 @@ use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use super::backup_error::{BackupError, SUM};
 use crate::domain::secret::Secret;
 
-/// Certificates, their keys, and the account at an authority.
+/// The folder of certificates, their keys, and the account at an authority.
 pub const TLS: &str = "tls";
-/// Keys of the vault, in the folder of a store and in that of a backup.
+/// The keys of the vault, in the folder of a store and in that of a backup.
 pub const SECRETS_KEY: &str = "secrets.key";
 
-/// How many things of a kind are sealed, by the first octets of what is sealed of each, which name
-/// the key. Relays and ways in have two sealed columns.
+/// Counts sealed things of a kind by the first bytes of their sealed values, which name the key.
+/// Relays and ways in have two sealed columns.
 const SEALED: &str = "
     SELECT 'relays' AS kind, substr(headers, 1, 5) AS one, substr(secret, 1, 5) AS other,
            COUNT(*) AS things FROM relays GROUP BY 2, 3
@@ -30,23 +29,23 @@ const SEALED: &str = "
     UNION ALL SELECT 'computers', substr(secrets, 1, 5), NULL, COUNT(*)
     FROM computers WHERE secrets IS NOT NULL GROUP BY 2";
 
-/// Files that go along.
+/// Files that are copied along.
 #[derive(Default)]
 pub struct Beside {
-    /// Those of the folder `tls`, by their names in it.
+    /// Files of the folder `tls`, by their names in it.
     pub tls: Vec<(PathBuf, Secret)>,
     pub keys: Option<Keys>,
 }
 
-/// Whether a key is known that sealed what begins with these octets.
+/// Whether a known key sealed a value that begins with these bytes.
 pub type Opens = dyn Fn(&[u8]) -> bool + Send + Sync;
 
 /// The file that holds the keys of the vault.
 pub struct Keys {
-    /// Where it was read.
+    /// The path that it was read from.
     pub path: PathBuf,
     pub text: Secret,
-    /// Whether one of the keys sealed what begins with these octets.
+    /// Whether one of its keys sealed a value that begins with these bytes.
     pub opens: Box<Opens>,
 }
 
@@ -59,12 +58,12 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// Whether all of each is opened by keys of which `opens` knows.
+    /// Whether `opens` knows the keys of all sealed values.
     pub fn is_opened(&self, opens: impl Fn(&[u8]) -> bool) -> bool {
         self.marks.iter().all(|mark| opens(mark))
     }
 
-    /// How many things of each kind, in words.
+    /// Lists how many things of each kind there are, in words.
     pub fn listed<'a>(all: impl IntoIterator<Item = &'a Self>) -> String {
         let mut kinds = BTreeMap::new();
         for one in all {
@@ -77,20 +76,20 @@ impl Sealed {
 }
 
 impl Beside {
-    /// All of them, by their names in the folder of a store.
+    /// Returns all files, by their names in the folder of a store.
     pub(in crate::store) fn files(&self) -> impl Iterator<Item = (PathBuf, &Secret)> {
         let tls = self.tls.iter().map(|(name, text)| (Path::new(TLS).join(name), text));
         tls.chain(self.keys.iter().map(|keys| (SECRETS_KEY.into(), &keys.text)))
     }
 
-    /// A line for each file of `tls`, as `sha256sum -c` reads it. The keys of the vault have none,
-    /// because they may be put beside a backup, or taken away from it, at any time.
+    /// Returns a line for each file of `tls`, as `sha256sum -c` reads it. The keys of the vault
+    /// have none, because they may be put beside a backup, or removed from it, at any time.
     pub(in crate::store) fn sums(&self) -> String {
         let files = self.files().filter(|(name, _)| name.starts_with(TLS));
         files.map(|(name, text)| format!("{}  {}\n", sum(text), name.display())).collect()
     }
 
-    /// Refuses a backup in `from` from which a file is missing, or was changed or added, by its `sums`.
+    /// Fails if a file of `tls` in the backup is missing, or was changed or added since `sums`.
     pub(in crate::store) fn check(&self, from: &Path, sums: &str) -> Result<(), BackupError> {
         for (expected, named) in sums.lines().filter_map(|line| line.split_once("  ")) {
             let mut files = self.files().filter(|(name, _)| name.starts_with(TLS));
@@ -117,7 +116,7 @@ impl Beside {
         }
     }
 
-    /// Answers what is sealed in the database. Refuses keys of which none sealed any of it.
+    /// Returns the sealed things of the database. Fails with `OtherKeys` if `keys` opens none.
     pub(in crate::store) async fn sealed(
         &self,
         database: &mut SqliteConnection,

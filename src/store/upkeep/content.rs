@@ -1,4 +1,4 @@
-//! What a file holds: its length and its digest, read piece by piece.
+//! The length and the digest of a file, read piece by piece.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -8,24 +8,24 @@ use aws_lc_rs::digest::{Context, SHA256};
 
 use crate::domain::message::Digest;
 
-/// Held in memory of a file that is copied.
+/// Bytes of a file held in memory at a time.
 const PIECE: usize = 1 << 20;
 
-/// What a file holds.
+/// The length in bytes, and the digest, of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     pub octets: u64,
     pub digest: Digest,
 }
 
-/// Copies a file into a new one, piece by piece.
+/// Copies a file into a new one, and flushes that to the disk.
 pub fn copy(from: &Path, to: &mut File) -> io::Result<Content> {
     let content = read(from, |piece| to.write_all(piece))?;
     to.sync_all()?;
     Ok(content)
 }
 
-/// What a file holds.
+/// Returns the length and the digest of a file.
 pub fn of(path: &Path) -> io::Result<Content> {
     read(path, |_| Ok(()))
 }

@@ -1,5 +1,5 @@
-//! What deleted accounts leave beside their messages: the lists and configurations of Agents, the
-//! contacts of organizations. There may be millions, so they go by and by, some in each transaction.
+//! Deletes rows of deleted accounts beside their messages: sender lists and configurations of
+//! Agents, contacts of organizations. There may be millions, so each transaction deletes some.
 
 use crate::domain::id::AccountId;
 use crate::store::base::Base;
@@ -10,7 +10,7 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
 
-/// The list of an Agent.
+/// The sender list of an Agent.
 const LISTED: &str = "DELETE FROM allowed_senders WHERE (agent_id, address) IN (
     SELECT agent_id, address FROM allowed_senders WHERE agent_id = $1 ORDER BY address LIMIT $2)";
 
@@ -28,7 +28,7 @@ const KNOWN: &str = "DELETE FROM contacts WHERE id IN (
     LIMIT $2)";
 
 impl Base {
-    /// Of these accounts, which were deleted, those that have left something.
+    /// Returns those of these deleted accounts that still have such rows.
     pub async fn with_leavings(&self, deleted: &[AccountId]) -> Result<Vec<AccountId>, StoreError> {
         let rows = many(
             "WITH given (account) AS ({rows})
@@ -48,8 +48,8 @@ impl Base {
         rows.iter().map(|row| Columns { table: "accounts", row }.account("account")).collect()
     }
 
-    /// Deletes up to `limit` rows of each kind that a deleted account has left; answers how many
-    /// they were, `None` while another gateway is deleting.
+    /// Deletes up to `limit` rows of each kind. Returns how many; None while another gateway
+    /// deletes.
     pub async fn delete_leavings(
         &self,
         deleted: AccountId,
@@ -67,7 +67,7 @@ impl Base {
     }
 }
 
-/// The same within a transaction.
+/// Deletes up to `limit` rows of each kind within a transaction of the caller.
 pub async fn delete(tx: &mut Transaction, deleted: i64, limit: i64) -> Result<u64, StoreError> {
     let mut gone = 0;
     for text in [LISTED, CONFIGURED, VERSIONS, KNOWN] {

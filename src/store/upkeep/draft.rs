@@ -1,5 +1,5 @@
-//! A copy of a store in the making, in a folder that was empty. It is no store and no backup until
-//! its database has its name, which it gets last; broken off by an error, it is taken away again.
+//! An unfinished copy of a store, in a folder that was empty. It becomes a store or a backup when
+//! its database gets its name, which comes last. If an error ends it before, it is removed.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -13,10 +13,10 @@ use crate::disk;
 use crate::store::base::owner::OWNER;
 use crate::store::engine::embedded::FILE;
 
-/// Where the originals are that are not in the database.
+/// The folder of originals outside of the database.
 pub const OBJECTS: &str = "blobs";
 
-/// The database before it is whole.
+/// The database until it is whole.
 pub const PART: &str = "gatepost.db.part";
 /// Originals that an earlier snapshot of the same backup named.
 const BEFORE: &str = "blobs.before";
@@ -24,37 +24,36 @@ const BEFORE: &str = "blobs.before";
 pub struct Draft {
     folder: PathBuf,
     made_folder: bool,
-    /// The keys of the vault were put here by this draft: it may take them away.
+    /// This draft put the keys of the vault here, and may remove them.
     made_keys: bool,
     finished: bool,
 }
 
 impl Draft {
-    /// Begins in `folder`, which must be empty or not there; two cannot begin in one.
+    /// Begins in `folder`, which must be empty or missing. The second of two in one folder fails.
     pub(in crate::store) fn begin(folder: &Path) -> Result<Self, BackupError> {
-        // A database is named by its whole path: `file:…` would mean something else to SQLite.
+        // An absolute path, because SQLite would read a name like `file:…` as a URI.
         let folder = std::path::absolute(folder).map_err(at("find", folder))?;
         if !disk::is_vacant(&folder).map_err(at("look into", &folder))? {
             let broken_off = folder.join(PART).exists();
             return Err(BackupError::Occupied { folder, broken_off });
         }
         let made_folder = disk::make_folder(&folder).map_err(at("make", &folder))?;
-        // Whoever makes this file has the folder.
+        // Making this file claims the folder.
         let database = folder.join(PART);
         disk::make_file(&database).map_err(at("make", &database))?;
         Ok(Self { folder, made_folder, made_keys: false, finished: false })
     }
 
-    /// The file of the database, which is there.
+    /// Returns the path of the database, which exists.
     pub(in crate::store) fn database(&self) -> PathBuf {
         self.folder.join(PART)
     }
 
-    /// Empties the file of the database, and sets the originals aside that are there
-    /// already, for the carrier to take.
+    /// Empties the database, and sets the originals aside that are here already, for the carrier.
     pub(in crate::store) fn begin_again(self) -> Result<Self, BackupError> {
         let database = self.database();
-        // Never away, so that nobody else begins here.
+        // Never removed, so that no other draft begins here.
         let emptying = std::fs::File::options().write(true).truncate(true).open(&database);
         emptying.map_err(at("empty", &database))?;
         let (now, before) = (self.folder.join(OBJECTS), self.folder.join(BEFORE));
@@ -65,7 +64,7 @@ impl Draft {
         Ok(self)
     }
 
-    /// Who takes originals over from the folder `from`.
+    /// Returns a carrier of originals from the folder `from`.
     pub(in crate::store) fn carrier(&self, from: &Path) -> Carrier {
         Carrier {
             from: from.to_owned(),
@@ -74,13 +73,13 @@ impl Draft {
         }
     }
 
-    /// Says beside the originals whose they are.
+    /// Writes the owner of the originals beside them.
     pub(in crate::store) fn set_owner(&self, identity: Uuid) -> Result<(), BackupError> {
         let path = self.folder.join(OBJECTS).join(OWNER);
         disk::write_new(&path, format!("{identity}\n").as_bytes()).map_err(at("write", &path))
     }
 
-    /// Writes what goes along, none of which is there yet.
+    /// Writes the files that are copied along; none of them may exist.
     pub(in crate::store) fn put(&mut self, beside: &Beside) -> Result<(), BackupError> {
         for (name, text) in beside.files() {
             let path = self.folder.join(name);
@@ -93,8 +92,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Says beside the database what it holds, and what `tls` does; answers how many octets the
-    /// database has.
+    /// Writes the digests of the database and of `tls`. Returns the bytes of the database.
     pub(in crate::store) fn seal(&self, beside: &Beside) -> Result<u64, BackupError> {
         let (path, sum) = (self.database(), self.folder.join(SUM));
         let content = content::of(&path).map_err(at("read", &path))?;
@@ -103,8 +101,8 @@ impl Draft {
         Ok(content.octets)
     }
 
-    /// Gives the database its name: from now on this is a store. Originals that were set aside
-    /// and not taken are no part of it.
+    /// Flushes all files, then gives the database its name: from now on this is a store. Removes
+    /// originals set aside and not taken.
     pub(in crate::store) fn finish(mut self) -> Result<(), BackupError> {
         remove_folder(&self.folder.join(BEFORE))?;
         for folder in [OBJECTS, TLS].map(|name| self.folder.join(name)) {
@@ -134,7 +132,7 @@ impl Drop for Draft {
             let _not_there = std::fs::remove_file(self.folder.join(name));
         }
         if self.folder.join(FILE).exists() {
-            // Somebody made a store here meanwhile: what is beside it may belong to it.
+            // Another process made a store here meanwhile, to which the files beside it may belong.
             return;
         }
         if self.made_keys {
@@ -149,7 +147,7 @@ impl Drop for Draft {
     }
 }
 
-/// Takes over originals, one by one.
+/// Copies originals, one by one.
 #[derive(Clone, Debug)]
 pub struct Carrier {
     from: PathBuf,
@@ -158,11 +156,12 @@ pub struct Carrier {
 }
 
 impl Carrier {
-    /// Takes the original of this name; `None` when it is not there, what it holds otherwise.
+    /// Copies or moves the original of this name. Returns its content, or None if it is missing.
     pub(in crate::store) fn take(&self, name: &str) -> Result<Option<Content>, BackupError> {
         let Some(name) = relative(name) else { return Ok(None) };
         let (from, to) = (self.from.join(name), self.to.join(name));
-        // Looked for first, so that "not there" is not said of the copy.
+        // The source is looked up first: a NotFound of the copy must not pass for a missing
+        // original.
         let before = self.before.join(name);
         let is_set_aside = before.exists();
         match std::fs::metadata(&from) {
@@ -179,7 +178,7 @@ impl Carrier {
         }
         let mut file = disk::make_file(&to).map_err(at("make", &to))?;
         match content::copy(&from, &mut file) {
-            // Erased between the look and the copy.
+            // Erased between the look-up and the copy.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 std::fs::remove_file(&to).map_err(at("remove", &to))?;
                 Ok(None)
@@ -189,7 +188,7 @@ impl Carrier {
     }
 }
 
-/// A name that stays below its folder, whatever a damaged database says.
+/// Returns a name as a path below its folder; None for any other, as from a damaged database.
 fn relative(name: &str) -> Option<&Path> {
     let path = Path::new(name);
     let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
@@ -203,7 +202,7 @@ fn remove_folder(path: &Path) -> Result<(), BackupError> {
     }
 }
 
-/// Says what could not be done, and where.
+/// Makes an error that says which step failed, and where.
 pub fn at(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackupError + use<> {
     let path = path.to_owned();
     move |source| BackupError::File { doing, path, source }

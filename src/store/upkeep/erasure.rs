@@ -1,14 +1,14 @@
-//! Erasing: a message at once; a contact, or what a deleted account has left, some rows at a time,
-//! because there may be millions. What is under way is a row of `erasures`, made in the transaction
-//! that asks for it: from then on nobody reads its messages (`PRESENT`), and whoever takes it up, on
-//! any gateway, after any crash, goes on where the last transaction ended.
+//! Erasure: a message at once; a contact, or the rows of a deleted account, some rows at a time,
+//! because there may be millions. An erasure under way is a row of `erasures`, written in the
+//! transaction that asks for it. From then on its messages are hidden (`PRESENT`), and any gateway,
+//! after any crash, continues where the last transaction ended. One gateway at a time does so.
 //!
-//! A contact gives up its handle in that transaction: who writes under it is another one from then
-//! on, and nothing of that one is touched.
+//! A contact gives up its handle in the first transaction: a later sender with this handle is
+//! another contact, which the erasure does not touch.
 //!
-//! An original in the blob store goes right after the transaction that took the last row which names
-//! it: a commit that would name it again holds such a row, and waits or is waited for. An original that
-//! a crash leaves there, or that two erasures leave at once, is an orphan (`sweep.rs`).
+//! An original in the blob store is removed right after the transaction that deleted the last row
+//! naming it. A commit that would name it again locks such a row, so one of the two waits for the
+//! other. An original left by a crash, or by two erasures at once, is an orphan (`sweep.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,19 +34,19 @@ use crate::store::mailbox::presence::{PRESENT, PRESENT_CONTACT};
 use crate::store::tenancy::accounts;
 use crate::store::tenancy::audit::{self, Note};
 
-/// How far an erasure has come.
+/// Progress of an erasure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Erasing {
-    /// Nothing is left of it.
+    /// Nothing is left.
     Done,
     /// There may be more.
     More,
-    /// Somebody else is at it, or it waits for another one.
+    /// Another gateway is erasing, or this erasure waits for another one.
     Held,
 }
 
 impl Base {
-    /// Erases a message in `scope`, with its original and what its records tell of it; answers
+    /// Erases a message in `scope`, with its original and the details in its records. Returns
     /// whether it was there.
     pub async fn erase_message(
         &self,
@@ -55,7 +55,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
         let objects = transact!(self, async |tx| {
-            // Answers the objects that are named no longer, if the message was there.
+            // Returns the objects that no row names any more; None if the message was not there.
             let mut query =
                 sql("SELECT id, content_id, agent_id, contact_id FROM messages WHERE id = $1
                              AND ")
@@ -78,8 +78,8 @@ impl Base {
         Ok(found)
     }
 
-    /// Begins to erase a contact of an organization in `scope`, which nobody reads from then on;
-    /// answers whether it was there. [`Self::erase_some`] does the rest.
+    /// Begins to erase a contact of an organization in `scope`, which is hidden from then on.
+    /// Returns whether it was there. [`Self::erase_some`] does the rest.
     pub async fn erase_contact(
         &self,
         scope: &Scope,
@@ -87,7 +87,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
         transact!(self, async |tx| {
-            // Whoever stores something of it ends first, or finds that it has another handle.
+            // A commit that stores a message of this contact ends first, or finds another handle.
             let mut query =
                 sql("SELECT organization_id, address FROM contacts WHERE id = $1").bind(id.get());
             query.push(PRESENT_CONTACT);
@@ -112,7 +112,7 @@ impl Base {
                 .execute(tx.on())
                 .await?;
             if asked == 0 {
-                // Somebody else asked while this one waited for the contact.
+                // Another request came first while this one waited for the contact.
                 return Ok(false);
             }
             // RFC 2606 §2: nobody writes from there.
@@ -129,7 +129,7 @@ impl Base {
         })
     }
 
-    /// Up to `limit` of what is being erased, behind `after`.
+    /// Returns up to `limit` subjects under erasure, behind `after`.
     pub async fn erasures(&self, after: i64, limit: usize) -> Result<Vec<i64>, StoreError> {
         let rows = sql("SELECT subject FROM erasures WHERE subject > $1 ORDER BY subject LIMIT $2")
             .bind(after)
@@ -139,8 +139,8 @@ impl Base {
         rows.iter().map(|row| Columns { table: "erasures", row }.integer("subject")).collect()
     }
 
-    /// Erases up to `rows` messages or `octets` of a subject in one transaction, or looks at as many
-    /// records; the last one takes the subject itself.
+    /// Erases up to `rows` messages, or `octets` bytes, of a subject in one transaction; without
+    /// messages, redacts some of its records. The last step deletes the other rows of the subject.
     pub async fn erase_some(
         &self,
         subject: i64,
@@ -180,7 +180,7 @@ impl Base {
         Ok((Erasing::More, objects))
     }
 
-    /// What others than its messages tell of a subject; and when there is nothing, itself.
+    /// Redacts other records about a subject. When none is left, deletes the subject's other rows.
     async fn erase_rest(
         &self,
         erasure: &Erasure,
@@ -198,7 +198,7 @@ impl Base {
             return Ok(Erasing::Done);
         };
         if current.seen != erasure.seen {
-            // Somebody else went on meanwhile.
+            // Another gateway continued meanwhile.
             return Ok(Erasing::More);
         }
         erasure_redaction::blank(&mut tx, erasure, &found, now).await?;
@@ -218,8 +218,8 @@ impl Base {
         Ok(erasing)
     }
 
-    /// Takes away what was named by rows that are gone. What cannot be reached now is left to the
-    /// sweeper, with all that comes behind it: each might be waited for as long.
+    /// Removes objects whose rows are gone. After a failure the rest is left to the sweeper,
+    /// because each removal might wait as long.
     async fn drop_objects(&self, objects: Objects) {
         let Some(blobs) = self.blobs() else { return };
         for name in objects {
@@ -235,9 +235,9 @@ impl Base {
 /// Names in the blob store.
 type Objects = BTreeSet<String>;
 
-/// Deletes messages (`id`, `content_id`), with contents that no other message has, and takes out of
-/// their records what tells of them. Answers the objects that are named no longer; `None` if nothing
-/// was deleted. Whoever is storing the same large original is waited for.
+/// Deletes messages (`id`, `content_id`), with contents that no other message has, and blanks the
+/// details in their records. Returns the objects that no row names any more; None if nothing was
+/// deleted. Locks the contents by id, and so waits for commits of the same large original.
 async fn erase(
     tx: &mut Transaction,
     messages: &[Row],
@@ -274,7 +274,7 @@ async fn erase(
     Ok(Some(unnamed(tx, held).await?))
 }
 
-/// Those of these objects that no row names, of whatever organization.
+/// Returns those of these objects that no row of any organization names.
 async fn unnamed(
     tx: &mut Transaction,
     mut objects: BTreeMap<String, Digest>,
@@ -296,7 +296,7 @@ async fn unnamed(
     Ok(objects.into_keys().collect())
 }
 
-/// The objects of these contents in the blob store.
+/// Returns the objects of these contents in the blob store.
 fn objects(rows: &[Row]) -> Result<BTreeMap<String, Digest>, StoreError> {
     let mut objects = BTreeMap::new();
     for row in rows {
@@ -308,7 +308,7 @@ fn objects(rows: &[Row]) -> Result<BTreeMap<String, Digest>, StoreError> {
     Ok(objects)
 }
 
-/// How many of the first messages have no more than so many octets; one always fits.
+/// Returns how many of the first messages have at most `octets` bytes; one always fits.
 fn as_many_as_fit(messages: &[Row], octets: u64) -> Result<usize, StoreError> {
     let (mut sum, mut count) = (0_u64, 0_usize);
     for row in messages {
@@ -321,7 +321,7 @@ fn as_many_as_fit(messages: &[Row], octets: u64) -> Result<usize, StoreError> {
     Ok(count)
 }
 
-/// The next messages of a subject.
+/// Returns the next messages of a subject.
 async fn messages_of(
     on: Connection<'_>,
     erasure: &Erasure,
@@ -335,7 +335,7 @@ async fn messages_of(
     sql(query).bind(erasure.subject).bind(limit).fetch_all(on).await
 }
 
-/// A contact without messages, of whom no record tells.
+/// Deletes a contact that has no messages or records any more.
 async fn rest_of_contact(tx: &mut Transaction, subject: i64) -> Result<Erasing, StoreError> {
     for text in [
         "DELETE FROM thread_keys WHERE contact_id = $1",
@@ -348,8 +348,8 @@ async fn rest_of_contact(tx: &mut Transaction, subject: i64) -> Result<Erasing, 
     Ok(Erasing::Done)
 }
 
-/// What a deleted account has left beside messages. Contacts of an organization wait for the
-/// messages of its Agents, which are subjects of their own.
+/// Deletes the other rows of a deleted account. Contacts of an organization wait for the messages
+/// of its Agents, which are subjects of their own.
 async fn rest_of_account(
     tx: &mut Transaction,
     subject: i64,

@@ -1,7 +1,7 @@
-//! What intake records tell of whom is being erased: left out of all that is read as long as it is
-//! there (`PRESENT_RECORD`), and blanked by and by, but for those in the rows of messages, which have
-//! gone before or are another one's. Records are many more than traces: they are
-//! looked through beside other work, and a transaction is for what was found.
+//! Redacts intake records about a contact or account that is being erased. They are hidden during
+//! the erasure (`PRESENT_RECORD`), and blanked step by step. Records in rows of messages are left
+//! alone: those went with their messages, or are of another contact. Few of many records hold a
+//! trace, so the search runs outside of the transaction that blanks them.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Value, sql};
 
-/// Clocks of gateways differ: a record of just before may bear a time of just after.
+/// Gateways' clocks differ: a record from before the request may carry a slightly later time.
 const CLOCKS: Duration = Duration::from_mins(1);
 
-/// How often records are looked at before what was reached is kept.
+/// Pages of records searched before the place is saved.
 const LOOKS: usize = 25;
 
-/// What a record says in the place of what happened.
+/// The explanation of a redacted record.
 pub const ERASED: &str = "What this record told of its message was erased.";
 
 /// A place among records.
@@ -39,12 +39,12 @@ pub struct Erasure {
     asked_at: Timestamp,
     organization: Option<AccountId>,
     handle: String,
-    /// How far records have been looked at.
+    /// The last record that was searched.
     pub seen: Place,
 }
 
 impl Erasure {
-    /// That of a subject, as long as there is something to be done.
+    /// Returns the erasure of a subject, or None once it is done.
     pub(in crate::store) async fn of(
         on: Connection<'_>,
         subject: i64,
@@ -66,7 +66,8 @@ impl Erasure {
         }))
     }
 
-    /// Whose records may tell of it: those of a contact's organization, or of the account itself.
+    /// Returns the account whose records may hold traces: the contact's organization, or the
+    /// deleted account itself.
     async fn owner(&self, store: &Base) -> Result<Option<(AccountType, AccountId)>, StoreError> {
         if self.of_contact {
             return Ok(self.organization.map(|id| (AccountType::Organization, id)));
@@ -81,17 +82,16 @@ impl Erasure {
     }
 }
 
-/// What was found of a subject behind a place.
+/// Traces of a subject, found behind a place.
 #[derive(Debug)]
 pub struct Traces {
     records: Vec<Uuid>,
     seen: Place,
-    /// All records have been looked at.
+    /// All records have been searched.
     pub ended: bool,
 }
 
-/// Looks through the next records for traces, until there are `limit` of them or it has been long
-/// enough.
+/// Searches the next records for traces, until there are `limit` of them or after [`LOOKS`] pages.
 pub async fn find(store: &Base, erasure: &Erasure, limit: usize) -> Result<Traces, StoreError> {
     let mut found = Traces { records: Vec::new(), seen: erasure.seen, ended: true };
     let Some((level, owner)) = erasure.owner(store).await? else { return Ok(found) };
@@ -141,7 +141,7 @@ fn tells(
         || mailbox == Some(&envelope))
 }
 
-/// Of a contact who wrote again there are messages by now: their records are another one's.
+/// Spares records with a stored message: the contact has written again, as another contact.
 const OF_CONTACT: &str = "WITH given (record) AS ({rows})
      UPDATE intake_records
      SET erased_at = $1, sender = NULL, envelope_from = '', remote_address = '0.0.0.0', helo = '',
@@ -157,7 +157,7 @@ const OF_ACCOUNT: &str = "WITH given (record) AS ({rows})
          counted_as = NULL
      FROM given WHERE id = given.record";
 
-/// Blanks what was found, and keeps how far it was looked.
+/// Blanks the records found, and saves the place reached.
 pub async fn blank(
     tx: &mut Transaction,
     erasure: &Erasure,

@@ -1,7 +1,6 @@
-//! A store made from a backup, in a folder that was empty. Nothing can be seen of it before all of
-//! it was checked: that the database is as the backup wrote it, sound in itself and not too new,
-//! that every original that it names is there and is what its digest says, and that what lay beside
-//! it is as it was.
+//! Makes a store from a backup, in a folder that was empty. Nothing of it is visible before all of
+//! it was checked: the database is as the backup wrote it, sound and not too new; every original
+//! that it names exists and has its digest; the files beside it are unchanged.
 
 use std::path::Path;
 
@@ -18,12 +17,12 @@ use crate::domain::id::Mint;
 use crate::store::engine::embedded::FILE;
 use crate::store::engine::location::Location;
 
-/// Ids that are left out. What the lost store gave out since the backup is known to receivers: a
-/// new contact with the id of another would enter that one's conversations.
+/// Ids that are skipped. Receivers know ids that the lost store gave out since the backup: a new
+/// contact with such an id would enter another contact's conversations.
 const IDS_LEFT_OUT: i64 = 1_000_000;
 
-/// Makes the store at `location`, which must be empty or not there, from the backup in `from`, of
-/// which `beside` was read by the caller; of the version that it had.
+/// Makes the store at `location`, which must be empty or missing, from the backup in `from`, whose
+/// files of `beside` the caller has read. The store keeps the version of its schema.
 pub async fn restore(
     from: &Path,
     location: &Location,
@@ -76,7 +75,7 @@ pub async fn restore(
     Ok(Copied { messages, octets, objects: found.count, sealed })
 }
 
-/// Which database this is; a copy is the same one. The originals beside it get no other owner.
+/// Returns the id of the database; a copy has the same one. So the originals keep their owner.
 async fn identity(database: &mut SqliteConnection, mint: &Mint) -> Result<Uuid, BackupError> {
     sqlx::query("INSERT INTO identity (single, id) VALUES (1, $1) ON CONFLICT (single) DO NOTHING")
         .bind(mint.uuid())
@@ -86,7 +85,7 @@ async fn identity(database: &mut SqliteConnection, mint: &Mint) -> Result<Uuid, 
     Ok(id.fetch_one(database).await?)
 }
 
-/// What a finished backup says that its database holds, and the lines about it and other files.
+/// Reads the digest of the database, and all lines of [`SUM`]; fails with `NoBackup` without them.
 fn sums(from: &Path) -> Result<(String, String), BackupError> {
     let no_backup = || BackupError::NoBackup(from.to_owned());
     if !from.join(FILE).is_file() || !from.join(SUM).is_file() {

@@ -1,9 +1,8 @@
-//! Deleting what is older than it is kept: account by account, the oldest first, a few rows in one
-//! transaction.
+//! Deletes rows older than they are kept: by account, the oldest first, a few in one transaction.
 //!
-//! What is due is found by reading, beside everybody else; only then a short transaction deletes it,
-//! looking again at what may have changed. It waits for nobody: of several gateways one deletes at a
-//! time, and a message whose original somebody is just storing again is left for later.
+//! Due rows are found by reading, outside of the transaction. A short transaction then deletes
+//! them, and reads again what may have changed. One gateway deletes at a time, and the others skip
+//! their turn. A message whose original a commit is storing again at this moment is left for later.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +23,7 @@ use crate::store::engine::sql::{Row, Statement, Value, sql};
 use crate::store::mailbox::rooms;
 use crate::store::mailbox::rooms::Gone;
 
-/// What an account keeps only since `until`.
+/// An account, and the time since which it keeps rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
     pub account: AccountId,
@@ -32,7 +31,7 @@ pub struct Due {
     pub until: Timestamp,
 }
 
-/// An account whose rows are kept for a time, or, since it was deleted, are not.
+/// An account whose rows are kept for a time; those of a deleted account are not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keeper {
     pub account: AccountId,
@@ -45,20 +44,20 @@ pub struct Keeper {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expired {
     pub place: Cursor,
-    /// The size of a message; 0 for all else.
+    /// The bytes of a message; 0 for other rows.
     pub octets: u64,
 }
 
-/// What one transaction deleted.
+/// The result of one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deleted {
     pub rows: u64,
-    /// False where so much hangs on the rows that the same ones must be deleted again.
+    /// False if so many rows depend on these that the same ones must be deleted again.
     pub whole: bool,
 }
 
 impl Base {
-    /// Up to `limit` accounts behind `after`, the oldest first, deleted ones too.
+    /// Returns up to `limit` accounts behind `after`, the oldest first, including deleted ones.
     pub async fn accounts_after(
         &self,
         after: Option<AccountId>,
@@ -84,7 +83,7 @@ impl Base {
         rows.iter().map(keeper).collect()
     }
 
-    /// Of these, the accounts that have something to delete, in the order given.
+    /// Returns those of `due` that have rows to delete, in the order given.
     pub async fn with_expired(&self, kept: Kept, due: &[Due]) -> Result<Vec<Due>, StoreError> {
         let mut found = BTreeSet::new();
         for of_agents in [true, false] {
@@ -99,7 +98,7 @@ impl Base {
                 query.push_value(due.account).push(" AS BIGINT), CAST(");
                 query.push_value(due.until).push(" AS BIGINT))");
             }
-            // The oldest row of each: one step into each range, however many rows there are.
+            // Reads the oldest row of each: one step into each range, however many rows there are.
             query.push(") SELECT account FROM due WHERE ").varying();
             for (number, range) in source.ranges.iter().enumerate() {
                 query.push(if number > 0 { " OR " } else { "" });
@@ -113,7 +112,7 @@ impl Base {
         Ok(due.iter().filter(|due| found.contains(&due.account)).copied().collect())
     }
 
-    /// Up to `limit` rows of an account that are due, the oldest first, from behind `from` on.
+    /// Returns up to `limit` due rows of an account behind `from`, the oldest first.
     pub async fn expired(
         &self,
         kept: Kept,
@@ -143,8 +142,8 @@ impl Base {
         rows.collect()
     }
 
-    /// Deletes these rows, and at most `limit` of what hangs on them; `None` while another gateway
-    /// is deleting.
+    /// Deletes these rows, and at most `limit` rows that depend on them. Returns None while another
+    /// gateway is deleting.
     pub async fn delete_expired(
         &self,
         kept: Kept,
@@ -182,8 +181,7 @@ impl Base {
         Ok(Some(deleted))
     }
 
-    /// Forgets up to `limit` arrivals that are remembered no longer; `None` while another gateway
-    /// is deleting.
+    /// Deletes up to `limit` arrivals no longer remembered; None while another gateway deletes.
     pub async fn delete_arrivals(
         &self,
         now: Timestamp,
@@ -192,7 +190,7 @@ impl Base {
         settled!(self.delete_past(past(), now, limit))
     }
 
-    /// Runs a statement that deletes up to $2 rows which are past at $1.
+    /// Runs a statement that deletes up to $2 rows that expired by $1.
     pub(in crate::store) async fn delete_past(
         &self,
         statement: Statement,
@@ -209,7 +207,7 @@ impl Base {
     }
 }
 
-/// An arrival that somebody takes over at this moment is remembered again.
+/// Skips an arrival that a commit is taking over at this moment: it is remembered again.
 fn past() -> Statement {
     sql("DELETE FROM arrivals WHERE (agent_id, key) IN (
              SELECT agent_id, key FROM arrivals WHERE expires_at <= $1
@@ -222,13 +220,13 @@ fn past() -> Statement {
     )
 }
 
-/// Takes the records of messages out of their rows.
+/// Removes the records of messages from their rows.
 const FORGET_RECORDS: &str = "UPDATE messages
      SET recorded = 0, recipient = NULL, envelope_from = NULL, remote_address = NULL, helo = NULL,
          explanation = NULL, took_us = NULL, evidence = NULL
      WHERE recorded = 1 AND id";
 
-/// Gives the records of messages rows of their own.
+/// Copies the records of messages into rows of their own.
 const KEEP_RECORDS: &str = "INSERT INTO intake_records
          (id, at, partner_id, reseller_id, organization_id, agent_id, recipient, sender,
           envelope_from, remote_address, helo, verdict, reason, explanation, message_id, size,
@@ -240,13 +238,13 @@ const KEEP_RECORDS: &str = "INSERT INTO intake_records
 
 /// Where the rows of an account are.
 struct Source {
-    /// The ranges in which they lie, each as a table and the beginning of a condition.
+    /// The ranges that hold them, each as a table and the beginning of a condition.
     ranges: &'static [&'static str],
-    /// The comparison that finds those of an account.
+    /// The comparison that selects those of an account.
     owned: &'static str,
 }
 
-/// Where the rows of accounts of this kind are.
+/// Returns where the rows of such accounts are; None if they have none of this kind.
 fn source(kept: Kept, due: &[&Due]) -> Option<Source> {
     const OF_AGENT: &str = "agent_id = ";
     // Spelled as in the index.
@@ -265,8 +263,8 @@ fn source(kept: Kept, due: &[&Due]) -> Option<Source> {
     Some(Source { ranges, owned })
 }
 
-/// An event goes after its deliveries, and these after their attempts: whatever is left when
-/// `limit` is reached is whole. What is still to be delivered keeps its event.
+/// Deletes attempts, then deliveries, then events: no row is left without its parent when `limit`
+/// is reached. An event with a pending delivery stays.
 async fn delete_events(
     tx: &mut Transaction,
     ids: &[Value],
@@ -292,14 +290,14 @@ async fn delete_events(
             return Ok(Deleted { rows: 0, whole: false });
         }
     }
-    // One that is to be delivered again since is refused by its foreign key, and we begin anew.
+    // If an event has got a pending delivery since, its foreign key fails, and this is tried again.
     let rows = run(tx, "DELETE FROM events WHERE id", &ids, "").await?;
     Ok(Deleted { rows, whole: true })
 }
 
-/// Deletes messages, with their places in rooms and threads, and contents that no other message has; a
-/// record that one still has stays. Contents are locked before, so that those which no message has are
-/// nobody's.
+/// Deletes messages, with their entries in rooms and threads, and contents that no other message
+/// has. Moves their records into rows of their own. Locks contents first, so that no commit can
+/// refer to those that no message has; leaves messages whose contents another transaction holds.
 pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Deleted, StoreError> {
     let mut messages = Vec::new();
     let found = among("SELECT id, content_id FROM messages WHERE id", ids, "");
@@ -310,7 +308,7 @@ pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Dele
     let contents: BTreeSet<Uuid> = messages.iter().map(|(_, content)| *content).collect();
     let held = among("SELECT content_id FROM contents WHERE content_id", &values(&contents), "");
     let mut ours = contents_of(held.locking("FOR UPDATE SKIP LOCKED"), tx).await?;
-    // Contents that are missing in a damaged database nobody else can hold.
+    // Contents missing in a damaged database cannot be held by another transaction.
     let mut missing = &contents - &ours;
     if !missing.is_empty() {
         let others = "SELECT content_id FROM contents WHERE content_id";
@@ -334,7 +332,7 @@ pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Dele
             ours.remove(&content);
         }
     }
-    // An object of the blob store is for the caller, or its sweeper, who finds that nobody names it.
+    // The caller, or the sweeper, removes an object of the blob store that no row names any more.
     run(tx, "DELETE FROM contents WHERE content_id", &values(&ours), "").await?;
     Ok(Deleted { rows: u64::try_from(gone.len()).unwrap_or(u64::MAX), whole: true })
 }
@@ -355,7 +353,7 @@ fn values(ids: &BTreeSet<Uuid>) -> Vec<Value> {
     ids.iter().map(|id| (*id).into()).collect()
 }
 
-/// Runs the statement that [`among`] makes; answers how many rows it changed.
+/// Runs the statement that [`among`] makes; returns the number of rows changed.
 async fn run(
     tx: &mut Transaction,
     text: &'static str,
@@ -368,7 +366,7 @@ async fn run(
     among(text, ids, end).execute(tx.on()).await
 }
 
-/// `text IN (ids) end`; nothing is in the list of no ids.
+/// Makes `text IN (ids) end`; without ids nothing matches.
 pub fn among(text: &'static str, ids: &[Value], end: &str) -> Statement {
     let mut statement = sql(text);
     let mut before = " IN (";

@@ -1,5 +1,5 @@
-//! All that is stored, read once: what `gatepost check-store` finds. One message is in memory at a
-//! time, whose row, content and original must be there and be what was written.
+//! Reads all that is stored, once, for `gatepost check-store`. One message is in memory at a time;
+//! its row, content and original must exist and be what was written.
 
 use aws_lc_rs::digest::{SHA256, digest as sha256};
 use uuid::Uuid;
@@ -16,16 +16,16 @@ use crate::store::mailbox::packed::{self, Original};
 /// Ids in memory at a time.
 const PAGE: i64 = 500;
 
-/// A message that cannot be given back as it came.
+/// A message that cannot be returned as it came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     pub message: MessageId,
-    /// What of it, and how.
+    /// Says which part is damaged, and how.
     pub detail: String,
 }
 
 impl Base {
-    /// The ids of the next messages behind `after`, in the order of their ids; none at the end.
+    /// Returns the next ids behind `after`, in ascending order; none at the end.
     pub async fn message_ids(&self, after: MessageId) -> Result<Vec<MessageId>, StoreError> {
         let query = sql("SELECT id FROM messages WHERE id > $1 ORDER BY id LIMIT $2");
         let rows = query.bind(after.0).bind(PAGE).fetch_all(self.reader()).await?;
@@ -33,7 +33,7 @@ impl Base {
         rows.iter().map(id).collect()
     }
 
-    /// What is damaged of a message, if anything is; one that went meanwhile is not.
+    /// Returns the damage of a message; none if it is sound, or was deleted meanwhile.
     pub async fn check_message(&self, id: MessageId) -> Result<Vec<Damage>, StoreError> {
         let mut found = Vec::new();
         for checked in [self.check_content(id).await, self.check_original(id).await] {
@@ -63,7 +63,7 @@ impl Base {
         let query = sql("SELECT octets, packed, original, object, size, digest
                          FROM messages JOIN contents USING (content_id, organization_id)
                          WHERE id = $1");
-        // That its contents are missing was found with them.
+        // Missing contents were reported by `check_content`.
         let Some(row) = query.bind(id.0).fetch_optional(self.reader()).await? else {
             return Ok(());
         };
@@ -91,8 +91,8 @@ impl Base {
         Ok(query.fetch_optional(self.reader()).await?.is_some())
     }
 
-    /// What SQLite says of its file, line by line, at most a hundred; nothing if all is well, and
-    /// of PostgreSQL, which is looked after by its own tools.
+    /// Returns up to a hundred lines that SQLite reports about its file; none if all is well, and
+    /// none on PostgreSQL, which has tools of its own.
     pub async fn check_integrity(&self) -> Result<Vec<String>, StoreError> {
         let reader = self.reader();
         if !matches!(reader, Connection::SqlitePool(..)) {
@@ -105,7 +105,7 @@ impl Base {
     }
 }
 
-/// Before all ids of messages.
+/// Less than the id of any message.
 pub const FIRST: MessageId = MessageId(Uuid::nil());
 
 fn missing(table: &'static str) -> StoreError {

@@ -1,5 +1,4 @@
-//! Objects that no message names: of transactions that did not come to their end, and of messages
-//! that were erased.
+//! Removes objects that no message names: left by transactions that did not end, and by erasures.
 
 use std::collections::HashSet;
 
@@ -19,26 +18,25 @@ use crate::store::engine::sql::sql;
 /// Objects looked up in one statement.
 const PAGE: usize = 500;
 
-/// What a sweep came across.
+/// The result of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Swept {
-    /// Objects, of any age.
+    /// Objects of any age.
     pub seen: u64,
-    /// Those that were orphans, and what puts that were killed left half-written.
+    /// Orphans, and half-written files of killed puts.
     pub removed: u64,
 }
 
 impl Base {
-    /// Takes away the objects that are older than `objects.orphan_hours` and that no row names;
-    /// nothing where there is no blob store.
+    /// Removes objects that no row names, after `objects.orphan_hours`; None without a blob store.
     ///
-    /// No row will ever name one of these: a commit names an object that was put for it minutes before,
-    /// or one that a row names which the commit holds. So any number of gateways may sweep, at any
-    /// time, and one that ends in the middle leaves the rest to the next.
+    /// No row will ever name such an object: a commit names one that was put for it minutes before,
+    /// or one of a row that it has locked. So any number of gateways may sweep, at any time, and
+    /// one that dies leaves the rest to the next.
     pub async fn sweep_objects(&self, now: Timestamp) -> Result<Option<Swept>, StoreError> {
         self.check_trust()?;
         let Some(blobs) = self.blobs() else { return Ok(None) };
-        // To another database all of this one's objects would be orphans, and the other way round.
+        // To another database all objects of this one would be orphans, and the other way round.
         self.claim_blobs().await?;
         let before = blobs.orphaned_before(now);
         let mut swept = Swept { seen: 0, removed: blobs.remove_unfinished(before).await? };
@@ -59,7 +57,7 @@ impl Base {
         before: Timestamp,
     ) -> Result<u64, StoreError> {
         let old = page.iter().filter(|one| one.last_modified.timestamp_millis() < before.millis());
-        // Whatever else lies there is not ours to take away.
+        // Other files are not ours to remove.
         let old: Vec<(Digest, &Path)> =
             old.filter_map(|one| Some((digest_in(&one.location)?, &one.location))).collect();
         let named = self.named(&old).await?;
@@ -72,7 +70,7 @@ impl Base {
         Ok(removed)
     }
 
-    /// The names that rows have for these digests.
+    /// Returns the names that rows have for these digests.
     async fn named(&self, objects: &[(Digest, &Path)]) -> Result<HashSet<String>, StoreError> {
         if objects.is_empty() {
             return Ok(HashSet::new());
