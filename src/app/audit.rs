@@ -48,7 +48,6 @@ struct Denied {
 /// The key, the minute since 1970, and the operation of denied requests.
 type Of = (KeyId, i64, String);
 
-/// The denied requests of one key at one operation in one minute.
 #[derive(Clone, Debug)]
 struct Attempts {
     /// The actor of the first one.
@@ -73,7 +72,6 @@ impl AuditLog {
         self.store.audit(scope, filter, page).await
     }
 
-    /// Returns the cursor of an entry in this scope; None if the entry is not there.
     pub async fn place_of(&self, scope: &Scope, id: AuditId) -> Result<Option<Cursor>, StoreError> {
         self.store.place_of(List::Audit, scope, id.0).await
     }

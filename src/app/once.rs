@@ -28,7 +28,6 @@ pub struct Answers {
     rules: Arc<AccessRules>,
 }
 
-/// The state of an idempotent request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
     /// Not carried out yet.
@@ -68,9 +67,9 @@ impl Answers {
         Ok(answer.map_or(Known::Unanswered, Known::Answered))
     }
 
-    /// Keeps the response to `holder`. None, for a response that is too large, records only that
-    /// the request was carried out. Returns false if another request was first: its response is
-    /// kept.
+    /// Keeps the response to the request `holder`. None, for a response that is too large, records
+    /// only that the request was carried out. Returns false if another request was first: its
+    /// response is kept.
     pub async fn keep(
         &self,
         once: &Once,

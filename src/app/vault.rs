@@ -20,10 +20,8 @@ pub const KEY_LEN: usize = 32;
 const FORMAT: u8 = 1;
 const NAME_LEN: usize = 4;
 
-/// Why sealing or opening fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VaultError {
-    /// No key is configured.
     #[error(
         "this server keeps no secrets, because it has no key for them: its operator gives it one \
          with --secrets-key-file"
@@ -80,7 +78,6 @@ impl Vault {
         Ok(sealed)
     }
 
-    /// Opens a secret that was sealed for this place.
     pub fn open(&self, place: &str, sealed: &[u8]) -> Result<Secret, VaultError> {
         if self.keys.is_empty() {
             return Err(VaultError::NoKey);

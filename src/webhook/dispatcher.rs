@@ -93,13 +93,11 @@ struct Ended {
     unrecorded: Option<Unrecorded>,
 }
 
-/// A delivered attempt that is not recorded yet.
 struct Unrecorded {
     claim: Arc<Claim>,
     attempt: Attempt,
 }
 
-/// A result from the queue.
 enum Asked {
     /// The result of a claim, asked for at `at`, as `holder`, for `limit` deliveries.
     Claims {
@@ -112,7 +110,6 @@ enum Asked {
     Pause(Duration),
 }
 
-/// Delivers until it is stopped.
 pub struct Dispatcher<Q> {
     queue: Arc<Q>,
     sender: Sender,
@@ -122,7 +119,6 @@ pub struct Dispatcher<Q> {
     /// Delivered attempts being recorded. They hold no place of their destination: on a busy disk
     /// the next attempt must not wait for the last record.
     recording: JoinSet<()>,
-    /// Claims being given back.
     returning: JoinSet<()>,
     /// One request to the queue at most: attempts begin and end while it runs.
     asking: JoinSet<Asked>,

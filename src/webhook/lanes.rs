@@ -51,10 +51,8 @@ impl From<&WebhookRules> for Bounds {
     }
 }
 
-/// The result of offering a claim.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Offer<T> {
-    /// The claim has a place: start it.
     Start(T),
     /// The claim waits in its lane, or was dropped.
     Later,
@@ -196,7 +194,6 @@ impl<T> Lanes<T> {
         Some(claim)
     }
 
-    /// Removes and returns all waiting claims.
     pub fn drain(&mut self) -> Vec<T> {
         self.waiting = 0;
         let waiting = self.lanes.values_mut().flat_map(|lane| lane.waiting.drain(..));

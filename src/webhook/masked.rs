@@ -7,7 +7,7 @@ use crate::domain::secret::MASK;
 const SHORTEST_CUT: usize = 4;
 
 /// Returns the first `most` bytes of a response, with a mask for each value of these headers, as
-/// sent or as JSON spells it. Reads no more of the response than it keeps.
+/// sent or as JSON spells it. Reads only until so many bytes are kept.
 pub(super) fn kept(answer: &[u8], headers: &[CustomHeader], most: usize) -> Vec<u8> {
     let mut secrets: Vec<Vec<u8>> = headers.iter().flat_map(spellings).collect();
     secrets.retain(|secret| !secret.is_empty());

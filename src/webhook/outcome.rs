@@ -6,7 +6,6 @@ use crate::domain::clock::Timestamp;
 use crate::domain::delivery::Outcome;
 use crate::domain::retry::Schedule;
 
-/// The receiver's response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// None if no HTTP response came.

@@ -22,7 +22,6 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Returns the actor that the audit log names.
     pub fn actor(&self) -> Actor {
         let member = self.member.as_ref().map(|member| member.id);
         Actor::of(Who::Key { key: self.key.id, account: self.account.id, member })
@@ -61,7 +60,6 @@ impl Caller {
 pub struct Target {
     /// The target account, or the account that the target member belongs to.
     pub account: Account,
-    /// The target member; None if the target is an account.
     pub member: Option<Member>,
     pub scope: Scope,
 }

@@ -37,19 +37,15 @@ pub enum Denied {
     /// The target lies outside the caller's hierarchy, or does not exist: one error for both.
     #[error("the key does not reach this account")]
     OutOfScope,
-    /// The level of the key is below the level that the operation needs, for any target.
     #[error("this operation needs a key of {} or above", .0.account_type())]
     TooNarrow(Level),
-    /// The caller is a member without the role of administrator, for any target.
     #[error("this operation is for administrators, and the member who owns this key is none")]
     NotAdministrator,
-    /// The caller is restricted to some Agents, and the operation acts on their organization.
     #[error(
         "the member who owns this key is restricted to some Agents (permittedAccountIds), and this \
          operation acts on more: set targetAccountId to one of them"
     )]
     Restricted,
-    /// The new key would outlive the key that makes it.
     #[error(
         "this key expires at {0} and makes none that outlives it: send an expiresAt no later than \
          that"
@@ -65,20 +61,17 @@ pub enum Denied {
         .0.as_str()
     )]
     NoFeature(Feature),
-    /// The caller assigns features to its own account; only accounts above may.
     #[error(
         "nobody assigns features to itself: an account above this one does, as its partner or \
          reseller"
     )]
     OwnFeatures,
-    /// The caller's account does not have the feature that it assigns.
     #[error("your account does not have the feature {:?}, and so cannot assign it", .0.as_str())]
     NotHeld(Feature),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Decides every right.
 #[derive(Clone, Debug)]
 pub struct Access {
     store: Store,

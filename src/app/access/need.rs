@@ -27,11 +27,9 @@ impl Effect {
 /// The type that a target must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetType {
-    /// An account of any level.
     Any,
     /// An account of any level, or a member; without a target, the caller itself.
     Identity,
-    /// An account of this level.
     Level(AccountType),
     /// A partner, a reseller or an organization: accounts that have others below them.
     Parent,
@@ -54,7 +52,6 @@ impl TargetType {
         }
     }
 
-    /// Tells whether an account of this level is such a target.
     pub const fn takes(self, level: AccountType) -> bool {
         match self {
             Self::Any | Self::Identity => true,
@@ -65,7 +62,6 @@ impl TargetType {
     }
 }
 
-/// The needs of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     /// The lowest level that a key must have.
@@ -82,7 +78,6 @@ pub struct Need {
     /// The operation concerns accounts above Agents, for any target: a caller that is restricted to
     /// some Agents is denied.
     pub unrestricted: bool,
-    /// A feature that the target must have.
     pub feature: Option<Feature>,
 }
 
@@ -119,7 +114,6 @@ impl Need {
         Self { once: true, ..self }
     }
 
-    /// Reads Agents' rows.
     #[must_use]
     pub const fn narrows(self) -> Self {
         Self { narrows: true, ..self }
@@ -131,7 +125,6 @@ impl Need {
         Self { feature: Some(feature), ..self }
     }
 
-    /// Not for members that are restricted to some Agents, whatever the target is.
     #[must_use]
     pub const fn unrestricted(self) -> Self {
         Self { unrestricted: true, ..self }

@@ -14,7 +14,6 @@ const LENGTH: usize = 43;
 /// One kind of keys, named by its prefix.
 pub struct Form(&'static str);
 
-/// API keys.
 pub const API: Form = Form("gp_");
 /// Inbound keys, in the URLs that providers are given.
 pub const INBOUND: Form = Form("gpi_");
@@ -30,7 +29,7 @@ impl Form {
         (key, hash)
     }
 
-    /// Returns the hash under which the store finds a key; None if the text cannot be a key; a text
+    /// Returns the hash under which the store finds a key; None if the text cannot be a key. A text
     /// of another length is not hashed.
     pub fn hash(&self, key: &str) -> Option<KeyHash> {
         let random = key.strip_prefix(self.0)?;
@@ -38,7 +37,6 @@ impl Form {
     }
 }
 
-/// Returns the hash of an API key.
 pub fn hash(token: &str) -> Option<KeyHash> {
     API.hash(token)
 }

@@ -47,7 +47,6 @@ impl Usage {
     }
 }
 
-/// The keys whose notes are being written.
 #[derive(Clone, Debug, Default)]
 struct UnderWay(Arc<Mutex<HashSet<KeyId>>>);
 

@@ -12,7 +12,7 @@
 //! forms allow another text. A copy that differs for an honest reason is stored twice, which loses
 //! nothing.
 //!
-//! Of the envelope only the null reverse-path counts. The recipient's tag does not: a message sent
+//! Only the null reverse-path counts of the envelope. The recipient's tag does not: a message sent
 //! to two tags of one Agent is stored once, with the tag of its first arrival
 //! (`metadata.emailTag`); the record of each repeat has its recipient as sent.
 
@@ -94,7 +94,6 @@ fn is_trace(field: &Field<'_>, headers: &Headers<'_>) -> bool {
             && is_of_another(field.value, headers.from.address.domain())
 }
 
-/// A digest of several values.
 struct Parts(Context);
 
 impl Parts {

@@ -42,7 +42,6 @@ pub struct Found {
 }
 
 impl Directory {
-    /// `postmaster` is the address of the Agent that gets mail for `postmaster`.
     pub fn new(store: Store, postmaster: Option<Address>, rules: DirectoryRules) -> Self {
         let memory = Memory {
             version: 0,
@@ -101,7 +100,6 @@ impl Directory {
     }
 }
 
-/// Results read at one version of the directory.
 #[derive(Debug)]
 struct Memory {
     version: i64,

@@ -31,7 +31,6 @@ use crate::verify::{Authenticator, Question};
 /// another one's attachment. For smaller ones the hand-over costs more than the work.
 const LARGE: usize = 256 * 1024;
 
-/// The facts about one message.
 #[derive(Clone, Debug)]
 pub struct Examination {
     pub proof: Proof,
@@ -63,7 +62,6 @@ pub struct Examination {
     pub steps: Arc<Vec<Step>>,
 }
 
-/// Scans, authenticates and summarises `raw` as of `now`.
 pub async fn examine(
     authenticator: &Authenticator,
     rules: &IntakeRules,
@@ -123,7 +121,7 @@ pub async fn examine(
 }
 
 /// Examines a message from a file, which no SMTP session has checked: framing that a session
-/// refuses at the end of DATA is refused here, without a further step.
+/// refuses at the end of DATA is refused here, and nothing else is checked.
 pub async fn examine_file(
     authenticator: &Authenticator,
     rules: &IntakeRules,
@@ -142,7 +140,6 @@ pub async fn examine_file(
 }
 
 impl Examination {
-    /// Makes the examination of a message about which nothing is known yet.
     async fn begin(rules: &IntakeRules, envelope: &Envelope, raw: &Bytes, now: Timestamp) -> Self {
         let kept = rules.record.max_kept_header_bytes;
         Self {
@@ -223,7 +220,6 @@ async fn on_pool<T: Send + 'static>(
     }
 }
 
-/// Returns the digest that names a message.
 pub fn sha256(bytes: &[u8]) -> Digest {
     let mut octets = [0; 32];
     octets.copy_from_slice(digest(&SHA256, bytes).as_ref());

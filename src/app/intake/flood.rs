@@ -77,7 +77,6 @@ struct Counts<K> {
 
 type Shares<K> = Vec<((AccountId, K), Share)>;
 
-/// The rate that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
     Signature,
@@ -158,7 +157,6 @@ impl Flood {
         now.saturating_duration_since(self.began)
     }
 
-    /// Returns the words for the SMTP reply.
     fn words(&self, over: Over) -> String {
         match over {
             Over::Signature => {

@@ -31,7 +31,6 @@ pub(super) struct Asks {
 /// A passing answer, kept so that the application is not asked twice.
 struct Passed {
     relayed: Relayed,
-    /// The evidence of the answer.
     step: Step,
 }
 
@@ -118,7 +117,6 @@ impl Gateway {
         Ok(Hopped::Settled)
     }
 
-    /// Tells whether `asked` is still the nearest relay, unchanged.
     async fn still(&self, asked: Relayed, lineage: &Lineage) -> Result<bool, StoreError> {
         let now = self.nearest(lineage).await?;
         Ok(matches!(now, Nearest::Relay(relay) if relay.relayed() == asked))
@@ -143,7 +141,6 @@ impl Gateway {
 /// Shown to customers.
 const CHANGING: &str = "the relay was changed again and again while its application was asked";
 
-/// Builds the request: the message as it came, and how it came.
 fn forwarded(
     Examined { envelope, raw, examination }: Examined<'_>,
     recipient: Option<&Recipient>,

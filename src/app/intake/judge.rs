@@ -62,7 +62,6 @@ pub struct Case<'c> {
     pub recipient: &'c str,
     /// The result of comparing delivery markers; None if the message has none.
     pub visit: Option<&'c Visit>,
-    /// The time of the decision.
     pub now: Timestamp,
 }
 

@@ -21,7 +21,6 @@ use crate::domain::marker::{FIELD, Marker};
 pub(super) const BEEN_HERE: &str =
     "the message bears the delivery marker of this address: it has been here before";
 
-/// The result of comparing the delivery markers of a message with one address.
 #[derive(Clone, Debug)]
 pub struct Visit {
     /// The message has been delivered to this address before.

@@ -62,7 +62,6 @@ pub use loops::{Visit, marker};
 /// Decisions per message: after this many changes of a policy meanwhile, the message is deferred.
 const DECISIONS: usize = 6;
 
-/// A message, its envelope, and its examination.
 #[derive(Clone, Copy)]
 struct Examined<'m> {
     envelope: &'m Envelope,
@@ -131,7 +130,6 @@ impl Gateway {
         }
     }
 
-    /// The one path: examines, judges, commits, answers.
     async fn take_in(&self, envelope: &Envelope, raw: &Bytes) -> Result<Answer, StoreError> {
         let (arrived, began) = (self.mint.clock().now(), Instant::now());
         let examination = examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;

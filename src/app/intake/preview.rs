@@ -41,7 +41,6 @@ pub struct Preview {
     mint: Mint,
 }
 
-/// A record whose verdict the draft changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
     pub past: PastVerdict,
@@ -74,7 +73,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// One more.
     pub const fn count(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Accepted => self.accepted += 1,
@@ -83,7 +81,6 @@ impl Tally {
         }
     }
 
-    /// All of them.
     pub const fn total(self) -> u64 {
         self.accepted + self.refused + self.deferred
     }

@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use crate::domain::evidence::{Facts, Step, Word};
 
-/// Makes a step that began at `began` and ends now.
 pub(super) fn step(
     facts: Facts,
     result: impl Into<Word>,

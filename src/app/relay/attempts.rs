@@ -39,7 +39,6 @@ enum Queued {
 }
 
 impl Attempts {
-    /// Keeps `kept` attempts per relay; at most `most` wait to be written.
     pub(super) fn new(store: Store, kept: u32, most: usize) -> Self {
         let queue = Queue { waiting: VecDeque::new(), most, is_served: false };
         let (queue, repeats) = (Arc::new(Mutex::new(queue)), Repeats::default());

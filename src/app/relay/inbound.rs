@@ -121,7 +121,6 @@ impl Inbound {
         self.relays.way(kind, key).await
     }
 
-    /// Takes in a request that came with the inbound key of `way`, from this address.
     pub async fn take(
         &self,
         way: Way,
@@ -184,7 +183,6 @@ impl Inbound {
         self.gateway.turned_away(account, &envelope, why, size).await
     }
 
-    /// Checks the provider's proof and reads the message and its envelope.
     async fn read(
         &self,
         verification: &Verification,
@@ -338,7 +336,6 @@ impl Inbound {
     }
 }
 
-/// Recipients grouped into transactions.
 #[derive(Default)]
 struct Groups {
     /// By organization.

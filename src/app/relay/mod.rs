@@ -1,10 +1,10 @@
 //! Relays (contract §6). A relay asks the account's own application about a message before it is
 //! processed. An inbound key, in a URL, lets a provider post mail for the account.
 //!
-//! Of an account and the accounts above it, the nearest relay counts. No transaction is open while
-//! an application is asked. An answer other than pass or refuse, a timeout or a full gateway defers
-//! the message. Locks are in memory (passes, attempts, places), one at a time, never across an
-//! await.
+//! The nearest relay counts: the account's own, or that of the next account above. No transaction
+//! is open while an application is asked. A timeout, a gateway with too many requests, or an answer
+//! that neither passes nor refuses, defers the message. Locks are in memory (passes, attempts,
+//! places), one at a time, never across an await.
 
 mod asking;
 mod attempts;
@@ -60,7 +60,6 @@ pub struct Relays {
 done_by!(Relays, mint.clock());
 
 impl Relays {
-    /// Seals secrets with `vault`, and reaches applications by `client`.
     pub fn new(
         store: Store,
         vault: Vault,
@@ -102,7 +101,6 @@ impl Relays {
         self.nearest_to(kind, &account.lineage).await
     }
 
-    /// Returns the relay nearest to this lineage.
     pub async fn nearest_to(
         &self,
         kind: RelayType,

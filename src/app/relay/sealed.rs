@@ -10,7 +10,6 @@ use crate::domain::relay::{CustomHeader, Relay, RelayType, Verification};
 use crate::domain::secret::Secret;
 use crate::store::{SealedRelay, SealedWay};
 
-/// The kinds of sealed values.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kept {
     Headers,

@@ -56,7 +56,6 @@ pub struct InboundWay {
 }
 
 impl Relays {
-    /// Returns every type that can be set up, with its description.
     pub fn types(&self) -> Vec<(RelayType, &str)> {
         let told = |kind: &RelayType| {
             let rule = self.rules.of_type(*kind);
@@ -65,7 +64,6 @@ impl Relays {
         RelayType::ALL.iter().filter_map(told).collect()
     }
 
-    /// Returns the relays and inbound keys of the account, by type.
     pub async fn list(&self, account: AccountId) -> Result<Vec<Configured>, RelayError> {
         let mut relays = self.store.relays(account).await?;
         let mut ways = self.store.inbound_ways(account).await?;
@@ -105,7 +103,7 @@ impl Relays {
     }
 
     /// Sets a relay, and creates or changes the inbound key of its provider. Decides anew if
-    /// another change comes first; fails with `Busy` after [`TRIES`].
+    /// another change comes first; fails with `Busy` after `TRIES`.
     pub async fn set(
         &self,
         account: AccountId,

@@ -25,7 +25,6 @@ const AT_ONCE: usize = 4;
 /// retry fetches again.
 const FAILED: Duration = Duration::from_secs(15);
 
-/// A request under way.
 pub type Asking = Pin<Box<dyn Future<Output = Result<Vec<u8>, AskError>> + Send>>;
 
 /// Fetches certificates and remembers them. Clones share one memory, whose lock is never held
@@ -72,7 +71,6 @@ impl fmt::Debug for Signers {
 }
 
 impl Signers {
-    /// Fetches with this client; remembers `most` certificates.
     pub fn over(client: Client, most: usize) -> Self {
         Self::new(most, move |url| {
             let client = client.clone();
@@ -124,7 +122,6 @@ impl Signers {
         Ok(Certificate::from_pem(&pem, url.host_str().unwrap_or_default())?)
     }
 
-    /// Confirms the subscription to a topic.
     pub async fn confirm(&self, url: &Url) -> Result<(), AskError> {
         self.ask(url).await.map(|_| ())
     }
@@ -151,7 +148,6 @@ impl Memory {
     }
 }
 
-/// Makes room for one more entry.
 fn bound<T>(list: &mut VecDeque<T>, most: usize) {
     while list.len() >= most && list.pop_front().is_some() {}
 }

@@ -51,7 +51,6 @@ fn same(one: &[[u8; 32]], other: &[[u8; 32]]) -> bool {
 
 const TEXT: &str = "From: a@b.example\r\nSubject: x\r\nX-Way: 1\r\n\r\nHello.\r\n";
 
-/// Fields that a server on the way may put in front.
 const TRACED: &[&str] = &[
     "Received: from a by b; Mon, 05 Jan 2026 10:00:00 +0000\r\n",
     "X-Received: by 2002:a05:6402:1::1\r\n",

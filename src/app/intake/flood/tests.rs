@@ -33,7 +33,6 @@ fn ask<'f>(
     ask_from(flood, 0, of, agents, seconds)
 }
 
-/// Takes a message from another network.
 fn ask_from<'f>(
     flood: &'f Flood,
     network: u8,
@@ -59,7 +58,6 @@ fn take(flood: &Flood, sender: &str, agents: &[i64], seconds: u64) -> Result<(),
     ask(flood, (sender, &[]), agents, seconds).map(drop)
 }
 
-/// Takes a message with these signatures.
 fn sign(flood: &Flood, signatures: &[u8], agents: &[i64], seconds: u64) -> Result<(), Over> {
     ask(flood, (ALICE, signatures), agents, seconds).map(drop)
 }
@@ -219,7 +217,7 @@ fn what_is_not_stored_does_not_count() {
         one(&[1]).unwrap().give_back(now);
     }
     let earlier = Some(MessageId(uuid::Uuid::nil()));
-    // The same message again, stored before.
+    // A repeat, stored before.
     let of_one = [intake(Some((1, 100)))];
     one(&[1]).unwrap().settle(&of_one, &[earlier], now);
     // New to one of two Agents; stored before, or returned, for the other.

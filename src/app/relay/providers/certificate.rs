@@ -54,7 +54,6 @@ impl Certificate {
         key.verify(said, signature).is_ok()
     }
 
-    /// Tells whether the certificate has expired.
     pub fn is_over(&self, now: Timestamp) -> bool {
         now > self.until
     }

@@ -19,7 +19,6 @@ const MAX_HEAD: usize = 8 * 1024;
 pub(super) struct Form(Vec<(Vec<u8>, Bytes)>);
 
 impl Form {
-    /// Reads the form in this body, by its media type.
     pub(super) fn read(post: &Post<'_>) -> Result<Self, Refusal> {
         let kind = post.header("content-type").unwrap_or_default();
         let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

@@ -22,7 +22,6 @@ pub(super) fn first_received(raw: &[u8]) -> Option<(String, IpAddr)> {
     of_received(&field)
 }
 
-/// Returns name and address from the value of such a field.
 pub(super) fn of_received(value: &str) -> Option<(String, IpAddr)> {
     let from = value.trim().strip_prefix("from ")?;
     let from = from.split(" by ").next()?;

@@ -16,7 +16,6 @@ use super::{Ages, Forged, Letter, OtherMode, Post, Refusal, Token, hops, path, u
 use crate::domain::clock::Timestamp;
 use crate::domain::secret::Secret;
 
-/// Reads the message that Mailgun posted, signed with this key.
 pub fn read(post: &Post<'_>, key: &Secret, ages: &Ages, now: Timestamp) -> Result<Letter, Refusal> {
     let form = Form::read(post)?;
     let (timestamp, token) = (signed(&form, "timestamp")?, signed(&form, "token")?);

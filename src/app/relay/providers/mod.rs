@@ -27,7 +27,6 @@ use crate::domain::clock::Timestamp;
 pub use certificate::{Certificate, CertificateError};
 pub use refusal::{Broken, Forged, OtherMode, Refusal, Unavailable};
 
-/// A request of a provider, as it came.
 #[derive(Clone, Copy, Debug)]
 pub struct Post<'p> {
     pub headers: &'p [(String, Vec<u8>)],
@@ -45,7 +44,6 @@ impl<'p> Post<'p> {
     }
 }
 
-/// A message as a provider posted it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Letter {
     /// As the provider had it, with the provider's line ends.

@@ -3,7 +3,6 @@
 use super::CertificateError;
 use crate::app::relay::signers::AskError;
 
-/// A request brought no message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error(transparent)]

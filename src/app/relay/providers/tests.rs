@@ -89,7 +89,6 @@ fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(folder().join("inbound").join(name)).unwrap()
 }
 
-/// A request of the fixtures: its header fields, and its body.
 fn request(name: &str) -> (Vec<(String, Vec<u8>)>, Bytes) {
     let octets = fixture(name);
     let end = memchr::memmem::find(&octets, b"\r\n\r\n").unwrap();

@@ -94,7 +94,6 @@ impl Memory {
         key
     }
 
-    /// Waits until `holds` is true of the row.
     pub(super) async fn until(&self, id: DeliveryId, holds: impl Fn(&Row) -> bool) {
         let mut changes = self.changes.subscribe();
         let reached = changes.wait_for(|_| holds(&self.rows.lock().unwrap()[&id]));
