@@ -1,10 +1,13 @@
-//! The audit log: reading it, and counting attempts that were refused.
+//! The audit log: reads it, and counts requests that were denied.
 //!
-//! Every change leaves its entry in its own transaction (`store/tenancy/audit.rs`). A refused attempt
-//! changes nothing, so nothing carries its entry: it is counted in memory, and written by a task of
-//! its own, one entry per key, operation and minute. So an attempt costs its caller no time, a flood
-//! of them a row a minute for each operation, and what it aimed at is nowhere: not even whether it
-//! exists.
+//! Every change writes its entry in its own transaction (`store/tenancy/audit.rs`). A denied
+//! request changes nothing, so no transaction carries its entry. It is counted in memory, and a
+//! task writes one entry per key, operation and minute. So a denied request waits for no write, and
+//! a flood of them costs one row per operation and minute. The entry does not name the target, so
+//! it does not tell whether the target exists.
+//!
+//! The memory has one lock, never held across an await. Counts that could not be written are put
+//! back and tried again.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -27,7 +30,6 @@ use crate::store::{AuditFilter, Cursor, List, Page, Store, StoreError};
 
 const MINUTE_MILLIS: i64 = 60_000;
 
-/// The use cases over the audit log.
 #[derive(Clone, Debug)]
 pub struct AuditLog {
     store: Store,
@@ -36,32 +38,31 @@ pub struct AuditLog {
     denied: Arc<Denied>,
 }
 
-/// Refused attempts that are not written yet.
+/// Denied requests that are not written yet.
 #[derive(Debug, Default)]
 struct Denied {
     waiting: Mutex<HashMap<Of, Attempts>>,
     came: Notify,
 }
 
-/// Whose attempts: a key's, at an operation, in a minute.
+/// The key, the minute since 1970, and the operation of denied requests.
 type Of = (KeyId, i64, String);
 
-/// Those of one key at one operation in one minute.
 #[derive(Clone, Debug)]
 struct Attempts {
-    /// Of the first one.
+    /// The actor of the first one.
     actor: Actor,
     at: Timestamp,
     count: u64,
 }
 
 impl AuditLog {
-    /// The log in this store, within the bounds of `policies/access.toml`.
+    /// Reads and writes the log in this store, within the bounds of `policies/access.toml`.
     pub fn new(store: Store, clock: Clock, rules: Arc<AccessRules>) -> Self {
         Self { store, clock, rules, denied: Arc::default() }
     }
 
-    /// A page of the entries in `scope` that match, the newest first.
+    /// Returns a page of the matching entries in `scope`, the newest first.
     pub async fn entries(
         &self,
         scope: &Scope,
@@ -71,13 +72,13 @@ impl AuditLog {
         self.store.audit(scope, filter, page).await
     }
 
-    /// The place of an entry in this scope.
     pub async fn place_of(&self, scope: &Scope, id: AuditId) -> Result<Option<Cursor>, StoreError> {
         self.store.place_of(List::Audit, scope, id.0).await
     }
 
-    /// Where such a page ends at the latest, so that a request looks at no more than `most`
-    /// entries, whatever it looks for; `None` where it ends by itself before.
+    /// Returns the cursor at which such a page ends at the latest, so that one request reads at
+    /// most `most` entries. None if the page needs no such bound: every entry matches, or fewer
+    /// than `most` are left.
     pub async fn end_of_entries(
         &self,
         scope: &Scope,
@@ -92,8 +93,8 @@ impl AuditLog {
         self.store.end_of_walk(List::Audit, scope, page, time, most).await
     }
 
-    /// Counts an attempt that was refused; [`Self::run`] writes it. What it aimed at is not asked
-    /// for, so that attempts on what is there and on what is not leave the same.
+    /// Counts a denied request; [`Self::run`] writes the count. The target is not a parameter, so
+    /// that entries about existing and missing targets look alike.
     pub fn denied(&self, actor: &Actor, operation: &str) {
         let Who::Key { key, .. } = actor.who else { return };
         let now = self.clock.now();
@@ -103,7 +104,7 @@ impl AuditLog {
         self.denied.came.notify_one();
     }
 
-    /// Writes what is counted, again and again, until `stop`, and then what is left.
+    /// Writes counts until `stop`, pausing between writes, and then writes the remaining ones.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) {
         let mut stop = pin!(stop);
         loop {
@@ -111,7 +112,7 @@ impl AuditLog {
                 () = self.denied.came.notified() => {}
                 () = &mut stop => break,
             }
-            // Never broken off: what it has taken out of memory would be lost.
+            // Not cancelled by `stop`: the counts taken out of memory would be lost.
             self.write().await;
             tokio::select! {
                 () = sleep(self.rules.rates.denied()) => {}
@@ -123,7 +124,7 @@ impl AuditLog {
 
     async fn write(&self) {
         let mut waiting: Vec<_> = self.lock().drain().collect();
-        // In one order on all gateways, so that none waits for another in a circle.
+        // All gateways write in one order, so that none waits for another in a circle.
         waiting.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         for (of, attempts) in waiting {
             let Attempts { actor, at, count } = &attempts;
@@ -138,7 +139,8 @@ impl AuditLog {
         }
     }
 
-    /// Whoever comes when all places are taken is not told: only a crowd of keys can take them.
+    /// Adds to a count. When `max_denied` counts wait, a new one is dropped: only many keys at once
+    /// get that far.
     fn count(&self, of: Of, attempts: Attempts) {
         let mut waiting = self.lock();
         let is_full = waiting.len() >= self.rules.rates.max_denied;
@@ -152,14 +154,14 @@ impl AuditLog {
         }
     }
 
-    /// Nothing panics while it holds the lock; if something did, the counts would be whole.
+    /// Locks the counts. A poisoned lock is used on: no panic can leave a count half changed.
     fn lock(&self) -> MutexGuard<'_, HashMap<Of, Attempts>> {
         self.denied.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The one entry of a key, an operation and a minute, the same on all gateways: a UUIDv7 of that
-/// minute, whose random part follows from the others.
+/// Returns the id of the entry for this key, operation and minute, equal on all gateways: a UUIDv7
+/// of the minute whose random part is a hash of all three.
 fn entry_of((key, minute, operation): &Of) -> AuditId {
     let millis = minute.saturating_mul(MINUTE_MILLIS);
     let (name, at) = (b"access.denied".as_slice(), minute.to_be_bytes());

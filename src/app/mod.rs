@@ -1,14 +1,14 @@
-//! The use cases: the only caller of `verify` and `store` together.
+//! The use cases: the only callers of both `verify` and `store`. No SQL, no sockets.
 //!
-//! `http`, `cli` and the SMTP room (through `domain::ports`) call in here. Each room is one part
-//! of what the product does: `intake` takes a message in, `access` answers "may I?", `tenancy`
-//! keeps accounts and what belongs to them, `mailbox` reads messages, `delivery` keeps the
-//! outgoing work; `audit` reads who did what, `once` keeps the answers of requests that are carried
-//! out once; `vault` seals what is secret; `relay`, `agents`, `apps` and `computers` are what
-//! accounts set up. Records that the API, events and the command line share have their shapes here,
-//! made of `wire`. No SQL, no sockets.
+//! Called by `http`, `cli` and, through `domain::ports`, by the SMTP room. `intake` takes messages
+//! in. `access` answers "may I?". `tenancy` keeps accounts and what belongs to them. `mailbox`
+//! reads messages. `delivery` keeps outgoing work. `relay`, `agents`, `apps` and `computers` are
+//! set up by accounts. `audit` reads who did what, `once` keeps the responses of idempotent
+//! requests, and `vault` seals secrets. Records that the API, events and the command line share
+//! have their shapes here, made of `wire`.
 
-/// Use cases over a store: each change says whose doing it is, and when.
+/// Lets use cases over a store act as another actor; with a path to their clock, also stamps acts
+/// with the time.
 macro_rules! done_by {
     ($cases:ty) => {
         impl $cases {
@@ -23,7 +23,7 @@ macro_rules! done_by {
         done_by!($cases);
 
         impl $cases {
-            /// What is done at this moment.
+            /// Returns an act of the actor at this moment.
             pub(in crate::app) fn act(&self) -> crate::domain::audit::Act<'_> {
                 self.actor.at(self.$($clock)+.now())
             }

@@ -1,10 +1,9 @@
-//! Requests that are carried out once (contract §4, `Idempotency-Key`), and what they were
-//! answered.
+//! Responses to requests with an `Idempotency-Key` (contract §4, `Idempotency-Key`).
 //!
-//! That a request happens once is the store's doing (`store/tenancy/once.rs`). Its answer is kept after it,
-//! for whoever did not hear it. An answer may show a secret that is shown this once, so it is at rest
-//! only as what the caller's own API key opens, and of that key the store knows the hash alone: a
-//! copy of the database opens none.
+//! The store ensures that such a request is carried out once (`store/tenancy/once.rs`). This module
+//! keeps the response, for a caller that lost it. A response may show a secret that is shown only
+//! once, so it is encrypted at rest under the caller's API key. The store knows only the hash of
+//! that key: a copy of the database decrypts nothing.
 
 use std::sync::Arc;
 
@@ -18,10 +17,10 @@ use crate::domain::id::{KeyId, Mint};
 use crate::rules::AccessRules;
 use crate::store::{Store, StoreError};
 
-/// What the key of an answer is for (RFC 5869 §3.2).
+/// The purpose of the derived key (RFC 5869 §3.2).
 const PURPOSE: &[u8] = b"gatepost: the answer to a request with an Idempotency-Key";
 
-/// The answers of requests that are carried out once.
+/// Keeps the responses of idempotent requests, encrypted.
 #[derive(Clone, Debug)]
 pub struct Answers {
     store: Store,
@@ -29,35 +28,35 @@ pub struct Answers {
     rules: Arc<AccessRules>,
 }
 
-/// What is known of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// Nothing: it is to be carried out.
+    /// Not carried out yet.
     New,
-    /// It was carried out, and answered so.
+    /// Carried out; the response is kept.
     Answered(Vec<u8>),
-    /// It is being carried out, or was, and its answer is not there.
+    /// Being carried out, or carried out without a response that is kept and readable.
     Unanswered,
-    /// Under this Idempotency-Key something else was asked for.
+    /// The Idempotency-Key was used for another request.
     Different,
 }
 
 impl Answers {
-    /// Kept in this store as long as the rules say.
+    /// Keeps responses in `store`, as long as the rules say.
     pub const fn new(store: Store, mint: Mint, rules: Arc<AccessRules>) -> Self {
         Self { store, mint, rules }
     }
 
-    /// A request of this key to this operation under this `Idempotency-Key`; `asked` is everything
-    /// that it asks for, in one spelling.
+    /// Identifies a request: the API key, the operation and `name`, its `Idempotency-Key`. `asked`
+    /// is the whole content of the request, in one spelling.
     pub fn request(&self, key: KeyId, operation: &str, name: &str, asked: &str) -> Once {
-        // Neither an operation nor a name holds a NUL, so that no two are written alike.
+        // Neither an operation nor a name holds a NUL: no two pairs make the same bytes.
         let digest = hash(&[key.0.as_bytes(), operation.as_bytes(), b"\0", name.as_bytes()]);
         let until = self.mint.clock().steady().plus(self.rules.idempotency.keep());
         Once { digest, request: hash(&[asked.as_bytes()]), until }
     }
 
-    /// Whether it was carried out, and what it was answered; `token` is the caller's API key.
+    /// Returns the state of the request; `token` is the caller's API key, which decrypts the
+    /// response.
     pub async fn known(&self, once: &Once, token: &str) -> Result<Known, StoreError> {
         let found = self.store.carried_out(once.digest, self.mint.clock().steady()).await?;
         let Some(done) = found else { return Ok(Known::New) };
@@ -68,8 +67,9 @@ impl Answers {
         Ok(answer.map_or(Known::Unanswered, Known::Answered))
     }
 
-    /// Keeps what `holder` was answered; of one that is too large, only that it was. False where
-    /// another request was first: that one's answer is kept, or will be.
+    /// Keeps the response to the request `holder`. None, for a response that is too large, records
+    /// only that the request was carried out. Returns false if another request was first: its
+    /// response is kept.
     pub async fn keep(
         &self,
         once: &Once,
@@ -89,14 +89,14 @@ fn hash(parts: &[&[u8]]) -> [u8; 32] {
     context.finish().as_ref().first_chunk().copied().unwrap_or_default()
 }
 
-/// The key that this request's answer is encrypted with: each has one of its own.
+/// Derives the key that encrypts this request's response; each request has its own.
 fn key(once: &Once, token: &str) -> Option<LessSafeKey> {
     let derived = Salt::new(HKDF_SHA256, &once.digest).extract(token.as_bytes());
     let derived = derived.expand(&[PURPOSE], &AES_256_GCM).map(UnboundKey::from);
     derived.map(LessSafeKey::new).ok()
 }
 
-/// A nonce and the ciphertext, bound to what was asked for.
+/// Returns a nonce and the ciphertext, which is bound to the content of the request.
 fn seal(once: &Once, token: &str, mint: &Mint, mut answer: Vec<u8>) -> Option<Vec<u8>> {
     let nonce = mint.secret().first_chunk::<NONCE_LEN>().copied()?;
     let unique = Nonce::assume_unique_for_key(nonce);

@@ -1,11 +1,10 @@
-//! What customers entrust to us for use elsewhere (headers of relays, keys of providers, data of
-//! apps) is at rest only as what a key of the operator opens: a copy of the database shows none.
-//! URLs of relays are no secret in this sense: they are at rest, and shown, as they are, so that
-//! what an application knows us by belongs into a header.
+//! Seals secrets of customers (headers of relays, keys of providers, data of apps) under a key of
+//! the operator: a copy of the database shows none of them. URLs of relays are not sealed and are
+//! shown in full; so a secret by which an application recognises us belongs in a header.
 //!
-//! Sealed: one octet (the format, 1), four that name the key, a nonce of twelve, AES-256-GCM (NIST
-//! SP 800-38D) over the text with its tag. The place where it is kept is authenticated with it, so
-//! that what was sealed for one account opens in no row of another.
+//! Sealed form: one byte for the format (1), four bytes that name the key, a nonce of twelve bytes,
+//! then the ciphertext of AES-256-GCM (NIST SP 800-38D) with its tag. The place where it is kept is
+//! authenticated too: a secret sealed for one account does not open in the row of another.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,21 +15,20 @@ use aws_lc_rs::digest::{SHA256, digest};
 use crate::domain::id::Mint;
 use crate::domain::secret::Secret;
 
-/// Octets of a key.
+/// Bytes of a key.
 pub const KEY_LEN: usize = 32;
 const FORMAT: u8 = 1;
 const NAME_LEN: usize = 4;
 
-/// Why something cannot be sealed or opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VaultError {
-    /// No key is configured.
     #[error(
         "this server keeps no secrets, because it has no key for them: its operator gives it one \
          with --secrets-key-file"
     )]
     NoKey,
-    /// Sealed by a key that is not configured, or damaged, or moved from another place.
+    /// The secret was sealed by a key that is not configured, or is damaged, or is from another
+    /// place.
     #[error(
         "what is kept here was sealed by a key that this server does not have: its operator adds \
          that key to the file of --secrets-key-file, or it is set once more"
@@ -38,10 +36,10 @@ pub enum VaultError {
     NotOurs,
 }
 
-/// Seals and opens. Cheap to clone.
+/// Seals and opens secrets. Cheap to clone.
 #[derive(Clone)]
 pub struct Vault {
-    /// The first seals; all open.
+    /// The first key seals; every key opens.
     keys: Arc<[Key]>,
     mint: Mint,
 }
@@ -52,8 +50,7 @@ struct Key {
 }
 
 impl Vault {
-    /// Seals by the first of these keys, and opens what any of them sealed. Without any it does
-    /// neither.
+    /// Seals with the first of these keys, and opens with any. Without keys it does neither.
     pub fn new(keys: &[[u8; KEY_LEN]], mint: Mint) -> Self {
         let key = |octets: &[u8; KEY_LEN]| {
             let sum = digest(&SHA256, octets);
@@ -64,7 +61,7 @@ impl Vault {
         Self { keys: keys.iter().filter_map(key).collect(), mint }
     }
 
-    /// What may be kept at `place`, which names what it is, and whose: `relay/17/mailgun`.
+    /// Seals `open` for `place`, which names the owner and the kind of secret: `relay/17/mailgun`.
     pub fn seal(&self, place: &str, open: &[u8]) -> Result<Vec<u8>, VaultError> {
         let key = self.keys.first().ok_or(VaultError::NoKey)?;
         let random = self.mint.secret();
@@ -81,7 +78,6 @@ impl Vault {
         Ok(sealed)
     }
 
-    /// What was sealed for this place.
     pub fn open(&self, place: &str, sealed: &[u8]) -> Result<Secret, VaultError> {
         if self.keys.is_empty() {
             return Err(VaultError::NoKey);
@@ -89,7 +85,7 @@ impl Vault {
         self.opened(place, sealed).ok_or(VaultError::NotOurs)
     }
 
-    /// Whether one of these keys, by its name, is the one that sealed it.
+    /// Tells whether the key that sealed this is configured, by the name of the key.
     pub fn has_key_of(&self, sealed: &[u8]) -> bool {
         let name = sealed.split_first().and_then(|(_, rest)| rest.first_chunk::<NAME_LEN>());
         name.is_some_and(|name| self.keys.iter().any(|key| key.name == *name))

@@ -1,4 +1,4 @@
-//! One POST of one delivery: prepare, send, read the outcome.
+//! One POST of one delivery: prepares, sends, decides the outcome.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::egress::client::{Behind, Client, EgressError, Response};
 use crate::egress::signature;
 use crate::rules::{PayloadRules, WebhookRules};
 
-/// What every attempt needs, whatever it delivers. Cheap to clone.
+/// The parts that every attempt needs. Cheap to clone.
 #[derive(Clone)]
 pub struct Sender {
     pub client: Client,
@@ -26,7 +26,7 @@ pub struct Sender {
     pub rules: std::sync::Arc<WebhookRules>,
 }
 
-/// A request, ready to send; of the same claim at the same time always the same.
+/// A request, ready to send. One claim at one time always makes the same request.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub headers: HeaderMap,
@@ -34,22 +34,22 @@ pub struct Request {
 }
 
 impl Sender {
-    /// Makes one attempt, and one line in the log. Never fails: what went wrong is the attempt.
-    /// `behind` it, the connection is kept where more is to be sent to the destination.
+    /// Makes one attempt, and logs one line. Never fails: errors are part of the attempt. `behind`
+    /// says whether to keep the connection for the destination's next delivery.
     pub async fn attempt(&self, claim: &Claim, behind: Behind) -> (Attempt, Outcome) {
         let clock = self.mint.clock();
         let (at, steady, began) = (clock.now(), clock.steady(), Instant::now());
         let request = prepare(claim, at, &self.rules.payload, &self.links);
         let Request { headers, body } = request;
         let sent = self.client.post(&claim.destination.url, headers, body, behind).await;
-        // Shown by the clock of its end, should that have been set meanwhile.
+        // The time shown follows the clock as it is at the end, in case it was set meanwhile.
         let ended = self.conclude(claim, clock.wall_of(steady), began.elapsed(), sent);
         log(claim, &ended);
         ended
     }
 
-    /// The end of an attempt that our own fault cut short: it counts, so that an event which makes
-    /// the program stumble comes to the end of its schedule like any other.
+    /// Ends an attempt that panicked. It counts as failed, so that an event that always panics
+    /// exhausts its schedule like any other.
     pub fn stumbled(&self, claim: &Claim) -> (Attempt, Outcome) {
         let at = self.mint.clock().now();
         let (attempt, outcome) = self.conclude(claim, at, Duration::ZERO, Err(EgressError::Broken));
@@ -67,12 +67,12 @@ impl Sender {
         sent: Result<Response, EgressError>,
     ) -> (Attempt, Outcome) {
         let id = AttemptId(self.mint.uuid());
-        // The tail of a UUIDv7 is random (RFC 9562 §5.7), and luck need not be secret.
+        // The last bytes of a UUIDv7 are random (RFC 9562 §5.7); the jitter need not be secret.
         let [.., high, low] = id.0.into_bytes();
         let luck = u16::from_be_bytes([high, low]);
         let (answer, response, error) = match sent {
             Ok(answer) => {
-                // A receiver that echoes what it got must not make passwords readable.
+                // A receiver that echoes its request must not make passwords readable.
                 let most = self.rules.attempt.kept_response_bytes;
                 let kept = masked::kept(&answer.body, &claim.destination.wants.headers, most);
                 let status = Some(answer.status);
@@ -90,10 +90,9 @@ impl Sender {
     }
 }
 
-/// The customer's own headers, the body of the event, and the headers of Standard Webhooks beside
-/// those that v2 receivers know: `X-Service-Signature` is the same `v1` signature, without the
-/// version before it. After a rotation the former secrets sign beside the new one, each until its
-/// time.
+/// Builds the request: the customer's own headers, those of Standard Webhooks, and those that v2
+/// receivers know. `X-Service-Signature` is the first `v1` signature without its version. After a
+/// rotation the former secrets sign beside the new one, each until its end.
 pub fn prepare(claim: &Claim, at: Timestamp, rules: &PayloadRules, links: &Links) -> Request {
     let wanted = claim.destination.wants.payload;
     let body = payload::body(&claim.event, &claim.subject, wanted, rules, links);
@@ -112,7 +111,7 @@ pub fn prepare(claim: &Claim, at: Timestamp, rules: &PayloadRules, links: &Links
         ("x-service-signature", signature::first_of(&signatures).to_owned()),
     ];
     let mut headers = HeaderMap::new();
-    // First, so that none of them takes the place of one of ours.
+    // First, so that ours replace them.
     for header in &claim.destination.wants.headers {
         let name = HeaderName::from_bytes(header.name.as_bytes());
         if let (Ok(name), Ok(mut value)) = (name, HeaderValue::from_bytes(header.value.expose())) {
@@ -123,7 +122,7 @@ pub fn prepare(claim: &Claim, at: Timestamp, rules: &PayloadRules, links: &Links
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(USER_AGENT, HeaderValue::from_static("gatepost"));
     for (name, value) in fields {
-        // Ids, numbers and base64 are always fit for a header.
+        // Ids, numbers and base64 are always valid values.
         if let Ok(value) = HeaderValue::from_str(&value) {
             headers.insert(HeaderName::from_static(name), value);
         }
@@ -131,7 +130,7 @@ pub fn prepare(claim: &Claim, at: Timestamp, rules: &PayloadRules, links: &Links
     Request { headers, body }
 }
 
-/// Never the URL (its query may hold a secret), the body, or what the receiver answered.
+/// Logs an attempt, without the URL (its query may hold a secret), the body or the response.
 fn log(claim: &Claim, (attempt, outcome): &(Attempt, Outcome)) {
     tracing::info!(
         delivery.id = %claim.delivery,
@@ -184,7 +183,7 @@ mod tests {
         };
         let v1: Vec<_> = value.split(' ').filter(|one| one.starts_with("v1,")).collect();
         assert_eq!(v1, [signed(9), signed(2), signed(3)]);
-        // Who knows one signature only gets that of the secret of today.
+        // A receiver that reads one signature gets that of the current secret.
         let v2 = request.headers["x-service-signature"].to_str().unwrap();
         assert_eq!(format!("v1,{v2}"), signed(9));
     }
@@ -220,7 +219,7 @@ mod tests {
         let (frame, shapes) = (read("frame"), read("shapes"));
         let destination = sample::destination(1, "https://a.example/");
         let request = prepare(&sample::claim(1, &destination), AT, &rules(), &sample::links());
-        // What OpenAPI 3.1 tells beside the parameters: the type of the body.
+        // OpenAPI 3.1 describes the type of the body apart from the parameters.
         let sent = request.headers.keys().filter(|name| **name != CONTENT_TYPE);
         let sent: BTreeSet<String> = sent.map(ToString::to_string).collect();
         let webhooks = frame["webhooks"].as_object().unwrap();

@@ -1,4 +1,4 @@
-//! The loop that takes due deliveries from the queue and has them attempted.
+//! The loop that claims due deliveries and has them attempted.
 
 use std::collections::{HashMap, HashSet};
 use std::error::Error;
@@ -20,7 +20,7 @@ use crate::egress::client::Behind;
 use crate::rules::WebhookRules;
 use crate::shutdown::Shutdown;
 
-/// The queue could not do what it was asked; the dispatcher asks again.
+/// The queue failed or was too slow; the dispatcher tries again.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
     #[error("the delivery queue failed")]
@@ -29,22 +29,22 @@ pub enum QueueError {
     TooSlow,
 }
 
-/// Where deliveries wait. A claim is leased: what is not finished within
-/// `policies/webhooks.toml`'s lease is due again, under a higher fence.
+/// Where deliveries wait. A claim is leased: if it is not finished within the lease of
+/// `policies/webhooks.toml`, the delivery is due again, under a higher fence.
 pub trait Queue: Send + Sync + 'static {
     /// Claims up to `limit` due deliveries, the longest due first, none for a destination in
-    /// `busy`. Any number of one destination may be among them ([`TAKEN_OF_EACH`] at least, if so
-    /// many are due and there are places), but of what is sent in order no two of one room: until
-    /// one is finished, or its lease has ended, the next is not claimed.
+    /// `busy`. Several may be for one destination ([`TAKEN_OF_EACH`] at least, if so many are due
+    /// and the limit allows). Of an ordered destination at most one per room is claimed at a time:
+    /// the next one only once that is finished or its lease has ended.
     fn claim(
         &self,
         limit: usize,
         busy: &[DestinationId],
     ) -> impl Future<Output = Result<Vec<Claim>, QueueError>> + Send;
 
-    /// Records an attempt and what follows from it, in one transaction. Where the claim is not
-    /// the latest of its delivery any more (its fence), nothing changes, and that is no error.
-    /// Answers whether nothing more is to be begun for its destination, as when that rests.
+    /// Records an attempt and its consequences, in one transaction. Changes nothing, without an
+    /// error, if the claim's fence is not the latest of its delivery. Returns true if no more
+    /// attempts may begin for the destination, because it rests, for example.
     fn finish(
         &self,
         claim: &Claim,
@@ -52,18 +52,20 @@ pub trait Queue: Send + Sync + 'static {
         outcome: Outcome,
     ) -> impl Future<Output = Result<bool, QueueError>> + Send;
 
-    /// Gives claims back that were not begun: they are due again at once.
+    /// Gives back claims that were not begun: they are due again at once.
     fn release(&self, claims: &[Claim]) -> impl Future<Output = Result<(), QueueError>> + Send;
 
-    /// The name under which this gateway claims. None while it has not said for long that it lives:
-    /// what it has claimed may be somebody else's, and is not begun. With another name it never is.
+    /// Returns the name under which this gateway claims. None while its last beat is too old: other
+    /// gateways may have taken over its claims, so none may begin. After a change of name, claims
+    /// under the old name never begin.
     fn holder(&self) -> Option<i64>;
 
-    /// When the next delivery is due in steady time, if any is waiting. May lie in the past.
+    /// Returns when the next delivery is due in steady time, perhaps in the past; None if none
+    /// waits.
     fn next_due(&self) -> impl Future<Output = Result<Option<Timestamp>, QueueError>> + Send;
 }
 
-/// Wakes the dispatcher. Clones ring the same bell; a ring while it works is not lost.
+/// Wakes the dispatcher. Clones share one bell; a ring while the dispatcher works is not lost.
 #[derive(Clone, Debug, Default)]
 pub struct Bell(Arc<Notify>);
 
@@ -83,63 +85,58 @@ impl Wake for Bell {
 struct Ended {
     destination: DestinationId,
     took: Duration,
-    /// Nothing more of it is to be begun.
+    /// No more attempts may begin for the destination.
     halts: bool,
-    /// It may let others of its destination go that no claim has seen: the next of its room, or
-    /// all that waited for a probe.
+    /// Other deliveries of the destination may be due now that no claim has seen: the next of the
+    /// room, or those that waited for a probe.
     frees: bool,
     unrecorded: Option<Unrecorded>,
 }
 
-/// What was delivered, before the queue knows it.
 struct Unrecorded {
     claim: Arc<Claim>,
     attempt: Attempt,
 }
 
-/// A question to the queue, answered.
 enum Asked {
-    /// For work: asked for then, under this name, for so much.
+    /// The result of a claim, asked for at `at`, as `holder`, for `limit` deliveries.
     Claims {
         at: Instant,
         holder: Option<i64>,
         limit: usize,
         claims: Result<Vec<Claim>, QueueError>,
     },
-    /// For the next delivery that is due: how long there is nothing to ask for.
+    /// How long no delivery is due.
     Pause(Duration),
 }
 
-/// Brings deliveries to their destinations until it is told to stop.
 pub struct Dispatcher<Q> {
     queue: Arc<Q>,
     sender: Sender,
     bell: Bell,
     lanes: Lanes<Box<Claim>>,
     running: JoinSet<Ended>,
-    /// What was delivered and is being recorded. It holds no place of its destination: on a disk
-    /// that is busy, a place is wanted for the next attempt long before the last one is recorded.
+    /// Delivered attempts being recorded. They hold no place of their destination: on a busy disk
+    /// the next attempt must not wait for the last record.
     recording: JoinSet<()>,
-    /// Claims on their way back to the queue.
     returning: JoinSet<()>,
-    /// One question to the queue at most: attempts begin and end while it waits for its answer.
+    /// One request to the queue at most: attempts begin and end while it runs.
     asking: JoinSet<Asked>,
-    /// The destinations that the last claim had to pass over.
+    /// The destinations that were busy at the last claim.
     passed_over: HashSet<DestinationId>,
-    /// Destinations of which nothing more is to be begun, noted since the last claim was asked for.
+    /// Destinations halted since the last claim was asked for: no more attempts may begin.
     halted: HashSet<DestinationId>,
-    /// There may be work that the claim under way has not seen.
+    /// More work may be due than the claim under way has seen.
     hurried: bool,
-    /// The name under which all that waits in lanes was claimed.
+    /// The name under which the waiting claims in lanes were made.
     holder: Option<i64>,
-    /// The queue is not asked before this.
+    /// The earliest time of the next request to the queue.
     ask_at: Instant,
-    /// How often in a row the queue has failed.
+    /// Failures of the queue in a row.
     failures: u32,
 }
 
 impl<Q: Queue> Dispatcher<Q> {
-    /// A dispatcher over `queue`, woken by `bell`.
     pub fn new(queue: Arc<Q>, sender: Sender, bell: Bell) -> Self {
         let lanes = Lanes::new(Bounds::from(sender.rules.as_ref()));
         Self {
@@ -160,9 +157,9 @@ impl<Q: Queue> Dispatcher<Q> {
         }
     }
 
-    /// Runs until the soft stop, then finishes what is under way, claims nothing new and gives
-    /// back what was claimed but not begun. Dropping the future breaks off all attempts, and the
-    /// queue offers them again when their lease ends.
+    /// Runs until the soft stop. Then it claims nothing new, gives back claims not begun, and
+    /// finishes attempts under way. Dropping the future aborts all attempts; the queue offers them
+    /// again when their lease ends.
     pub async fn run(mut self, shutdown: Shutdown) {
         while !shutdown.is_stopping() {
             let now = Instant::now();
@@ -188,7 +185,7 @@ impl<Q: Queue> Dispatcher<Q> {
             }
         }
         self.give_back_all();
-        // Not broken off: claims that the queue has handed out must be known.
+        // Not aborted: claims already handed out must be given back.
         while let Some(asked) = self.asking.join_next().await {
             self.answered(asked, &shutdown);
         }
@@ -199,7 +196,8 @@ impl<Q: Queue> Dispatcher<Q> {
         while self.recording.join_next().await.is_some() {}
     }
 
-    /// Whether what waits in lanes is still this gateway's. What is not is given back.
+    /// Tells whether this gateway may begin attempts. After a change of name, gives back the claims
+    /// that wait in lanes.
     fn may_begin(&mut self) -> bool {
         let Some(holder) = self.queue.holder() else { return false };
         if self.holder.replace(holder) != Some(holder) {
@@ -213,12 +211,12 @@ impl<Q: Queue> Dispatcher<Q> {
         self.give_back(unbegun);
     }
 
-    /// Ends that may wait for the queue, beside attempts that are under way.
+    /// The most records that may be under way while more is claimed.
     fn most(&self) -> usize {
         self.rules().dispatcher.concurrency
     }
 
-    /// Beside the loop: a queue that is slow to take them holds up no attempt.
+    /// Gives claims back in a task, so that a slow queue delays no attempt.
     fn give_back(&mut self, claims: Vec<Claim>) {
         if claims.is_empty() {
             return;
@@ -237,15 +235,16 @@ impl<Q: Queue> Dispatcher<Q> {
         &self.sender.rules
     }
 
-    /// Asks the queue for work, beside the loop.
+    /// Claims deliveries, in a task.
     fn ask(&mut self) {
         if !self.may_begin() {
             self.ask_at = Instant::now() + self.rules().dispatcher.poll();
             return;
         }
-        // The lease runs from about here, however long the queue takes to answer.
+        // The lease begins about now, however long the queue takes.
         let at = Instant::now();
-        // What finds no room to wait stays away until its lease ends. One finds a place in any case.
+        // A claim that finds no room to wait is lost until its lease ends. One always finds a
+        // place.
         let limit = self.lanes.free().min(self.lanes.room().max(1));
         let limit = self.rules().dispatcher.claim_batch.min(limit);
         let busy = self.lanes.busy(at);
@@ -261,7 +260,7 @@ impl<Q: Queue> Dispatcher<Q> {
         });
     }
 
-    /// Takes in what the queue answered, and decides when to ask next.
+    /// Handles a result of the queue, and decides when to ask next.
     fn answered(&mut self, asked: Result<Asked, tokio::task::JoinError>, shutdown: &Shutdown) {
         let (at, holder, limit, claims) = match asked {
             Ok(Asked::Claims { at, holder, limit, claims }) => (at, holder, limit, claims),
@@ -280,7 +279,7 @@ impl<Q: Queue> Dispatcher<Q> {
             return self.give_back(claims);
         }
         if at.elapsed() > self.lanes.patience() {
-            // Begun now, an attempt might end after its lease, when somebody else has begun it too.
+            // An attempt begun now might outlast its lease, after another gateway has begun it too.
             self.give_back(claims);
             return self.back_off(&QueueError::TooSlow);
         }
@@ -294,7 +293,7 @@ impl<Q: Queue> Dispatcher<Q> {
             let destination = claim.destination.id;
             let taken = of_each.entry(destination).or_default();
             *taken += 1;
-            // It may have more than were taken beside the others.
+            // The destination may have more due than the queue takes of each.
             more |= *taken >= TAKEN_OF_EACH;
             if let Offer::Start(claim) = self.lanes.offer(destination, Box::new(claim), at) {
                 self.start(claim);
@@ -306,8 +305,8 @@ impl<Q: Queue> Dispatcher<Q> {
         }
     }
 
-    /// Until the next delivery is due, or the poll interval. What is already due but was not
-    /// claimed belongs to busy destinations or to other gateways: asking at once would spin.
+    /// Waits until the next delivery is due, or for the poll interval. Deliveries already due but
+    /// not claimed belong to busy destinations or other gateways: asking at once would spin.
     fn pause(&mut self) {
         let poll = self.rules().dispatcher.poll();
         self.ask_at = Instant::now() + poll;
@@ -336,7 +335,7 @@ impl<Q: Queue> Dispatcher<Q> {
         self.ask_at = Instant::now() + pause;
     }
 
-    /// There may be work. A queue in trouble is still given its time.
+    /// Asks soon, because there may be work; a failing queue is still given its pause.
     fn hurry(&mut self) {
         if self.failures == 0 {
             self.ask_at = Instant::now();
@@ -354,7 +353,7 @@ impl<Q: Queue> Dispatcher<Q> {
     }
 
     fn ended(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
-        // `carry` catches what may panic; it fails only when it is aborted with the dispatcher.
+        // `carry` catches panics; it fails only when it is aborted with the dispatcher.
         let Ok(Ended { destination, took, halts, frees, unrecorded }) = ended else { return };
         let now = Instant::now();
         self.lanes.done(destination, took, now);
@@ -366,7 +365,7 @@ impl<Q: Queue> Dispatcher<Q> {
         }
         if halts {
             self.halted.insert(destination);
-            // What was claimed before it rested loses no attempt.
+            // Claims made before the halt must not use up an attempt.
             let unbegun = self.lanes.withdraw(destination);
             self.give_back(unbegun.into_iter().map(|claim| *claim).collect());
         }
@@ -377,8 +376,8 @@ impl<Q: Queue> Dispatcher<Q> {
     }
 }
 
-/// Attempts a delivery and records the end, unless nothing follows from it for others. An attempt that
-/// panics is recorded as failed: were it left to its lease, it would come back for ever.
+/// Attempts a delivery, and records the end unless nothing else depends on the record. A panic is
+/// recorded as a failed attempt: left to its lease, the delivery would come back forever.
 async fn carry<Q: Queue>(queue: Arc<Q>, sender: Sender, claim: Claim, behind: Behind) -> Ended {
     let claim = Arc::new(claim);
     // Tasks of a `JoinSet` end with it, so that nothing outlives the dispatcher.
@@ -391,7 +390,7 @@ async fn carry<Q: Queue>(queue: Arc<Q>, sender: Sender, claim: Claim, behind: Be
     };
     let took = Duration::from_millis(attempt.latency_ms.into());
     let destination = claim.destination.id;
-    // A claim of one that had rested is its probe.
+    // A claim of a destination that had rested is its probe.
     let probed = claim.destination.health.rests_until.is_some() && outcome == Outcome::Delivered;
     let frees = claim.destination.wants.ordered || probed;
     if outcome == Outcome::Delivered && !frees {
@@ -400,13 +399,13 @@ async fn carry<Q: Queue>(queue: Arc<Q>, sender: Sender, claim: Claim, behind: Be
     }
     let mut task = JoinSet::new();
     task.spawn(async move { record(&*queue, &sender.rules, &claim, attempt, outcome).await });
-    // A queue that panics has not recorded: the delivery is due again when its lease ends.
+    // If the queue panics, nothing is recorded: the delivery is due again when its lease ends.
     let halts = matches!(task.join_next().await, Some(Ok(true)));
     Ended { destination, took, halts, frees, unrecorded: None }
 }
 
-/// Records the end of an attempt, again and again while the lease lasts: every end that is lost
-/// costs the receiver a duplicate. Answers whether nothing more of its destination is to be begun.
+/// Records the end of an attempt, with retries while the lease lasts: a lost record costs the
+/// receiver a duplicate. Returns true if no more attempts may begin for the destination.
 async fn record(
     queue: &impl Queue,
     rules: &WebhookRules,

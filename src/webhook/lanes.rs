@@ -1,10 +1,10 @@
-//! Who may start: places, shared so that a slow or dead destination never delays another.
+//! Decides which attempts may start, so that a slow or dead destination never delays another.
 //!
-//! Pure bookkeeping over instants that the dispatcher hands in. Every destination has a lane. A
-//! lane starts with one place until an answer shows its pace; a prompt one may then hold the cap
-//! per destination; slow ones share a pool that leaves places for all others, however many they
-//! are. What was claimed but may not start waits in its lane, bounded; what finds no room there is
-//! put back by the end of its lease, and its lane rests until then.
+//! Pure bookkeeping; the dispatcher passes the time in. Every destination has a lane. A lane has
+//! one place until the first response shows its pace. A prompt lane then has places up to the cap
+//! per destination. Slow lanes share a pool that always leaves places for others. Claims that may
+//! not start wait in their lane, within bounds. A claim that finds no room there is dropped: it is
+//! due again when its lease ends, and its lane rests until then.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -14,25 +14,24 @@ use tokio::time::Instant;
 use crate::domain::id::DestinationId;
 use crate::rules::WebhookRules;
 
-/// Attempts that follow each other as fast as this are taken to go on.
+/// A lane whose attempts follow each other this fast is expected to continue.
 const AT_ONCE: Duration = Duration::from_millis(100);
 
-/// Bounds on what is under way.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Places in all; also how many claims may wait in lanes.
+    /// Attempts at a time; also the number of claims that may wait in lanes.
     pub places: usize,
     pub places_per_destination: usize,
     /// Places for all slow lanes together.
     pub places_slow: usize,
-    /// While fewer than these wait for a prompt destination, more are claimed for it.
+    /// More is claimed for a prompt destination while fewer claims than this wait.
     pub ahead: usize,
-    /// Longer than this is slow.
+    /// A longer attempt is slow.
     pub slow: Duration,
-    /// How long a claim may wait so that its attempt ends before its lease does.
+    /// The longest wait of a claim after which its attempt still ends within its lease.
     pub patience: Duration,
     pub lease: Duration,
-    /// Lanes kept though nothing happens in them.
+    /// Idle lanes that are remembered.
     pub remembered: usize,
 }
 
@@ -52,12 +51,10 @@ impl From<&WebhookRules> for Bounds {
     }
 }
 
-/// What became of a claim that was offered.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Offer<T> {
-    /// It has a place: start it.
     Start(T),
-    /// It waits in its lane, or was put back.
+    /// The claim waits in its lane, or was dropped.
     Later,
 }
 
@@ -75,11 +72,10 @@ struct Lane<T> {
     waiting: VecDeque<(T, Instant)>,
     rests_until: Option<Instant>,
     used: Instant,
-    /// When an attempt ended last.
+    /// The end of the last attempt.
     ended: Option<Instant>,
 }
 
-/// The lanes of all destinations.
 #[derive(Debug)]
 pub struct Lanes<T> {
     bounds: Bounds,
@@ -90,12 +86,10 @@ pub struct Lanes<T> {
 }
 
 impl<T> Lanes<T> {
-    /// Empty lanes within these bounds.
     pub fn new(bounds: Bounds) -> Self {
         Self { bounds, lanes: HashMap::new(), running: 0, running_slow: 0, waiting: 0 }
     }
 
-    /// Places that are free.
     pub fn free(&self) -> usize {
         self.bounds.places.saturating_sub(self.running)
     }
@@ -105,18 +99,18 @@ impl<T> Lanes<T> {
         self.bounds.places.saturating_sub(self.waiting)
     }
 
-    /// Destinations for which nothing should be claimed now.
+    /// Returns the destinations that nothing should be claimed for now.
     pub fn busy(&self, now: Instant) -> Vec<DestinationId> {
         let closed = self.lanes.iter().filter(|(_, lane)| !self.takes_more(lane, now));
         closed.map(|(id, _)| *id).collect()
     }
 
-    /// Whether a claim for this destination could start now.
+    /// Tells whether more may be claimed for this destination now.
     pub fn is_open(&self, destination: DestinationId, now: Instant) -> bool {
         self.lanes.get(&destination).is_none_or(|lane| self.takes_more(lane, now))
     }
 
-    /// Whether more is to come soon behind a claim of this destination that starts: more waits, or the
+    /// Tells whether another attempt will soon follow one that starts now: more claims wait, or the
     /// last attempt has only just ended.
     pub fn is_followed(&self, destination: DestinationId, now: Instant) -> bool {
         self.lanes.get(&destination).is_some_and(|lane| {
@@ -125,12 +119,12 @@ impl<T> Lanes<T> {
         })
     }
 
-    /// How long after it was asked for a claim may still be begun.
+    /// The longest time between the request for a claim and its start.
     pub const fn patience(&self) -> Duration {
         self.bounds.patience
     }
 
-    /// Takes in a claim that was asked for at `now`: its lease runs from then.
+    /// Takes in a claim that was asked for at `now`, when its lease began.
     pub fn offer(&mut self, destination: DestinationId, claim: T, now: Instant) -> Offer<T> {
         self.lanes.entry(destination).or_insert_with(|| Lane {
             pace: Pace::Unknown,
@@ -162,8 +156,8 @@ impl<T> Lanes<T> {
         Offer::Later
     }
 
-    /// The waiting claims that have found a place by now. Those that waited too long are put back:
-    /// their lease is about to end, and somebody else may hold them by then.
+    /// Returns the waiting claims that may start now. Drops those that waited too long: their lease
+    /// is about to end, and another gateway may then claim them.
     pub fn ready(&mut self, now: Instant) -> Vec<T> {
         let mut started = Vec::new();
         let candidates: Vec<DestinationId> = if self.waiting == 0 {
@@ -200,14 +194,13 @@ impl<T> Lanes<T> {
         Some(claim)
     }
 
-    /// Takes out all that waits: nothing more will start.
     pub fn drain(&mut self) -> Vec<T> {
         self.waiting = 0;
         let waiting = self.lanes.values_mut().flat_map(|lane| lane.waiting.drain(..));
         waiting.map(|(claim, _)| claim).collect()
     }
 
-    /// Takes out what waits for this destination: nothing of it should start now.
+    /// Removes and returns the waiting claims of this destination.
     pub fn withdraw(&mut self, destination: DestinationId) -> Vec<T> {
         let lane = self.lanes.get_mut(&destination);
         let waiting = lane.map(|lane| std::mem::take(&mut lane.waiting)).unwrap_or_default();
@@ -215,7 +208,7 @@ impl<T> Lanes<T> {
         waiting.into_iter().map(|(claim, _)| claim).collect()
     }
 
-    /// An attempt has ended, after `took`.
+    /// Records the end of an attempt that took `took`, which sets the lane's pace.
     pub fn done(&mut self, destination: DestinationId, took: Duration, now: Instant) {
         let pace = if took > self.bounds.slow { Pace::Slow } else { Pace::Prompt };
         if let Some(lane) = self.lanes.get_mut(&destination) {
@@ -233,7 +226,7 @@ impl<T> Lanes<T> {
         }
     }
 
-    /// Lets go of the idle half that was used longest ago.
+    /// Forgets the idle half that was used longest ago.
     fn forget(&mut self, now: Instant) {
         let mut idle: Vec<(Instant, DestinationId)> = self
             .lanes
@@ -248,7 +241,8 @@ impl<T> Lanes<T> {
         }
     }
 
-    /// A prompt destination is claimed for while few of its claims wait: more come while these go.
+    /// Tells whether more may be claimed for this lane. For a prompt one, more is claimed while a
+    /// few claims still wait.
     fn takes_more(&self, lane: &Lane<T>, now: Instant) -> bool {
         let open = match lane.pace {
             Pace::Prompt if self.room() > 0 => lane.waiting.len() < self.bounds.ahead,
@@ -262,7 +256,8 @@ impl<T> Lanes<T> {
             Pace::Unknown => 1,
             Pace::Prompt => self.bounds.places_per_destination,
             Pace::Slow => {
-                // A quarter of what is left, so that the first slow lanes leave some for the next.
+                // A quarter of the free places, so that the first slow lanes leave some for the
+                // next.
                 let left = self.bounds.places_slow.saturating_sub(self.running_slow);
                 if left == 0 { 0 } else { (left / 4).clamp(1, self.bounds.places_per_destination) }
             }
@@ -302,7 +297,7 @@ mod tests {
         (Lanes::new(bounds()), Instant::now())
     }
 
-    /// Runs one attempt of `took` through the lane of `destination`.
+    /// Runs one attempt that takes `took` through the lane of `destination`.
     fn shown(lanes: &mut Lanes<u32>, destination: u128, took: Duration, now: Instant) {
         assert!(started(&lanes.offer(id(destination), 0, now)));
         lanes.done(id(destination), took, now);

@@ -1,17 +1,17 @@
-//! What is kept of a receiver's answer: without the values of the headers that it was sent.
+//! Masks the values of the customer's headers in a receiver's response, before it is kept.
 
 use crate::domain::destination::CustomHeader;
 use crate::domain::secret::MASK;
 
-/// So many octets at the end of an answer that begin a value are taken for one that was cut short.
+/// So many bytes at the end of a response that begin a value count as a value that was cut short.
 const SHORTEST_CUT: usize = 4;
 
-/// The first `most` octets of an answer, with a mask in place of each value of these headers, as it
-/// is or as JSON has it. No more is looked at than is kept.
+/// Returns the first `most` bytes of a response, with a mask for each value of these headers, as
+/// sent or as JSON spells it. Reads only until so many bytes are kept.
 pub(super) fn kept(answer: &[u8], headers: &[CustomHeader], most: usize) -> Vec<u8> {
     let mut secrets: Vec<Vec<u8>> = headers.iter().flat_map(spellings).collect();
     secrets.retain(|secret| !secret.is_empty());
-    // One value may begin with another.
+    // Longest first, because one value may begin with another.
     secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     let mut kept = Vec::with_capacity(most.min(answer.len()));
     let mut rest = answer;
@@ -63,7 +63,7 @@ mod tests {
             ("<key-of-mine>", "<********>"),
             ("q\"uo\\te", "********"),
             (r#"{"x-a": "q\"uo\\te"}"#, r#"{"x-a": "********"}"#),
-            // The end of what was read.
+            // Values cut short by the end of the response.
             ("at key-of-m", "at ********-of-m"),
             ("at q\"uo", "at ********"),
         ] {

@@ -1,4 +1,4 @@
-//! What follows from an attempt. Pure.
+//! Decides the outcome of an attempt. Pure.
 
 use std::time::Duration;
 
@@ -6,17 +6,16 @@ use crate::domain::clock::Timestamp;
 use crate::domain::delivery::Outcome;
 use crate::domain::retry::Schedule;
 
-/// How the receiver answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// `None`: no answer came, or none that is HTTP.
+    /// None if no HTTP response came.
     pub status: Option<u16>,
     pub retry_after: Option<Duration>,
 }
 
-/// Decides by status alone: 2xx is delivered, 410 is gone, all else is tried again as long as the
-/// schedule has a wait left (contract §5). `attempts` counts those before this one; `now` is when
-/// this one ended; `luck` (0 … 65535) picks the jitter.
+/// Decides by status alone: 2xx is delivered, 410 is gone, everything else is retried as long as
+/// the schedule has a wait left (contract §5). `attempts` counts those before this one, `now` is
+/// its end, and `luck` (0 … 65535) picks the jitter.
 pub fn decide(
     answer: Answer,
     attempts: u32,

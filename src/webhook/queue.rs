@@ -1,4 +1,4 @@
-//! The outbox of the store as the dispatcher's queue.
+//! Implements the dispatcher's queue by the outbox of the store.
 
 use super::dispatcher::{Queue, QueueError};
 use crate::app::delivery::Outbox;

@@ -1,4 +1,4 @@
-//! Nouns for the tests of this room.
+//! Sample values for the tests of this room.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::domain::source::{Inbox, Source};
 
 const AT: Timestamp = Timestamp::from_millis(1_718_463_395_123);
 
-/// Good for a day from the moment of all that is here.
+/// Links that are valid for a day from the time of all samples.
 pub(crate) fn links() -> Links {
     let day = Duration::from_secs(86_400);
     Links::signing(Secret::new([5; 32]), Clock::new(|| AT), day)
@@ -77,7 +77,7 @@ pub(crate) fn message(text: &str) -> Message {
     }
 }
 
-/// A call that left a message, with a value wherever there can be one.
+/// A call that left a message, with every optional field set.
 pub(crate) fn received() -> Message {
     let turns = |text: &str| json!([{ "role": "assistant", "content": "Hello" }, { "role": "user", "content": text }]);
     let object = |value: serde_json::Value| value.as_object().cloned().unwrap_or_default();
@@ -163,7 +163,7 @@ pub(crate) fn destination(id: u128, url: &str) -> Destination {
     }
 }
 
-/// Event number `id` for this destination, not yet attempted.
+/// A claim of event number `id` for this destination, not yet attempted.
 pub(crate) fn claim(id: u128, destination: &Destination) -> Claim {
     Claim {
         delivery: DeliveryId(Uuid::from_u128(id)),

@@ -1,4 +1,4 @@
-//! Whoever holds a key, and what a request may act on.
+//! The caller of a request, and the target that the request may act on.
 
 use super::Denied;
 use super::identity::{self, Identity, Level};
@@ -11,25 +11,23 @@ use crate::domain::member::{Member, Role};
 use crate::domain::scope::Scope;
 use crate::store::Whose;
 
-/// Whoever holds a key: the account and, if it is a member's, the member behind it, proven and
-/// active.
+/// The owner of a key, authenticated and active: an account, or a member of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     pub key: Key,
-    /// Of a member's key, the account that the member belongs to.
+    /// The account that owns the key, or that the member belongs to.
     pub account: Account,
     pub member: Option<Member>,
     pub level: Level,
 }
 
 impl Caller {
-    /// As the audit log names it.
     pub fn actor(&self) -> Actor {
         let member = self.member.as_ref().map(|member| member.id);
         Actor::of(Who::Key { key: self.key.id, account: self.account.id, member })
     }
 
-    /// Whether it may make a key that ends then: none outlives the key that makes it.
+    /// Fails if a key with this expiry would outlive the caller's own key.
     pub fn may_issue(&self, expires_at: Option<Timestamp>) -> Result<(), Denied> {
         match (self.key.expires_at, expires_at) {
             (None, _) => Ok(()),
@@ -38,18 +36,18 @@ impl Caller {
         }
     }
 
-    /// The Agents that it is restricted to, if it is.
+    /// Returns the Agents that the caller is restricted to; None if it is not restricted.
     pub fn permitted(&self) -> Option<&[AccountId]> {
         let permitted = self.member.as_ref().map(|member| member.permitted.as_slice());
         permitted.filter(|agents| !agents.is_empty())
     }
 
-    /// Whether it may what is for administrators: an account always, a member by its role.
+    /// Tells whether the caller is an administrator: every account is, a member by its role.
     pub fn is_administrator(&self) -> bool {
         self.member.as_ref().is_none_or(|member| member.role == Role::Admin)
     }
 
-    /// An account reaches itself and what lies below it.
+    /// Tells whether `account` is the caller's account or lies below it.
     pub(super) fn reaches(&self, account: &Account) -> bool {
         let level = self.level.account_type();
         let own = self.account.lineage.at(level);
@@ -57,31 +55,29 @@ impl Caller {
     }
 }
 
-/// What a request may act on.
+/// The account or member that a request may act on, and the rows in reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Of a member, the account that it belongs to.
+    /// The target account, or the account that the target member belongs to.
     pub account: Account,
-    /// The member, where the target is one.
     pub member: Option<Member>,
     pub scope: Scope,
 }
 
 impl Target {
-    /// Its id: the member's, where it is one. Both are of one sequence.
+    /// Returns the id of the member or account. Both kinds of ids come from one sequence.
     pub fn id(&self) -> AccountId {
         let member = self.member.as_ref().and_then(|member| AccountId::new(member.id.get()));
         member.unwrap_or(self.account.id)
     }
 
-    /// As the owner of keys.
     pub fn owner(&self) -> KeyOwner {
         let member = self.member.as_ref().map(|member| KeyOwner::Member(member.id));
         member.unwrap_or(KeyOwner::Account(self.account.id))
     }
 
-    /// The keys that lie in its scope: of a member its own, of an account those of all below it
-    /// and of their members.
+    /// Returns the keys in reach: a member's own keys, or the keys of the account, of all accounts
+    /// below it and of their members.
     pub fn keys(&self) -> Whose<'_> {
         match &self.member {
             Some(member) => Whose::Member(member.id),
@@ -90,7 +86,7 @@ impl Target {
     }
 }
 
-/// The fields by which the scope of a key is decided, as `GET /account` shows them.
+/// Returns the fields that decide the scope of a key, as `GET /account` shows them.
 pub fn identity_of(account: &Account, member: Option<&Member>) -> Identity {
     member.map_or_else(|| identity::of_account(account), identity::of_member)
 }

@@ -1,4 +1,4 @@
-//! Which features an account has, and who may give them.
+//! The features of an account, and the right to assign them.
 
 use super::{Access, Caller, Denied, Target};
 use crate::domain::account::Account;
@@ -6,7 +6,7 @@ use crate::domain::feature::{self, Feature, Held};
 use crate::store::StoreError;
 
 impl Access {
-    /// How the account stands with every feature: one statement.
+    /// Returns the state of every feature for this account; one statement.
     pub async fn features(&self, account: &Account) -> Result<Vec<Held>, StoreError> {
         let grants = self.store.feature_grants(&account.lineage).await?;
         let held = |feature: &Feature| {
@@ -16,15 +16,16 @@ impl Access {
         Ok(Feature::ALL.iter().map(held).collect())
     }
 
-    /// Refuses what this account does not have.
+    /// Fails with [`Denied::NoFeature`] if the account does not have the feature.
     pub async fn has(&self, account: &Account, feature: Feature) -> Result<(), Denied> {
         let all = self.features(account).await?;
         let held = all.iter().any(|one| one.feature == feature && one.enabled);
         held.then_some(()).ok_or(Denied::NoFeature(feature))
     }
 
-    /// Whether the caller may assign these features to the target: one below it, and to have only
-    /// what the caller's account has. What is taken away need not be had.
+    /// Checks that the caller may assign these features to the target. The target must be another
+    /// account than the caller's, and the caller's account must have each feature that is switched
+    /// on. A feature may be taken away by a caller whose account does not have it.
     pub async fn may_assign(
         &self,
         caller: &Caller,

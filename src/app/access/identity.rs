@@ -4,7 +4,7 @@ use crate::domain::account::{Account, AccountType};
 use crate::domain::id::AccountId;
 use crate::domain::member::Member;
 
-/// `accountType` of whoever owns a key.
+/// `accountType` of the owner of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdentityType {
     Partner,
@@ -16,7 +16,6 @@ pub enum IdentityType {
 }
 
 impl IdentityType {
-    /// The interface's word.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Partner => "partner",
@@ -28,7 +27,6 @@ impl IdentityType {
     }
 }
 
-/// The fields of `GET /account` that decide the scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub account_type: IdentityType,
@@ -37,7 +35,7 @@ pub struct Identity {
     pub partner: Option<AccountId>,
 }
 
-/// What a key may act for, the narrowest first.
+/// The level that a key may act at, the narrowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Agent,
@@ -58,8 +56,8 @@ impl Level {
     }
 }
 
-/// The first matching row decides; ids are equal only when both are present; a user without an
-/// organization has no scope.
+/// Returns the level of a key: the first matching row of the scope table decides. Two absent ids
+/// are not equal. None for a member without an organization.
 pub fn level(identity: &Identity) -> Option<Level> {
     let organization = identity.organization;
     let same = |other: Option<AccountId>| organization.is_some() && organization == other;
@@ -74,7 +72,6 @@ pub fn level(identity: &Identity) -> Option<Level> {
     }
 }
 
-/// The fields of an account.
 pub fn of_account(account: &Account) -> Identity {
     Identity {
         account_type: match account.kind {
@@ -89,8 +86,8 @@ pub fn of_account(account: &Account) -> Identity {
     }
 }
 
-/// The fields of a member. The account that it belongs to is its organization, of whichever level:
-/// so a member of the partner or of a reseller has an `organizationId` that equals that one's id,
+/// Returns the fields of a member. Its organization is the account that it belongs to, at any
+/// level: a member of the partner or of a reseller has the id of that account as `organizationId`,
 /// as the scope table expects.
 pub const fn of_member(member: &Member) -> Identity {
     Identity {
@@ -110,7 +107,7 @@ mod tests {
     use crate::domain::id::MemberId;
     use crate::domain::member::Role;
 
-    /// The contract's table, row by row, as an oracle of its own.
+    /// The contract's table, row by row, written independently of the code under test.
     fn expected(
         kind: &str,
         org: Option<i64>,

@@ -1,8 +1,8 @@
-//! The only place that answers "may I?" (contract §4, Scope of a key).
+//! Decides every right: the only place that answers "may I?" (contract §4, Scope of a key).
 //!
-//! A token becomes a [`Caller`]; a caller, a requested target and what the operation needs become a
-//! [`Target`] with the [`Scope`] that the store wants. No route reads a target on its own, and
-//! nobody else makes a scope.
+//! A token becomes a [`Caller`]. A caller, a requested target and the [`need::Need`] of the
+//! operation become a [`Target`], with the [`Scope`] that the store asks for. No route reads a
+//! target on its own, and no other room makes a scope.
 
 mod caller;
 mod features;
@@ -26,88 +26,81 @@ use identity::Level;
 use need::{Effect, Need, TargetType};
 use usage::Usage;
 
-/// Why not.
+/// Why a request is denied.
 #[derive(Debug, thiserror::Error)]
 pub enum Denied {
-    /// No key, or one that is unknown, revoked, expired, or of an inactive or deleted account, or
-    /// of a member that was removed: one answer for all.
+    /// No key was sent, or the key is unknown, revoked or expired, or its account is inactive or
+    /// deleted, or its member was removed. One error for all, so that a caller learns nothing about
+    /// keys.
     #[error("the key is unknown, revoked, expired, or belongs to an inactive account")]
     NoKey,
-    /// Outside the caller's hierarchy, or not there at all: one answer for both.
+    /// The target lies outside the caller's hierarchy, or does not exist: one error for both.
     #[error("the key does not reach this account")]
     OutOfScope,
-    /// Whatever the target is.
     #[error("this operation needs a key of {} or above", .0.account_type())]
     TooNarrow(Level),
-    /// Whatever the target is.
     #[error("this operation is for administrators, and the member who owns this key is none")]
     NotAdministrator,
-    /// The caller may touch some Agents only, and this is about their organization.
     #[error(
         "the member who owns this key is restricted to some Agents (permittedAccountIds), and this \
          operation acts on more: set targetAccountId to one of them"
     )]
     Restricted,
-    /// A key would be good for longer than the one that makes it.
     #[error(
         "this key expires at {0} and makes none that outlives it: send an expiresAt no later than \
          that"
     )]
     Outlives(Timestamp),
-    /// The target is reached, but the operation makes no sense for it.
+    /// The target is in reach, but the operation does not apply to its type.
     #[error("this operation needs {}: set targetAccountId to one", .0.words())]
     WrongTarget(TargetType),
-    /// The target is reached, but does not have what the operation is about.
+    /// The target is in reach, but lacks the feature that the operation is about.
     #[error(
         "the account does not have the feature {:?}: an account above it that has the feature \
          assigns it, by POST /features/assign",
         .0.as_str()
     )]
     NoFeature(Feature),
-    /// Features are given from above.
     #[error(
         "nobody assigns features to itself: an account above this one does, as its partner or \
          reseller"
     )]
     OwnFeatures,
-    /// Who gives must have.
     #[error("your account does not have the feature {:?}, and so cannot assign it", .0.as_str())]
     NotHeld(Feature),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Decides every right.
 #[derive(Clone, Debug)]
 pub struct Access {
     store: Store,
     clock: Clock,
     usage: Usage,
-    /// They say which features accounts have by default.
+    /// The rules that say which features accounts have by default.
     apps: Arc<AppRules>,
-    /// Many ask again and again: their questions are asked together.
+    /// Whether look-ups share one statement with other callers that ask at the same time.
     together: bool,
 }
 
 impl Access {
-    /// Decides over this store; keys expire by this clock, and their use is noted as coarsely as
-    /// the rules say.
+    /// Uses `clock` for the expiry of keys, and `rules` for how often the use of a key is noted.
     pub fn new(store: Store, clock: Clock, rules: &AccessRules, apps: Arc<AppRules>) -> Self {
         let usage = Usage::new(store.clone(), rules.keys.last_used());
         Self { store, clock, usage, apps, together: false }
     }
 
-    /// A copy for followers of the event log: over these connections, and each question
-    /// with all who ask at the same time.
+    /// Returns a copy for followers of the event log: it uses the connections of `store`, and each
+    /// look-up shares one statement with others that are made at the same time.
     #[must_use]
     pub fn of_followers(&self, store: Store) -> Self {
         Self { store, together: true, ..self.clone() }
     }
 
-    /// Who holds this token? Asked of the store with every request, in one statement: what another
-    /// gateway revoked a moment ago opens nothing here.
+    /// Returns the caller that owns this token, or [`Denied::NoKey`]. Every request reads the
+    /// store, in one statement: a key that another gateway revoked a moment ago opens nothing here.
     pub async fn caller(&self, token: Option<&str>) -> Result<Caller, Denied> {
-        // That it is no key is told as late as that nobody has it.
+        // A malformed token takes as long as an unknown one: the store is asked all the same.
         let hash = token.and_then(token::hash).unwrap_or(token::NOBODYS);
         let found = match self.together {
             true => self.store.key_holder_with_others(hash).await?,
@@ -124,20 +117,23 @@ impl Access {
         Ok(Caller { key, account, member, level: level.ok_or(Denied::OutOfScope)? })
     }
 
-    /// What whoever has a signed link to a message may read: its Agent's rows, while the Agent and
-    /// all above it are active; `None` also where there is no such message.
+    /// Returns the rows that the holder of a signed link to this message may read: the rows of the
+    /// message's Agent. None if there is no such message, or if the Agent or an account above it is
+    /// inactive.
     pub async fn bearer(&self, message: MessageId) -> Result<Option<Scope>, StoreError> {
         let agent = self.store.agent_of_message(message).await?;
         Ok(agent.map(|agent| Scope::subtree(agent, AccountType::Agent)))
     }
 
-    /// The scope of the operator on the command line: an account, and everything below it.
+    /// Returns the scope of the operator on the command line: an account and everything below it.
     pub const fn of_operator(account: &Account) -> Scope {
         Scope::subtree(account.id, account.kind)
     }
 
-    /// What the caller acts on: itself, or `requested` if it lies in its hierarchy. What the key
-    /// cannot do whatever the target is, is said before anything is looked up.
+    /// Returns the target of a request: the caller itself, or `requested` if it lies in the
+    /// caller's hierarchy. Errors that hold for every target are returned before anything is looked
+    /// up, and a missing feature only after the target is in reach: so no error tells of accounts
+    /// out of reach.
     pub async fn target(
         &self,
         caller: &Caller,
@@ -174,7 +170,8 @@ impl Access {
         let scope = match caller.permitted() {
             None => scope,
             Some(agents) if agents.contains(&account.id) => scope,
-            // Of what lies between itself and its Agents, and of other members, it learns nothing.
+            // A restricted caller learns nothing of accounts between itself and its Agents, nor of
+            // other members.
             Some(_) if account.id != caller.account.id || stranger => {
                 return Err(Denied::OutOfScope);
             }
@@ -190,7 +187,7 @@ impl Access {
         if !fits {
             return Err(Denied::WrongTarget(need.target));
         }
-        // Last of all, so that of an account out of reach nothing is learnt by it.
+        // Last, so that nothing is learnt about an account out of reach.
         if let Some(feature) = need.feature {
             self.has(&account, feature).await?;
         }
@@ -198,14 +195,14 @@ impl Access {
     }
 }
 
-/// A member that acts on itself: nothing that it is restricted by lies there.
+/// Returns the target of a member that acts on itself. Restrictions to Agents do not apply here.
 fn itself(caller: &Caller, requested: Option<AccountId>, need: Need) -> Option<Target> {
     let member = caller.member.as_ref()?;
     let own = requested.is_none_or(|id| id.get() == member.id.get());
     (own && need.target == TargetType::Identity).then(|| Target {
         account: caller.account.clone(),
         member: Some(member.clone()),
-        // Of the account's rows none are the member's own.
+        // The member owns no row of the account.
         scope: Scope::subtree(caller.account.id, caller.account.kind).only(Vec::new()),
     })
 }

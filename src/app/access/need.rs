@@ -1,12 +1,13 @@
-//! What an operation needs of a key and of its target: declared in the table of operations,
-//! decided on by `Access::target` alone.
+//! The need of an operation: the rights that its key must have, and the type of its target.
+//! Declared in the table of operations, checked by `Access::target` alone.
 
 use crate::domain::account::AccountType;
 use crate::domain::feature::Feature;
 
 use super::identity::Level;
 
-/// Whether an operation changes anything; a POST that does not is a question too long for a query.
+/// Whether an operation changes anything. A POST that only reads has a request too long for a
+/// query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     Read,
@@ -14,7 +15,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// As it stands in the log.
+    /// The word in the log.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -23,23 +24,21 @@ impl Effect {
     }
 }
 
-/// What a target must be.
+/// The type that a target must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetType {
-    /// An account of any level.
     Any,
     /// An account of any level, or a member; without a target, the caller itself.
     Identity,
-    /// An account of this level.
     Level(AccountType),
-    /// A partner, a reseller or an organization: what has others below it.
+    /// A partner, a reseller or an organization: accounts that have others below them.
     Parent,
-    /// A partner or a reseller: what has organizations below it.
+    /// A partner or a reseller: accounts that have organizations below them.
     Provider,
 }
 
 impl TargetType {
-    /// In words, after "this operation needs".
+    /// The words behind "this operation needs".
     pub const fn words(self) -> &'static str {
         match self {
             Self::Any => "an account",
@@ -53,7 +52,6 @@ impl TargetType {
         }
     }
 
-    /// Whether an account of this level will do.
     pub const fn takes(self, level: AccountType) -> bool {
         match self {
             Self::Any | Self::Identity => true,
@@ -64,24 +62,22 @@ impl TargetType {
     }
 }
 
-/// What an operation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// The scope that a key must have at least.
+    /// The lowest level that a key must have.
     pub scope: Level,
     pub target: TargetType,
     pub effect: Effect,
-    /// Members of role `member` may not, unless they act on themselves.
+    /// Denied to members of role `member`, unless they act on themselves.
     pub administrators: bool,
-    /// What it reads of an account above Agents are Agents' rows: a caller that is restricted to
-    /// some of them sees those. Of anything else of such an account it sees nothing.
+    /// The operation reads Agents' rows of accounts above Agents. A caller that is restricted to
+    /// some Agents sees the rows of those; without this mark it sees nothing of such an account.
     pub narrows: bool,
-    /// Creates something, so that a request with an `Idempotency-Key` is carried out once.
+    /// Creates something: a request with an `Idempotency-Key` is carried out once.
     pub once: bool,
-    /// It is about what hangs on an account above Agents, whichever the target is: a caller that is
-    /// restricted to some Agents may not.
+    /// The operation concerns accounts above Agents, for any target: a caller that is restricted to
+    /// some Agents is denied.
     pub unrestricted: bool,
-    /// What the target must have beside being in reach.
     pub feature: Option<Feature>,
 }
 
@@ -93,23 +89,20 @@ impl Need {
         Self { scope, target, effect, administrators, narrows, unrestricted, once, feature }
     }
 
-    /// Reads something of its target.
     pub const fn read(target: TargetType) -> Self {
         Self::new(target, Effect::Read)
     }
 
-    /// Changes something of its target.
     pub const fn write(target: TargetType) -> Self {
         Self::new(target, Effect::Write)
     }
 
-    /// Only for keys of this scope and wider ones.
     #[must_use]
     pub const fn at_least(self, scope: Level) -> Self {
         Self { scope, ..self }
     }
 
-    /// Only for administrators, accounts' own keys among them.
+    /// Only for administrators; keys that accounts own count as such.
     #[must_use]
     pub const fn administrators(self) -> Self {
         Self { administrators: true, ..self }
@@ -121,20 +114,17 @@ impl Need {
         Self { once: true, ..self }
     }
 
-    /// A reading of Agents' rows.
     #[must_use]
     pub const fn narrows(self) -> Self {
         Self { narrows: true, ..self }
     }
 
-    /// Only for targets that have this feature. Of an operation about accounts: a member that acts on
-    /// itself is asked for none.
+    /// Only for targets that have this feature. A member that acts on itself is not checked.
     #[must_use]
     pub const fn with(self, feature: Feature) -> Self {
         Self { feature: Some(feature), ..self }
     }
 
-    /// Not for members that are restricted to some Agents, whatever the target is.
     #[must_use]
     pub const fn unrestricted(self) -> Self {
         Self { unrestricted: true, ..self }

@@ -1,4 +1,5 @@
-//! The form of keys: a prefix that says what a key is for, and 256 random bits in base64url.
+//! The form of API keys and inbound keys: a prefix for the use of the key, and 256 random bits in
+//! base64url.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
@@ -10,33 +11,32 @@ use crate::domain::key::KeyHash;
 /// Characters behind the prefix.
 const LENGTH: usize = 43;
 
-/// One kind of keys, by its prefix.
+/// One kind of keys, named by its prefix.
 pub struct Form(&'static str);
 
-/// Keys of the API.
 pub const API: Form = Form("gp_");
-/// Keys in the URLs that providers are given.
+/// Inbound keys, in the URLs that providers are given.
 pub const INBOUND: Form = Form("gpi_");
 
-/// The hash of no key: none is known that has it.
+/// A hash that no key has.
 pub const NOBODYS: KeyHash = KeyHash([0; 32]);
 
 impl Form {
-    /// A new key, which is shown once, and the hash by which it is found.
+    /// Makes a key, which is shown once, and the hash under which the store finds it.
     pub fn mint(&self, mint: &Mint) -> (String, KeyHash) {
         let key = format!("{}{}", self.0, URL_SAFE_NO_PAD.encode(mint.secret()));
         let hash = hashed(&key);
         (key, hash)
     }
 
-    /// The hash by which a key is found; `None` for what cannot be a key, whatever its size.
+    /// Returns the hash under which the store finds a key; None if the text cannot be a key. A text
+    /// of another length is not hashed.
     pub fn hash(&self, key: &str) -> Option<KeyHash> {
         let random = key.strip_prefix(self.0)?;
         (random.len() == LENGTH).then(|| hashed(key))
     }
 }
 
-/// The hash of a key of the API.
 pub fn hash(token: &str) -> Option<KeyHash> {
     API.hash(token)
 }
@@ -47,7 +47,7 @@ fn hashed(key: &str) -> KeyHash {
     KeyHash(hash)
 }
 
-/// The last four characters, by which a person tells keys apart.
+/// Returns the last four characters, by which a person tells keys apart.
 pub fn last_four(token: &str) -> String {
     token.chars().skip(token.chars().count().saturating_sub(4)).collect()
 }

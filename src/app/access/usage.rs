@@ -1,8 +1,8 @@
-//! When keys were last used, to the hour or so: noted beside the requests, never by them.
+//! Notes when each key was last used, to about an hour, beside the requests.
 //!
-//! A request reads the noted time with its key anyway; only when that is old is a note written, by
-//! a task of its own. So a key costs one write per interval, and no request waits for it or fails
-//! by it: where the store is busy or down, the note is left to a later request.
+//! A request reads the noted time with its key anyway. If that time is old, a separate task writes
+//! a new one: one write per key and interval. No request waits for the write or fails because of
+//! it; if the store is busy or down, a later request notes the use.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,15 +13,14 @@ use crate::domain::id::KeyId;
 use crate::domain::key::Key;
 use crate::store::Store;
 
-/// Notes under way at the same time, each of another key: whoever comes with a thousand keys at
-/// once must not fill the queue of the store's writer with notes.
+/// Notes written at the same time, each for another key: a client with a thousand keys must not
+/// fill the queue of the store's writer.
 const AT_ONCE: usize = 16;
 
-/// Notes the use of keys.
 #[derive(Clone, Debug)]
 pub(super) struct Usage {
     store: Store,
-    /// A note this young is good enough.
+    /// The age at which a note is replaced.
     every: Duration,
     under_way: UnderWay,
 }
@@ -31,7 +30,7 @@ impl Usage {
         Self { store, every, under_way: UnderWay::default() }
     }
 
-    /// The key is used now. Returns at once.
+    /// Notes that the key is used now. Returns at once.
     pub(super) fn seen(&self, key: &Key, now: Timestamp) {
         let since = now.minus(self.every);
         if key.last_used_at.is_some_and(|noted| noted > since) {
@@ -48,12 +47,12 @@ impl Usage {
     }
 }
 
-/// The keys whose notes are being written.
 #[derive(Clone, Debug, Default)]
 struct UnderWay(Arc<Mutex<HashSet<KeyId>>>);
 
 impl UnderWay {
-    /// `None` where the same is done already, or too much else is.
+    /// Reserves a place for a note; None if a note of this key is being written, or [`AT_ONCE`]
+    /// others are.
     fn place(&self, id: KeyId) -> Option<Place> {
         let mut ids = self.ids();
         let new = ids.len() < AT_ONCE && ids.insert(id);
@@ -65,7 +64,7 @@ impl UnderWay {
     }
 }
 
-/// Given back when it is dropped, whatever became of the note.
+/// A place among the notes under way; freed when dropped, also if the write failed.
 struct Place {
     id: KeyId,
     under_way: UnderWay,

@@ -1,19 +1,20 @@
-//! When is a message the same as an earlier one? (contract §2, Repeats)
+//! Recognises a message that has arrived before (contract §2, Repeats).
 //!
-//! A sender whose 250 was lost sends again, perhaps through another server that adds a Received
-//! field: the bytes differ, the signature and everything that is shown, read or judged do not.
-//! Message-ID alone never decides: anybody can repeat it. Nor does the signature alone: it leaves
-//! fields open, and a copy with others in them must not make the genuine message disappear.
+//! A sender that did not get its 250 sends again, perhaps through another server that adds a
+//! Received field. The bytes then differ, but the signature and everything that is shown, read or
+//! judged do not. Message-ID alone never decides, because anybody can repeat it. Nor does the
+//! signature alone: it leaves fields open, and a copy that changes them must not make the genuine
+//! message disappear.
 //!
-//! So all of the header section is compared but for [`TRACES`], as it was received: servers put
-//! their fields in front and leave the others alone, readers differ about folding, and of repeated
-//! fields one takes the first and one the last. The body is compared octet by octet: canonical forms
-//! leave room for another text. A copy that differs for an honest reason is stored twice, which
-//! loses nothing.
+//! So the whole header section except [`TRACES`] is compared as received: servers put their fields
+//! in front and leave the others alone, readers differ about folding, and of repeated fields some
+//! readers take the first and some the last. The body is compared byte by byte, because canonical
+//! forms allow another text. A copy that differs for an honest reason is stored twice, which loses
+//! nothing.
 //!
-//! The null reverse-path is the only part of the envelope that counts. The recipient's tag does not: a
-//! message that is sent to two tags of one Agent arrives for the same Agent, is read once, and keeps the
-//! tag of its first arrival (`metadata.emailTag`); the record of each repeat has its recipient as sent.
+//! Only the null reverse-path counts of the envelope. The recipient's tag does not: a message sent
+//! to two tags of one Agent is stored once, with the tag of its first arrival
+//! (`metadata.emailTag`); the record of each repeat has its recipient as sent.
 
 use aws_lc_rs::digest::{Context, SHA256};
 
@@ -23,9 +24,9 @@ use crate::mail::fields::Known;
 use crate::mail::scan::{Field, Headers};
 use crate::verify::{is_of_another, spelling};
 
-/// The fields that servers on the way add and that nothing here is read from, but for what a
-/// Return-Path says of machines, which is compared for itself. `DKIM-Signature` joins them where it
-/// is of another domain.
+/// Fields that servers on the way add. Nothing is read from them, except that a null Return-Path
+/// marks automated mail, which is compared separately. A `DKIM-Signature` of another domain is
+/// treated like them.
 const TRACES: &[&str] = &[
     "Received",
     "X-Received",
@@ -38,10 +39,11 @@ const TRACES: &[&str] = &[
     "ARC-Authentication-Results",
 ];
 
-/// The keys under which an arrival is remembered: one per signature that can identify a message
-/// (`signatures` are their `b=` values), and, unless the same bytes can come in by that one signature
-/// only, one for the raw bytes: of several signatures, or a signature and a chain of ARC, another one
-/// may have proven the message the last time, when a look-up failed. `body` is the body's digest.
+/// Returns the keys under which an arrival is remembered. `signatures` are the `b=` values of the
+/// signatures that can identify the message, `body` is the body's digest. There is one key per
+/// signature. There is one more for the raw bytes, unless a single signature is the only possible
+/// proof: with several signatures, or a signature and an ARC chain, the same bytes may have been
+/// proven another way when a look-up failed.
 pub(super) fn keys(
     signatures: &[String],
     headers: &Headers<'_>,
@@ -52,8 +54,8 @@ pub(super) fn keys(
     for field in headers.fields.iter().filter(|field| !is_trace(field, headers)) {
         content.add(&field.name.to_ascii_lowercase());
         if Known::DkimSignature.names(field.name) {
-            // One signature has many spellings. In another one it is broken, and with it what it
-            // covered is open: a weaker one beside it may still prove the message.
+            // One signature has many spellings. In a spelling that breaks it, the fields it covered
+            // are open, and a weaker signature beside it may still prove the message.
             let spelled = spelling(field.value);
             spelled.iter().for_each(|part| content.add(part));
             own.extend(spelled.into_iter().next_back());
@@ -76,7 +78,7 @@ pub(super) fn keys(
     signed
         .chain((!is_the_only_way).then_some(raw))
         .map(|mut key| {
-            // An envelope with the null reverse-path makes a bounce of what a person wrote.
+            // A null reverse-path turns a person's message into a bounce.
             if let Some(automation) = &examination.automation {
                 key.add(automation.origin.as_str().as_bytes());
                 automation.signs.iter().for_each(|sign| key.add(sign.as_bytes()));
@@ -92,7 +94,6 @@ fn is_trace(field: &Field<'_>, headers: &Headers<'_>) -> bool {
             && is_of_another(field.value, headers.from.address.domain())
 }
 
-/// A digest of several values.
 struct Parts(Context);
 
 impl Parts {
@@ -102,7 +103,7 @@ impl Parts {
         parts
     }
 
-    /// The length goes in before the octets, so that no two lists of values run together.
+    /// Adds the length before the bytes, so that different lists of values never have equal input.
     fn add(&mut self, part: &[u8]) {
         self.0.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
         self.0.update(part);

@@ -1,12 +1,15 @@
-//! Who answers to a forward-path: asked of the store, and remembered as long as nothing changes.
+//! Finds the Agent that answers to a forward-path, and remembers the result as long as nothing
+//! changes.
 //!
-//! What is remembered was read together with the directory's version and is good for that version
-//! only. Every RCPT that finds its answer here has the version read first, after it came itself: so
-//! what it hears is true at a moment between its question and its reply, whichever gateway or
-//! command changed something before. Without the version there is no answer.
+//! A result is valid for the version of the directory that it was read with. Every RCPT with a
+//! remembered result reads the current version first, so the reply is true at a moment between
+//! question and reply, whichever gateway or command changed the directory before. If the version
+//! cannot be read, the look-up fails.
 //!
-//! What strangers can make up (unknown addresses, and any at a catch-all) is kept apart from what
-//! Agents have: a harvest of names pushes out nothing but its like.
+//! Addresses that strangers can make up (unknown ones, and any at a catch-all) are kept apart from
+//! addresses that Agents have: a harvest of names displaces only other guessed names.
+//!
+//! The memory has one lock, never held across an await.
 
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,28 +22,26 @@ use crate::store::{By, Listing, Store, StoreError};
 
 const POSTMASTER: &str = "postmaster";
 
-/// The directory of one gateway.
 #[derive(Debug)]
 pub struct Directory {
     store: Store,
-    /// The Agent's address that answers for `postmaster`.
+    /// The address of the Agent that gets mail for `postmaster`.
     postmaster: Option<Address>,
     memory: Mutex<Memory>,
 }
 
-/// What a forward-path leads to.
+/// The Agent that a forward-path leads to, if one does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub listing: Listing,
-    /// The address without its tag; for `postmaster` the one that stands for it. `None` when the
-    /// path is no address that anybody could have.
+    /// The address without its tag; for `postmaster` the address that stands for it. None if the
+    /// path cannot be an address.
     pub address: Option<Address>,
     /// `local+tag@domain`.
     pub tag: Option<String>,
 }
 
 impl Directory {
-    /// Asks `store`; `postmaster` is the Agent's address that answers for it.
     pub fn new(store: Store, postmaster: Option<Address>, rules: DirectoryRules) -> Self {
         let memory = Memory {
             version: 0,
@@ -50,8 +51,8 @@ impl Directory {
         Self { store, postmaster, memory: Mutex::new(memory) }
     }
 
-    /// Who answers to `path`, which is as sent, without angle brackets. In this order: the Agent
-    /// that has the address without its tag (none has one with it), the one that answers for
+    /// Looks up `path`, which is as sent, without angle brackets. In this order: the Agent that has
+    /// the address without its tag (no Agent has an address with a tag), the Agent for
     /// `postmaster`, the domain's catch-all.
     pub async fn find(&self, path: &str) -> Result<Found, StoreError> {
         let (asked, tag) = match Address::parse(path) {
@@ -70,7 +71,7 @@ impl Directory {
         Ok(Found { listing, address, tag })
     }
 
-    /// The partner's own lineage: whose a record is that is nobody else's.
+    /// Returns the partner's lineage, which owns records that belong to no account below.
     pub async fn partner(&self) -> Result<Lineage, StoreError> {
         self.list(&None).await.map(|listing| listing.lineage)
     }
@@ -79,7 +80,7 @@ impl Directory {
         if self.memory().find(asked).is_some() {
             let version = self.store.directory_version().await?;
             let forgotten = self.memory().forget_unless(version);
-            // Outside the lock: it may be large.
+            // Dropped outside the lock: it may be large.
             drop(forgotten);
             if let Some(listing) = self.memory().find(asked).filter(|one| one.version == version) {
                 return Ok(listing);
@@ -93,13 +94,12 @@ impl Directory {
         Ok(listing)
     }
 
-    /// Nothing panics while it holds the lock; if something did, each entry would still be whole.
+    /// Locks the memory. A poisoned lock is used on: no panic can leave an entry half written.
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What was read at one version.
 #[derive(Debug)]
 struct Memory {
     version: i64,
@@ -115,7 +115,7 @@ impl Memory {
         named.or_else(|| self.guessed.find(asked, |_| true).copied())
     }
 
-    /// Keeps nothing of another version; answers what it gives up.
+    /// Sets the version; if it differs, returns all entries, for the caller to drop.
     #[must_use]
     fn forget_unless(&mut self, version: i64) -> Option<[Entries; 2]> {
         if mem::replace(&mut self.version, version) == version {
@@ -124,13 +124,13 @@ impl Memory {
         Some([self.named.empty(), self.guessed.empty()])
     }
 
-    /// An answer of another version than the others takes their place: it is true of that version,
-    /// whichever is the newer one, and whoever asks compares.
+    /// Keeps a result. A result of another version replaces all others, even if it is older: the
+    /// caller compares versions before it uses a result.
     #[must_use]
     fn keep(&mut self, asked: &Option<Address>, listing: Listing) -> Option<[Entries; 2]> {
         let forgotten = self.forget_unless(listing.version);
         let has_name = listing.answering.is_some_and(|answering| answering.by != By::CatchAll);
-        // Of the paths that are no address there is one entry.
+        // All paths that are no address share one entry.
         let place = if has_name || asked.is_none() { &mut self.named } else { &mut self.guessed };
         place.keep(asked.clone(), listing, 1);
         forgotten
@@ -180,7 +180,7 @@ mod tests {
         drop(memory.keep(&asked(0), listing(5, None)));
         assert!(memory.forget_unless(5).is_none());
         assert!(memory.find(&asked(0)).is_some());
-        // A restored database may be older: what differs is another one.
+        // A restored database may be older: any other version counts as another.
         for version in [6, 4] {
             drop(memory.keep(&asked(1), listing(version, Some(By::Address))));
             assert!(memory.find(&asked(0)).is_none());

@@ -1,4 +1,4 @@
-//! Steps 1 to 3: scan, authenticate, summarise. Says what a message is; decides nothing.
+//! Steps 1 to 3: scan, authenticate, summarise. Establishes facts about a message; decides nothing.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,44 +27,41 @@ use crate::mail::scan::{self, Fault, Headers};
 use crate::rules::IntakeRules;
 use crate::verify::{Authenticator, Question};
 
-/// Above this many octets, reading a message goes to the blocking pool, so that no session waits
-/// for another one's attachment. Below it, the hand-over costs more than the work.
+/// Messages larger than this (bytes) are read on the blocking pool, so that no session waits for
+/// another one's attachment. For smaller ones the hand-over costs more than the work.
 const LARGE: usize = 256 * 1024;
 
-/// What a message is.
 #[derive(Clone, Debug)]
 pub struct Examination {
     pub proof: Proof,
-    /// Too many hops.
+    /// The message has too many hops.
     pub looping: bool,
-    /// The mailbox in From, as far as one could be found.
+    /// The mailbox in From, if one could be found.
     pub sender: Option<Address>,
-    /// A person, or a machine? `None` where the scan failed.
+    /// Whether a person or a machine sent it; None if the scan failed.
     pub automation: Option<Automation>,
-    /// Delivery markers that it bears, of whatever addresses.
+    /// Delivery markers in the message, for any address.
     pub markers: Vec<Marker>,
-    /// Present when the proof is `Authenticated`.
+    /// Present if the proof is `Authenticated`.
     pub mail: Option<Arc<Mail>>,
-    /// What exactly was found, in words fit for the SMTP reply.
+    /// The finding in words fit for the SMTP reply.
     pub detail: Option<String>,
-    /// What stood in the way of authentication, in plain words for people.
+    /// Why authentication failed, in plain words for people.
     pub explanation: Option<String>,
-    /// Octets of the message.
+    /// Bytes of the message.
     pub size: u64,
     pub digest: Digest,
     /// The header section, bounded, for the record.
     pub headers: Vec<u8>,
-    /// Any of these seen before for the same Agent makes this the same message.
+    /// An earlier message to the same Agent with any of these keys is this message.
     pub arrival_keys: Vec<[u8; 32]>,
-    /// Digests of the signatures that mark the message (`b=`), whatever else it says.
+    /// Digests of the signatures that identify the message (`b=`), whatever else it contains.
     pub signatures: Vec<Digest>,
-    /// The results of all methods; `None` where the scan failed.
+    /// The results of all methods; None if the scan failed.
     pub results: Option<Arc<Results>>,
-    /// The evidence, step by step.
     pub steps: Arc<Vec<Step>>,
 }
 
-/// Scans, authenticates and summarises `raw` as of `now`.
 pub async fn examine(
     authenticator: &Authenticator,
     rules: &IntakeRules,
@@ -123,8 +120,8 @@ pub async fn examine(
     examination
 }
 
-/// The same of a message from a file, which no SMTP session has looked at: what one would have
-/// refused at the end of DATA is refused here, and nothing else is asked about it.
+/// Examines a message from a file, which no SMTP session has checked: framing that a session
+/// refuses at the end of DATA is refused here, and nothing else is checked.
 pub async fn examine_file(
     authenticator: &Authenticator,
     rules: &IntakeRules,
@@ -143,7 +140,6 @@ pub async fn examine_file(
 }
 
 impl Examination {
-    /// Of a message of which nothing is known yet.
     async fn begin(rules: &IntakeRules, envelope: &Envelope, raw: &Bytes, now: Timestamp) -> Self {
         let kept = rules.record.max_kept_header_bytes;
         Self {
@@ -169,7 +165,7 @@ impl Examination {
         Arc::make_mut(&mut self.steps).extend(steps);
     }
 
-    /// Ends with a step of this kind.
+    /// Records the fault as the last step, of this kind.
     fn fail(&mut self, kind: fn(Scan) -> Facts, fault: &Fault, began: Instant) {
         if fault.reason == Reason::LoopDetected {
             self.looping = true;
@@ -207,7 +203,7 @@ async fn summarise(
     .await
 }
 
-/// Runs work over a message here if it is small, on the blocking pool if it is large.
+/// Runs work over a message: here if the message is small, on the blocking pool if it is large.
 async fn on_pool<T: Send + 'static>(
     raw: &Bytes,
     work: impl FnOnce(&[u8]) -> T + Send + 'static,
@@ -218,12 +214,12 @@ async fn on_pool<T: Send + 'static>(
     let raw = raw.clone();
     match tokio::task::spawn_blocking(move || work(&raw)).await {
         Ok(done) => done,
-        // The task cannot be cancelled, so it panicked: the session ends as if it had run here.
+        // The task cannot be cancelled, so it panicked: the session ends as if the work had run
+        // here.
         Err(failed) => std::panic::resume_unwind(failed.into_panic()),
     }
 }
 
-/// The digest that names a message.
 pub fn sha256(bytes: &[u8]) -> Digest {
     let mut octets = [0; 32];
     octets.copy_from_slice(digest(&SHA256, bytes).as_ref());

@@ -1,23 +1,25 @@
-//! How much of one sender's mail is taken in a minute: by each organization, and by each Agent (a
-//! room); and how many copies of one signature by each Agent. What is more is deferred, so that a
-//! loop which nothing else ends goes no faster, and an Agent is not buried by what it admits
+//! Limits how much of one sender's mail is accepted per minute: by each organization, and by each
+//! Agent (a room). Also limits copies of one signature per Agent. Mail over a rate is deferred, so
+//! that a loop that nothing else ends stays slow, and admitted senders cannot bury an Agent
 //! (contract §2, Replies: `rate_limited`).
 //!
-//! Asked for mail that is authenticated and admitted, and counted when it is committed. Forged mail
-//! uses up nobody's rate. But whoever holds one signed message can send it again and again with
-//! other fields that the signature leaves open, each a new message of its sender: so copies have a
-//! small rate of their own, per Agent (a mailing list signs once for all its readers), and what it
-//! defers counts towards nothing else.
+//! Checked for mail that is authenticated and admitted: forged mail uses up no sender's rate. A
+//! message is counted before its commit, and given back if nothing is stored.
 //!
-//! Nobody can tell the genuine message from its altered copies, and to count each by itself would be
-//! to count none. But copies in haste come from few networks, and not from its sender's: so one from a
-//! network that has brought none of them for a minute may come beyond the rate, by a minute's worth at
-//! most. To put off the genuine message takes more networks than the rate, every minute; and a 450 is
-//! said, retried, and loses nothing.
+//! A stranger with one signed message can send it again and again, with other values in fields that
+//! the signature leaves open; each copy is a new message of its sender. So copies have a small rate
+//! of their own, per Agent (a mailing list signs once for all its readers), and a copy that is
+//! deferred counts towards no other rate.
 //!
-//! Recipients of one transaction have one reply: it is deferred where none of them is within the
-//! rate; otherwise those that are not owe what they are given. Counted in memory, by each gateway
-//! for itself.
+//! The genuine message cannot be told from altered copies, and a rate per copy would limit nothing.
+//! But hasty copies come from few networks, and not from the sender's. So a network that has
+//! brought no copy for a minute may bring one beyond the rate, up to a minute's worth for all
+//! networks. To defer the genuine message, an attacker needs more networks than the rate, every
+//! minute; and the sender retries after the 450, so nothing is lost.
+//!
+//! Recipients of one transaction get one reply. The transaction is deferred if none of them is
+//! within the rate; otherwise the others owe what they are given. Counts are in memory, per
+//! gateway, under one lock that is never held across an await.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
@@ -45,39 +47,36 @@ use crate::domain::verdict::Verdict;
 use crate::rules::IntakeRates;
 use crate::store::{Commit, Intake, StoreError};
 
-/// The counts of one gateway.
 #[derive(Debug)]
 pub(super) struct Flood {
     rules: IntakeRates,
-    /// What all moments are counted from.
+    /// The origin of all moments.
     began: Instant,
     counted: Mutex<Counted>,
 }
 
-/// Each count is of an account, and of what it is brought.
+/// Each key is an account and the value that is counted for it.
 #[derive(Debug)]
 struct Counted {
-    /// Of Agents.
+    /// Per Agent.
     signatures: Counts<Digest>,
-    /// Of Agents, and of the networks that bring copies: one in a minute.
+    /// Per Agent: networks that bring copies, each one in a minute.
     sources: Counts<(Digest, Network)>,
-    /// Of organizations: a sender of many of them is not held up in one by what another gets.
+    /// Per organization: a sender known to several organizations has a rate in each.
     senders: Counts<Address>,
-    /// Of Agents.
+    /// Per Agent.
     rooms: Counts<Address>,
 }
 
-/// The counts of one kind.
 #[derive(Debug)]
 struct Counts<K> {
-    /// `None` where nothing is counted.
+    /// None if nothing is counted.
     rate: Option<Rate>,
     tallies: Tallies<(AccountId, K)>,
 }
 
 type Shares<K> = Vec<((AccountId, K), Share)>;
 
-/// What is over its rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
     Signature,
@@ -85,7 +84,7 @@ pub(super) enum Over {
     Room,
 }
 
-/// An accepted message.
+/// A message that was decided to be accepted.
 #[derive(Debug)]
 pub(super) struct Brought<'m> {
     sender: &'m Address,
@@ -95,7 +94,8 @@ pub(super) struct Brought<'m> {
     agents: BTreeMap<AccountId, AccountId>,
 }
 
-/// A message that has been counted. It stays so where nobody knows what became of it.
+/// A counted message. The count stays unless it is settled or given back, so an unknown outcome
+/// counts.
 #[derive(Debug)]
 pub(super) struct Taken<'f> {
     flood: &'f Flood,
@@ -117,7 +117,8 @@ impl Flood {
         Self { rules, began: Instant::now(), counted: Mutex::new(counted) }
     }
 
-    /// Counts a message, if it is within all rates.
+    /// Counts a message for all its Agents; fails, counting nothing, if it is over a rate for every
+    /// one.
     pub(super) fn take(&self, brought: &Brought<'_>, now: Instant) -> Result<Taken<'_>, Over> {
         let at = self.moment(now);
         let mut counted = self.counted();
@@ -156,7 +157,6 @@ impl Flood {
         now.saturating_duration_since(self.began)
     }
 
-    /// In words fit for the reply.
     fn words(&self, over: Over) -> String {
         match over {
             Over::Signature => {
@@ -174,7 +174,7 @@ impl Flood {
         }
     }
 
-    /// Nothing panics while it holds the lock; if something did, the counts would be whole.
+    /// Locks the counts. A poisoned lock is used on: no panic can leave a count half changed.
     fn counted(&self) -> MutexGuard<'_, Counted> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -193,8 +193,8 @@ impl<K: Clone + Eq + Hash> Counts<K> {
         self.rate.is_none_or(|rate| self.tallies.may_owe(key, rate, at))
     }
 
-    /// Counts one more of each. Of what is over the rate, and let in with others that are not, a
-    /// minute's worth is owed at most: whoever writes to many must not shut one of them off.
+    /// Counts one more of each key. A key over its rate, let in because of other recipients, owes
+    /// at most a minute's worth: a sender to many must not shut one of them off.
     fn add(&mut self, keys: impl Iterator<Item = (AccountId, K)>, at: Duration) -> Shares<K> {
         let Some(rate) = self.rate else { return Vec::new() };
         let mut count = |key: (AccountId, K)| {
@@ -204,7 +204,7 @@ impl<K: Clone + Eq + Hash> Counts<K> {
         keys.filter_map(&mut count).collect()
     }
 
-    /// Gives back what is of other accounts than these.
+    /// Gives back the shares of all accounts but these.
     fn give_back(&mut self, shares: &Shares<K>, but: &BTreeSet<AccountId>, at: Duration) {
         for (key, share) in shares.iter().filter(|(key, _)| !but.contains(&key.0)) {
             self.tallies.give_back(key, *share, at);
@@ -213,8 +213,8 @@ impl<K: Clone + Eq + Hash> Counts<K> {
 }
 
 impl Taken<'_> {
-    /// The commit is done: for each recipient, in their order, the earlier message that this one is
-    /// the same as. What is stored counts, and what was there before does not.
+    /// Keeps the counts of stored messages and gives back the others. `earlier` has, for each
+    /// recipient in order, the earlier message that this one repeats.
     pub(super) fn settle(self, intakes: &[Intake], earlier: &[Option<MessageId>], now: Instant) {
         let stored = intakes.iter().zip(earlier).filter(|(_, earlier)| earlier.is_none());
         let accepted = stored.filter_map(|(intake, _)| intake.accepted.as_ref());
@@ -222,7 +222,6 @@ impl Taken<'_> {
         self.keep_for(&accounts.collect(), now);
     }
 
-    /// Nothing was written.
     pub(super) fn give_back(self, now: Instant) {
         self.keep_for(&BTreeSet::new(), now);
     }
@@ -238,7 +237,7 @@ impl Taken<'_> {
 }
 
 impl<'m> Brought<'m> {
-    /// `None` where nobody accepts it.
+    /// Returns None if no recipient accepts the message.
     fn of(commit: &'m Commit, examination: &'m Examination) -> Option<Self> {
         let accepted = || commit.intakes.iter().filter_map(|intake| intake.accepted.as_ref());
         let sender = &accepted().next()?.message.mail.from.address;
@@ -249,7 +248,7 @@ impl<'m> Brought<'m> {
 }
 
 impl Gateway {
-    /// Counts an accepted message, if it is within its rates; `None` for what is not accepted.
+    /// Counts an accepted message if it is within its rates; None if it is not accepted.
     pub(super) fn within_rates(
         &self,
         commit: &Commit,
@@ -259,13 +258,13 @@ impl Gateway {
         self.flood.take(&brought, Instant::now()).map(Some)
     }
 
-    /// Defers what was to be accepted. All that is deferred in one room and minute leaves one
-    /// record, and one line in the log. Recipients that it comes back to are told when the others
-    /// are.
+    /// Defers a message that was decided to be accepted. All mail deferred in one room and minute
+    /// leaves one record and one log line. Recipients to which the message returns (a loop) get
+    /// their record when the sender retries.
     pub(super) async fn put_off(&self, commit: Commit, over: Over) -> Result<Answer, StoreError> {
         let words = self.flood.words(over);
         let accepted = commit.intakes.into_iter().filter(|intake| intake.accepted.is_some());
-        // All at once, so that they are written together.
+        // All at once, so that the store writes them together.
         let counting = accepted.map(|intake| self.count_put_off(intake.record, over, &words));
         let records = try_join_all(counting).await?;
         let (reason, record) = (Some(Reason::RateLimited), records.first().copied());

@@ -1,6 +1,6 @@
-//! Between policy and commit: the application of the Agent, or of an account above it, is asked about
-//! what came over SMTP (contract §2.1, §6). No transaction is open meanwhile; what was asked is
-//! part of the standing, which the commit reads again.
+//! Between policy and commit: asks the application of the nearest relay, of the Agent or of an
+//! account above, about mail that came over SMTP (contract §2.1, §6). No transaction is open
+//! meanwhile. The relay is part of the standing, which the commit reads again.
 
 use std::time::Instant;
 
@@ -17,50 +17,50 @@ use crate::domain::repeats::Cause;
 use crate::domain::verdict::Verdict;
 use crate::store::{Accepted, StoreError};
 
-/// Applications that are asked about one message, at most: the relay may be changed once while it is
-/// asked. The sending server waits for each.
+/// Requests to applications about one message, at most: the relay may change once meanwhile. The
+/// sending server waits for each.
 const MOST: usize = 2;
 
-/// Relays already consulted, kept across re-decisions.
+/// The requests made about one message, kept across re-decisions.
 #[derive(Default)]
 pub(super) struct Asks {
     passed: Option<Passed>,
     made: usize,
 }
 
-/// What has let the message go on, so that it is not asked twice when the message is decided again.
+/// A passing answer, kept so that the application is not asked twice.
 struct Passed {
     relayed: Relayed,
-    /// The evidence of it.
     step: Step,
 }
 
-/// The relay that counts.
+/// The nearest relay, at the Agent or above.
 enum Nearest {
     Relay(Box<Relay>),
     None,
-    /// What is kept of it cannot be read: that is for the operator.
+    /// The relay cannot be used: its stored secrets cannot be opened. The operator must act.
     Closed(RelayError),
 }
 
 /// Whether a judgement may be committed.
 pub(super) enum Hopped {
-    /// As it is now: the application may have turned it down.
+    /// Yes; the application may have turned the message down.
     Settled,
-    /// Another relay counts by now than the one that it was decided by.
+    /// No: another relay counts now than in the judgement.
     Changed,
 }
 
 impl Gateway {
-    /// Asks the application that `judgement` rests on, if it rests on one, and writes the answer into
-    /// it. What has arrived before is not asked about again: it makes nothing new.
+    /// Asks the application of the relay that `judgement` rests on, if there is one, and writes the
+    /// answer into the judgement. Does not ask about a message that has arrived before: it stores
+    /// nothing new.
     pub(super) async fn ask_application(
         &self,
         mail: Examined<'_>,
         judgement: &mut Judgement,
         asks: &mut Asks,
     ) -> Result<Hopped, StoreError> {
-        // What a provider posted has been through the hop of its own type (contract §6).
+        // A provider's own hop has already asked about posted mail (contract §6).
         if mail.envelope.posted.is_some() {
             return Ok(Hopped::Settled);
         }
@@ -91,7 +91,7 @@ impl Gateway {
                         let request = forwarded(mail, recipient, accepted);
                         let whose = &accepted.message.lineage;
                         let hop = self.relays.pass(&relay, whose, &request).await;
-                        // What was deleted or changed meanwhile turns nothing down any more.
+                        // A relay that was deleted or changed meanwhile turns nothing down.
                         if hop != Hop::Passed
                             && !self.still(wanted, &accepted.message.lineage).await?
                         {
@@ -117,7 +117,6 @@ impl Gateway {
         Ok(Hopped::Settled)
     }
 
-    /// Whether the relay that was asked still counts, as it was.
     async fn still(&self, asked: Relayed, lineage: &Lineage) -> Result<bool, StoreError> {
         let now = self.nearest(lineage).await?;
         Ok(matches!(now, Nearest::Relay(relay) if relay.relayed() == asked))
@@ -139,10 +138,9 @@ impl Gateway {
     }
 }
 
-/// In words that a customer may read.
+/// Shown to customers.
 const CHANGING: &str = "the relay was changed again and again while its application was asked";
 
-/// The request: the message as it came, and how it came.
 fn forwarded(
     Examined { envelope, raw, examination }: Examined<'_>,
     recipient: Option<&Recipient>,
@@ -186,7 +184,7 @@ fn told(wanted: Relayed, relay: Option<&Relay>, hop: &Hop, began: Instant) -> St
     step(facts, hop.outcome().as_str(), detail, began)
 }
 
-/// What was to be accepted is not: a record is all that stays.
+/// Turns an acceptance into a refusal or deferral, of which only the record is stored.
 fn turn_down(judgement: &mut Judgement, at: usize, hop: &Hop, step: Step) {
     let Some(intake) = judgement.commit.intakes.get_mut(at) else { return };
     let (reason, why) = match hop {

@@ -1,4 +1,4 @@
-//! Steps 4 to 6: what the examination means for each recipient, ready to be committed.
+//! Steps 4 to 6: judges a message for each recipient, and prepares the commit.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,22 +22,22 @@ use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::store::{Accepted, Addressed, Commit, Intake, NewMessage, Standing, StoreError};
 
-/// The moment of a decision, and how it is made.
+/// The time of a decision, and whether remembered standings may be used.
 #[derive(Clone, Copy)]
 pub(super) struct Basis {
     pub now: Timestamp,
-    /// All that it rests on is read for it.
+    /// Read every standing from the store, not from memory.
     pub anew: bool,
 }
 
-/// One verdict for the whole transaction, and what to write.
+/// One verdict for the whole transaction, and the rows to commit.
 pub(super) struct Judgement {
     pub commit: Commit,
     pub answer: Answer,
 }
 
-/// Decides one recipient by what was found, by what its decision rests on, and by whether the
-/// message has been here for it.
+/// Decides for one recipient, by the examination, its standing, and whether the message returns to
+/// it. None means accepted.
 pub fn judge(
     examination: &Examination,
     standing: &Standing,
@@ -55,19 +55,17 @@ pub fn judge(
     })
 }
 
-/// One recipient of one message.
 #[derive(Clone, Copy, Debug)]
 pub struct Case<'c> {
     pub envelope: &'c Envelope,
     /// As sent in RCPT.
     pub recipient: &'c str,
-    /// What the delivery markers of the message say about the recipient's address.
+    /// The result of comparing delivery markers; None if the message has none.
     pub visit: Option<&'c Visit>,
-    /// When it is decided.
     pub now: Timestamp,
 }
 
-/// The record of the verdict on `case`; whose it is, and of which message, is for the caller.
+/// Makes the record of the verdict on `case`. The caller sets its lineage, Agent and message.
 pub fn record(
     case: &Case<'_>,
     examination: &Examination,
@@ -101,11 +99,11 @@ pub fn record(
 }
 
 impl Gateway {
-    /// Judges every recipient; `None` when they do not agree, since one reply must fit all. Those
-    /// that the message comes back to need no agreement: they have had it, so that none of their
-    /// mail is lost by a reply which is that of the others, and their records say what they were
-    /// spared. Only if it comes back to all of them is that the reply. Unless it is made anew, an
-    /// acceptance may rest on what was so lately.
+    /// Judges every recipient; returns None if the verdicts differ, since one reply must fit all. A
+    /// recipient to which the message returns (a loop) need not agree: it has had the message, so
+    /// its refusal must not cost the others their mail. Its own record says `loop_detected`, which
+    /// is the reply only if the message returns to every recipient. Unless `basis.anew`, an
+    /// acceptance may rest on a remembered standing.
     pub(super) async fn judge_all(
         &self,
         mail: Examined<'_>,
@@ -124,7 +122,7 @@ impl Gateway {
                 return Ok(None);
             }
         }
-        // An application is asked about one recipient, and its answer is the reply.
+        // An application is asked about one recipient, and its answer is the reply for all.
         let accepted = || intakes.iter().filter_map(|intake| intake.accepted.as_ref());
         let asked = envelope.posted.is_none();
         if asked && accepted().count() > 1 && accepted().any(|one| one.standing.relay.is_some()) {
@@ -153,11 +151,11 @@ impl Gateway {
             table: "accounts",
             detail: format!("Agent {id}: {detail}"),
         };
-        // Without a readable From nobody is listed: the address of the Agent itself stands in for
-        // the question, and the verdict does not depend on the answer.
+        // Without a readable From nobody is listed. The Agent's own address stands in for the
+        // sender in the query; the verdict does not depend on the result.
         let sender = examination.sender.as_ref().unwrap_or(&recipient.address);
         let visit = examination.visit(self.store.identity().await?, &recipient.address);
-        // An application is asked before the commit: it must be the one that counts.
+        // Before the commit the relay must be read anew, not remembered: it is asked.
         let admits = |lately: &Addressed| {
             let standing = &lately.standing;
             standing.relay.is_none() && judge(examination, standing, visit.as_ref()).is_none()
@@ -183,7 +181,7 @@ impl Gateway {
         let accepted = match (&examination.mail, reason) {
             (Some(mail), None) => {
                 let message = self.new_message(&agent, recipient, mail, examination, now).await?;
-                // The message's row is its record's, too.
+                // An accepted message and its record share one row and one id.
                 (record.id, record.message) = (IntakeId(message.id.0), Some(message.id));
                 Some(Accepted {
                     standing,
@@ -194,7 +192,7 @@ impl Gateway {
                     remembered_until: now.plus(self.rules.dedup.window()),
                 })
             }
-            // Never a 250 for what is not stored, whatever went before.
+            // Never answers 250 for a message that is not stored.
             (None, None) => return Err(corrupt("was sent a message that nobody has read")),
             (_, Some(_)) => None,
         };
@@ -232,7 +230,7 @@ impl Gateway {
     }
 }
 
-/// The words of authentication explain an acceptance or its own refusals, not the policy's.
+/// Tells whether the findings of authentication explain this outcome: not refusals by the policy.
 fn explains(reason: Option<Reason>) -> bool {
     !matches!(
         reason,
@@ -242,8 +240,7 @@ fn explains(reason: Option<Reason>) -> bool {
     )
 }
 
-/// What exactly was found. Too many hops are found by the examination; what is no loop by them has
-/// been here before.
+/// Returns the finding behind a verdict. A loop without too many hops was found by its marker.
 fn found(reason: Option<Reason>, examination: &Examination) -> Option<&str> {
     match reason {
         Some(Reason::LoopDetected) if !examination.looping => Some(BEEN_HERE),
@@ -251,7 +248,7 @@ fn found(reason: Option<Reason>, examination: &Examination) -> Option<&str> {
     }
 }
 
-/// What happened to this message. Of an allowlist it says no more than the reason does.
+/// Explains the outcome. A refusal by the allowlist shows the explanation of the reason alone.
 fn explain(reason: Option<Reason>, examination: &Examination) -> String {
     let detail = found(reason, examination).unwrap_or_default();
     let told = examination.explanation.as_ref().filter(|_| reason != Some(Reason::LoopDetected));

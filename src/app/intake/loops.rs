@@ -1,8 +1,9 @@
-//! Has the message been here before, for the address that it comes to now? (contract §2, Replies:
-//! `loop_detected`; threats C14)
+//! Detects a message that returns to an address it has been delivered to (contract §2, Replies:
+//! `loop_detected`; threats C14).
 //!
-//! Its delivery markers tell. One of another Agent's address is no loop: a copy of one Agent may
-//! reach another. So each recipient is asked for itself, and its record names nobody else.
+//! The message's delivery markers tell. A marker of another Agent's address is no loop: a copy sent
+//! by one Agent may reach another. So each recipient is checked separately, and its record names no
+//! other.
 
 use std::time::Instant;
 
@@ -16,28 +17,27 @@ use crate::domain::evidence::looping::Loop;
 use crate::domain::evidence::{Facts, Step};
 use crate::domain::marker::{FIELD, Marker};
 
-/// Of a message that has been here, in words fit for the SMTP reply.
+/// The detail about a returning message, in words fit for the SMTP reply.
 pub(super) const BEEN_HERE: &str =
     "the message bears the delivery marker of this address: it has been here before";
 
-/// What the delivery markers of a message say about one address.
 #[derive(Clone, Debug)]
 pub struct Visit {
-    /// It has been here for this address.
+    /// The message has been delivered to this address before.
     pub is_return: bool,
     pub(super) step: Step,
 }
 
 impl Visit {
-    /// From the step `loop` of a record: without the installation nobody can find it out again.
+    /// Reads the result from the step `loop` of a record: the marker cannot be computed without the
+    /// installation's identity.
     pub fn of_record(step: &Step) -> Self {
         Self { is_return: step.result == "fail", step: step.clone() }
     }
 }
 
 impl Examination {
-    /// Compares the markers with that of `address`, as [`marker`] has it; `None` where there are
-    /// none.
+    /// Compares the markers with the [`marker`] of `address`; None if the message has no markers.
     pub fn visit(&self, installation: Uuid, address: &Address) -> Option<Visit> {
         if self.markers.is_empty() {
             return None;
@@ -54,13 +54,13 @@ impl Examination {
     }
 }
 
-/// The marker of mail for `address`, which is without its tag; at a catch-all the one that was
-/// asked for. All gateways of one installation make the same one: `installation` is the identity of
-/// their database. HMAC-SHA-256, cut to half.
+/// Returns the marker of mail for `address`, which has no tag; at a catch-all it is the address
+/// that was asked for. HMAC-SHA-256, cut to half. `installation` is the identity of the database:
+/// all gateways of one installation make the same marker.
 pub fn marker(installation: Uuid, address: &Address) -> Marker {
     let key = hmac::Key::new(hmac::HMAC_SHA256, installation.as_bytes());
     let mut context = hmac::Context::with_key(&key);
-    // Other uses of the same key must not come to the same codes.
+    // Separates this use of the key from others.
     context.update(FIELD.as_bytes());
     context.update(b"\0");
     context.update(address.to_string().as_bytes());
@@ -89,7 +89,7 @@ mod tests {
         }
         let address = Address::parse("support@agents.example").unwrap();
         assert_ne!(marker, super::marker(Uuid::from_u128(1), &address));
-        // What is in messages under way must still be known after an update.
+        // Markers in messages under way must be recognised after an update.
         assert_eq!(marker.to_string(), "f0c9c0c1e1a28692d5a135e617f3c0ef");
     }
 }

@@ -1,10 +1,17 @@
-//! The one path of a message, on one screen: `Gateway::take_in`.
+//! The one path of a message: `Gateway::take_in`.
 //!
-//! The SMTP room calls in through `domain::ports::Intake`. A message is examined once (scanned,
-//! authenticated, summarised), judged for each recipient by a pure function, and committed in one
-//! durable transaction together with its record, its events and its deliveries; only then is it
-//! answered. Nothing here talks to a webhook: committing the outgoing work is announcing it, and
-//! the dispatcher is only woken.
+//! Called by the SMTP room through `domain::ports::Intake`. A message is examined once (scanned,
+//! authenticated, summarised), judged for each recipient by a pure function, counted against rates,
+//! shown to the application of a relay if there is one, and committed in one durable transaction
+//! with its record, its events and its deliveries. Only then is it answered.
+//!
+//! The first decision may use remembered standings. The commit reads them again; if one changed,
+//! nothing is written, and the message is decided anew by what the store says now. A failure of the
+//! store is answered 4xx. An error of the commit is the one outcome in which the message may be
+//! stored all the same; the sender's retry is then recognised as a repeat.
+//!
+//! No webhook is called here: deliveries are committed, and the dispatcher is only woken. Locks are
+//! in memory (directory, standings, rates), one at a time, never across an await.
 
 mod arrival;
 mod directory;
@@ -52,11 +59,9 @@ pub use examine::{Examination, examine, examine_file, sha256};
 pub use judge::{Case, judge};
 pub use loops::{Visit, marker};
 
-/// A policy that changes under a decision is decided again; more often than this in one message's
-/// time is no accident, and the sender is asked to come back.
+/// Decisions per message: after this many changes of a policy meanwhile, the message is deferred.
 const DECISIONS: usize = 6;
 
-/// A message, how it came, and what was found of it.
 #[derive(Clone, Copy)]
 struct Examined<'m> {
     envelope: &'m Envelope,
@@ -64,7 +69,6 @@ struct Examined<'m> {
     examination: &'m Examination,
 }
 
-/// Takes mail in.
 pub struct Gateway {
     store: Store,
     authenticator: Arc<Authenticator>,
@@ -79,7 +83,8 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Takes mail into this store; `relays` asks the applications of its accounts. `postmaster` is the Agent's address that answers for it.
+    /// Stores mail in `store`; `relays` asks the applications of accounts. `postmaster` is the
+    /// address of the Agent that gets mail for `postmaster`.
     pub fn new(
         store: Store,
         authenticator: Arc<Authenticator>,
@@ -106,12 +111,12 @@ impl Gateway {
         }
     }
 
-    /// The largest message that is taken, in octets.
+    /// The largest message accepted, in bytes.
     pub fn max_message_bytes(&self) -> usize {
         self.rules.limits.max_message_bytes
     }
 
-    /// Our own failure is never the sender's fault: 4xx, and nothing was written.
+    /// Logs a failure of the store and defers the message.
     fn trouble(&self, error: &StoreError) -> Answer {
         if let Some(left_out) = self.repeats.due(Cause::Deferred(error.plainly())) {
             error!(
@@ -125,7 +130,6 @@ impl Gateway {
         }
     }
 
-    /// The one path: examine, judge, commit, answer.
     async fn take_in(&self, envelope: &Envelope, raw: &Bytes) -> Result<Answer, StoreError> {
         let (arrived, began) = (self.mint.clock().now(), Instant::now());
         let examination = examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
@@ -133,16 +137,16 @@ impl Gateway {
         self.decide(mail, began).await
     }
 
-    /// The path from what was found on.
+    /// Continues the path after the examination.
     async fn decide(&self, mail: Examined<'_>, began: Instant) -> Result<Answer, StoreError> {
         let Examined { envelope, examination, .. } = mail;
         if examination.proof == Proof::Undecidable(Reason::TooBusy) {
-            // Ours, and not a verdict on the message: no record (contract §2.3).
+            // This server's fault, not a verdict on the message: no record (contract §2.3).
             return Ok(Answer { reason: Some(Reason::TooBusy), ..unavailable() });
         }
         let mut asks = Asks::default();
         for tried in 0..DECISIONS {
-            // Messages are listed by the time of their acceptance; look-ups may have taken long.
+            // Messages are listed by the time of acceptance; look-ups may have taken long.
             let basis = Basis { now: self.mint.clock().now(), anew: tried > 0 };
             let mut judgement = match self.judge_all(mail, basis).await? {
                 Some(judgement) => judgement,
@@ -151,10 +155,9 @@ impl Gateway {
             };
             let taken = match self.within_rates(&judgement.commit, examination) {
                 Ok(taken) => taken,
-                // No commit reads again what it was admitted by.
+                // No commit would check the remembered standing, so decide anew before deferring.
                 Err(_) if !basis.anew => continue,
-                // What is there already counts nothing, and its sender is to hear so (contract §2,
-                // Repeats).
+                // A repeat counts nothing, and its sender must be told so (contract §2, Repeats).
                 Err(_) if self.store.arrived_before(&judgement.commit).await? => None,
                 Err(over) => return self.put_off(judgement.commit, over).await,
             };
@@ -173,11 +176,12 @@ impl Gateway {
                 log(envelope, &judgement.answer, 0);
                 return Ok(judgement.answer);
             }
-            // An error gives nothing back: it may have been written.
+            // An error gives nothing back: the commit may have been written.
             match self.store.commit(&judgement.commit).await? {
                 Committed::Stale => taken.into_iter().for_each(|one| one.give_back(Instant::now())),
                 Committed::Done(earlier) => {
-                    // What an application turned down counts all the same: it was asked.
+                    // A message that an application turned down stays counted: the application was
+                    // asked.
                     if let Some(taken) = taken.filter(|_| judgement.answer.reason.is_none()) {
                         taken.settle(&judgement.commit.intakes, &earlier, Instant::now());
                     }
@@ -189,8 +193,8 @@ impl Gateway {
                 }
             }
         }
-        // The recipients no longer agree, or the policy does not hold still: nothing was written,
-        // and the sender's next try is decided afresh.
+        // The recipients no longer agree, or the policy keeps changing: nothing was written, and
+        // the sender's retry is decided from the start.
         info!(recipients = envelope.recipients.len(), "the policy changed while it was applied");
         Ok(unavailable())
     }
@@ -248,7 +252,8 @@ impl Intake for Gateway {
     }
 }
 
-/// Whether all messages of the commit were there before: then nobody got anything new.
+/// Tells whether every accepted message of the commit had arrived before, so nothing new was
+/// stored.
 fn is_repeat(commit: &Commit, earlier: &[Option<MessageId>]) -> bool {
     let accepted = || commit.intakes.iter().zip(earlier).filter(|(one, _)| one.accepted.is_some());
     accepted().count() > 0 && accepted().all(|(_, earlier)| earlier.is_some())

@@ -1,5 +1,5 @@
-//! What providers post comes in for the account that a provider was given a way in by: whoever is not
-//! below it is as good as not there.
+//! Mail that a provider posted, for the account that the provider's inbound key belongs to: Agents
+//! outside that account are treated as unknown.
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -14,8 +14,8 @@ use crate::domain::reason::Reason;
 use crate::store::{Listing, StoreError};
 
 impl Gateway {
-    /// Which Agent of this account, or below it, answers to this forward-path? As at RCPT; what is
-    /// refused is counted with the account's own. What is no path is nobody's.
+    /// Finds the Agent of this account, or below it, that answers to this forward-path, as RCPT
+    /// does. A refusal is counted for the account, also if the path cannot be parsed.
     pub async fn recipient_within(
         &self,
         within: &Account,
@@ -28,8 +28,8 @@ impl Gateway {
         self.settle_recipient(Asked { client, reverse_path, path: &path }, found, true).await
     }
 
-    /// Who answers to a path, and the path as it is recorded; of whom nobody within this account is
-    /// called, nobody. It is looked up once: whom that finds is whom the message is for.
+    /// Looks a path up once, and returns it as it is recorded. A result outside this account is
+    /// returned as unknown.
     async fn find_within(
         &self,
         within: &Account,
@@ -51,8 +51,8 @@ impl Gateway {
         Ok((path, found))
     }
 
-    /// The one path of one message for several transactions, which differ in their recipients alone:
-    /// it is examined once.
+    /// Takes one message in for several transactions, which differ only in their recipients. The
+    /// message is examined once.
     pub async fn messages(&self, envelopes: &[Envelope], raw: &Bytes) -> Vec<Answer> {
         let Some(first) = envelopes.first() else { return Vec::new() };
         let (arrived, began) = (self.mint.clock().now(), Instant::now());
@@ -66,8 +66,8 @@ impl Gateway {
         answers
     }
 
-    /// Records that something posted to this account was turned away before its recipients were
-    /// known; counted like a refusal at RCPT.
+    /// Records a request to this account that was refused before its recipients were known; counted
+    /// like a refusal at RCPT.
     pub async fn turned_away(
         &self,
         within: &Account,

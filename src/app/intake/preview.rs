@@ -1,5 +1,5 @@
-//! What would become of mail under a policy that nobody has set yet: of the mail of the last days,
-//! by its records, or of one message, by looking at it. Nothing is written.
+//! Previews a draft of a policy: for the mail of the last days, by its records, or for one message,
+//! by examining it. Writes nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,12 +26,11 @@ use crate::rules::{BareLineEnds, IntakeRules, Kept, RetentionRules};
 use crate::store::{Cursor, Direction, List, Page, PastVerdict, Standing, Store, StoreError, cut};
 use crate::verify::Authenticator;
 
-/// A day.
 const DAY: Duration = Duration::from_secs(86_400);
 /// Records read from the store at a time.
 const STEP: u32 = 500;
 
-/// Answers what a draft would change.
+/// Computes the changes that a draft would make.
 #[derive(Clone, Debug)]
 pub struct Preview {
     store: Store,
@@ -42,23 +41,22 @@ pub struct Preview {
     mint: Mint,
 }
 
-/// One record whose verdict would have been another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
     pub past: PastVerdict,
     pub would: Verdict,
 }
 
-/// What the mail of the last days would have come to.
+/// The verdicts on the mail of the last days, before and under the draft.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Days {
     pub was: Tally,
     pub would: Tally,
     /// The newest first.
     pub changed: Vec<Changed>,
-    /// Every record of these days was looked at.
+    /// Whether every record of these days was read.
     pub complete: bool,
-    /// The beginning of the time that was looked at.
+    /// The beginning of the time that was read.
     pub since: Timestamp,
 }
 
@@ -75,7 +73,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// One more.
     pub const fn count(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Accepted => self.accepted += 1,
@@ -84,13 +81,12 @@ impl Tally {
         }
     }
 
-    /// All of them.
     pub const fn total(self) -> u64 {
         self.accepted + self.refused + self.deferred
     }
 }
 
-/// One message under the policy as it is and under the draft; neither record is in the store.
+/// The records of one message under the present policy and under the draft; neither is stored.
 #[derive(Clone, Debug)]
 pub struct Looked {
     pub current: IntakeRecord,
@@ -98,8 +94,8 @@ pub struct Looked {
 }
 
 impl Preview {
-    /// Previews by the records of this store, and examines as the gateway does that takes mail in
-    /// by `rules` and with these line ends; but by an `authenticator` that mail does not use.
+    /// Uses the records of `store`, and examines as the gateway does, with its `rules` and line
+    /// ends. The `authenticator` is another than the gateway's.
     pub const fn new(
         store: Store,
         authenticator: Arc<Authenticator>,
@@ -111,23 +107,23 @@ impl Preview {
         Self { store, authenticator, rules, bare_line_ends, retention, mint }
     }
 
-    /// The largest message, octets.
+    /// The largest message, in bytes.
     pub fn max_message_bytes(&self) -> usize {
         self.rules.limits.max_message_bytes
     }
 
-    /// What becomes of a CR or an LF that stands alone in a message.
+    /// How a CR or an LF that stands alone in a message is treated.
     pub const fn bare_line_ends(&self) -> BareLineEnds {
         self.bare_line_ends
     }
 
-    /// For how many days records of an account of this lineage are kept.
+    /// Returns the days that records of an account of this lineage are kept.
     pub fn days(&self, lineage: &Lineage) -> u64 {
         let kept = self.retention.keep(Kept::IntakeRecords, lineage);
         kept.map_or(u64::MAX, |kept| kept.as_secs() / DAY.as_secs())
     }
 
-    /// What the mail of the last `days` would have come to; looks at `most` records at most.
+    /// Computes the verdicts of the last `days` under the draft, of `most` records at most.
     pub async fn past(
         &self,
         (agent, scope): (&Account, &Scope),
@@ -141,10 +137,10 @@ impl Preview {
         let (was, would) = (Tally::default(), Tally::default());
         let mut found = Days { was, would, changed: Vec::new(), complete: true, since };
         let (mut left, mut from) = (most, None);
-        // Records that wait to be erased are passed over: not more of them than others.
+        // Records that wait to be erased are skipped; they count towards `most`.
         let until = self.end_of_past(scope, since, most).await?;
         loop {
-            // One more than is looked at says whether there are more.
+            // Reads one more than is used, to learn whether there are more.
             let step = STEP.min(left);
             let page = Page { limit: step.saturating_add(1), from, until };
             let mut records = self.store.past_verdicts(scope, &page, since).await?;
@@ -188,7 +184,7 @@ impl Preview {
         mut records: Vec<PastVerdict>,
         found: &mut Days,
     ) -> Result<(), StoreError> {
-        // A policy is about mail.
+        // A policy applies to mail only.
         records.retain(|record| record.source == Source::Email);
         let senders: BTreeSet<Address> =
             records.iter().filter_map(|record| record.sender.clone()).collect();
@@ -206,7 +202,7 @@ impl Preview {
         Ok(())
     }
 
-    /// What would become of one message for this Agent, examined now.
+    /// Examines one message now, and makes its records under the policy and under the draft.
     pub async fn message(
         &self,
         agent: &Account,
@@ -240,7 +236,7 @@ impl Preview {
         Ok(Looked { current: record(&current), draft: record(&under) })
     }
 
-    /// An Agent without an address still has a policy, which is what is asked about.
+    /// Returns the standing; an Agent without an address has one made of its policy.
     async fn standing(
         &self,
         agent: &Account,
@@ -277,8 +273,8 @@ impl Preview {
     }
 }
 
-/// Of a file nobody knows how it came: there is no identity for SPF, and nothing else would change
-/// the verdict.
+/// Makes the envelope of a file, whose client is unknown. SPF then has no identity, which changes
+/// no verdict.
 fn envelope(recipient: Option<Recipient>) -> Envelope {
     let client = Client {
         address: std::net::Ipv4Addr::UNSPECIFIED.into(),

@@ -1,8 +1,8 @@
-//! What an account's own platform hands in (`receiveMessage`): a text, a chat message, a call. Nothing
-//! is proven about it, so there is nothing to examine: whoever has a key that reaches the Agent says
-//! who wrote. Then it goes the way of mail: one record, one message, one transaction.
+//! Messages that an account's own platform submits (`receiveMessage`): a text, a chat message, a
+//! call. There is no proof to examine: the owner of a key that reaches the Agent vouches for the
+//! sender. The message then goes the way of mail: one record, one message, one transaction.
 //!
-//! Mail is never handed in here: mail is proven or it is not mail (contract §1, Sender).
+//! Mail is never submitted here: mail is proven, or it is not mail (contract §1, Sender).
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -31,14 +31,13 @@ use crate::domain::verdict::Verdict;
 use crate::rules::IntakeRules;
 use crate::store::{Handed, NewReceived, Receipt, Store, StoreError};
 
-/// Takes in what platforms hand in.
 #[derive(Clone)]
 pub struct Reception {
     store: Store,
     mint: Mint,
     wake: Arc<dyn Wake>,
     rooms: Arc<Rooms>,
-    /// Whose doing it is.
+    /// The actor recorded in the audit log.
     actor: Actor,
 }
 
@@ -48,8 +47,8 @@ impl std::fmt::Debug for Reception {
     }
 }
 
-/// How much came lately for one Agent from one who writes, as `policies/intake.toml` bounds it for
-/// mail.
+/// The messages of the last minute for each Agent and sender, bounded as `policies/intake.toml`
+/// bounds mail.
 #[derive(Debug)]
 struct Rooms {
     rate: Option<Rate>,
@@ -58,17 +57,15 @@ struct Rooms {
     tallies: Mutex<Tallies<(AccountId, Handle)>>,
 }
 
-/// Why something was not taken in.
 #[derive(Debug, thiserror::Error)]
 pub enum ReceptionError {
-    /// Nobody in reach is called so.
     #[error("no Agent in reach is called so")]
     Nobody,
     #[error("several Agents are called so: send the id of one as targetAgent")]
     Several,
     #[error("the Agent, or an account above it, is not active")]
     Inactive,
-    /// Until one more may come.
+    /// `wait` is the time until one more may come.
     #[error("over {per_minute} messages a minute in one room")]
     TooMany { per_minute: u32, wait: Duration },
     #[error(transparent)]
@@ -78,7 +75,7 @@ pub enum ReceptionError {
 done_by!(Reception);
 
 impl Reception {
-    /// Takes in for this store; `wake` hears of what is committed.
+    /// Stores messages in `store`; `wake` is called after each commit.
     pub fn new(store: Store, mint: Mint, rules: &IntakeRules, wake: Arc<dyn Wake>) -> Self {
         let per_minute = rules.rates.room_messages_per_minute;
         let rooms = Rooms {
@@ -90,7 +87,7 @@ impl Reception {
         Self { store, mint, wake, rooms: Arc::new(rooms), actor: Actor::OPERATOR }
     }
 
-    /// The one Agent in `scope` of this username.
+    /// Returns the Agent in `scope` with this username; fails if there are none or several.
     pub async fn agent_called(
         &self,
         scope: &Scope,
@@ -104,7 +101,8 @@ impl Reception {
         }
     }
 
-    /// Stores a message for an Agent; `raw` is what was posted. Answers its id and its room.
+    /// Stores a message for an Agent, and returns its id and its room; `raw` is the request as
+    /// posted.
     pub async fn receive(
         &self,
         agent: &Account,
@@ -126,7 +124,7 @@ impl Reception {
                 self.rooms.give_back(agent.id, handle, share);
                 Err(ReceptionError::Inactive)
             }
-            // An error gives nothing back: it may have been written.
+            // An error gives nothing back: the message may have been written.
             Err(error) => Err(error.into()),
         }
     }
@@ -184,7 +182,7 @@ impl Reception {
         Ok(Handed { record, message, raw, once })
     }
 
-    /// Who handed it in: of whoever is above, the account alone.
+    /// Makes the evidence of the submission: it names the account of the key, or the operator.
     fn evidence(&self, handle: &Handle) -> (String, Step) {
         let account = match self.actor.who {
             Who::Key { account, .. } => Some(account.get()),
@@ -203,7 +201,7 @@ impl Rooms {
     fn take(&self, agent: AccountId, handle: &Handle) -> Result<Option<Share>, ReceptionError> {
         let Some(rate) = self.rate else { return Ok(None) };
         let (key, now) = ((agent, handle.clone()), self.began.elapsed());
-        // Nothing panics while it holds the lock; if something did, the counts would be whole.
+        // A poisoned lock is used on: no panic can leave a count half changed.
         let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
         if !tallies.may(&key, rate, now) {
             let wait = tallies.wait(&key, rate, now);

@@ -1,4 +1,4 @@
-//! RCPT: which Agent answers to a forward-path? (contract §2, Policy: Recipients)
+//! RCPT: finds the Agent that answers to a forward-path (contract §2, Policy: Recipients).
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -16,7 +16,7 @@ use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::store::{Answering, Listing, StoreError};
 
-/// The words of a client so far; `path` is empty at MAIL.
+/// The client's commands so far; `path` is empty at MAIL.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub client: &'a Client,
@@ -30,7 +30,8 @@ impl Gateway {
         self.settle_recipient(asked, found, false).await
     }
 
-    /// What was found for a path, as an answer; `posted` by a provider, or else sent over SMTP.
+    /// Turns a look-up into a recipient or a counted refusal; `posted` by a provider, or sent over
+    /// SMTP.
     pub(super) async fn settle_recipient(
         &self,
         asked: Asked<'_>,
@@ -40,8 +41,8 @@ impl Gateway {
         let listing = found.listing;
         let reason = match (listing.answering, found.address) {
             (Some(Answering { agent, active: true, mode, relayed, .. }), Some(address)) => {
-                // What an application says of one need not be what another says (contract §2); of
-                // what a provider posted it is not asked (contract §6).
+                // An application may decide differently for each recipient (contract §2); it is not
+                // asked about mail that a provider posted (contract §6).
                 let is_asked = relayed && !posted;
                 let organization = listing.lineage.organization;
                 let shares = organization.filter(|_| mode == Mode::Open && !is_asked);
@@ -60,8 +61,8 @@ impl Gateway {
         })
     }
 
-    /// Refusals at RCPT are counted per network, reason and minute (contract §2.3); and those at
-    /// MAIL, which have no `path`.
+    /// Records a refusal at RCPT, or at MAIL, where `path` is empty. Refusals are counted per
+    /// network, reason and minute (contract §2.3).
     pub(super) async fn count(
         &self,
         Asked { client, reverse_path, path }: Asked<'_>,
@@ -95,7 +96,7 @@ impl Gateway {
     }
 }
 
-/// The network that a client counts as: /24 for IPv4, /64 for IPv6 (what one customer is given).
+/// Returns the network that a client counts as: /24 for IPv4, /64 for IPv6 (one customer's).
 pub(super) fn network(address: IpAddr) -> String {
     let prefix = if address.is_ipv4() { 24 } else { 64 };
     ipnet::IpNet::new(address, prefix)

@@ -1,4 +1,4 @@
-//! A transaction that the SMTP session itself had to turn away still leaves its record.
+//! Records of transactions that the SMTP session itself refused.
 
 use std::time::Instant;
 
@@ -19,20 +19,20 @@ use crate::domain::verdict::Verdict;
 use crate::mail::scan;
 use crate::store::{Commit, Intake, StoreError};
 
-/// Why a session turned a message away, and what it had read of it.
+/// Why a session refused a message, and the part that it had read.
 #[derive(Clone, Copy)]
 pub(super) struct Turned<'t> {
     pub reason: Reason,
     pub detail: &'t str,
     /// The beginning of the message, as far as it was kept.
     pub head: &'t Bytes,
-    /// Octets read or declared.
+    /// Bytes read or declared.
     pub size: u64,
 }
 
 impl Gateway {
-    /// Records a refusal that needed no look at the content. Without a recipient it is counted
-    /// like a refusal at RCPT, so that a client that repeats itself costs one row a minute.
+    /// Records a refusal without examining the content. Without a recipient it is counted like a
+    /// refusal at RCPT, so that a client that repeats itself costs one row a minute.
     pub(super) async fn record_refusal(
         &self,
         envelope: &Envelope,

@@ -1,4 +1,4 @@
-//! How a message came: the evidence of the SMTP session, in the words of Received fields.
+//! The evidence of the SMTP session, in the words of Received fields.
 
 use std::time::Instant;
 
@@ -9,14 +9,14 @@ use crate::domain::evidence::session::{Session, Tls};
 use crate::domain::evidence::{Facts, Step};
 use crate::domain::ports::{Envelope, Posted};
 
-/// The first steps of the evidence of a message that was read whole, and examined as of `arrived`:
-/// how it came, and of one that a provider posted, which one.
+/// Returns the first steps of the evidence of a message that was read whole and arrived at
+/// `arrived`: the session, and the provider if one posted it.
 pub(super) fn arrival(envelope: &Envelope, size: usize, arrived: Timestamp) -> Vec<Step> {
     let first = session(envelope, size, arrived);
     [first].into_iter().chain(envelope.posted.as_ref().map(provider)).collect()
 }
 
-/// Who posted a message, and what proved it.
+/// Returns the step that names the provider that posted a message, and its proof.
 pub(super) fn provider(posted: &Posted) -> Step {
     let Posted { provider, proof, relayed } = *posted;
     let facts = Provider { provider: provider.into(), proof: proof.into(), relayed };
@@ -35,7 +35,7 @@ fn session(envelope: &Envelope, size: usize, arrived: Timestamp) -> Step {
     step(Facts::Session(facts), "pass", detail, Instant::now())
 }
 
-/// How a message of so many octets came that was not read whole.
+/// Returns the facts of the session; `size` is in bytes, also if the message was not read whole.
 pub(super) fn facts(envelope: &Envelope, size: u64) -> Session {
     let tls = envelope.client.tls.as_ref();
     let tls = tls.map(|tls| Tls { version: tls.version.clone(), cipher: tls.cipher.clone() });

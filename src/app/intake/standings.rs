@@ -1,6 +1,7 @@
-//! Remembers by which standing mail was admitted, so that the next acceptance is decided without asking
-//! the store: its commit reads all of it again, and writes nothing where it has changed. A refusal or a
-//! deferral is decided by what is read for it, and is not remembered: strangers push out no one.
+//! Remembers the standings by which mail was accepted, so that the next acceptance is decided
+//! without a read of the store. Its commit reads the standing again, and writes nothing if it
+//! changed. Refusals and deferrals are always decided by a fresh read, and are not remembered: so
+//! strangers displace no entry.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +11,7 @@ use crate::domain::ports::Recipient;
 use crate::domain::recent::Recent;
 use crate::store::Addressed;
 
-/// Who was reached, under which address, and by whom.
+/// An Agent, the address it was reached at, and the sender.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Key {
     agent: AccountId,
@@ -28,7 +29,7 @@ impl Standings {
         Self { known: Mutex::new(Recent::new(most)) }
     }
 
-    /// As it was lately, if that is remembered.
+    /// Returns the last remembered standing, if any.
     pub(super) fn lately(&self, recipient: &Recipient, sender: &Address) -> Option<Addressed> {
         self.known().find(&Key::of(recipient, sender), |_| true).cloned()
     }
@@ -37,7 +38,7 @@ impl Standings {
         self.known().keep(Key::of(recipient, sender), now.clone(), 1);
     }
 
-    /// Nothing panics while it holds the lock; if something did, each entry would still be whole.
+    /// Locks the memory. A poisoned lock is used on: no panic can leave an entry half written.
     fn known(&self) -> MutexGuard<'_, Recent<Key, Addressed>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,11 +1,10 @@
-//! One step of the evidence that asks no DNS. All steps have one shape, so that a reader of
+//! Makes a step of the evidence that asks no DNS. All steps have one shape, so that a reader of
 //! `GET /email/intake/{id}` finds the same fields in each (contract §4).
 
 use std::time::Instant;
 
 use crate::domain::evidence::{Facts, Step, Word};
 
-/// A step that was begun at `began`, and ends now.
 pub(super) fn step(
     facts: Facts,
     result: impl Into<Word>,

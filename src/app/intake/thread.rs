@@ -1,12 +1,12 @@
-//! By which Message-IDs a message finds its thread: what it answers, then what it refers to, from
-//! the nearest to the farthest (RFC 5322 §3.6.4).
+//! The Message-IDs by which a message finds its thread: In-Reply-To, then References from the
+//! nearest to the farthest (RFC 5322 §3.6.4).
 
 use aws_lc_rs::digest::{SHA256, digest};
 
 use crate::domain::message::Mail;
 use crate::domain::thread::{ThreadKey, ThreadKeys};
 
-/// At most `most` of those that it names: each is a row, and a crafted message names thousands.
+/// Takes at most `most` ids: each is a row, and a crafted message names thousands.
 pub(super) fn keys(mail: &Mail, most: usize) -> ThreadKeys {
     let mut named: Vec<ThreadKey> = Vec::new();
     for id in mail.in_reply_to.iter().chain(mail.references.iter().rev()) {
@@ -21,9 +21,9 @@ pub(super) fn keys(mail: &Mail, most: usize) -> ThreadKeys {
     ThreadKeys { own: mail.message_id.as_deref().map(key), named }
 }
 
-/// Of what a platform handed in: of one that names its thread.
+/// Makes the keys of a message that a platform submitted and that may name its thread.
 pub(super) fn named(thread: Option<&str>) -> ThreadKeys {
-    // No Message-ID has a space, so that none is taken for a platform's name.
+    // No Message-ID contains a space, so none equals a platform's name.
     let key = |name| key(&format!("thread {name}"));
     ThreadKeys { own: thread.map(key), named: Vec::new() }
 }

@@ -1,6 +1,6 @@
-//! The application of an account is asked about what its provider posted, before anybody looks at the
-//! message (contract §6): within the time that the provider waits for us, by the relay that counts
-//! when the answer is there, and once for what it let pass.
+//! Asks an account's application about a request of its provider, before the message is examined
+//! (contract §6). The answer must come within the time that the provider waits, counts only if the
+//! relay is still the nearest one, and is remembered if it lets the request pass.
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
@@ -13,10 +13,10 @@ use crate::domain::id::{AccountId, RelayId};
 use crate::domain::relay::{Forwarded, Hop, Relay, RelayType};
 use crate::rules::ApplicationRules;
 
-/// Relays that are asked about one request: the one that counts, and its successor.
+/// Relays asked about one request: the nearest one, and its successor if it changes meanwhile.
 const ASKED: usize = 2;
 
-/// Asks applications. Cheap to clone; clones remember together.
+/// Asks applications. Clones share one memory.
 #[derive(Clone)]
 pub(super) struct Asking {
     relays: Relays,
@@ -35,16 +35,16 @@ impl Asking {
         Self { relays, passes: Arc::new(Passes::new(rules.passes)), rules }
     }
 
-    /// What the application says of a request that stands for `content` (a digest of message and
-    /// envelope); `None` where there is none to ask. A "yes" that came too late for the provider is
-    /// good for its next try, too: the message may be there already.
+    /// Returns the application's answer; None if no relay counts. `content` is the digest of
+    /// message and envelope. A pass that came too late for the provider holds for its retry: the
+    /// message may be stored already.
     pub(super) async fn ask(
         &self,
         (account, kind): (&Account, RelayType),
         content: [u8; 32],
         request: &Forwarded,
     ) -> Result<Option<Hop>, RelayError> {
-        // What a provider proves itself by to us is nothing that others need (threats E8).
+        // The provider's credentials are not passed on (threats E8).
         let mut request = request.clone();
         request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
         let (began, patience) = (Instant::now(), self.rules.patience(kind));
@@ -65,7 +65,7 @@ impl Asking {
             if hop == Hop::Passed {
                 self.passes.add(pass);
             }
-            // Whoever changed or took away the relay meanwhile does not get the old one's word.
+            // An answer of a relay that was changed or removed meanwhile does not count.
             nearest = self.relays.nearest(kind, account).await?;
             if nearest.as_ref().is_some_and(|relay| relay.relayed() == counts) {
                 return Ok(Some(hop));
@@ -77,13 +77,13 @@ impl Asking {
 
 const CHANGED: &str = "the relay was changed while it was asked";
 
-/// In less nobody answers.
+/// An application needs at least this long to answer.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// Which relay, of which revision, let pass what of whose way in.
+/// The account of the inbound key, the relay, its revision, and the digest of the content.
 type Pass = (AccountId, RelayId, i64, [u8; 32]);
 
-/// So many of them, the last ones. Each gateway remembers its own.
+/// The last `most` passes of this gateway. Its lock is never held across an await.
 #[derive(Debug)]
 struct Passes {
     most: usize,

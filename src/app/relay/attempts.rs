@@ -1,6 +1,6 @@
-//! What came of asking applications, written beside the answers: no mail waits for it. One task
-//! writes one attempt at a time, as long as some wait, so that in the queue of the store's writer
-//! there is never more than one before the mail.
+//! Records attempts at relays, behind the answers: no mail waits for it. One task writes one
+//! attempt at a time, so that at most one is ahead of mail in the queue of the store's writer. An
+//! attempt that cannot be written, or finds the queue full, is dropped with a warning.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,11 +11,11 @@ use crate::domain::relay::RelayAttempt;
 use crate::domain::repeats::{Cause, Repeats};
 use crate::store::Store;
 
-/// Writes attempts down. Cheap to clone; all clones have one queue.
+/// Records attempts. All clones share one queue, whose lock is never held across an await.
 #[derive(Clone, Debug)]
 pub(super) struct Attempts {
     store: Store,
-    /// Kept of each relay.
+    /// Attempts kept per relay.
     kept: u32,
     queue: Arc<Mutex<Queue>>,
     repeats: Repeats,
@@ -24,30 +24,27 @@ pub(super) struct Attempts {
 #[derive(Debug)]
 struct Queue {
     waiting: VecDeque<RelayAttempt>,
-    /// Of those that wait, at most.
+    /// The most attempts that may wait.
     most: usize,
-    /// Somebody writes, and takes whatever comes meanwhile.
+    /// A task is writing, and takes later attempts too.
     is_served: bool,
 }
 
-/// What became of an attempt in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Queued {
     Waits,
-    /// It waits, and nobody writes.
+    /// The attempt waits, and the caller must start a task.
     Unserved,
     Dropped,
 }
 
 impl Attempts {
-    /// Keeps so many of each relay; at most so many wait to be written.
     pub(super) fn new(store: Store, kept: u32, most: usize) -> Self {
         let queue = Queue { waiting: VecDeque::new(), most, is_served: false };
         let (queue, repeats) = (Arc::new(Mutex::new(queue)), Repeats::default());
         Self { store, kept, queue, repeats }
     }
 
-    /// Returns at once.
     pub(super) fn note(&self, attempt: RelayAttempt) {
         let relay = attempt.relay;
         let queued = self.queue().add(attempt);
@@ -80,7 +77,7 @@ impl Attempts {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        // Nothing panics while it holds the lock; if something did, the queue would be whole.
+        // A poisoned lock is used on: no panic can leave the queue half changed.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -94,7 +91,8 @@ impl Queue {
         if std::mem::replace(&mut self.is_served, true) { Queued::Waits } else { Queued::Unserved }
     }
 
-    /// The next one for whoever writes; without one the queue is unserved from now on.
+    /// Returns the next attempt to write; with None the task must end, and a later attempt starts
+    /// one.
     fn next(&mut self) -> Option<RelayAttempt> {
         let next = self.waiting.pop_front();
         self.is_served = next.is_some();

@@ -1,4 +1,4 @@
-//! Why something cannot be done with a relay or a way in, and what to do instead.
+//! Errors about relays and inbound keys, each with the remedy.
 
 use std::time::Duration;
 
@@ -10,7 +10,6 @@ use crate::store::StoreError;
 
 use super::verification::VerificationError;
 
-/// Why a relay, or a way in, is not read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum RelayError {
     #[error("there is no such relay of this type in the scope of this request")]
@@ -36,8 +35,8 @@ pub enum RelayError {
     Header(#[from] HeaderError),
     #[error(transparent)]
     Verification(#[from] VerificationError),
-    /// What cannot be read is replaced by whoever says all of it anew, and by nobody else: a request
-    /// for something else may have come to the one gateway that lacks the key.
+    /// A sealed value that cannot be opened is replaced only by a request that sends a new one:
+    /// this gateway may be the only one that lacks the key of the vault.
     #[error("{}; for that send {what} along", VaultError::NotOurs)]
     Closed { what: &'static str },
     #[error("the relay was changed by another request at the same time: read it again and retry")]

@@ -1,5 +1,6 @@
-//! One request to an application, as it came (contract §6): with the account's own fields, our
-//! signature, and nothing of the connection that it came by. Of the answer its status counts.
+//! Passes one request to an application as it came (contract §6), without the header fields about
+//! its connection, with the account's own fields and our signature. Only the status of the response
+//! counts.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ use crate::domain::relay::{Forwarded, Hop, Relay};
 use crate::egress::client::Client;
 use crate::egress::signature;
 
-/// About the connection (RFC 9110 §7.6.1), or made anew for the next one.
+/// Header fields about the connection (RFC 9110 §7.6.1), or made anew for the next one.
 const OF_CONNECTION: &[&str] = &[
     "connection",
     "content-length",
@@ -27,7 +28,6 @@ const OF_CONNECTION: &[&str] = &[
     "upgrade",
 ];
 
-/// Asks applications. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Forwarder {
     client: Client,
@@ -44,7 +44,7 @@ impl Forwarder {
         Self { client }
     }
 
-    /// What the application says; the status, where there was one.
+    /// Returns the application's answer, and the status if a response came. Any error defers.
     pub(super) async fn ask(
         &self,
         relay: &Relay,
@@ -63,8 +63,8 @@ impl Forwarder {
     }
 }
 
-/// What came, less what was about its connection; then the account's own; then ours, which nothing
-/// takes the place of.
+/// Returns the header fields: those that came, except the ones about the connection; then the
+/// account's, which replace them; then ours, which replace both.
 fn headers(
     relay: &Relay,
     (whose, id, at): (AccountId, RelayAttemptId, Timestamp),
@@ -76,7 +76,7 @@ fn headers(
         name.eq_ignore_ascii_case("connection").then(|| listed.collect::<Vec<_>>())
     };
     let named: Vec<String> = forwarded.headers.iter().filter_map(named).flatten().collect();
-    // What a stranger sent under our names would be taken for our word.
+    // Our header names, sent by a stranger, would be taken for ours.
     let ours = |name: &str| {
         relay.kind.has_way_in() && (name.starts_with("x-gatepost-") || name.starts_with("webhook-"))
     };

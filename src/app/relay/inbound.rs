@@ -1,9 +1,11 @@
-//! What a provider has posted goes the one path of a message (contract §6): the provider's proof, the
-//! account's own application, then authentication, policy and commit, as if it had come over SMTP.
+//! Takes in messages that a provider posts (contract §6). Checks the provider's proof, asks the
+//! account's own application, and then authenticates, judges and commits the message as if it had
+//! come over SMTP.
 //!
-//! Recipients whose verdict could differ get a transaction each. One answer stands for all: if any is
-//! deferred, the provider is to try again, and those that have it have it already (contract §2, Repeats); else
-//! if any has accepted it, it is done; else it is refused.
+//! Recipients whose verdicts could differ get a transaction each, and one answer stands for all. If
+//! one is deferred, the provider should retry; those that have the message are recognised then
+//! (contract §2, Repeats). Else the message is accepted if one recipient accepted it, and refused
+//! if none did.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -32,13 +34,12 @@ use crate::domain::repeats::{Cause, Repeats};
 use crate::mail::line_ends::{as_received, refused_on_the_wire};
 use crate::rules::{BareLineEnds, InboundRules};
 
-/// Transactions full of recipients that one request may have.
+/// Full transactions of recipients that one request may need.
 const TRANSACTIONS: usize = 10;
 
-/// Above this many octets, a request is read where that holds up nobody.
+/// Requests larger than this (bytes) are read on the blocking pool.
 const LARGE: usize = 256 * 1024;
 
-/// Takes in what providers post. Cheap to clone.
 #[derive(Clone)]
 pub struct Inbound {
     gateway: Arc<Gateway>,
@@ -58,20 +59,20 @@ impl std::fmt::Debug for Inbound {
     }
 }
 
-/// What became of a request that was a provider's.
+/// The outcome of a request that the provider proved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// Somebody has the message.
+    /// A recipient accepted the message, and none deferred it.
     Accepted(Vec<IntakeId>),
-    /// Nobody has it, nor will.
+    /// Every recipient refused the message.
     Refused { words: String, records: Vec<IntakeId> },
-    /// Somebody has it not yet.
+    /// A recipient deferred the message.
     Deferred { words: String, records: Vec<IntakeId> },
-    /// It was no message.
+    /// The request brought no message.
     Noted(&'static str),
 }
 
-/// A request was none of the provider's, or could not be looked at.
+/// The provider's proof fails, or the request cannot be read now.
 #[derive(Debug, thiserror::Error)]
 pub enum InboundError {
     #[error(transparent)]
@@ -84,15 +85,14 @@ pub enum InboundError {
     Relays(#[from] RelayError),
 }
 
-/// What a request is, once it is believed.
 enum Read {
     Letter(Letter),
     Noted(&'static str),
 }
 
 impl Inbound {
-    /// Hands messages to this gateway, whose SMTP treats bare line ends so, after the applications of
-    /// `relays`.
+    /// Asks the applications of `relays`, then hands messages to `gateway`; `bare` is its SMTP's
+    /// rule for bare line ends.
     pub fn new(
         gateway: Arc<Gateway>,
         relays: Relays,
@@ -106,23 +106,21 @@ impl Inbound {
         Self { gateway, relays, asking, signers, tokens, rules, clock, bare, repeats }
     }
 
-    /// Octets of a request, at most.
+    /// The largest request, in bytes.
     pub fn max_request_bytes(&self) -> usize {
         let message = self.gateway.max_message_bytes();
         message.saturating_mul(self.rules.requests.message_times)
     }
 
-    /// The numbers.
     pub fn rules(&self) -> &InboundRules {
         &self.rules
     }
 
-    /// Whose way in this key opens.
+    /// Returns the account and verification of this inbound key; None if the key is unknown.
     pub async fn way(&self, kind: RelayType, key: &str) -> Result<Option<Way>, RelayError> {
         self.relays.way(kind, key).await
     }
 
-    /// Takes a request in that came by this way, from this address.
     pub async fn take(
         &self,
         way: Way,
@@ -165,8 +163,8 @@ impl Inbound {
         Err(error)
     }
 
-    /// Says to the operator, and to whoever looks after the account, why nothing was looked at: a
-    /// provider may drop the message, or not tell anybody.
+    /// Logs for the operator, and records for the account, why a request was not read: the provider
+    /// may drop the message without telling anybody.
     async fn leave_trace(
         &self,
         (account, kind): (&Account, RelayType),
@@ -185,7 +183,6 @@ impl Inbound {
         self.gateway.turned_away(account, &envelope, why, size).await
     }
 
-    /// What is in a request, and whose it is.
     async fn read(
         &self,
         verification: &Verification,
@@ -204,7 +201,7 @@ impl Inbound {
                 }
                 Verification::Sendgrid { public_key } => {
                     let key = public_key.as_deref().map(sendgrid::PublicKey::parse);
-                    // One that cannot be read must not be as good as none.
+                    // An unreadable key must not count as no key.
                     match key {
                         Some(None) => Err(Forged::SendgridKey.into()),
                         key => sendgrid::read(&post, key.flatten().as_ref(), &ages, now),
@@ -228,7 +225,8 @@ impl Inbound {
         let signer = self.signers.certificate(&said.certificate()?).await;
         let signer = signer.map_err(|error| match error {
             SignerError::Unreachable(error) => Refusal::from(Unavailable::Certificate(error)),
-            // A page of somebody between, or cut short: it comes again.
+            // A page from a middlebox, or a certificate cut short: the provider's retry may
+            // succeed.
             SignerError::Certificate(error @ CertificateError::Unreadable) => {
                 Unavailable::CertificateUnreadable(error).into()
             }
@@ -265,7 +263,7 @@ impl Inbound {
         let Letter { raw, reverse_path, recipients, client: said, helo, proof, .. } = letter;
         let client = client(said, helo, from);
         let size = u64::try_from(raw.len()).unwrap_or(u64::MAX);
-        // What a provider says of the envelope is no cleaner than what it was told (RFC 5321 §4.1.2).
+        // The provider's envelope is no cleaner than what SMTP gave the provider (RFC 5321 §4.1.2).
         let parsed = path::parse(reverse_path.as_bytes(), PathKind::Reverse, true);
         let reverse_path = parsed.unwrap_or_else(|_| path::shown(&reverse_path));
         let raw = self.as_mail(raw).await;
@@ -321,14 +319,14 @@ impl Inbound {
         Ok(sum(&answers))
     }
 
-    /// With the line ends of mail, as an SMTP session would hand it on: forms and JSON may have
-    /// turned them into those of a text.
+    /// Restores the line ends of mail, as an SMTP session would: forms and JSON may have changed
+    /// them.
     async fn as_mail(&self, raw: Bytes) -> Bytes {
         let bare = self.bare;
         on_pool(raw.len(), move || Bytes::from(as_received(raw.to_vec(), bare))).await
     }
 
-    /// Why no SMTP session would have taken it.
+    /// Returns why an SMTP session would have refused the message, if it would.
     fn unfit(&self, raw: &Bytes) -> Option<(Reason, String)> {
         let most = self.gateway.max_message_bytes();
         if raw.len() > most {
@@ -338,7 +336,6 @@ impl Inbound {
     }
 }
 
-/// Recipients by the transaction that they come in.
 #[derive(Default)]
 struct Groups {
     /// By organization.
@@ -347,7 +344,7 @@ struct Groups {
 }
 
 impl Groups {
-    /// Each once, however often the provider names it.
+    /// Adds a recipient unless the provider has named it before.
     fn add(&mut self, recipient: Recipient) {
         let group = match recipient.shares {
             Some(organization) => self.sharing.entry(organization).or_default(),
@@ -365,7 +362,7 @@ impl Groups {
         self.sharing.is_empty() && self.alone.is_empty()
     }
 
-    /// So many recipients to a transaction, at most.
+    /// Returns the transactions, each with at most `most` recipients.
     fn all(self, most: usize) -> impl Iterator<Item = Vec<Recipient>> {
         let parts = move |group: Vec<Recipient>| {
             group.chunks(most.max(1)).map(<[_]>::to_vec).collect::<Vec<_>>()
@@ -384,13 +381,13 @@ const fn posted(kind: RelayType, proof: &'static str) -> Posted {
     Posted { provider: kind.as_str(), proof, relayed: false }
 }
 
-/// Whether the sender asked for SMTPUTF8 no provider says, so it is taken to have.
+/// Assumes SMTPUTF8, because no provider says whether the sender asked for it.
 const fn envelope(client: Client, reverse_path: String, posted: Posted) -> Envelope {
     let recipients = Vec::new();
     Envelope { client, reverse_path, recipients, smtputf8: true, posted: Some(posted) }
 }
 
-/// One answer for all recipients.
+/// Combines the answers for all recipients into one.
 fn sum(answers: &[Answer]) -> Taken {
     let records = answers.iter().filter_map(|answer| answer.record).collect();
     let words = |answer: &Answer| {
@@ -408,14 +405,14 @@ fn sum(answers: &[Answer]) -> Taken {
     Taken::Refused { words, records }
 }
 
-/// Runs work over so many octets here if they are few, on the blocking pool if they are many.
+/// Runs work over so many bytes here if they are few, on the blocking pool if they are many.
 async fn on_pool<T: Send + 'static>(octets: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
     if octets <= LARGE {
         return work();
     }
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
-        // The task cannot be cancelled, so it panicked: as if it had run here.
+        // The task cannot be cancelled, so it panicked: panic as if it had run here.
         Err(failed) => std::panic::resume_unwind(failed.into_panic()),
     }
 }

@@ -1,5 +1,10 @@
-//! Relays (contract §6): a hop through the account's own application before a message is processed,
-//! and the ways in by which providers post what they received.
+//! Relays (contract §6). A relay asks the account's own application about a message before it is
+//! processed. An inbound key, in a URL, lets a provider post mail for the account.
+//!
+//! The nearest relay counts: the account's own, or that of the next account above. No transaction
+//! is open while an application is asked. A timeout, a gateway with too many requests, or an answer
+//! that neither passes nor refuses, defers the message. Locks are in memory (passes, attempts,
+//! places), one at a time, never across an await.
 
 mod asking;
 mod attempts;
@@ -36,7 +41,7 @@ use crate::store::Store;
 pub use self::error::RelayError;
 pub use self::settings::{Configured, InboundWay, RelayChange};
 
-/// The use cases. URLs come in checked by the egress guard.
+/// The use cases. URLs were checked by the egress guard before.
 #[derive(Clone, Debug)]
 pub struct Relays {
     store: Store,
@@ -46,7 +51,7 @@ pub struct Relays {
     places: Places,
     attempts: Attempts,
     rules: Arc<RelayRules>,
-    /// Where this gateway is reached from outside.
+    /// The URL of this gateway as seen from outside.
     public_url: Option<Url>,
     /// The actor recorded in the audit log.
     actor: Actor,
@@ -55,8 +60,6 @@ pub struct Relays {
 done_by!(Relays, mint.clock());
 
 impl Relays {
-    /// Over this store; what is secret is sealed by this vault, and applications are reached by
-    /// this client.
     pub fn new(
         store: Store,
         vault: Vault,
@@ -71,14 +74,14 @@ impl Relays {
         Self { store, vault, mint, forwarder, places, attempts, rules, public_url, actor }
     }
 
-    /// The same of a gateway that is reached here: without it the URLs of ways in are relative.
+    /// Sets the public URL; without one the URLs of inbound keys are relative.
     #[must_use]
     pub fn at(self, public_url: Option<&Url>) -> Self {
         Self { public_url: public_url.cloned(), ..self }
     }
 
-    /// Whose way in this key opens, and what proves that the provider posted; `None` where there is
-    /// none, whatever was sent.
+    /// Returns the account that this inbound key belongs to, and the verification of its provider.
+    /// None for any key that is unknown or malformed.
     pub async fn way(&self, kind: RelayType, inbound_key: &str) -> Result<Option<Way>, RelayError> {
         let Some(hash) = token::INBOUND.hash(inbound_key) else { return Ok(None) };
         let Some(sealed) = self.store.inbound_way_by_key(kind, hash).await? else {
@@ -89,7 +92,7 @@ impl Relays {
         Ok(Some(Way { account, verification }))
     }
 
-    /// The relay that counts for this account: its own, or that of the nearest account above it.
+    /// Returns the relay of this account, or of the nearest account above it.
     pub async fn nearest(
         &self,
         kind: RelayType,
@@ -98,7 +101,6 @@ impl Relays {
         self.nearest_to(kind, &account.lineage).await
     }
 
-    /// The same for whoever has this lineage.
     pub async fn nearest_to(
         &self,
         kind: RelayType,
@@ -108,9 +110,10 @@ impl Relays {
         sealed.map(|sealed| self.open_relay(sealed)).transpose()
     }
 
-    /// Asks an application about a request for whoever has this lineage (an Agent, or the account of
-    /// the way in), and notes what came of it. It takes the relay's time at most; whatever is not an
-    /// answer defers. Nobody is asked where too much is under way for the organization or the relay.
+    /// Asks the application of `relay`, and records the attempt. `whose` is the lineage of an
+    /// Agent, or of the account of an inbound key. Takes at most the relay's timeout. Defers
+    /// without asking if too many requests are under way on this gateway, for the organization or
+    /// for the relay.
     pub async fn pass(&self, relay: &Relay, whose: &Lineage, forwarded: &Forwarded) -> Hop {
         let account = whose.ids().last().unwrap_or(relay.account);
         let tenant = whose.organization.unwrap_or(account);
@@ -141,6 +144,6 @@ impl Relays {
     }
 }
 
-/// In words that a customer may read.
+/// Shown to customers.
 const BUSY: &str = "too many requests to the application, or to those of its organization, are under \
                     way: they are too slow, or the messages are too many";

@@ -1,5 +1,5 @@
-//! Requests to applications that are under way: so many in all, of one organization and of one
-//! relay, so that what is slow at one customer's takes no place from another's mail.
+//! Bounds the requests to applications under way: in all, per organization and per relay, so that a
+//! slow application delays no other customer's mail.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::domain::id::{AccountId, RelayId};
 use crate::rules::ForwardRules;
 
-/// Cheap to clone; all clones count together.
+/// The counts, shared by all clones. Their lock is never held across an await.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     rules: ForwardRules,
     taken: Arc<Mutex<Taken>>,
 }
 
-/// No more entries than places: one that counts nothing is taken out.
+/// Has at most one entry per request under way: an entry that falls to zero is removed.
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
@@ -23,7 +23,7 @@ struct Taken {
     of_relay: HashMap<RelayId, usize>,
 }
 
-/// Taken until it is dropped.
+/// A request under way; counted until it is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     tenant: AccountId,
@@ -36,9 +36,9 @@ impl Places {
         Self { rules, taken: Arc::default() }
     }
 
-    /// A place for a request of this organization to this relay; `None` where all are taken.
+    /// Counts a request of this organization to this relay; None if a bound is reached.
     pub(super) fn take(&self, tenant: AccountId, relay: RelayId) -> Option<Place> {
-        // Nothing panics while it holds the lock; if something did, the counts would be whole.
+        // A poisoned lock is used on: no panic can leave a count half changed.
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let of_tenant = taken.of_tenant.get(&tenant).copied().unwrap_or_default();
         let of_relay = taken.of_relay.get(&relay).copied().unwrap_or_default();
@@ -83,7 +83,7 @@ mod tests {
         (Places::new(rules), rules)
     }
 
-    /// What an organization gets that asks by so many relays, whose ids begin at `first`.
+    /// Takes all places that an organization gets with so many relays, whose ids begin at `first`.
     fn all_of(places: &Places, tenant: i64, first: u128, relays: u128) -> Vec<Place> {
         let tenant = AccountId::new(tenant).unwrap();
         let ids = (first..first + relays).map(|id| RelayId(Uuid::from_u128(id)));
@@ -98,7 +98,7 @@ mod tests {
         assert!(slow.len() * 4 <= rules.max_at_once);
         let other = all_of(&places, 2, 1000, 1);
         assert_eq!(other.len(), rules.max_at_once_per_relay);
-        // A relay of an account above both is one relay, whoever's mail it is asked about.
+        // A relay of an account above both is one relay, for all mail.
         assert_eq!(all_of(&places, 3, 1000, 1).len(), 0);
         let more = (4_u32..20).flat_map(|n| all_of(&places, n.into(), u128::from(n) * 1000, 100));
         let more: Vec<Place> = more.collect();

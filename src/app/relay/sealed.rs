@@ -1,4 +1,4 @@
-//! What is secret about relays, as the vault keeps it: each at a place of its own, so that what was
+//! Seals and opens the secrets of relays. Each has its own place in the vault, so that a secret
 //! sealed for one account, type or purpose opens nowhere else.
 
 use serde_json::{Value, json};
@@ -10,7 +10,6 @@ use crate::domain::relay::{CustomHeader, Relay, RelayType, Verification};
 use crate::domain::secret::Secret;
 use crate::store::{SealedRelay, SealedWay};
 
-/// What is sealed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kept {
     Headers,
@@ -29,7 +28,7 @@ fn place(account: AccountId, kind: RelayType, kept: Kept) -> String {
     format!("relay/{account}/{kind}/{name}")
 }
 
-/// What was opened; `None` where another key sealed it: then nothing is known of it.
+/// Returns None for a value that the configured keys do not open; other errors are kept.
 pub(super) fn known<T, E: Into<RelayError>>(opened: Result<T, E>) -> Result<Option<T>, RelayError> {
     match opened.map_err(Into::into) {
         Ok(value) => Ok(Some(value)),
@@ -38,7 +37,7 @@ pub(super) fn known<T, E: Into<RelayError>>(opened: Result<T, E>) -> Result<Opti
     }
 }
 
-/// All of a relay that is not sealed.
+/// Returns a relay without its sealed values.
 pub(super) fn closed(sealed: SealedRelay) -> Relay {
     Relay {
         id: sealed.id,
@@ -86,7 +85,8 @@ impl Relays {
         Ok(Relay { headers, secret, ..closed(sealed) })
     }
 
-    /// What its account may see of it, whatever can be opened.
+    /// Returns the relay for its account to see; without the sealed values if they cannot be
+    /// opened.
     pub(super) fn shown_relay(&self, sealed: SealedRelay) -> Result<Relay, RelayError> {
         let opened = known(self.open_relay(sealed.clone()))?;
         Ok(opened.unwrap_or_else(|| closed(sealed)))
@@ -130,7 +130,7 @@ impl Relays {
     }
 }
 
-/// The values are text by their rules.
+/// Values of headers are text by their rules.
 fn seen(headers: &[CustomHeader]) -> Value {
     let pair = |header: &CustomHeader| json!([header.name, text(&header.value)]);
     headers.iter().map(pair).collect()

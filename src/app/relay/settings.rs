@@ -1,4 +1,4 @@
-//! What an account sets up: its relays, and the ways in of its providers.
+//! Settings of an account: its relays, and the inbound keys of its providers.
 
 use std::time::Duration;
 
@@ -17,37 +17,38 @@ use crate::domain::secret::Secret;
 use crate::rules::ForwardRules;
 use crate::store::{RelayNote, RelayPut, SealedRelay, SealedWay};
 
-/// How often a change is made again because another one came first.
+/// Attempts at a change while other changes come first.
 const TRIES: usize = 8;
 
-/// What is asked for. What is absent stays as it is; of something new it is the default.
+/// A change of a relay or an inbound key. Absent fields keep their values, or get defaults in a new
+/// relay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RelayChange {
-    /// Sets the relay; without it only the way in changes.
+    /// Sets the relay; if absent, only the inbound key changes.
     pub url: Option<Url>,
     pub timeout: Option<Duration>,
-    /// As sent: names and values.
+    /// Names and values as sent.
     pub headers: Option<Vec<(String, String)>>,
     pub success: Option<Vec<u16>>,
-    /// As sent: the fields of `verification`.
+    /// The fields of `verification` as sent.
     pub verification: Option<Given>,
     pub rotate_key: bool,
 }
 
-/// What an account has of one type.
+/// The relay and the inbound key that an account has of one type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configured {
     pub kind: RelayType,
     pub relay: Option<Relay>,
     pub way: Option<InboundWay>,
-    /// This is the one answer that may show the relay's secret.
+    /// Made by this request: only its response may show the relay's secret.
     pub is_new: bool,
 }
 
-/// Where a provider posts. What another key sealed cannot be shown, but be set once more.
+/// The URL that a provider posts to. Values that cannot be opened are None; they can be set again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboundWay {
-    /// With the key: for its account only, and for no log.
+    /// Contains the inbound key: for its account only, never for a log.
     pub url: Option<Secret>,
     pub verification: Option<Verification>,
     pub created_at: Timestamp,
@@ -55,7 +56,6 @@ pub struct InboundWay {
 }
 
 impl Relays {
-    /// Every type that can be set up, with what is told of it.
     pub fn types(&self) -> Vec<(RelayType, &str)> {
         let told = |kind: &RelayType| {
             let rule = self.rules.of_type(*kind);
@@ -64,7 +64,6 @@ impl Relays {
         RelayType::ALL.iter().filter_map(told).collect()
     }
 
-    /// What the account has, by type.
     pub async fn list(&self, account: AccountId) -> Result<Vec<Configured>, RelayError> {
         let mut relays = self.store.relays(account).await?;
         let mut ways = self.store.inbound_ways(account).await?;
@@ -82,7 +81,7 @@ impl Relays {
         Ok(configured)
     }
 
-    /// What the account has of this type.
+    /// Returns the relay and inbound key of this type; fails if there is neither.
     pub async fn show(
         &self,
         account: AccountId,
@@ -98,12 +97,13 @@ impl Relays {
         Ok(Configured { kind, relay, way, is_new: false })
     }
 
-    /// The last attempts of a relay, the newest first.
+    /// Returns the last attempts of a relay, the newest first.
     pub async fn attempts(&self, relay: RelayId) -> Result<Vec<RelayAttempt>, RelayError> {
         Ok(self.store.relay_attempts(relay, self.rules.attempts.kept).await?)
     }
 
-    /// Sets a relay, makes the way in of its provider where there is none, or changes that.
+    /// Sets a relay, and creates or changes the inbound key of its provider. Decides anew if
+    /// another change comes first; fails with `Busy` after `TRIES`.
     pub async fn set(
         &self,
         account: AccountId,
@@ -120,7 +120,7 @@ impl Relays {
         Err(RelayError::Busy)
     }
 
-    /// Removes the relay of this type, and nothing else: what comes in is processed without the hop
+    /// Removes the relay of this type, but no inbound key: messages are processed without the hop
     /// from now on.
     pub async fn remove(&self, account: AccountId, kind: RelayType) -> Result<(), RelayError> {
         match self.store.remove_relay(account, kind, self.act()).await? {
@@ -129,7 +129,7 @@ impl Relays {
         }
     }
 
-    /// What is wrong, whatever is there.
+    /// Checks a change without regard to the present settings.
     fn check(&self, kind: RelayType, change: &RelayChange) -> Result<(), RelayError> {
         if !self.rules.of_type(kind).enabled {
             return Err(RelayError::NotOffered(kind));
@@ -180,7 +180,7 @@ impl Relays {
             _ => None,
         };
         let was_closed = opened.is_none();
-        // A gateway with other keys does not undo what those of its customers' others go by.
+        // A gateway without the key must not drop headers that other gateways can open.
         if change.url.is_some() && old.is_some() && was_closed && change.headers.is_none() {
             return Err(RelayError::Closed { what: "headers (an empty list for none)" });
         }
@@ -193,8 +193,8 @@ impl Relays {
         Ok((RelayPut { account, kind, relay, way, was, notes }, is_new))
     }
 
-    /// The relay as it should be; `None` where it is so already. Of the old one, what could be opened
-    /// is known; where it could not, it gets another secret and no headers but new ones.
+    /// Returns the relay to store, or None if nothing changes. `old` is None if there was none, or
+    /// if it could not be opened: then the relay gets a new secret, and only the headers sent now.
     fn new_relay(
         &self,
         (account, kind): (AccountId, RelayType),
@@ -245,8 +245,8 @@ impl Relays {
         Ok(Some(Relay { revision: new.revision + 1, updated_at: now, ..new }))
     }
 
-    /// The way in as it should be; `None` where it is so already. One whose verification cannot be
-    /// opened lets nobody in: it is set up as a new one is, with a new key.
+    /// Returns the inbound key to store, or None if nothing changes. One whose verification cannot
+    /// be opened admits nothing, so it is set up anew, with a new key.
     fn new_way(
         &self,
         (account, kind): (AccountId, RelayType),
@@ -285,7 +285,7 @@ impl Relays {
             notes.push(RelayNote { deed, changes });
         }
         if !is_new && changed {
-            // That it changed, and not from what to what: it is a secret.
+            // The values are secret: the note says only that they changed.
             let changes = vec![Change::made("verification", "changed")];
             notes.push(RelayNote { deed: Deed::InboundUpdated, changes });
         }
@@ -318,7 +318,7 @@ impl Relays {
         let base = self.public_url.as_ref().map(|url| url.as_str().trim_end_matches('/'));
         let url = |key: Secret| {
             let key = String::from_utf8_lossy(key.expose());
-            // Mailgun posts a message whole only to a path that ends so.
+            // Mailgun posts whole messages only to a path with this end.
             let end = if way.kind == RelayType::Mailgun { "/mime" } else { "" };
             Secret::new(format!("{}/inbound/{}/{key}{end}", base.unwrap_or_default(), way.kind))
         };
@@ -331,7 +331,8 @@ impl Relays {
     }
 }
 
-/// For the audit log: of a URL its origin, of fields their names; the rest may be secret.
+/// Returns the changes for the audit log. URLs are noted by origin, headers by name: the rest may
+/// be secret.
 fn differences(old: Option<&Relay>, new: &Relay) -> Vec<Change> {
     let names = |one: &Relay| {
         let names = one.headers.iter().map(|header| header.name.as_str());

@@ -1,5 +1,5 @@
-//! The certificates of those who sign for Amazon SNS, and the one other thing that it wants asked for:
-//! each once, from where it is pinned to be, through the guarded way out.
+//! Fetches the certificates that sign for Amazon SNS, and confirms subscriptions: only from pinned
+//! URLs, by the guarded client.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,18 +17,18 @@ use url::Url;
 use super::providers::{Certificate, CertificateError};
 use crate::egress::client::{Client, EgressError};
 
-/// Questions under way at the same time: there is a certificate for some months, and a confirmation
-/// for a topic.
+/// Requests under way at a time: a certificate is fetched once in months, a subscription confirmed
+/// once per topic.
 const AT_ONCE: usize = 4;
 
-/// How long a failure stands for the next question: less than the 20 seconds after which SNS tries
-/// again, so that each of its few tries is looked at anew.
+/// How long a failure is remembered: less than the 20 seconds after which SNS retries, so that each
+/// retry fetches again.
 const FAILED: Duration = Duration::from_secs(15);
 
-/// A question under way.
 pub type Asking = Pin<Box<dyn Future<Output = Result<Vec<u8>, AskError>> + Send>>;
 
-/// Asks for certificates, and remembers so many. Cheap to clone.
+/// Fetches certificates and remembers them. Clones share one memory, whose lock is never held
+/// across an await.
 #[derive(Clone)]
 pub struct Signers {
     ask: Arc<dyn Fn(Url) -> Asking + Send + Sync>,
@@ -37,14 +37,14 @@ pub struct Signers {
     places: Arc<Semaphore>,
 }
 
-/// What came of asking; whoever was asked for last stands last.
+/// Certificates and failures, the newest last.
 #[derive(Debug, Default)]
 struct Memory {
     known: VecDeque<(Url, Certificate)>,
     failed: VecDeque<(Url, Instant, SignerError)>,
 }
 
-/// Why there was no answer that says anything.
+/// Why a request brought no usable response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
     #[error(transparent)]
@@ -55,10 +55,9 @@ pub enum AskError {
     Ending,
 }
 
-/// Why there is no certificate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignerError {
-    /// It could not be asked for: the sender of the message may try again.
+    /// The request failed: the provider may retry.
     #[error(transparent)]
     Unreachable(#[from] AskError),
     #[error(transparent)]
@@ -72,7 +71,6 @@ impl fmt::Debug for Signers {
 }
 
 impl Signers {
-    /// Asks by this client; `most` certificates are remembered.
     pub fn over(client: Client, most: usize) -> Self {
         Self::new(most, move |url| {
             let client = client.clone();
@@ -85,7 +83,7 @@ impl Signers {
         })
     }
 
-    /// Asks in this way: a body where the status was 200, else why not.
+    /// Fetches with `ask`, which returns the body of a response of status 200, or an error.
     pub fn new<F, A>(most: usize, ask: F) -> Self
     where
         F: Fn(Url) -> A + Send + Sync + 'static,
@@ -95,7 +93,8 @@ impl Signers {
         Self { ask: Arc::new(move |url| Box::pin(ask(url))), memory: Arc::default(), most, places }
     }
 
-    /// The certificate at this URL, which must be one that is pinned.
+    /// Returns the certificate at this URL, which the caller has pinned. A fresh failure is
+    /// returned without another request.
     pub async fn certificate(&self, url: &Url) -> Result<Certificate, SignerError> {
         if let Some(remembered) = self.memory().of(url) {
             return remembered;
@@ -103,7 +102,7 @@ impl Signers {
         let fetched = self.fetch(url).await;
         let mut memory = self.memory();
         match &fetched {
-            // Another request may have asked for it meanwhile.
+            // Another request may have fetched it meanwhile.
             Ok(_) if memory.known.iter().any(|(known, _)| known == url) => {}
             Ok(certificate) => {
                 bound(&mut memory.known, self.most);
@@ -123,7 +122,6 @@ impl Signers {
         Ok(Certificate::from_pem(&pem, url.host_str().unwrap_or_default())?)
     }
 
-    /// Says that a topic is wanted.
     pub async fn confirm(&self, url: &Url) -> Result<(), AskError> {
         self.ask(url).await.map(|_| ())
     }
@@ -133,7 +131,7 @@ impl Signers {
         (self.ask)(url.clone()).await
     }
 
-    /// Nothing panics while it holds the lock; if something did, the lists would be whole.
+    /// Locks the memory. A poisoned lock is used on: no panic can leave a list half changed.
     fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -150,7 +148,6 @@ impl Memory {
     }
 }
 
-/// Makes room for one more.
 fn bound<T>(list: &mut VecDeque<T>, most: usize) {
     while list.len() >= most && list.pop_front().is_some() {}
 }

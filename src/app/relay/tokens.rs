@@ -1,5 +1,6 @@
-//! Signs that a provider gives once, and what each stood for here: one that stands before something
-//! else was stolen. The same again is the provider's own retry, which does no harm (contract §2, Repeats).
+//! Remembers each one-time token of a provider with its content. A token with other content was
+//! stolen. A token with the same content is the provider's retry, which does no harm (contract §2,
+//! Repeats).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -7,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use super::providers::Token;
 use crate::domain::id::AccountId;
 
-/// So many of them, the last ones. Each gateway remembers its own. Where there are too many, the account
-/// that has most forgets its oldest: nobody pushes out those of others.
+/// The last `most` tokens of this gateway. When full, the account with the most tokens loses its
+/// oldest, so no account displaces the tokens of others.
 #[derive(Debug)]
 pub(super) struct Tokens {
     most: usize,
@@ -21,7 +22,7 @@ struct Seen {
     all: usize,
 }
 
-/// A token of one account is none of another's, whoever chose it.
+/// The tokens of one account; equal tokens of two accounts are unrelated.
 #[derive(Debug, Default)]
 struct OfOne {
     contents: HashMap<[u8; 32], [u8; 32]>,
@@ -33,7 +34,7 @@ impl Tokens {
         Self { most, seen: Mutex::default() }
     }
 
-    /// Whether it has stood for nothing else in this account.
+    /// Returns false if the token came with other content before, for this account.
     pub(super) fn admit(&self, account: AccountId, token: Token) -> bool {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let content = seen.accounts.get(&account).and_then(|one| one.contents.get(&token.token));
@@ -50,7 +51,7 @@ impl Tokens {
 }
 
 impl Seen {
-    /// Forgets the oldest of whoever has most; `false` where there is none.
+    /// Forgets the oldest token of the account with the most; false if there is none.
     fn forget_one(&mut self) -> bool {
         let most = self.accounts.iter().max_by_key(|(id, one)| (one.order.len(), **id));
         let Some(account) = most.map(|(id, _)| *id) else { return false };

@@ -1,4 +1,4 @@
-//! What a provider is verified by: which fields each has, and where its customer finds them.
+//! The fields of `verification` for each provider, and where its customer finds them.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,12 @@ use super::providers::sendgrid::PublicKey;
 use crate::domain::relay::{RelayType, Verification};
 use crate::domain::secret::{MASK, Secret};
 
-/// The fields of `verification` as sent; null takes one away.
+/// The fields of `verification` as sent; null removes one.
 pub type Given = BTreeMap<String, Option<String>>;
 
-/// Longer than any key of a provider, octets.
+/// Bytes of a field, at most: longer than any key of a provider.
 const LONGEST: usize = 1024;
 
-/// A mistake in them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerificationError {
     #[error("verification: {kind} has no {name}; it has: {}", names(*kind).join(", "))]
@@ -37,7 +36,6 @@ pub enum VerificationError {
     Smtp,
 }
 
-/// The fields of each type.
 fn names(kind: RelayType) -> &'static [&'static str] {
     match kind {
         RelayType::Mailgun => &["signingKey"],
@@ -48,8 +46,8 @@ fn names(kind: RelayType) -> &'static [&'static str] {
     }
 }
 
-/// What is given, laid on what is known. Of something new the rest is not verified, but for Mailgun,
-/// which signs always.
+/// Merges the fields sent with the known ones. All but Mailgun's signing key may be missing: then
+/// that proof is not checked.
 pub(super) fn wanted(
     kind: RelayType,
     given: Option<&Given>,
@@ -67,7 +65,7 @@ pub(super) fn wanted(
         return Err(VerificationError::Text { name: name.clone() });
     }
     let of = |name: &str| match given.get(name) {
-        // As answers show it: it stays as it is.
+        // A mask keeps the known value.
         Some(Some(text)) if text == MASK => known.and_then(|known| kept(known, name)),
         Some(text) => text.clone(),
         None => known.and_then(|known| kept(known, name)),
@@ -79,7 +77,7 @@ pub(super) fn wanted(
         }
         RelayType::Sendgrid => {
             let public_key = of("publicKey");
-            // One that cannot be read would refuse all mail, which SendGrid then drops.
+            // An unreadable key would refuse all mail, which SendGrid then drops.
             if public_key.as_deref().is_some_and(|key| PublicKey::parse(key).is_none()) {
                 return Err(VerificationError::PublicKey);
             }
@@ -114,7 +112,7 @@ fn kept(known: &Verification, name: &str) -> Option<String> {
     }
 }
 
-/// What may be shown: of what is secret, that it is there.
+/// Returns the fields to show; a secret is masked.
 pub fn shown(verification: &Verification) -> Vec<(&'static str, Option<String>)> {
     names(verification.kind())
         .iter()

@@ -21,7 +21,7 @@ use self::memory::{Hands, Memory};
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// Everything around a dispatcher: a queue, a receiver, and a clock that can be moved.
+/// A dispatcher with a queue, a receiver and a clock that can be moved.
 struct Scene {
     hands: Hands,
     rules: Arc<WebhookRules>,
@@ -32,7 +32,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// `overrides` go over `policies/webhooks.toml`.
+    /// `overrides` replace values of `policies/webhooks.toml`.
     async fn new(overrides: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("webhooks.toml"), overrides).unwrap();
@@ -263,7 +263,7 @@ async fn an_attempt_that_panics_counts_as_failed_and_harms_no_other() {
     assert_eq!(error.as_deref(), Some("the gateway could not make this request"));
 }
 
-/// Collects what is logged on this thread.
+/// Collects the log lines of this thread.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -287,8 +287,8 @@ async fn the_log_names_the_delivery_but_no_query_secret_or_text() {
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .finish();
-    // With one subscriber alive, tracing asks only the thread that comes first to a line whether
-    // anybody wants it, which may be another test's; with two it asks both of them.
+    // With one subscriber alive, tracing asks only the first thread at a line whether it is wanted,
+    // and that may be another test's; with two it asks both.
     let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
     let _guard = tracing::subscriber::set_default(subscriber);
     let scene = Scene::new(EAGER).await;

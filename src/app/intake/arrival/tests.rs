@@ -31,7 +31,7 @@ fn examination(raw: &[u8], automation: Automation) -> Examination {
     }
 }
 
-/// The keys of a message that came with these signatures, with the null reverse-path or another.
+/// Returns the keys of a message with these signatures; `null` is for the null reverse-path.
 fn keys_from(null: bool, signatures: &[&str], text: &str) -> Vec<[u8; 32]> {
     let raw = text.as_bytes();
     let headers = scan(raw, &limits()).unwrap();
@@ -51,7 +51,6 @@ fn same(one: &[[u8; 32]], other: &[[u8; 32]]) -> bool {
 
 const TEXT: &str = "From: a@b.example\r\nSubject: x\r\nX-Way: 1\r\n\r\nHello.\r\n";
 
-/// Fields that a server on the way may put in front.
 const TRACED: &[&str] = &[
     "Received: from a by b; Mon, 05 Jan 2026 10:00:00 +0000\r\n",
     "X-Received: by 2002:a05:6402:1::1\r\n",
@@ -90,13 +89,13 @@ fn a_signature_and_all_that_is_not_a_trace_make_a_message() {
     ] {
         assert!(!same(&first, &keys_of(&["AAAA"], &other)), "{other}");
     }
-    // A field moved from one value into the next is another section.
+    // A field moved into the value of the one before is another header section.
     let moved = TEXT.replace(" x\r\nX-Way: 1", " x\r\n X-Way: 1");
     assert!(!same(&first, &keys_of(&["AAAA"], &moved)));
 }
 
-/// A field of the sender's own domain belongs to the message; its folding is nobody's, as far as the
-/// signature holds all the same.
+/// A signature of the sender's own domain belongs to the message. Its folding does not matter, as
+/// long as the signature still verifies.
 #[test]
 fn the_signature_itself_may_be_folded_in_another_way() {
     let signed = |form: &str, fold: &str, inside: &str| {
@@ -109,13 +108,13 @@ fn the_signature_itself_may_be_folded_in_another_way() {
     assert!(folded(" c=relaxed/simple;"));
     assert!(!folded(" c=simple/relaxed;") && !folded(""), "it does not hold any more");
     let first = keys_of(&["AAAA"], &signed("", " ", " "));
-    // Its own value is what no signature signs.
+    // A signature does not cover its own `b=`.
     assert!(same(&first, &keys_of(&["AAAA"], &signed("", " ", "\r\n\t"))));
     assert!(!same(&first, &keys_of(&["AAAA"], TEXT)), "one is missing");
 }
 
-/// A blank where there was none breaks a signature, and another one proves the message, which may
-/// leave more open: with it other fields are named as unsigned.
+/// An added blank can break a signature, and the other one then proves the message. That one may
+/// leave more fields open, which changes the fields that are named as unsigned.
 #[test]
 fn a_copy_with_one_of_two_signatures_broken_is_another_message() {
     let signed = |names: &str, b: &str| {
@@ -152,8 +151,8 @@ fn the_same_bytes_are_the_same_message_whichever_signature_verified() {
     assert!(same(&keys_of(&["AAAA"], TEXT), &keys_of(&[], TEXT)));
 }
 
-/// A message that one signature alone can prove has one key: its bytes bring that signature again. Where
-/// another proof may bring the same bytes, they are a key, too.
+/// A message that one signature alone can prove has one key: its bytes bring that signature again.
+/// If another proof may bring the same bytes, the bytes are a key too.
 #[test]
 fn the_bytes_are_a_key_only_where_another_proof_may_bring_them_again() {
     let own = |b: &str| format!("DKIM-Signature: v=1; d=b.example; s=s; b={b}\r\n");
@@ -178,7 +177,7 @@ fn the_bytes_are_a_key_only_where_another_proof_may_bring_them_again() {
     }
 }
 
-/// The null reverse-path makes a bounce of it, wherever it stands.
+/// The null reverse-path makes the message a bounce, in the envelope or in Return-Path.
 #[test]
 fn what_is_judged_otherwise_is_another_message() {
     let first = keys_of(&["AAAA"], TEXT);
@@ -187,7 +186,7 @@ fn what_is_judged_otherwise_is_another_message() {
     assert!(same(&keys_from(true, &["AAAA"], TEXT), &keys_from(true, &[], TEXT)));
 }
 
-/// A trace may be left out of the comparison only because nothing is made of it.
+/// A trace may be left out of the comparison only because nothing is read from it.
 #[test]
 fn a_trace_changes_nothing_that_is_shown_or_judged() {
     let read = |text: &str| {

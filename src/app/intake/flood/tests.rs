@@ -22,8 +22,8 @@ fn flood(signature: u32, sender: u32, room: u32) -> Flood {
     })
 }
 
-/// Asks for one message of `sender` to these Agents, so many seconds after the start. Agents below
-/// 10 are of one organization, the others of another one.
+/// Takes one message of `sender` for these Agents, `seconds` after the start. Agents below 10
+/// belong to one organization, the others to another.
 fn ask<'f>(
     flood: &'f Flood,
     of: (&str, &[u8]),
@@ -33,7 +33,6 @@ fn ask<'f>(
     ask_from(flood, 0, of, agents, seconds)
 }
 
-/// The same from another network.
 fn ask_from<'f>(
     flood: &'f Flood,
     network: u8,
@@ -54,12 +53,11 @@ fn at(flood: &Flood, seconds: u64) -> Instant {
     flood.began + Duration::from_secs(seconds)
 }
 
-/// Takes one that is stored for all of these Agents.
+/// Takes a message that is stored for all of these Agents.
 fn take(flood: &Flood, sender: &str, agents: &[i64], seconds: u64) -> Result<(), Over> {
     ask(flood, (sender, &[]), agents, seconds).map(drop)
 }
 
-/// The same with these signatures.
 fn sign(flood: &Flood, signatures: &[u8], agents: &[i64], seconds: u64) -> Result<(), Over> {
     ask(flood, (ALICE, signatures), agents, seconds).map(drop)
 }
@@ -76,7 +74,7 @@ fn a_room_that_is_full_leaves_other_rooms_alone() {
     assert_eq!(take(&flood, ALICE, &[1], 30), Ok(()));
 }
 
-/// One room that is full holds up nobody else in the transaction; it owes what it is given, up to a
+/// A full room holds up no other recipient of the transaction. It owes what it is given, up to a
 /// minute's worth.
 #[test]
 fn a_transaction_is_deferred_where_all_its_rooms_are_full() {
@@ -103,7 +101,7 @@ fn a_sender_has_one_rate_for_all_agents_of_an_organization() {
     assert_eq!(take(&flood, ALICE, &[4], 0), Ok(()));
     assert_eq!(take(&flood, ALICE, &[5], 0), Ok(()));
     assert_eq!(take(&flood, ALICE, &[6], 0), Err(Over::Sender));
-    // What one tenant gets holds up no other, be it in the same transaction.
+    // Mail to one tenant holds up no other, even in one transaction.
     assert_eq!(take(&flood, ALICE, &[11], 0), Ok(()));
     assert_eq!(take(&flood, ALICE, &[7, 12], 0), Ok(()));
     assert_eq!(take(&flood, ALICE, &[6], 20), Err(Over::Sender), "it owes one");
@@ -115,7 +113,7 @@ fn a_sender_has_one_rate_for_all_agents_of_an_organization() {
     assert_eq!(take(&rooms, ALICE, &[1], 0), Err(Over::Room));
 }
 
-/// Whoever has one signed message fills no room with it.
+/// The holder of one signed message cannot fill a room with it.
 #[test]
 fn copies_of_one_signature_use_up_their_own_rate_alone() {
     let flood = flood(2, 9, 4);
@@ -123,23 +121,22 @@ fn copies_of_one_signature_use_up_their_own_rate_alone() {
     assert_eq!(sign(&flood, &[7, 8], &[1], 0), Ok(()));
     for _ in 0..99 {
         assert_eq!(sign(&flood, &[7], &[1], 0), Err(Over::Signature));
-        // Another good one beside it does not help.
+        // Another good signature beside it does not help.
         assert_eq!(sign(&flood, &[9, 7], &[1], 0), Err(Over::Signature));
     }
-    // A list signs once for all its readers, whoever floods one of them.
+    // A list signs once for all its readers; a flood to one reader affects no other.
     for reader in [2, 3, 11] {
         assert_eq!(sign(&flood, &[7], &[reader], 0), Ok(()));
     }
     assert_eq!(sign(&flood, &[7], &[1, 4], 0), Ok(()));
-    // The sender's own mail has the rest of the room.
     assert_eq!(sign(&flood, &[5], &[1], 0), Ok(()));
     assert_eq!(sign(&flood, &[6], &[1], 0), Err(Over::Room));
     assert_eq!(sign(&flood, &[7], &[1], 59), Err(Over::Signature), "it owes one");
     assert_eq!(sign(&flood, &[7], &[1], 60), Ok(()));
 }
 
-/// Copies in haste from one network do not put off one that comes from elsewhere, and no number of
-/// networks brings more than a minute's worth beyond the rate.
+/// Hasty copies from one network do not defer a copy from another network. All networks together
+/// bring at most a minute's worth beyond the rate.
 #[test]
 fn a_copy_from_elsewhere_comes_in_beside_a_flood() {
     let flood = flood(4, 0, 0);
@@ -157,7 +154,7 @@ fn a_copy_from_elsewhere_comes_in_beside_a_flood() {
         assert_eq!(copy(elsewhere, 0), Err(Over::Signature), "one");
     }
     assert_eq!(copy(6, 0), Err(Over::Signature), "a minute's worth");
-    // Another Agent, and another signature, have their own.
+    // Another Agent, and another signature, have their own rates.
     assert!(ask_from(&flood, 6, (ALICE, &[7]), &[2], 0).is_ok());
     assert!(ask_from(&flood, 6, (ALICE, &[8]), &[1], 0).is_ok());
     for (seconds, network) in [(15, 6), (30, 7), (45, 8)] {
@@ -165,16 +162,16 @@ fn a_copy_from_elsewhere_comes_in_beside_a_flood() {
         assert_eq!(copy(network, seconds), Ok(()));
         assert_eq!(copy(9, seconds), Err(Over::Signature));
     }
-    // Networks that were quiet for a minute are as good as new.
+    // A network that was quiet for a minute may bring a copy again.
     assert_eq!(copy(2, 60), Ok(()));
-    // A copy that is given back makes room for another, and of its own network, too.
+    // A copy that is given back makes room for another one, also from its own network.
     let given = ask_from(&flood, 9, (ALICE, &[7]), &[1], 75).unwrap();
     assert_eq!(copy(9, 75), Err(Over::Signature));
     given.give_back(at(&flood, 75));
     assert_eq!(copy(9, 75), Ok(()));
 }
 
-/// A recipient's part of a commit: accepted for this Agent of this organization, or refused.
+/// One recipient's part of a commit: accepted for (Agent, organization), or refused.
 fn intake(message: Option<(i64, i64)>) -> Intake {
     let (id, digest) = (uuid::Uuid::nil(), Digest([0; 32]));
     let record = IntakeRecord::blank(Verdict::of(None));
@@ -220,10 +217,10 @@ fn what_is_not_stored_does_not_count() {
         one(&[1]).unwrap().give_back(now);
     }
     let earlier = Some(MessageId(uuid::Uuid::nil()));
-    // The same again, which was there before.
+    // A repeat, stored before.
     let of_one = [intake(Some((1, 100)))];
     one(&[1]).unwrap().settle(&of_one, &[earlier], now);
-    // New to one of two, and here before or come back to the other.
+    // New to one of two Agents; stored before, or returned, for the other.
     let of_both = [intake(Some((1, 100))), intake(Some((11, 200)))];
     one(&[1, 11]).unwrap().settle(&of_both, &[earlier, None], now);
     assert_eq!(one(&[11]).unwrap_err(), Over::Signature);
@@ -239,7 +236,7 @@ fn what_became_of_nobody_knows_what_counts() {
     let flood = flood(0, 1, 1);
     drop(ask(&flood, (ALICE, &[]), &[1], 0).unwrap());
     assert_eq!(take(&flood, ALICE, &[1], 59), Err(Over::Sender));
-    // What is given back late takes nothing off what has come since.
+    // A late give-back takes nothing off later messages.
     let late = ask(&flood, (ALICE, &[]), &[1], 60).unwrap();
     assert_eq!(take(&flood, ALICE, &[1], 120), Ok(()));
     late.give_back(at(&flood, 120));

@@ -1,8 +1,7 @@
-//! The certificate by which Amazon SNS signs.
+//! The certificate with which Amazon SNS signs.
 //!
-//! It comes alone, without a chain: what says that it is Amazon's is where it came from (https, a
-//! host of Amazon's, pinned in [`super::sns`]), its name and its time. That is what Amazon's own
-//! libraries check.
+//! It comes without a chain. It is trusted for its origin (https, a host of Amazon's, pinned in
+//! [`super::sns`]), its name and its validity, as Amazon's own libraries do.
 
 use aws_lc_rs::signature::{RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
 use rustls::client::verify_server_name;
@@ -13,10 +12,9 @@ use rustls::server::ParsedCertificate;
 use crate::domain::clock::Timestamp;
 use crate::egress::validity::validity;
 
-/// Who may sign, whatever the region.
+/// The name of the signer in every region.
 const NAME: &str = "sns.amazonaws.com";
 
-/// A certificate of the signer, read.
 #[derive(Clone, Debug)]
 pub struct Certificate {
     /// SubjectPublicKeyInfo.
@@ -25,10 +23,9 @@ pub struct Certificate {
     until: Timestamp,
 }
 
-/// Why it is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
-    /// Cut short, or the page of somebody between: it may be there the next time.
+    /// Cut short, or a page from a middlebox: a retry may succeed.
     #[error("what is at SigningCertURL is no certificate")]
     Unreadable,
     #[error("the certificate at SigningCertURL is not one of Amazon SNS")]
@@ -36,8 +33,8 @@ pub enum CertificateError {
 }
 
 impl Certificate {
-    /// From PEM. It must be for `sns.amazonaws.com`, or for the `host` that it came from (China's
-    /// regions have names of their own).
+    /// Reads PEM. The certificate must be for `sns.amazonaws.com`, or for the `host` that it came
+    /// from (China's regions have names of their own).
     pub fn from_pem(pem: &[u8], host: &str) -> Result<Self, CertificateError> {
         let der = CertificateDer::from_pem_slice(pem).map_err(|_| CertificateError::Unreadable)?;
         let (from, until) = validity(&der).ok_or(CertificateError::Unreadable)?;
@@ -51,18 +48,17 @@ impl Certificate {
         Ok(Self { key: parsed.subject_public_key_info().to_vec(), from, until })
     }
 
-    /// Whether this is its signature (RSA, PKCS #1 v1.5, SHA-256), whatever the time.
+    /// Verifies a signature (RSA, PKCS #1 v1.5, SHA-256), at any time.
     pub fn signed(&self, said: &[u8], signature: &[u8]) -> bool {
         let key = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, &self.key);
         key.verify(said, signature).is_ok()
     }
 
-    /// Whether its time is over.
     pub fn is_over(&self, now: Timestamp) -> bool {
         now > self.until
     }
 
-    /// Whether its time has not begun: then our clock is behind.
+    /// Tells whether the certificate is not valid yet: then our clock is behind.
     pub fn is_to_come(&self, now: Timestamp) -> bool {
         now < self.from
     }

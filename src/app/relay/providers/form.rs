@@ -1,26 +1,24 @@
-//! The fields of a form, as octets: a message is none of UTF-8's business.
+//! Reads the fields of a form as bytes, because a message need not be UTF-8.
 //!
-//! Read here and not by a library, because the whole body is there (a relay gets it unchanged, a
-//! signature covers it), and because every bound and every doubt must end in a refusal: two readers
-//! that find different messages in one body would be two messages.
+//! No library reads it, for two reasons: the whole body is in memory anyway (a relay gets it
+//! unchanged, a signature covers it), and every bound and every doubt must end in a refusal, lest
+//! two readers find different messages in one body.
 
 use bytes::Bytes;
 use memchr::memmem::Finder;
 
 use super::{Broken, OtherMode, Post, Refusal};
 
-/// Providers post some twenty fields, and one for each attachment in modes that are not ours.
+/// Providers post some twenty fields, and one per attachment in modes that are refused.
 const MAX_FIELDS: usize = 1000;
-/// Octets of a name, and of the header section of a part.
+/// Bytes of a name, and of the header section of a part.
 const MAX_NAME: usize = 256;
 const MAX_HEAD: usize = 8 * 1024;
 
-/// A form that was read whole.
 #[derive(Debug)]
 pub(super) struct Form(Vec<(Vec<u8>, Bytes)>);
 
 impl Form {
-    /// The form in this body, by its media type.
     pub(super) fn read(post: &Post<'_>) -> Result<Self, Refusal> {
         let kind = post.header("content-type").unwrap_or_default();
         let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -32,8 +30,8 @@ impl Form {
         fields.map(Self).ok_or_else(|| Broken::Form.into())
     }
 
-    /// The one field of this name; a refusal where there are two, because one of them would count
-    /// and the other be shown.
+    /// Returns the field of this name; fails if there are two, because one could be judged and the
+    /// other shown.
     pub(super) fn one(&self, name: &'static str) -> Result<Option<&Bytes>, Refusal> {
         let mut found = self.0.iter().filter(|(known, _)| known == name.as_bytes());
         match (found.next(), found.next()) {
@@ -42,14 +40,14 @@ impl Form {
         }
     }
 
-    /// The same as a text that must be there.
+    /// Returns the field of this name as text; fails if it is missing.
     pub(super) fn text(&self, name: &'static str) -> Result<&str, Refusal> {
         let value = self.one(name)?.and_then(|value| std::str::from_utf8(value).ok());
         value.ok_or_else(|| Broken::Field(name).into())
     }
 }
 
-/// WHATWG URL §5.1, octets instead of text.
+/// WHATWG URL §5.1, with bytes instead of text.
 fn urlencoded(body: &Bytes) -> Option<Vec<(Vec<u8>, Bytes)>> {
     let mut fields = Vec::new();
     for pair in body.split(|octet| *octet == b'&').filter(|pair| !pair.is_empty()) {
@@ -87,8 +85,8 @@ fn boundary(kind: &str) -> Option<Vec<u8>> {
     (1..=70).contains(&value.len()).then(|| value.into_bytes())
 }
 
-/// A parameter of a field's value (RFC 2045 §5.1); `None` where it is there twice. In a quoted one
-/// a backslash takes what follows as it is.
+/// Returns a parameter of a field's value (RFC 2045 §5.1); None if the parameter is missing or
+/// there twice. In a quoted value a backslash quotes the next character.
 fn parameter(value: &str, name: &str) -> Option<String> {
     let mut found = None;
     let mut rest = value.split_once(';')?.1;
@@ -125,8 +123,8 @@ fn unquoted(quoted: &str) -> Option<(String, &str)> {
     None
 }
 
-/// RFC 2046 §5.1.1 and RFC 7578: what stands before the first boundary and behind the last is
-/// nobody's.
+/// Splits a multipart body (RFC 2046 §5.1.1, RFC 7578). Ignores bytes before the first boundary and
+/// behind the last.
 fn multipart(boundary: &[u8], body: &Bytes) -> Option<Vec<(Vec<u8>, Bytes)>> {
     let delimiter = [b"\r\n--", boundary].concat();
     let finder = Finder::new(&delimiter);
@@ -137,14 +135,14 @@ fn multipart(boundary: &[u8], body: &Bytes) -> Option<Vec<(Vec<u8>, Bytes)>> {
     loop {
         let rest = body.get(at..)?;
         if rest.starts_with(b"--") {
-            // A message that holds the end of the form (SendGrid's boundary is always xYzZY) would
-            // hide the fields behind it.
+            // A boundary behind the end means that the message holds the end of the form
+            // (SendGrid's boundary is always xYzZY), which would hide the fields behind it.
             return finder.find(rest).is_none().then_some(fields);
         }
         let padding = rest.iter().take_while(|octet| matches!(octet, b' ' | b'\t')).count();
         rest.get(padding..)?.strip_prefix(b"\r\n")?;
         let start = at + padding + 2;
-        // The line end before an empty part may be the one of the next boundary.
+        // The line end before an empty part may also begin the next boundary.
         let end = start.checked_sub(2)? + finder.find(body.get(start - 2..)?)?;
         if fields.len() == MAX_FIELDS {
             return None;
@@ -164,7 +162,7 @@ fn part(body: &Bytes, start: usize, end: usize) -> Option<(Vec<u8>, Bytes)> {
         if field.eq_ignore_ascii_case("content-disposition") {
             name = Some(parameter(value, "name").filter(|name| name.len() <= MAX_NAME)?);
         }
-        // RFC 7578 §4.7: nobody encodes parts any more; one that is would be another message.
+        // RFC 7578 §4.7: parts are not encoded any more; decoding one would make another message.
         let plain = ["7bit", "8bit", "binary"];
         if field.eq_ignore_ascii_case("content-transfer-encoding")
             && !plain.iter().any(|known| value.trim().eq_ignore_ascii_case(known))

@@ -1,18 +1,18 @@
-//! Who brought a message to a provider, as the provider wrote it into the message: for the record
+//! The client that brought a message to a provider, as the provider recorded it: for the record,
 //! and for SPF, which decides nothing (contract §2, Authentication).
 
 use std::net::IpAddr;
 
-/// Octets of a message in which its first Received field is looked for.
+/// Bytes of a message that are searched for the first Received field.
 const NEAR: usize = 16 * 1024;
-/// Octets of a HELO that are kept.
+/// The longest HELO that is kept, in bytes.
 const MAX_HELO: usize = 255;
 
-/// The name and the address behind `from` in the first Received field, which is the provider's:
+/// Returns name and address behind `from` in the first Received field, which is the provider's:
 /// `Received: from NAME (… [ADDRESS]) by …` (RFC 5321 §4.4).
 pub(super) fn first_received(raw: &[u8]) -> Option<(String, IpAddr)> {
     let near = raw.get(..NEAR).unwrap_or(raw);
-    // A section that ends before it begins has no fields.
+    // A leading empty line ends the section before any field.
     let text = format!("\n{}", String::from_utf8_lossy(near).replace("\r\n", "\n"));
     let head = text.split("\n\n").next()?.replace("\n ", " ").replace("\n\t", " ");
     let field = head.lines().find_map(|line| {
@@ -22,7 +22,6 @@ pub(super) fn first_received(raw: &[u8]) -> Option<(String, IpAddr)> {
     of_received(&field)
 }
 
-/// The same of the value of such a field.
 pub(super) fn of_received(value: &str) -> Option<(String, IpAddr)> {
     let from = value.trim().strip_prefix("from ")?;
     let from = from.split(" by ").next()?;
@@ -32,7 +31,7 @@ pub(super) fn of_received(value: &str) -> Option<(String, IpAddr)> {
     Some((name(helo)?, address))
 }
 
-/// `client-ip=` and `helo=` of a Received-SPF field (RFC 7208 §9.1).
+/// Returns `client-ip=` and `helo=` of a Received-SPF field (RFC 7208 §9.1).
 pub(super) fn of_received_spf(value: &str) -> (Option<IpAddr>, Option<String>) {
     let pair = |key: &str| {
         let found = value.split([';', ' ']).find_map(|pair| pair.trim().strip_prefix(key))?;

@@ -1,12 +1,12 @@
-//! Mailgun: a route `forward("https://…/mime")`. Only to a URL whose path ends with `mime` does it
-//! post the message as it is, in the field `body-mime` of a form (multipart, or urlencoded where
-//! there is no attachment), beside `sender` and `recipient` of the envelope.
+//! Mailgun: a route `forward("https://…/mime")`. Mailgun posts the whole message only to a URL
+//! whose path ends with `mime`: in the field `body-mime` of a form (multipart, or urlencoded
+//! without attachments), beside `sender` and `recipient` of the envelope.
 //!
-//! `timestamp`, `token` and `signature` prove that it was Mailgun: HMAC-SHA-256 over the first two, by
-//! the HTTP webhook signing key of the account, in hexadecimal. It does not cover the message: so a
-//! token stands for one content only ([`super::Token`]).
+//! `timestamp`, `token` and `signature` are the proof: HMAC-SHA-256 over the first two with the
+//! account's HTTP webhook signing key, in hexadecimal. It does not cover the message, so a token is
+//! accepted for one content only ([`super::Token`]).
 //!
-//! It takes 200 as done, 406 as refused, and tries again after anything else, for 8 hours
+//! Mailgun takes 200 as accepted, 406 as refused, and retries after anything else, for 8 hours
 //! (documentation.mailgun.com: Receive, Forward, Store; Securing Webhooks).
 
 use aws_lc_rs::hmac;
@@ -16,7 +16,6 @@ use super::{Ages, Forged, Letter, OtherMode, Post, Refusal, Token, hops, path, u
 use crate::domain::clock::Timestamp;
 use crate::domain::secret::Secret;
 
-/// The message that Mailgun posted, signed by this key.
 pub fn read(post: &Post<'_>, key: &Secret, ages: &Ages, now: Timestamp) -> Result<Letter, Refusal> {
     let form = Form::read(post)?;
     let (timestamp, token) = (signed(&form, "timestamp")?, signed(&form, "token")?);

@@ -1,10 +1,10 @@
-//! What providers post when they hand a message on whole, and how they sign (contract §6). Pure:
-//! octets in, a message with its envelope out, or why not.
+//! Reads messages that providers post, and checks their signatures (contract §6). Pure: bytes in, a
+//! message with its envelope out, or an error.
 //!
-//! Each file says of one provider what it posts in its raw-MIME mode, what proves that it was the
-//! provider, and where that is documented. Other modes, in which the provider has taken the message
-//! apart, are refused with what to switch on: a signature of the sender cannot be verified over
-//! pieces. What a provider says of the sender (its own verdicts on SPF, DKIM and spam) is not read.
+//! Each file describes one provider: its requests in raw-MIME mode, the proof of their origin, and
+//! where that is documented. Modes that take the message apart are refused with advice on the right
+//! setting, because a sender's signature cannot be verified over pieces. The provider's own
+//! verdicts on SPF, DKIM and spam are not read.
 
 mod certificate;
 mod form;
@@ -27,7 +27,6 @@ use crate::domain::clock::Timestamp;
 pub use certificate::{Certificate, CertificateError};
 pub use refusal::{Broken, Forged, OtherMode, Refusal, Unavailable};
 
-/// A request of a provider, as it came.
 #[derive(Clone, Copy, Debug)]
 pub struct Post<'p> {
     pub headers: &'p [(String, Vec<u8>)],
@@ -35,7 +34,7 @@ pub struct Post<'p> {
 }
 
 impl<'p> Post<'p> {
-    /// The value of a header field that is there once.
+    /// Returns the value of a header field; None if it is missing, repeated or not UTF-8.
     pub(super) fn header(&self, name: &str) -> Option<&'p str> {
         let mut found = self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
         match (found.next(), found.next()) {
@@ -45,30 +44,30 @@ impl<'p> Post<'p> {
     }
 }
 
-/// A message as a provider handed it on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Letter {
-    /// As the provider had it, with line ends as it wrote them.
+    /// As the provider had it, with the provider's line ends.
     pub raw: Bytes,
     /// Without angle brackets; empty for `<>`.
     pub reverse_path: String,
     /// As the provider has them, in its order.
     pub recipients: Vec<String>,
-    /// Who brought the message to the provider, and what it called itself, where the provider says.
+    /// The client that brought the message to the provider, with its HELO, if the provider names
+    /// them.
     pub client: Option<IpAddr>,
     pub helo: Option<String>,
-    /// What proved that it was the provider, in plain words.
+    /// The proof that the provider posted, in plain words.
     pub proof: &'static str,
-    /// A sign that the provider gives once, for this and nothing else.
+    /// The provider's one-time token for this message.
     pub token: Option<Token>,
 }
 
-/// A sign that may stand for one content only: the signature that came with it does not cover the
-/// message, so whoever has seen one could put it before another message.
+/// A token that is accepted for one content only: its signature does not cover the message, so a
+/// stranger who saw one could send it with another message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     pub token: [u8; 32],
-    /// Of all that came with it.
+    /// The digest of the envelope and the message that came with it.
     pub content: [u8; 32],
 }
 
@@ -85,12 +84,12 @@ fn sha256(octets: &[u8]) -> [u8; 32] {
 }
 
 impl Letter {
-    /// A digest of what is handed on, and to whom: the same each time that the provider tries.
+    /// Returns a digest of message and envelope, equal for each retry of the provider.
     pub fn content(&self) -> [u8; 32] {
         let mut said = Context::new(&SHA256);
         let texts = self.recipients.iter().chain([&self.reverse_path]).map(String::as_bytes);
         for octets in texts.chain([self.raw.as_ref()]) {
-            // With its length before it no piece is taken for a part of its neighbour.
+            // With its length in front, no piece runs into its neighbour.
             said.update(&u64::try_from(octets.len()).unwrap_or(u64::MAX).to_be_bytes());
             said.update(octets);
         }
@@ -100,20 +99,20 @@ impl Letter {
     }
 }
 
-/// How old a signature may be when it comes.
+/// The greatest age of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ages {
-    /// One that covers the message: as long as the provider tries again.
+    /// For a signature that covers the message: as long as the provider retries.
     pub covering: Duration,
-    /// One that does not.
+    /// For a signature that does not.
     pub bare: Duration,
-    /// How far ahead of ours a provider's clock may be.
+    /// How far a provider's clock may be ahead of ours.
     pub ahead: Duration,
 }
 
 impl Ages {
-    /// Refuses a signature of `at` that comes too late. One that comes too early puts off: it was
-    /// verified, so it is our own clock that is behind.
+    /// Fails if the signature made at `at` is older than `most`. A signature from the future
+    /// defers: it was verified, so our own clock must be behind.
     fn check(&self, at: Timestamp, most: Duration, now: Timestamp) -> Result<(), Refusal> {
         if at > now.plus(self.ahead) {
             return Err(Unavailable::Early.into());
@@ -125,14 +124,14 @@ impl Ages {
     }
 }
 
-/// Unix seconds, and nothing else.
+/// Parses Unix seconds: digits only.
 fn unix_seconds(text: &str) -> Option<Timestamp> {
     let digits = (1..=12).contains(&text.len()) && text.bytes().all(|octet| octet.is_ascii_digit());
     let seconds = digits.then(|| text.parse::<i64>().ok()).flatten()?;
     Some(Timestamp::from_millis(seconds * 1000))
 }
 
-/// An address in an envelope, without the angle brackets that some providers leave round it.
+/// Trims an address of an envelope, and the angle brackets that some providers leave on it.
 fn path(text: &str) -> String {
     let text = text.trim();
     let bare = text.strip_prefix('<').and_then(|text| text.strip_suffix('>')).unwrap_or(text);

@@ -1,13 +1,13 @@
-//! Postmark: an inbound stream whose webhook has "Include raw email content in JSON payload" switched
-//! on. JSON with the message as a text in `RawEmail`, one request for each recipient
-//! (`OriginalRecipient`). A text holds no octets that are not UTF-8, so mail that has such (8bit in an
-//! old charset) does not verify any more; nearly all mail is encoded.
+//! Postmark: an inbound stream with "Include raw email content in JSON payload" switched on.
+//! Postmark posts JSON with the message as text in `RawEmail`, one request per recipient
+//! (`OriginalRecipient`). Text cannot hold bytes that are not UTF-8, so mail with such bytes (8bit
+//! in an old charset) no longer verifies; nearly all mail is encoded.
 //!
-//! It signs nothing: a user and a password in the URL (Basic, RFC 7617) are what it offers beside the
-//! secret of the URL itself.
+//! Postmark signs nothing. Beside the secret URL it offers a user and a password in the URL (Basic,
+//! RFC 7617).
 //!
-//! It takes 200 as done, 403 as refused, and tries again after anything else, 10 times in 10.5 hours
-//! (postmarkapp.com: Inbound webhook, Understanding Inbound Webhook Retries).
+//! Postmark takes 200 as accepted, 403 as refused, and retries after anything else, 10 times in
+//! 10.5 hours (postmarkapp.com: Inbound webhook, Understanding Inbound Webhook Retries).
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64::Engine as _;
@@ -18,7 +18,7 @@ use serde::Deserialize;
 use super::{Broken, Forged, Letter, OtherMode, Post, Refusal, hops, path, sha256};
 use crate::domain::secret::Secret;
 
-/// What the URL that Postmark posts to has before its host.
+/// User name and password in the URL that Postmark posts to.
 #[derive(Clone, Debug)]
 pub struct Login {
     pub username: String,
@@ -48,7 +48,7 @@ struct Field {
     value: String,
 }
 
-/// The message that Postmark posted, with this login if there is one.
+/// Reads the message that Postmark posted; checks `login` if one is set.
 pub fn read(post: &Post<'_>, login: Option<&Login>) -> Result<Letter, Refusal> {
     let proof = match login {
         Some(login) => {
@@ -64,7 +64,7 @@ pub fn read(post: &Post<'_>, login: Option<&Login>) -> Result<Letter, Refusal> {
         found.map(|field| field.value.as_str())
     };
     let (client, helo) = field("Received-SPF").map(hops::of_received_spf).unwrap_or_default();
-    // The null reverse-path would make the mail a machine's: where none is said, it is the author's.
+    // A null reverse-path would mark the mail as automated: without a Return-Path, use From.
     let author = inbound.from_full.and_then(|mailbox| mailbox.email).unwrap_or_default();
     let reverse_path = field("Return-Path").map_or_else(|| path(&author), path);
     let recipient = inbound.original_recipient.as_deref().map(path).unwrap_or_default();
@@ -78,6 +78,6 @@ fn check(post: &Post<'_>, login: &Login) -> Result<(), Refusal> {
     let sent = sent.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("basic"));
     let sent = sent.and_then(|(_, text)| STANDARD.decode(text.trim()).ok()).unwrap_or_default();
     let expected = [login.username.as_bytes(), b":", login.password.expose()].concat();
-    // Of their digests, which are of one length.
+    // Digests have one length, so the comparison takes constant time.
     verify_slices_are_equal(&sha256(&sent), &sha256(&expected)).map_err(|_| Forged::Postmark.into())
 }

@@ -1,10 +1,8 @@
-//! Why nothing was taken from a request of a provider. Each error says in words that the owner of
-//! the way in may read where to mend it.
+//! Errors about requests of providers. Each tells the account's owner what to correct.
 
 use super::CertificateError;
 use crate::app::relay::signers::AskError;
 
-/// Nothing was taken from a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error(transparent)]
@@ -17,7 +15,7 @@ pub enum Refusal {
     Unavailable(#[from] Unavailable),
 }
 
-/// The request is not the provider's, or comes too late.
+/// The request is not proven to be the provider's, or is too old.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Forged {
     #[error("the signature is too old")]
@@ -92,7 +90,6 @@ pub enum OtherMode {
     NoForm,
 }
 
-/// The request cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
     #[error("the form cannot be read")]
@@ -113,7 +110,7 @@ pub enum Broken {
     Content,
 }
 
-/// The proof of a request cannot be checked for the moment.
+/// The proof of a request cannot be checked at the moment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     #[error("the signature is of a time that has not come: is our clock behind?")]

@@ -1,14 +1,14 @@
-//! SendGrid: Inbound Parse with "POST the raw, full MIME message" checked. A form (multipart) with the
-//! message in the field `email`, the envelope as JSON in `envelope` (`{"to": […], "from": "…"}`), and
-//! in `sender_ip` who brought it.
+//! SendGrid: Inbound Parse with "POST the raw, full MIME message" checked. SendGrid posts a form
+//! (multipart) with the message in the field `email`, the envelope as JSON in `envelope` (`{"to":
+//! […], "from": "…"}`), and the client's address in `sender_ip`.
 //!
-//! Where the webhook has a security policy, its signature is in two header fields: ECDSA (P-256,
-//! SHA-256) over the timestamp and the body as it is. Without one nothing but the secret URL says who
-//! posts; then it is said so in the record.
+//! If the webhook has a security policy, two header fields carry a signature: ECDSA (P-256,
+//! SHA-256) over the timestamp and the body as it is. Without one, only the secret URL is a proof,
+//! and the record says so.
 //!
-//! It takes 2xx as done, tries again after 5xx for 72 hours, and drops the message after anything else
-//! (docs.sendgrid.com: Inbound Parse, Securing your Inbound Parse Webhooks; support article
-//! 46513815674395).
+//! SendGrid takes 2xx as accepted, retries after 5xx for 72 hours, and drops the message after
+//! anything else (docs.sendgrid.com: Inbound Parse, Securing your Inbound Parse Webhooks; support
+//! article 46513815674395).
 
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
 use base64::Engine as _;
@@ -22,21 +22,20 @@ use crate::domain::clock::Timestamp;
 const SIGNATURE: &str = "x-twilio-email-event-webhook-signature";
 const TIMESTAMP: &str = "x-twilio-email-event-webhook-timestamp";
 
-/// SubjectPublicKeyInfo of an uncompressed point on P-256, as far as the point (RFC 5480 §2).
+/// SubjectPublicKeyInfo of an uncompressed point on P-256, up to the point (RFC 5480 §2).
 const P256: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
     0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
-/// Its octets: 4, x, y.
+/// Bytes of a point: 4, x, y.
 const POINT: usize = 65;
 
-/// A key that SendGrid signs by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey(Vec<u8>);
 
 impl PublicKey {
-    /// From base64, with the lines of PEM round it or without, as SendGrid shows it; `None` where it
-    /// is none.
+    /// Parses base64 as SendGrid shows it, with or without the lines of PEM; None for another kind
+    /// of key.
     pub fn parse(text: &str) -> Option<Self> {
         let lines = text.lines().filter(|line| !line.trim().starts_with("-----"));
         let base64: String = lines.flat_map(str::split_whitespace).collect();
@@ -46,7 +45,7 @@ impl PublicKey {
     }
 }
 
-/// The message that SendGrid posted, signed by this key if it is to sign.
+/// Reads the message that SendGrid posted; checks the signature if a key is set.
 pub fn read(
     post: &Post<'_>,
     key: Option<&PublicKey>,

@@ -1,7 +1,7 @@
-//! Amazon SES: a receipt rule with an SNS action, whose message has the mail itself in `content`
-//! (docs.aws.amazon.com/ses: Contents of notifications for Amazon SES email receiving). Encoded in
-//! base64 it is the mail octet by octet; SES' default, UTF-8, changes octets that are none. At most
-//! 150 KB: larger mail bounces at SES.
+//! Amazon SES: a receipt rule with an SNS action, whose message has the mail in `content`
+//! (docs.aws.amazon.com/ses: Contents of notifications for Amazon SES email receiving). In base64
+//! the mail is complete, byte by byte; SES' default, UTF-8, changes bytes that are not UTF-8. At
+//! most 150 KB: larger mail bounces at SES.
 //!
 //! Rules with other actions (S3, Lambda) announce mail without its content.
 
@@ -47,8 +47,8 @@ struct Action {
     encoding: Option<String>,
 }
 
-/// The mail in a message of a topic, which SNS has vouched for; `pinned` says whether the account named
-/// the topic.
+/// Reads the mail in a message of a topic, which SNS has signed; `pinned` if the account named the
+/// topic.
 pub fn read(message: &str, pinned: bool) -> Result<Letter, Refusal> {
     let read: Result<Notification, _> = serde_json::from_str(message);
     let found = read.map_err(|_| OtherMode::Ses)?;
@@ -61,7 +61,7 @@ pub fn read(message: &str, pinned: bool) -> Result<Letter, Refusal> {
     let encoding = receipt.action.and_then(|action| action.encoding);
     let is_base64 = match encoding {
         Some(encoding) => encoding.eq_ignore_ascii_case("base64"),
-        // Every mail has a colon in it, and no base64 has.
+        // All mail contains a colon; base64 does not.
         None => !content.contains(':'),
     };
     let raw = if is_base64 {

@@ -1,13 +1,13 @@
-//! Amazon SNS, which brings what SES received: a JSON envelope that is signed, and a first request
-//! that asks whether the topic is wanted (docs.aws.amazon.com/sns: Verifying the signatures of Amazon
-//! SNS messages; Parsing message formats).
+//! Amazon SNS, which posts the mail that SES received: a signed JSON envelope, and first a request
+//! to confirm the subscription (docs.aws.amazon.com/sns: Verifying the signatures of Amazon SNS
+//! messages; Parsing message formats).
 //!
-//! Signature version 1 is SHA-1, by which nothing is proven any more: only 2 (SHA-256) counts, and a
-//! topic is told to use it by its attribute `SignatureVersion`.
+//! Only signature version 2 (SHA-256) counts; version 1 is SHA-1, which proves nothing any more.
+//! The topic's attribute `SignatureVersion` selects it.
 //!
-//! SNS takes 2xx as done, tries again after 5xx and where there is no answer within 15 s (3 times, 20 s
-//! apart, unless its delivery policy says more; at most an hour), and drops the message, or puts it
-//! into the dead-letter queue of the subscription, after a 4xx.
+//! SNS takes 2xx as accepted. It retries after 5xx, or without an answer within 15 s (3 times, 20 s
+//! apart, unless its delivery policy says more; at most an hour). After a 4xx it drops the message,
+//! or puts it into the dead-letter queue of the subscription.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,11 +18,11 @@ use super::{Ages, Broken, Certificate, Forged, OtherMode, Post, Refusal, Unavail
 use crate::domain::clock::Timestamp;
 use crate::domain::instant;
 
-/// Octets of a request, at most: a message of SNS has 256 KiB, of which escapes and the envelope
-/// make some more (docs.aws.amazon.com/general: Amazon SNS endpoints and quotas).
+/// The largest request, in bytes: a message of SNS has 256 KiB; escapes and the envelope add to it
+/// (docs.aws.amazon.com/general: Amazon SNS endpoints and quotas).
 pub const MAX_REQUEST: usize = 1024 * 1024;
 
-/// What SNS says, not yet believed.
+/// A request of SNS whose signature is not verified yet.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Said {
@@ -41,20 +41,20 @@ pub struct Said {
     subscribe_url: Option<String>,
 }
 
-/// What SNS wants, believed.
+/// The purpose of a request, once its signature is verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// To know whether the topic is wanted: whoever asks for this URL says yes.
+    /// Confirm the subscription, by a GET of this URL.
     Confirmation(Url),
-    /// To bring this message of the topic.
+    /// Take in this message of the topic.
     Message(String),
-    /// To say that the topic comes no more.
+    /// The subscription has ended.
     Farewell,
 }
 
 impl Said {
-    /// What is in this request, as far as it can be told without its signature; of this topic, if
-    /// one is named.
+    /// Reads a request as far as that needs no signature; fails if `topic` is set and is another
+    /// one.
     pub fn read(post: &Post<'_>, topic: Option<&str>) -> Result<Self, Refusal> {
         if post.header("x-amz-sns-rawdelivery").is_some() {
             return Err(OtherMode::SnsRaw.into());
@@ -72,7 +72,7 @@ impl Said {
         Ok(said)
     }
 
-    /// Where the certificate of its signer is: at a host of Amazon SNS, and nowhere else.
+    /// Returns the URL of the signer's certificate; fails unless a host of Amazon SNS has it.
     pub fn certificate(&self) -> Result<Url, Refusal> {
         let url = Url::parse(&self.signing_cert_url).ok().filter(is_of_sns);
         let named = |url: &Url| {
@@ -84,7 +84,7 @@ impl Said {
         url.filter(named).ok_or_else(|| Forged::CertificateUrl.into())
     }
 
-    /// What it wants, if the signer of this certificate says so.
+    /// Returns the purpose of the request, if this certificate signed it.
     pub fn believe(
         self,
         certificate: &Certificate,
@@ -112,8 +112,8 @@ impl Said {
         }
     }
 
-    /// The text that is signed: names and values on lines of their own, by the alphabet; which ones,
-    /// the type says.
+    /// Returns the text that is signed: names and values on separate lines, in alphabetic order of
+    /// the names; the type decides which names.
     fn signed(&self) -> Option<String> {
         let always = [("Message", self.message.as_str()), ("MessageId", &self.message_id)];
         let mut pairs = always.to_vec();
@@ -134,8 +134,8 @@ impl Said {
     }
 }
 
-/// `https://sns.<region>.amazonaws.com`, in China with `.cn` behind it, on the usual port: no label
-/// that anybody else could have.
+/// Tells whether the URL is `https://sns.<region>.amazonaws.com` (in China with `.cn` behind) on
+/// the usual port: no host that another customer of Amazon's could have.
 fn is_of_sns(url: &Url) -> bool {
     let Some(Host::Domain(host)) = url.host() else { return false };
     let host = host.strip_suffix(".cn").unwrap_or(host);
@@ -145,7 +145,7 @@ fn is_of_sns(url: &Url) -> bool {
     plain && region.is_some_and(is_region)
 }
 
-/// `eu-west-1`, `us-gov-west-1`: two letters, words, a number. What else may stand there is somebody's
+/// `eu-west-1`, `us-gov-west-1`: two letters, words, a number. Other names there can be somebody's
 /// bucket (`sns.s3.amazonaws.com`, `sns.s3-us-west-2.amazonaws.com`).
 fn is_region(text: &str) -> bool {
     let letters = |word: &str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase());

@@ -14,7 +14,7 @@ use crate::testkit::provider::{
     sendgrid as parse, ses as notification,
 };
 
-/// Hosts at Amazon at which anybody may have what is called `sns`.
+/// Hosts at Amazon that any customer may have as a bucket named `sns`.
 const BUCKETS: [&str; 4] = [
     "sns.s3.amazonaws.com",
     "sns.s3-us-west-2.amazonaws.com",
@@ -41,7 +41,6 @@ fn plain() -> Vec<u8> {
     std::fs::read(folder().join("mail/accepted/plain.eml")).unwrap()
 }
 
-/// All requests, made.
 fn made() -> Vec<(&'static str, Posting)> {
     let raw = plain();
     let text = String::from_utf8(raw.clone()).unwrap();
@@ -90,7 +89,6 @@ fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(folder().join("inbound").join(name)).unwrap()
 }
 
-/// A request of the fixtures: its header fields, and its body.
 fn request(name: &str) -> (Vec<(String, Vec<u8>)>, Bytes) {
     let octets = fixture(name);
     let end = memchr::memmem::find(&octets, b"\r\n\r\n").unwrap();
@@ -131,7 +129,7 @@ fn wanted(post: &Post<'_>) -> Result<sns::Wanted, Refusal> {
 
 #[test]
 fn each_provider_hands_on_the_message_octet_by_octet() {
-    // With new keys: not while all are there, which belong together.
+    // Blessing makes new keys, so only if a fixture is missing: they belong together.
     let is_whole = made().iter().all(|(name, _)| folder().join("inbound").join(name).is_file());
     if golden::is_blessing() && !is_whole {
         bless();
@@ -198,8 +196,8 @@ fn certificates_are_at_hosts_of_sns_in_a_region_and_nowhere_else() {
     }
 }
 
-/// Our clock, or a middlebox, is nothing that a message of SNS is refused for; nor is it read where
-/// it is larger than any of SNS.
+/// A clock that is behind defers a message of SNS and does not refuse it. A body larger than any of
+/// SNS is not read.
 #[test]
 fn what_is_signed_before_its_time_is_put_off_and_what_is_no_size_of_sns_is_not_read() {
     let (headers, body) = request("ses/notification.http");
@@ -224,8 +222,7 @@ fn what_is_signed_before_its_time_is_put_off_and_what_is_no_size_of_sns_is_not_r
     assert!(matches!(read, Err(Refusal::Broken(_))));
 }
 
-/// Whatever octet of a request is another one: nothing panics, and of what is signed over the whole
-/// body nothing is believed.
+/// A changed byte never causes a panic, and where a signature covers the whole body it is refused.
 #[test]
 fn a_changed_octet_is_never_believed_where_the_body_is_signed() {
     let key = String::from_utf8(fixture("sendgrid/signed.key")).unwrap();

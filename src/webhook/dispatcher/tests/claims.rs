@@ -1,8 +1,8 @@
-//! Claims: when the queue is asked, how many wait, and which are given back.
+//! Claims: when the dispatcher asks for them, how many wait, and which are given back.
 
 use super::*;
 
-/// One backlog is worked off by as many attempts at a time as the rules allow.
+/// A backlog is worked off by as many attempts at a time as the rules allow.
 #[tokio::test]
 async fn a_backlog_of_one_destination_is_bounded_and_drains() {
     let rules = "[dispatcher]\nconcurrency_per_destination = 3\npoll_millis = 60000\n";
@@ -18,7 +18,7 @@ async fn a_backlog_of_one_destination_is_bounded_and_drains() {
     assert!(received.iter().all(|request| request.verified));
 }
 
-/// Together they are more than may wait; the clock stands still, so no lease ends.
+/// There are more deliveries than may wait; the clock stands still, so no lease ends.
 #[tokio::test]
 async fn backlogs_beside_each_other_leave_no_claim_to_its_lease() {
     let scene =
@@ -32,7 +32,7 @@ async fn backlogs_beside_each_other_leave_no_claim_to_its_lease() {
     assert_eq!(scene.receiver.received().len(), 600);
 }
 
-/// A queue that takes its time over an answer holds up nothing that was claimed before.
+/// A slow queue delays nothing that was claimed before.
 #[tokio::test]
 async fn attempts_go_on_while_the_queue_is_asked() {
     let rules = "[dispatcher]\nclaim_batch = 4\nconcurrency_per_destination = 1\n";
@@ -91,7 +91,7 @@ async fn a_soft_stop_gives_back_what_is_on_its_way_from_the_queue() {
     assert!(scene.receiver.received().is_empty());
 }
 
-/// The next of a room, and what waits for a probe, are not left to the poll.
+/// The next delivery of a room, and those that wait for a probe, do not wait for the poll.
 #[tokio::test]
 async fn what_an_end_lets_go_is_claimed_at_once() {
     for ordered in [true, false] {
@@ -107,7 +107,7 @@ async fn what_an_end_lets_go_is_claimed_at_once() {
     }
 }
 
-/// A claim whose answer came late is not begun: its lease may end before its attempt does.
+/// A claim that arrives late is not begun: its lease may end before its attempt does.
 #[tokio::test]
 async fn claims_that_come_too_late_are_given_back() {
     let rules = "[attempt]\ntimeout_seconds = 1\n\
@@ -121,7 +121,7 @@ async fn claims_that_come_too_late_are_given_back() {
     assert_eq!(scene.receiver.received().len(), 1);
 }
 
-/// A queue that does not take claims back holds up no other destination.
+/// A queue that is slow to take claims back delays no other destination.
 #[tokio::test]
 async fn claims_are_given_back_beside_the_attempts() {
     let scene = Scene::new("[dispatcher]\npoll_millis = 60000\n").await;
@@ -138,7 +138,7 @@ async fn claims_are_given_back_beside_the_attempts() {
     scene.queue.takes_back.send_replace(true);
 }
 
-/// Claims that wait for a destination which begins to rest are given back: they lose no attempt.
+/// Waiting claims of a destination that begins to rest are given back: they lose no attempt.
 #[tokio::test]
 async fn what_was_claimed_for_one_that_rests_is_given_back() {
     let scene = Scene::new("[dispatcher]\npoll_millis = 60000\n").await;
@@ -154,7 +154,7 @@ async fn what_was_claimed_for_one_that_rests_is_given_back() {
     assert_eq!(scene.receiver.received().len(), 1);
 }
 
-/// Claims on their way from the queue at that moment lose no attempt, either.
+/// Claims on their way from the queue at that moment lose no attempt either.
 #[tokio::test]
 async fn claims_under_way_for_one_that_begins_to_rest_are_given_back() {
     let rules = "[dispatcher]\nclaim_batch = 6\nconcurrency_per_destination = 1\n\
@@ -164,7 +164,7 @@ async fn claims_under_way_for_one_that_begins_to_rest_are_given_back() {
     scene.receiver.script(std::iter::repeat_with(|| Reply::status(200)).take(4));
     scene.receiver.otherwise(Reply::status(500));
     let ids: Vec<_> = (1..=12).map(|n| scene.queue.add(n, &scene.destination(1))).collect();
-    // The second claim passes the destination over, whose pace is not known yet.
+    // The second claim passes the destination over, because its pace is not known yet.
     scene.queue.claims_before_halt.store(3, Ordering::SeqCst);
     scene.queue.answers.send_replace(2);
     scene.queue.halts.store(true, Ordering::SeqCst);
@@ -177,8 +177,8 @@ async fn claims_under_way_for_one_that_begins_to_rest_are_given_back() {
     assert_eq!(scene.receiver.received().len(), 5);
 }
 
-/// A gateway that was not heard for long begins nothing that it had claimed: others may have it. What
-/// was claimed under a former name is given back.
+/// A gateway without a recent beat begins nothing that it had claimed: others may have taken over.
+/// Claims under a former name are given back.
 #[tokio::test]
 async fn what_was_claimed_is_begun_under_the_same_name_alone() {
     let scene = Scene::new("[dispatcher]\npoll_millis = 10\n").await;

@@ -1,4 +1,4 @@
-//! A queue that keeps every promise of the trait, in memory, under a clock that is moved by hand.
+//! A queue in memory that keeps every promise of the trait, under a clock moved by hand.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -15,7 +15,6 @@ use crate::domain::destination::Destination;
 use crate::domain::id::DeliveryId;
 use crate::webhook::sample;
 
-/// The real time, moved by hand.
 #[derive(Clone, Default)]
 pub(super) struct Hands(Arc<AtomicI64>);
 
@@ -43,7 +42,6 @@ pub(super) struct Row {
     pub(super) attempts: Vec<Attempt>,
 }
 
-/// A queue that keeps every promise of the trait, in memory.
 pub(super) struct Memory {
     clock: Clock,
     lease: Duration,
@@ -52,18 +50,18 @@ pub(super) struct Memory {
     pub(super) failing_claims: AtomicU32,
     pub(super) failing_finishes: AtomicU32,
     pub(super) claims: AtomicUsize,
-    /// The first claim is handed out so long after it was made.
+    /// How long the first claim takes to arrive.
     pub(super) first_claim_takes: Mutex<Duration>,
     /// Claims are not taken back before this is set.
     pub(super) takes_back: watch::Sender<bool>,
-    /// Only so many claims are answered.
+    /// The number of claims that are answered.
     pub(super) answers: watch::Sender<usize>,
-    /// Nothing more of any destination is to be begun; none is claimed then, but by the first claims.
+    /// Attempts of all destinations halt; only the first claims return any.
     pub(super) halts: AtomicBool,
     pub(super) claims_before_halt: AtomicUsize,
-    /// The name under which it claims; 0 while it was not heard for long.
+    /// The name under which it claims; 0 while its last beat is too old.
     pub(super) holder: AtomicI64,
-    /// How often that was asked.
+    /// How often the name was read.
     pub(super) looks: AtomicUsize,
 }
 
@@ -96,7 +94,6 @@ impl Memory {
         key
     }
 
-    /// Waits until this holds of the row.
     pub(super) async fn until(&self, id: DeliveryId, holds: impl Fn(&Row) -> bool) {
         let mut changes = self.changes.subscribe();
         let reached = changes.wait_for(|_| holds(&self.rows.lock().unwrap()[&id]));
@@ -135,8 +132,8 @@ impl Memory {
     }
 }
 
-/// Of an ordered destination (all events here are of one room), and of one that has rested, the
-/// first alone is claimed.
+/// Claims only the first delivery of an ordered destination (all events here are of one room), or
+/// of one that has rested.
 fn one_by_one(claim: &Claim) -> bool {
     claim.destination.wants.ordered || claim.destination.health.rests_until.is_some()
 }
