@@ -135,7 +135,7 @@ pub struct Person {
     role: Word<Role>,
     /// The account that the member belongs to.
     account_id: Number,
-    /// The same account, as v2 has it.
+    /// The account once more, as v2 has it.
     organization_id: Number,
     /// The reseller above.
     reseller_id: Option<Number>,
@@ -197,7 +197,7 @@ pub struct Invited {
     pub redirect_url: Option<String>,
     /// Whether a welcome was asked for.
     pub send_welcome_email: Option<bool>,
-    /// Who invited the member; null for the operator.
+    /// The inviter; null for the operator.
     pub invited_by: Option<Inviter>,
 }
 
