@@ -53,8 +53,7 @@ impl Agents {
     }
 
     /// Returns the configuration with this id. Fails with `NothingPublished` if it was never set,
-    /// and
-    /// with `NoConfig` if the Agent has none with this id.
+    /// and with `NoConfig` if the Agent has none with this id.
     pub async fn config(&self, agent: AccountId, id: ConfigId) -> Result<AgentConfig, AgentError> {
         let configs = self.store.agent_configs(agent).await?;
         let both = configs.map(|configs| [configs.staging, configs.live]);

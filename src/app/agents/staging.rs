@@ -88,8 +88,7 @@ impl Agents {
     }
 
     /// Resets staging to the live configuration. With a `revision`, fails with `Stale` unless
-    /// staging
-    /// has that revision.
+    /// staging has that revision.
     pub async fn revert(
         &self,
         agent: AccountId,

@@ -1,5 +1,5 @@
-//! Migrations of templates to all linked Agents: the forecast, and the task that carries them
-//! out. Each Agent has its own short transaction; any gateway may do it.
+//! Migrations of templates to all linked Agents: the forecast, and the task that carries them out.
+//! Each Agent has its own short transaction; any gateway may do it.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -93,8 +93,7 @@ impl Agents {
     }
 
     /// Returns up to `step` links with Agents whose ids are above `from`, and the last id if more
-    /// may
-    /// follow.
+    /// may follow.
     async fn some_links(
         &self,
         id: TemplateId,

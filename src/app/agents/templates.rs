@@ -90,8 +90,7 @@ impl Agents {
     }
 
     /// Changes a template of this account. Linked Agents keep their configuration until a
-    /// migration;
-    /// locks apply at once. Disabling the template ends its migration.
+    /// migration; locks apply at once. Disabling the template ends its migration.
     pub async fn update_template(
         &self,
         owner: &Account,
@@ -117,8 +116,7 @@ impl Agents {
     }
 
     /// Deletes a template of this account. Without `detach_all`, fails with `InUse` while Agents
-    /// are
-    /// linked with it.
+    /// are linked with it.
     pub async fn delete_template(
         &self,
         owner: &Account,

@@ -123,8 +123,7 @@ impl Agents {
     }
 
     /// Restores a version to staging or live. Restoring to live publishes: the event is sent, and
-    /// the
-    /// replaced configuration is kept.
+    /// the replaced configuration is kept.
     pub async fn restore_version(
         &self,
         agent: AccountId,

@@ -52,8 +52,7 @@ impl Apps {
     }
 
     /// Merges fields into a record and seals its secrets. Returns the record and the names of the
-    /// changed
-    /// fields. With `strict`, fails on fields that the catalogue's `app` lacks.
+    /// changed fields. With `strict`, fails on fields that the catalogue's `app` lacks.
     fn laid_on(
         &self,
         record: &AppRecord,
@@ -88,8 +87,7 @@ impl Apps {
     }
 
     /// Opens the secrets of a record. If no key of the vault opens them, returns none, provided
-    /// that
-    /// `given` replaces or removes every one; otherwise fails with `NotOurs`.
+    /// that `given` replaces or removes every one; otherwise fails with `NotOurs`.
     fn opened(
         &self,
         record: &AppRecord,

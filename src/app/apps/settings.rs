@@ -80,8 +80,7 @@ pub enum ValueFault {
 }
 
 /// Sorts the fields by the settings of `app`. A field that `app` lacks is a secret, or with
-/// `strict`
-/// an error.
+/// `strict` an error.
 pub(super) fn given(
     app: Option<&App>,
     strict: bool,
@@ -155,8 +154,7 @@ fn is_text(text: &str, longest: usize) -> Result<(), ValueFault> {
 
 impl Given {
     /// Moves values to the secrets that the record has in clear, and that the catalogue calls
-    /// secret
-    /// by now. So any change seals them.
+    /// secret by now. So any change seals them.
     pub(super) fn take_new_secrets(&mut self, app: Option<&App>, record: &AppRecord) {
         for (name, value) in &record.shown {
             let setting = app.and_then(|app| app.settings.get(name));

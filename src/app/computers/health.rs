@@ -19,8 +19,7 @@ const COUNTED: u32 = 100;
 pub struct Health {
     pub computer: Computer,
     /// The last use of an API key of the Agent, to the hour or so. The request for this may have
-    /// been
-    /// the last one.
+    /// been the last one.
     pub key_last_used: Option<Timestamp>,
     /// Whether that use is more recent than `idle`.
     pub key_in_use: bool,

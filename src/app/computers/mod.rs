@@ -1,10 +1,9 @@
 //! Computer Agents: workers that handle an Agent's mail, and the sessions in which they do.
 //!
 //! A worker runs elsewhere. It reads `GET /events`, or a webhook calls it. It keeps its knowledge
-//! of a
-//! conversation under the session's key, which each event about a message carries. This room keeps
-//! the worker's record: its state, its configuration and its sealed secrets. Nothing here runs a
-//! worker.
+//! of a conversation under the session's key, which each event about a message carries. This room
+//! keeps the worker's record: its state, its configuration and its sealed secrets. Nothing here
+//! runs a worker.
 
 mod config;
 mod error;
@@ -76,8 +75,7 @@ impl Computers {
     }
 
     /// Lists up to `limit` computers in `scope` whose Agents' ids are above `after`. Returns
-    /// whether more
-    /// follow.
+    /// whether more follow.
     pub async fn list(
         &self,
         scope: &Scope,
@@ -104,8 +102,7 @@ impl Computers {
     }
 
     /// Replaces these parts of the record; a configuration is replaced whole. With a `revision`,
-    /// fails
-    /// with `Stale` unless the record has it.
+    /// fails with `Stale` unless the record has it.
     pub async fn update(
         &self,
         agent: AccountId,
@@ -158,15 +155,13 @@ impl Computers {
     }
 
     /// Provisions an Agent's computer, and creates its record if there is none. Returns whether
-    /// anything
-    /// changed.
+    /// anything changed.
     pub async fn provision(&self, agent: &Account) -> Result<(Computer, bool), ComputerError> {
         Ok(self.store.provision_computer(agent, self.act()).await?)
     }
 
     /// Deprovisions a computer; with `wipe` also deletes its configuration and secrets. Returns
-    /// whether
-    /// anything changed.
+    /// whether anything changed.
     pub async fn deprovision(
         &self,
         agent: AccountId,
@@ -223,8 +218,7 @@ impl Computers {
     }
 
     /// Replaces each secret in a configuration by the mask. A sent mask keeps the existing value,
-    /// and
-    /// fails if there is none. Returns the sealed secrets, and whether any was sent anew.
+    /// and fails if there is none. Returns the sealed secrets, and whether any was sent anew.
     fn seal(
         &self,
         agent: AccountId,

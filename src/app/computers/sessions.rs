@@ -76,8 +76,7 @@ impl Computers {
     }
 
     /// Returns the session of this key, current or ended. Without a key, the session with the
-    /// latest
-    /// message in `scope`, or `NothingCame`.
+    /// latest message in `scope`, or `NothingCame`.
     pub async fn resolve(
         &self,
         scope: &Scope,

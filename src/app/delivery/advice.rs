@@ -3,8 +3,7 @@
 use crate::domain::delivery::Attempt;
 
 /// Explains an attempt and names the remedy; `None` after a 2xx. If no response came, the attempt's
-/// own
-/// error says why.
+/// own error says why.
 pub fn explanation(attempt: &Attempt) -> Option<String> {
     let status = match attempt.status {
         Some(200..=299) => return None,

@@ -1,8 +1,7 @@
 //! The catalogue of events: the body of each, in each payload mode, as JSON Schema 2020-12.
 //!
 //! The subject of an event (`About` in `domain/event`) decides the structs of its body. A test
-//! checks
-//! every body against its schema: a field too many or too few fails.
+//! checks every body against its schema: a field too many or too few fails.
 
 use include_dir::{Dir, include_dir};
 use schemars::generate::SchemaSettings;

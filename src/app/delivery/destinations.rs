@@ -134,8 +134,7 @@ impl Destinations {
     }
 
     /// Gives a destination a new secret, which may be shown only now. The previous one also signs
-    /// for a
-    /// while; with `end_former`, all former ones end at once.
+    /// for a while; with `end_former`, all former ones end at once.
     pub async fn rotate(
         &self,
         account: AccountId,
@@ -192,8 +191,7 @@ impl Destinations {
     }
 
     /// Removes the account's destinations that match all given conditions, and returns them. Their
-    /// pending
-    /// deliveries are not claimed any more.
+    /// pending deliveries are not claimed any more.
     pub async fn remove(
         &self,
         account: AccountId,

@@ -1,20 +1,17 @@
 //! The log of events for its readers: reading from a place on, and waiting for more.
 //!
 //! On PostgreSQL an event gets its place in the log after its commit (`store/events/event_log.rs`);
-//! on
-//! SQLite with it. One task of this process gives places, a batch at a time, at intervals, so that
-//! no
-//! reader finds a backlog. A reader that begins gives places to recent events as well, up to a
-//! bound.
+//! on SQLite with it. One task of this process gives places, a batch at a time, at intervals, so
+//! that no reader finds a backlog. A reader that begins gives places to recent events as well, up
+//! to a bound.
 //!
 //! Waiting readers do not poll the store. The same task looks for new events when a commit rings
-//! the
-//! bell, and at intervals, for other gateways. It makes each body once (`ring.rs`) and wakes the
-//! readers whose accounts are concerned. Without unplaced events it writes nothing.
+//! the bell, and at intervals, for other gateways. It makes each body once (`ring.rs`) and wakes
+//! the readers whose accounts are concerned. Without unplaced events it writes nothing.
 //!
 //! Locks: `placing` is held while the store gives places, and passes its gate `event log`. The
-//! mutexes
-//! of `ring` and `waiting` are leaves: nobody holds one across an await or takes another inside.
+//! mutexes of `ring` and `waiting` are leaves: nobody holds one across an await or takes another
+//! inside.
 
 mod ring;
 mod waiting;
@@ -128,10 +125,8 @@ impl EventLog {
     }
 
     /// Returns the place behind which a reader of `scope` begins; 0 if the named event is older
-    /// than all
-    /// kept ones. First gives places to what is committed, up to a bound. Beyond that bound, the
-    /// log ends
-    /// for now at the last placed event.
+    /// than all kept ones. First gives places to what is committed, up to a bound. Beyond that
+    /// bound, the log ends for now at the last placed event.
     pub async fn begin(&self, scope: &Scope, begin: Begin) -> Result<Begun, StoreError> {
         self.place_some().await?;
         Ok(match begin {
@@ -148,8 +143,7 @@ impl EventLog {
     }
 
     /// Whether committed events may still lack places. Ask before reading: if not, the log then has
-    /// all
-    /// events that were committed before the reader began.
+    /// all events that were committed before the reader began.
     pub fn is_behind(&self) -> bool {
         self.behind.load(Ordering::Relaxed)
     }
@@ -162,8 +156,7 @@ impl EventLog {
     }
 
     /// Like [`Self::read`], for readers that wait for more. May miss an event that was placed a
-    /// moment
-    /// ago; that event wakes the reader.
+    /// moment ago; that event wakes the reader.
     pub async fn read_on(
         &self,
         scope: &Scope,
@@ -182,8 +175,7 @@ impl EventLog {
     }
 
     /// Returns the places of bodies whose subjects have changed since. Readers share one look-up in
-    /// the
-    /// store, after they found the bodies.
+    /// the store, after they found the bodies.
     async fn changed(&self, part: &Part) -> Result<Vec<i64>, StoreError> {
         let (Some((first, _)), Some((last, _))) = (part.made.first(), part.made.last()) else {
             return Ok(Vec::new());
@@ -194,8 +186,7 @@ impl EventLog {
     }
 
     /// Reads the next events of `scope` behind a place: up to `limit`, and at most one beyond
-    /// `most`
-    /// bytes.
+    /// `most` bytes.
     pub async fn read(
         &self,
         scope: &Scope,
@@ -250,8 +241,7 @@ impl EventLog {
     }
 
     /// Registers a reader of `scope` with this key of this account. Read after this call: later
-    /// events
-    /// wake the reader.
+    /// events wake the reader.
     pub fn wait(&self, holder: (KeyId, AccountId), scope: &Scope) -> Result<Waiting, Full> {
         self.waiters.join(holder, scope)
     }
@@ -320,8 +310,7 @@ impl EventLog {
     }
 
     /// Runs on the threads of mail. The transaction holds the gate `event log` of all gateways, so
-    /// it must
-    /// not wait behind requests.
+    /// it must not wait behind requests.
     async fn place(&self, limit: u32) -> Result<u64, StoreError> {
         let store = self.store.clone();
         let placing = self.mail.spawn(async move { store.place_events(limit).await });

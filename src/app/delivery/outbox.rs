@@ -31,10 +31,8 @@ impl Outbox {
     }
 
     /// Records an attempt and its outcome. Changes nothing if the claim was taken over: the new
-    /// holder
-    /// records its own attempt. Returns true if no delivery to this destination should begin now:
-    /// it
-    /// rests, is disabled, or was removed.
+    /// holder records its own attempt. Returns true if no delivery to this destination should begin
+    /// now: it rests, is disabled, or was removed.
     pub async fn finish(
         &self,
         claim: &Claim,

@@ -27,8 +27,8 @@ use crate::rules::PayloadRules;
 use crate::wire::{Date, Id, Number, RoomId, Seconds, Word};
 
 /// Returns the body as JSON of at most `max_body_bytes`. If anything was cut, `truncated` is true,
-/// and
-/// `url` names the whole if it can be read: relative, for the reader's own base address and key.
+/// and `url` names the whole if it can be read: relative, for the reader's own base address and
+/// key.
 pub fn body(
     event: &Event,
     subject: &Subject,
@@ -103,8 +103,7 @@ fn thin(event: &Event, subject: &Subject) -> Body<Beside, Data<'static>> {
 }
 
 /// The fields beside the envelope, which v2 clients read. Workers find the session of the room
-/// here.
-/// After an erasure only the ids are left.
+/// here. After an erasure only the ids are left.
 fn beside(event: &Event, subject: &Subject) -> Beside {
     let message = match subject {
         Subject::Message(message) => Some(message.as_ref()),
@@ -172,8 +171,7 @@ fn record<'b, 'e>(body: &'b mut Body<Beside, Data<'e>>) -> Option<&'b mut Messag
 }
 
 /// Cuts a body that is too long, step by step, in the end to the ids. A single header field may
-/// have a
-/// megabyte.
+/// have a megabyte.
 fn capped(
     mut whole: Body<Beside, Data<'_>>,
     event: &Event,

@@ -103,8 +103,7 @@ impl Mailbox {
     }
 
     /// Returns the threads of many messages, each named with its room, in the same order. Bounds
-    /// hold for
-    /// all together; earlier ones go first. The number of reads is bounded.
+    /// hold for all together; earlier ones go first. The number of reads is bounded.
     pub async fn conversations(
         &self,
         scope: &Scope,

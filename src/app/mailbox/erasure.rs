@@ -65,8 +65,7 @@ impl Erasures {
     }
 
     /// Finishes erasures until `stop`. Stopping rolls back the open transaction; the next server
-    /// finds
-    /// the erasure again.
+    /// finds the erasure again.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) {
         let rounds = async {
             loop {

@@ -1,6 +1,5 @@
 //! Tasks of the search index: adding messages after their commits, and removing the words of
-//! deleted
-//! messages.
+//! deleted messages.
 
 use std::error::Error;
 use std::time::Duration;

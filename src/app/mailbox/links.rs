@@ -81,8 +81,7 @@ impl Links {
     }
 
     /// Returns the expiry of links made now: a whole minute, so links shown twice within it are
-    /// equal,
-    /// byte for byte.
+    /// equal, byte for byte.
     pub fn expiry(&self) -> Timestamp {
         let end = self.clock.now().plus(self.lasts).millis();
         let minute = 60_000;
@@ -122,8 +121,7 @@ impl Links {
         }
         let now = self.clock.now();
         // No link lasts longer than one made now, even if an older rule allowed it. Two minutes
-        // more:
-        // its expiry was rounded up by at most one, and clocks may differ by another.
+        // more: its expiry was rounded up by at most one, and clocks may differ by another.
         let last = now.plus(self.lasts).plus(Duration::from_secs(120)).seconds();
         match now.seconds() < moment && moment <= last {
             true => Opening::Now,

@@ -33,8 +33,7 @@ pub struct LogStart {
 
 impl Mailbox {
     /// Returns page `number`, counted from 1, of `size` rows. Reads the newest `most` rows within
-    /// the
-    /// time of the filter, and none older.
+    /// the time of the filter, and none older.
     pub async fn log_page(
         &self,
         scope: &Scope,

@@ -45,8 +45,7 @@ impl Mailbox {
     }
 
     /// Returns the place where such a page must end so that the request reads at most `most`
-    /// messages.
-    /// None if no bound is needed, because the page passes over no row.
+    /// messages. None if no bound is needed, because the page passes over no row.
     pub async fn end_of_recent(
         &self,
         scope: &Scope,
@@ -107,8 +106,7 @@ impl Mailbox {
     }
 
     /// Returns the place where such a page must end so that the request reads at most `most`
-    /// records.
-    /// None if no bound is needed, because the page passes over no record.
+    /// records. None if no bound is needed, because the page passes over no record.
     pub async fn end_of_intake_records(
         &self,
         scope: &Scope,

@@ -102,8 +102,7 @@ impl Retention {
     }
 
     /// Runs passes until `stop`. Stopping rolls back the open transaction; its rows are still old
-    /// when
-    /// the next server starts.
+    /// when the next server starts.
     pub async fn run(mut self, stop: impl Future<Output = ()> + Send) {
         let passes = async {
             self.warn_of_unknown_accounts().await;
@@ -236,10 +235,8 @@ impl Retention {
     }
 
     /// Returns the time before which rows of an account are deleted, or None if they are kept for
-    /// ever.
-    /// All mail of a deleted account goes at once. Its other rows, such as who deleted it, stay as
-    /// long
-    /// as those of any account.
+    /// ever. All mail of a deleted account goes at once. Its other rows, such as who deleted it,
+    /// stay as long as those of any account.
     fn until(&self, kept: Kept, keeper: &Keeper, now: Timestamp) -> Option<Timestamp> {
         if keeper.deleted && kept == Kept::Messages {
             return Some(Timestamp::from_millis(i64::MAX));

@@ -5,10 +5,8 @@
 //! behind, a page reads only the first window.
 //!
 //! Work per request is bounded for every query. The walk goes through windows with a known number
-//! of
-//! the account's messages, small ones first: a common word fills a page from there. Candidates,
-//! their
-//! bytes and the time are bounded as well. A walk that ends early says where.
+//! of the account's messages, small ones first: a common word fills a page from there. Candidates,
+//! their bytes and the time are bounded as well. A walk that ends early says where.
 
 use std::collections::{BTreeSet, VecDeque};
 

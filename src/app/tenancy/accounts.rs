@@ -61,8 +61,7 @@ impl Tenancy {
     }
 
     /// Creates an account with these addresses below `parent`, all or nothing. The parent must be
-    /// of the
-    /// level directly above. A domain without an owner is claimed for the organization.
+    /// of the level directly above. A domain without an owner is claimed for the organization.
     pub async fn create_account(
         &self,
         kind: AccountType,
@@ -75,8 +74,7 @@ impl Tenancy {
     }
 
     /// Creates an account below its parent, and its first Agent if one is wanted. The parent must
-    /// be of
-    /// the level directly above.
+    /// be of the level directly above.
     pub async fn create_node(
         &self,
         new: &NewNode<'_>,
@@ -115,8 +113,7 @@ impl Tenancy {
     }
 
     /// Switches an account off or on. Its keys and its mail, and those of all accounts below, stop
-    /// or
-    /// work again at once.
+    /// or work again at once.
     pub async fn set_active(&self, id: AccountId, active: bool) -> Result<Account, TenancyError> {
         if !self.store.set_active(id, active, self.act()).await? {
             return Err(TenancyError::NoAccount(id));
@@ -125,8 +122,7 @@ impl Tenancy {
     }
 
     /// Changes these fields of an account, all or none. Switching it off stops its keys and its
-    /// mail,
-    /// and those of all accounts below, at once.
+    /// mail, and those of all accounts below, at once.
     pub async fn update_account(
         &self,
         id: AccountId,
@@ -147,8 +143,7 @@ impl Tenancy {
     }
 
     /// Deletes an account and, with `cascade`, all accounts below; returns the number of these.
-    /// Keys and
-    /// mail stop at once; messages are erased in the background.
+    /// Keys and mail stop at once; messages are erased in the background.
     pub async fn delete_account(
         &self,
         id: AccountId,

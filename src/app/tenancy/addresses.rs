@@ -7,8 +7,7 @@ use crate::domain::id::AccountId;
 use crate::store::{By, Claimed};
 
 /// Whether claiming an address may claim its domain as well, if that has no owner: for the
-/// operator,
-/// whose word is proof enough.
+/// operator, whose word is proof enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claiming {
     Never,
@@ -54,8 +53,7 @@ impl Tenancy {
     }
 
     /// Reads an address that a caller wants removed. A text that is no address by today's rules
-    /// counts
-    /// if the Agent has it, as in [`Self::named_senders`].
+    /// counts if the Agent has it, as in [`Self::named_senders`].
     pub async fn named_address(
         &self,
         agent: AccountId,

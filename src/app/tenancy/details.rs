@@ -13,8 +13,7 @@ use crate::domain::address::{Address, AddressError};
 use crate::wire::{mark, schema_of};
 
 /// The longest text of one field, in bytes. `max_account_bytes` of `policies/access.toml` bounds
-/// all
-/// fields together.
+/// all fields together.
 const LONGEST_TEXT: usize = 2000;
 
 /// How deep objects and arrays may nest. An event carries them some levels deeper, and the JSON

@@ -40,8 +40,7 @@ impl Tenancy {
     }
 
     /// Claims a domain for an account, or proves its pending claim: a TXT record at [`proof_name`]
-    /// must
-    /// equal the challenge. No transaction is open during the DNS look-up.
+    /// must equal the challenge. No transaction is open during the DNS look-up.
     pub async fn claim_domain(
         &self,
         domain: &DomainName,
@@ -56,8 +55,7 @@ impl Tenancy {
         let challenge = match claim {
             DomainClaim::Owned => return Ok(Proof::Given),
             // Nobody can have published a new challenge yet. And looking up a name before it exists
-            // makes
-            // every resolver on the way remember that it does not.
+            // makes every resolver on the way remember that it does not.
             DomainClaim::Made => return Ok(Proof::Missing),
             DomainClaim::Pending(challenge) => challenge,
             DomainClaim::Taken => return Err(TenancyError::DomainTaken(domain.clone())),
@@ -90,8 +88,7 @@ impl Tenancy {
     }
 
     /// Removes a domain from an account, or ends its claim. Fails with `DomainInUse` while an
-    /// address
-    /// uses the domain.
+    /// address uses the domain.
     pub async fn remove_domain(
         &self,
         domain: &DomainName,

@@ -53,10 +53,8 @@ impl Tenancy {
     }
 
     /// Reads senders that a caller wants removed from an Agent's allowlist. A text that is no
-    /// address
-    /// by today's rules counts if the allowlist has it: an earlier version accepted it. Otherwise
-    /// it is an
-    /// error, so a typo does not pass for an absent entry.
+    /// address by today's rules counts if the allowlist has it: an earlier version accepted it.
+    /// Otherwise it is an error, so a typo does not pass for an absent entry.
     pub async fn named_senders(
         &self,
         agent: AccountId,

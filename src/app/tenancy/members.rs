@@ -1,7 +1,6 @@
 //! Members: people with access to a partner, a reseller or an organization, to all of it or to some
 //! of its Agents. An invitation sends no mail: it creates the member and the event
-//! `member.invited`,
-//! whose receiver may write to the person.
+//! `member.invited`, whose receiver may write to the person.
 
 use std::collections::BTreeSet;
 
@@ -35,8 +34,7 @@ pub struct Invitation {
 
 impl Tenancy {
     /// Creates a member of an account. With an Agent as `target`, the member belongs to its
-    /// organization
-    /// and is restricted to that Agent (contract §4).
+    /// organization and is restricted to that Agent (contract §4).
     pub async fn invite(
         &self,
         target: &Account,
@@ -81,8 +79,7 @@ impl Tenancy {
     }
 
     /// Lists the members of an account, oldest first; of an Agent, the members of its organization
-    /// who
-    /// may act on it.
+    /// who may act on it.
     pub async fn members(&self, target: &Account) -> Result<Vec<Member>, TenancyError> {
         let account = match target.kind {
             AccountType::Agent => target.parent.unwrap_or(target.id),

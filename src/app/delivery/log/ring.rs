@@ -3,10 +3,8 @@
 //! further behind reads from the store.
 //!
 //! A subject may have been erased since its body was made. Before a body is shown, the store
-//! reports
-//! the subject's state (`EventLog::read_on`); if that changed, the body is dropped, and readers
-//! whose
-//! range includes its place read from the store.
+//! reports the subject's state (`EventLog::read_on`); if that changed, the body is dropped, and
+//! readers whose range includes its place read from the store.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -104,8 +102,7 @@ impl Ring {
     }
 
     /// Returns the next events behind a place that pass the filter, or None if the store must be
-    /// read.
-    /// Readers with the same request get the same page.
+    /// read. Readers with the same request get the same page.
     pub(super) fn read(
         &self,
         scope: &Scope,

@@ -30,9 +30,8 @@ pub struct Waiting {
 
 impl Waiting {
     /// Resolves once an event has come since the last call, or since the registration. Returns the
-    /// place
-    /// up to which no event concerned this reader, provided that it had read to the end of the log;
-    /// None if that is unknown.
+    /// place up to which no event concerned this reader, provided that it had read to the end of
+    /// the log; None if that is unknown.
     pub async fn changed(&self) -> Option<i64> {
         self.woken.notified().await;
         self.waiters.lock().taken.get_mut(&self.number).and_then(|reader| reader.quiet.take())

@@ -27,8 +27,7 @@ pub(super) const STEPS: &[fn(&mut MessageRecord<'_>)] = &[
 ];
 
 /// Reduces a record to the beginning of the text, without HTML and signed links. A number replaces
-/// the
-/// attachments. Remarks keep kind and place, but not their detail, which quotes.
+/// the attachments. Remarks keep kind and place, but not their detail, which quotes.
 pub(super) fn summarise(record: &mut MessageRecord<'_>) {
     count_attachments(record);
     leave_dialogs(record);
