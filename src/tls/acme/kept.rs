@@ -5,9 +5,8 @@
 //! folder/<directory>/account.json           with the key of the account
 //! folder/<directory>/chain.pem
 //! folder/<directory>/order                  while it is open: the URL of the order, and its names
-//! folder/<directory>/tried                  three numbers: when the authority was asked last, when
-//! it                                           may be asked again (milliseconds), failures in a
-//! row
+//! folder/<directory>/tried                  three numbers: last request, next one allowed (both in
+//!                                           milliseconds), failures in a row
 //! ```
 //!
 //! Only its owner can read a file. Each is written whole or not at all, durably.
