@@ -32,7 +32,7 @@ pub struct Way {
     pub destination: Destination,
     /// When the latest successful delivery was sent.
     pub last_delivered: Option<Timestamp>,
-    /// Waiting deliveries, up to [`COUNTED`]; `None` without a probe.
+    /// Waiting deliveries, up to `COUNTED`; `None` without a probe.
     pub waiting: Option<u64>,
 }
 

@@ -1,9 +1,10 @@
 //! Reading messages, rooms, contacts, intake records and the log; searching; deleting and erasing.
 //!
 //! Every read takes the Scope that `access` decided: a row outside of it does not exist for the
-//! caller. Every list reads a bounded number of rows, counting those that it must not show (of other
-//! Agents, or being erased). The tasks of `retention`, `erasure`, `indexing` and `sweeper` run on
-//! every gateway, in short transactions; stopping one loses nothing, and the next run continues.
+//! caller. Every list reads a bounded number of rows, counting those that it must not show (of
+//! other Agents, or being erased). The tasks of `retention`, `erasure`, `indexing` and `sweeper`
+//! run on every gateway, in short transactions; stopping one loses nothing, and the next run
+//! continues.
 
 pub mod contact_record;
 pub mod conversations;
