@@ -1,5 +1,5 @@
-//! The composition root: the only file that knows all rooms. It implements nothing; it makes the
-//! parts and hands them to each other.
+//! The composition root, the only file that knows all rooms: makes the parts and hands them to each
+//! other.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -63,38 +63,38 @@ use self::tls::Tls;
 pub use self::vault::{VaultFileError, read_secrets_key, secrets_key_file};
 pub use crate::smtp::FrontEnd;
 
-/// A server that runs.
+/// A running server.
 #[derive(Debug)]
 pub struct Running {
-    /// Where it takes mail in.
+    /// The address for mail.
     pub smtp: SocketAddr,
-    /// Where it takes mail in with TLS first.
+    /// The address for mail with implicit TLS.
     pub smtps: Option<SocketAddr>,
-    /// Where it serves the API.
+    /// The address of the API.
     pub http: SocketAddr,
-    /// The API is served by https only.
+    /// Whether the API is served by https only.
     pub https: bool,
-    /// Where an authority looks for its challenges; `None` also while the address is taken.
+    /// The address for an authority's challenges; `None` while another program has it.
     pub acme: Option<SocketAddr>,
-    /// Certificates that may be replaced.
+    /// Certificate files to follow.
     files: Vec<Arc<Files>>,
-    /// Mail's, that of requests, that of streams, and that of beats.
+    /// Those of mail, of requests, of streams and of heartbeats, in this order.
     stores: [Store; 4],
     shutdown: Shutdown,
     threads: Threads,
-    /// Dropped last: until then no other server may come.
+    /// Dropped last: no other server may start before.
     _serving: Serving,
 }
 
 impl Running {
-    /// Resolves when the store can no longer be trusted, with the reason: the process must end.
+    /// Resolves with the reason when the store can no longer be trusted: the process must end.
     pub async fn broken(&self) -> StoreError {
         let [mail, ..] = &self.stores;
         mail.broken().await
     }
 
-    /// Everything it listens on: `smtp ADDRESS smtps ADDRESS http ADDRESS acme ADDRESS`, with
-    /// `https` for `http` where the API is encrypted.
+    /// Returns all addresses, as `smtp ADDRESS smtps ADDRESS http ADDRESS acme ADDRESS`; `https` in
+    /// place of `http` if the API is encrypted.
     pub fn addresses(&self) -> String {
         let smtps = self.smtps.map(|smtps| format!(" smtps {smtps}")).unwrap_or_default();
         let api = if self.https { "https" } else { "http" };
@@ -102,16 +102,16 @@ impl Running {
         format!("smtp {}{smtps} {api} {}{acme}", self.smtp, self.http)
     }
 
-    /// Reads all certificate files again; those that cannot be used leave the old ones in use, and
-    /// the log says why.
+    /// Reads all certificate files again. If some cannot be used, their old pair stays, and the log
+    /// says why.
     pub async fn reload(&self) {
         for files in &self.files {
             files.look(true).await;
         }
     }
 
-    /// Takes in nothing new, finishes what is under way within `grace`, and closes the store;
-    /// answers whether everything finished by itself.
+    /// Accepts nothing new, finishes work under way within `grace`, and closes the store. Returns
+    /// whether all work finished in time.
     pub async fn stop(self, grace: Duration) -> bool {
         let in_time = self.shutdown.finish(grace).await;
         for store in self.stores.iter().rev() {
@@ -121,8 +121,8 @@ impl Running {
     }
 }
 
-/// Starts a server on a store that exists. When this returns, both sockets are listening; the
-/// one for an authority's challenges may follow.
+/// Starts a server on an existing store. When this returns, both sockets are listening; the socket
+/// for an authority's challenges may follow.
 #[expect(
     clippy::too_many_lines,
     reason = "the one list of all parts, in the order of their making"
@@ -141,9 +141,9 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let guard = Guard::new(settings.egress_allow, &webhooks);
     let to = (&rules.smtp, access.as_ref(), mint.clock());
     let mut tls = Tls::prepare(settings.tls, &place, &hostname, to).await?;
-    // Outgoing: the dispatcher takes from the store, which rings its bell; intake rings the log's.
+    // Outgoing: the dispatcher reads the store, whose bell wakes it; intake rings the log's bell.
     let bell = Bell::from(store.bell());
-    // What customers choose is not in the way of the authority, either.
+    // With a look-up of its own: customers' hosts cannot hold up the authority's.
     tls.ask(rules.acme, (guard.clone(), lookup(dns.as_deref(), &webhooks)?), &mint).await?;
     let lookup = lookup(dns.as_deref(), &webhooks)?;
     let guard = guard.for_gateway_at(own_hosts);
@@ -158,7 +158,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let dispatcher = outgoing(&store, (client, &links), &webhooks, bell.clone(), &mint);
     let heartbeat = heartbeat((&beats, &store), &mint, rules.store.gateways, bell);
 
-    // Incoming: the listener asks intake.
+    // Incoming: the listener calls intake.
     let wake: Arc<dyn Wake> = Arc::new(events.clone());
     let size = intake.limits.max_message_bytes;
     let (front_end, address) = (settings.front_end, settings.smtp);
@@ -176,7 +176,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let inbound = Inbound::new(Arc::clone(&gateway), relays.clone(), signers, inbound, by);
     let incoming = Incoming::listen(way, &rules.smtp, &tls, gateway, shutdown.clone()).await?;
 
-    // The API beside them.
+    // The API.
     let (socket, http) = bind(settings.http).await?;
     let indexing = mailbox::keep_index(store.clone(), access.search);
     let erasures = Erasures::new(store.clone(), mint.clock().clone(), &rules.retention);
@@ -216,8 +216,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     Ok(running)
 }
 
-/// The store by connections of requests, and by those of streams: each opened on the threads that use
-/// them, of which those of the embedded store inherit that they give way.
+/// Opens the store for requests and for streams, each on the threads that use it: the threads of
+/// the embedded store inherit their priority.
 async fn apart_from_mail(
     store: &Store,
     rules: &StoreRules,
@@ -232,8 +232,8 @@ async fn apart_from_mail(
     Ok([requests, open(threads.streams(), Share::Streams).await?])
 }
 
-/// Writes down refusals of the API, erases contacts and accounts that are to be erased, brings templates
-/// to Agents, and keeps the index of search, until the soft stop.
+/// Runs these tasks until the soft stop: recording refusals of the API, erasures, migrations of
+/// templates, and the search index.
 fn attend(
     (audit, agents): (AuditLog, Agents),
     erasures: Erasures,
@@ -254,8 +254,8 @@ fn attend(
     });
 }
 
-/// What a server stands on: the right to serve, the threads, and the store by the connections of
-/// mail, of requests, of streams and of beats.
+/// The right to serve, the threads, and the store with separate connections for mail, requests,
+/// streams and heartbeats.
 struct Opened {
     serving: Serving,
     store: Store,
@@ -265,7 +265,7 @@ struct Opened {
     threads: Threads,
 }
 
-/// Opens the store, for this server alone where that must be.
+/// Opens the store; on the embedded one, fails if another server uses it.
 async fn open(
     place: &Place,
     rules: &Rules,
@@ -282,7 +282,7 @@ async fn open(
     Ok(Opened { serving, store, requests, streams, beats, threads })
 }
 
-/// A socket, and the address that it has really got.
+/// Binds a socket. Returns the actual address, which has the port that was picked for port 0.
 async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), RunError> {
     let listen_error = |source| RunError::Listen { address, source };
     let socket = TcpListener::bind(address).await.map_err(listen_error)?;
@@ -290,7 +290,7 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), RunError
     Ok((socket, bound))
 }
 
-/// What says that this gateway lives; it rings when there is something to take over.
+/// Makes the heartbeat, which rings `bell` when claims can be taken over.
 fn heartbeat(
     (beats, store): (&Store, &Store),
     mint: &Mint,
@@ -301,8 +301,8 @@ fn heartbeat(
     Heartbeat::new(stores, mint.clock().clone(), rules, Arc::new(bell))
 }
 
-/// Delivers, and says that this gateway lives until the last claim is finished, given back or broken
-/// off; then, that it ends.
+/// Delivers, and beats until the last claim is finished, returned or broken off. Then writes that
+/// this gateway ends.
 async fn deliver(dispatcher: Dispatcher<Outbox>, heartbeat: Heartbeat, shutdown: Shutdown) {
     tokio::select! {
         () = dispatcher.run(shutdown.clone()) => {}
@@ -312,7 +312,7 @@ async fn deliver(dispatcher: Dispatcher<Outbox>, heartbeat: Heartbeat, shutdown:
     heartbeat.leave().await;
 }
 
-/// What weighs mail that has come by other policies.
+/// Makes the preview of other policies over past mail.
 fn preview(
     store: &Store,
     apart: &Arc<Authenticator>,
@@ -324,7 +324,7 @@ fn preview(
     Preview::new(store.clone(), apart, intake, line_ends, retention, mint.clone())
 }
 
-/// What takes deliveries from the store when the bell rings.
+/// Makes the dispatcher, which claims deliveries when the bell rings.
 fn outgoing(
     store: &Store,
     (client, links): (Client, &Links),
@@ -337,8 +337,7 @@ fn outgoing(
     Dispatcher::new(Arc::new(outbox), Sender { client, mint, links, rules }, bell)
 }
 
-/// The way in for mail: who speaks SMTP, where, under which name, behind which proxies, and the
-/// largest message in octets.
+/// The settings of the SMTP listener; `size` is the largest message in bytes.
 struct Way<'w> {
     front_end: FrontEnd,
     address: SocketAddr,
@@ -347,7 +346,7 @@ struct Way<'w> {
     size: usize,
 }
 
-/// The front end, listening.
+/// The listening front end.
 struct Incoming {
     smtp: SocketAddr,
     smtps: Option<SocketAddr>,
@@ -405,7 +404,7 @@ impl Incoming {
     }
 }
 
-/// What is old, and what nobody names, goes in the background until the soft stop.
+/// Runs retention and the sweep of orphaned originals until the soft stop.
 fn clean_up(
     store: &Store,
     clock: &Clock,
@@ -425,12 +424,12 @@ fn clean_up(
     shutdown.spawn(async move { retention.run(stop.soft()).await });
 }
 
-/// The rules, overridden by those of a folder if one is named.
+/// Loads the rules, overridden by those of `folder` if one is named.
 pub fn rules(folder: Option<&Path>) -> Result<Rules, RulesError> {
     folder.map_or_else(Rules::defaults, Rules::load)
 }
 
-/// An authenticator over these resolvers, or over the system's.
+/// Makes an authenticator over these resolvers, or over the system's.
 pub fn authenticator(
     dns: Option<&[SocketAddr]>,
     rules: &IntakeRules,
@@ -440,10 +439,10 @@ pub fn authenticator(
     Authenticator::new(servers, rules, hostname.as_str())
 }
 
-/// The authenticator of previews, and of proofs of domains. Whoever has a key may ask it about
-/// anything, so it shares nothing with mail's: neither its threads, of which it has as many as there
-/// may be such messages (none waits for another's), nor its questions under way, nor its memory of
-/// answers.
+/// The authenticator of previews and of domain proofs. Anybody with a key can make it look up any
+/// name, so it shares nothing with mail's: no threads, no look-ups under way, no remembered
+/// answers. It has a thread for each such message that may be under way, so that none waits for
+/// another.
 fn apart(
     dns: Option<&[SocketAddr]>,
     rules: &IntakeRules,
@@ -455,13 +454,14 @@ fn apart(
     authenticator(dns, &rules, hostname).map(Arc::new)
 }
 
-/// How hosts of requests that go out are looked up, by the same servers as mail's names and nothing
-/// else of theirs: as many at a time as there may be attempts, so that none waits for another.
+/// The look-up of hosts for outgoing requests: by the same resolvers as mail's, but with nothing
+/// else shared. Allows as many look-ups at a time as attempts, so that none waits for another.
 fn lookup(dns: Option<&[SocketAddr]>, rules: &WebhookRules) -> Result<Lookup, EgressError> {
     Lookup::over(dns, rules.attempt.connect_timeout(), rules.dispatcher.concurrency)
 }
 
-/// What asks applications about mail: apart from what delivers, so that neither waits for the other.
+/// Makes the client of relays. It shares nothing with deliveries, so that neither waits for the
+/// other.
 fn relays(
     (store, vault): (&Store, &Vault),
     (dns, guard): (Option<&[SocketAddr]>, &Guard),
@@ -474,7 +474,8 @@ fn relays(
     Ok(Relays::new(store.clone(), vault.clone(), mint.clone(), client, Arc::new(rules)))
 }
 
-/// Ids and secrets from the machine's clock and randomness: the one place that reads them.
+/// Makes ids and secrets from the clock and randomness of the machine; only this function reads
+/// them.
 pub fn system_mint() -> Mint {
     #[expect(clippy::disallowed_methods, reason = "every other clock comes from here")]
     let now = || {
@@ -485,8 +486,8 @@ pub fn system_mint() -> Mint {
     let (elapsed, at) = (steady::stopwatch(), now());
     let steady = move || at.plus(elapsed());
     let random = |buffer: &mut [u8]| {
-        // AWS-LC ends the process rather than hand out bytes that can be guessed; an error here
-        // means that it could not even say so, and a key of zeros must never be made.
+        // AWS-LC aborts rather than return predictable bytes. An error here means that even that
+        // failed, and a key of zeros must never be made.
         if aws_lc_rs::rand::fill(buffer).is_err() {
             std::process::abort();
         }

@@ -61,7 +61,7 @@ impl AcmeOptions {
         }
     }
 
-    /// The directory of the authority; `None` where no certificate is asked for.
+    /// Returns the directory of the authority; `None` if no certificate is wanted.
     pub fn directory(&self) -> Result<Option<Url>, ConfigError> {
         let invalid =
             |detail: &str| ConfigError::Invalid { setting: DIRECTORY, detail: detail.to_owned() };
@@ -84,10 +84,10 @@ impl AcmeOptions {
         })
     }
 
-    /// How the authority reaches the operator.
+    /// Returns the URLs by which the authority reaches the operator.
     pub fn contact(&self) -> Result<Vec<String>, ConfigError> {
         let contact = self.contact.clone().unwrap_or_default();
-        // RFC 8555 §7.3: mailto is the one that every authority takes.
+        // RFC 8555 §7.3: every authority accepts mailto.
         let is_mail = |one: &String| {
             one.strip_prefix("mailto:").is_some_and(|mail| mail.contains('@') && mail.len() > 2)
         };
@@ -100,7 +100,8 @@ impl AcmeOptions {
         Ok(contact)
     }
 
-    /// What the certificate by this directory is for: the host first, each name once.
+    /// Returns the names of the certificate: the host first, each once. Fails on names that a
+    /// public authority cannot certify.
     pub fn names(
         &self,
         hostname: &DomainName,
@@ -129,20 +130,20 @@ impl AcmeOptions {
         }
     }
 
-    /// Where the authority's look at port 80 arrives.
+    /// Returns the address at which the authority's requests to port 80 arrive.
     pub async fn http(&self) -> Result<SocketAddr, ConfigError> {
         let found = host_port::find("--acme-http", self.http.as_ref()).await?;
         Ok(found.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 80))))
     }
 }
 
-/// A name that means nothing outside: without a dot, or of the names that RFC 6761 §6.3 sets aside.
+/// Whether a name is local: without a dot, or reserved by RFC 6761 §6.3.
 fn is_local(name: &str) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     !name.contains('.') || name.ends_with(".localhost")
 }
 
-/// An authority of the operator's own, as far as its URL tells.
+/// Whether an authority is the operator's own, by its URL.
 fn is_at_home(directory: &Url) -> bool {
     match directory.host() {
         Some(Host::Ipv4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),

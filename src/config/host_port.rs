@@ -1,5 +1,4 @@
-//! A host and a port: where to listen, or whom to ask. The host may be a name, which is looked up
-//! once, when the server starts.
+//! A host and a port. A host name is looked up once, when the server starts.
 
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -8,7 +7,7 @@ use serde::Deserialize;
 
 use super::ConfigError;
 
-/// HOST:PORT as it was given.
+/// HOST:PORT as given.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(try_from = "String")]
 pub struct HostPort {
@@ -16,7 +15,6 @@ pub struct HostPort {
     is_number: Option<SocketAddr>,
 }
 
-/// A text of another form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected HOST:PORT, like 127.0.0.1:2525")]
 pub struct NotHostPort;
@@ -29,7 +27,7 @@ impl FromStr for HostPort {
         if is_number.is_none() {
             let (host, port) = text.rsplit_once(':').ok_or(NotHostPort)?;
             let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-            // A host without a letter was meant to be an address: no resolver knows it.
+            // No resolver knows a host without a letter: it was meant to be an address.
             let has_letter = host.contains(|c: char| c.is_ascii_alphabetic());
             if !host.chars().all(is_name) || !has_letter || port.parse::<u16>().is_err() {
                 return Err(NotHostPort);
@@ -47,8 +45,8 @@ impl TryFrom<String> for HostPort {
     }
 }
 
-/// The address of this setting, where it is given. A name with addresses of both families stands
-/// for its IPv4 one, which is what `127.0.0.1` in examples and clients expects of `localhost`.
+/// Returns the address of a setting, if it is given. For a name with both families, the IPv4
+/// address: clients and examples that say `127.0.0.1` expect it of `localhost`.
 pub(super) async fn find(
     setting: &'static str,
     given: Option<&HostPort>,

@@ -1,8 +1,8 @@
-//! What an operator sets once per installation: flags, `GATEPOST_…` variables, `gatepost.toml`.
+//! Settings of an installation: flags, `GATEPOST_…` variables, `gatepost.toml`.
 //!
-//! One structure serves all three, so that they cannot drift apart: a flag wins over its variable,
-//! the variable over the file, the file over the default. A key that is not known is refused by
-//! name. (The rules and numbers of mail itself are in `rules`.)
+//! One structure serves all three, so they cannot drift apart. A flag goes before its variable, the
+//! variable before the file, the file before the default. An unknown key is refused by name. The
+//! rules and numbers of mail are in `rules`.
 
 mod acme;
 mod host_port;
@@ -27,10 +27,10 @@ pub use host_port::{HostPort, NotHostPort};
 pub use store::{DatabaseUrl, S3Key, S3Options, StoreOptions};
 pub use tls::TlsOptions;
 
-/// The file that is read when no other is named and it exists.
+/// The file that is read if no other is named and it exists.
 pub const DEFAULT_FILE: &str = "gatepost.toml";
 
-/// What `gatepost init` writes.
+/// The file that `gatepost init` writes.
 pub const TEMPLATE: &str = include_str!("gatepost.toml");
 
 /// Settings as given; absent ones have defaults.
@@ -81,7 +81,7 @@ pub struct ServeOptions {
     #[arg(allow_negative_numbers = true, value_parser = seconds)]
     #[serde(default, deserialize_with = "start_patience")]
     pub start_patience: Option<u64>,
-    // Its flags are those of every command: see `store`.
+    // Flags of every command: see `store`.
     #[arg(skip)]
     pub data: Option<PathBuf>,
     #[arg(skip)]
@@ -92,7 +92,7 @@ pub struct ServeOptions {
     pub secrets_key_file: Option<PathBuf>,
     #[arg(skip)]
     pub blobs: Option<String>,
-    /// Who speaks SMTP [default: gatepost]; what mailin cannot do is in src/smtp/mailin.rs
+    /// SMTP front end [default: gatepost]; src/smtp/mailin.rs lists the limits of mailin
     #[cfg(feature = "mailin")]
     #[arg(long, env = "GATEPOST_FRONT_END", value_name = "NAME")]
     pub front_end: Option<FrontEnd>,
@@ -107,7 +107,7 @@ pub struct ServeOptions {
     pub acme: AcmeOptions,
 }
 
-/// The front ends of a build with the feature `mailin`; in others there is nothing to choose.
+/// The front ends of a build with the feature `mailin`; other builds have no choice.
 #[cfg(feature = "mailin")]
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -117,7 +117,6 @@ pub enum FrontEnd {
     Mailin,
 }
 
-/// Settings that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("cannot read {path}: {source}")]
@@ -129,7 +128,7 @@ pub enum ConfigError {
     Invalid { setting: &'static str, detail: String },
 }
 
-/// Reads the file named by `--config`, else `gatepost.toml` where there is one.
+/// Reads the file named by `--config`, else `gatepost.toml` if it exists.
 pub fn file(named: Option<&Path>) -> Result<ServeOptions, ConfigError> {
     let path = match named {
         Some(path) => path,
@@ -153,7 +152,7 @@ fn parse(text: &str, path: &Path) -> Result<ServeOptions, ConfigError> {
 }
 
 impl ServeOptions {
-    /// These settings, with those of `file` where none is given.
+    /// Fills absent settings from `file`.
     #[must_use]
     pub fn or(self, file: Self) -> Self {
         let named_by_url = self.database_url.is_some();
@@ -171,7 +170,7 @@ impl ServeOptions {
             postmaster: self.postmaster.or(file.postmaster),
             grace_seconds: self.grace_seconds.or(file.grace_seconds),
             start_patience: self.start_patience.or(file.start_patience),
-            // Two names of one thing: a flag for either outdoes the file's other one.
+            // Both name the store: a flag for either overrides the other one of the file.
             database_url: self
                 .database_url
                 .or_else(|| file.database_url.filter(|_| self.data.is_none())),
@@ -186,24 +185,24 @@ impl ServeOptions {
         }
     }
 
-    /// Where to take mail in.
+    /// Returns the address for mail.
     pub async fn smtp(&self) -> Result<SocketAddr, ConfigError> {
         let found = host_port::find("--smtp", self.smtp.as_ref()).await?;
         Ok(found.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 25))))
     }
 
-    /// Where to take mail in with TLS from the first octet on.
+    /// Returns the address for mail with implicit TLS.
     pub async fn smtps(&self) -> Result<Option<SocketAddr>, ConfigError> {
         host_port::find("--smtps", self.smtps.as_ref()).await
     }
 
-    /// Where to serve the API.
+    /// Returns the address of the API.
     pub async fn http(&self) -> Result<SocketAddr, ConfigError> {
         let found = host_port::find("--http", self.http.as_ref()).await?;
         Ok(found.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 8080))))
     }
 
-    /// Resolvers to ask instead of the system's.
+    /// Returns the resolvers in place of the system's.
     pub async fn dns(&self) -> Result<Option<Vec<SocketAddr>>, ConfigError> {
         let Some(named) = &self.dns else { return Ok(None) };
         let mut resolvers = Vec::with_capacity(named.len());
@@ -213,17 +212,17 @@ impl ServeOptions {
         Ok(Some(resolvers))
     }
 
-    /// How long work under way may take when the server stops.
+    /// Returns the time for finishing work when the server stops.
     pub fn grace(&self) -> Duration {
         Duration::from_secs(self.grace_seconds.unwrap_or(30))
     }
 
-    /// How long a PostgreSQL that cannot be reached is waited for.
+    /// Returns the time for which the start waits for an unreachable PostgreSQL.
     pub fn start_patience(&self) -> Duration {
         Duration::from_secs(self.start_patience.unwrap_or(60))
     }
 
-    /// The name that the server goes by.
+    /// Returns the name of the server.
     pub fn hostname(&self) -> Result<DomainName, ConfigError> {
         let name = match &self.hostname {
             Some(name) => name.clone(),
@@ -235,7 +234,7 @@ impl ServeOptions {
         })
     }
 
-    /// The URL under which clients reach the API, where one is given.
+    /// Returns the URL under which clients reach the API, if it is set.
     pub fn public_url(&self) -> Result<Option<Url>, ConfigError> {
         let parse = |text: &String| {
             let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "https" | "http"));
@@ -247,11 +246,11 @@ impl ServeOptions {
         self.public_url.as_ref().map(parse).transpose()
     }
 
-    /// Networks whose word is taken for whom they pass on.
+    /// Returns the networks of trusted proxies.
     pub fn trusted_proxy(&self) -> Result<Vec<IpNet>, ConfigError> {
         let networks = self.trusted_proxy.clone().unwrap_or_default();
         match networks.iter().find(|network| network.prefix_len() == 0) {
-            // Anybody could say to be anybody.
+            // Any client could pose as any other.
             Some(all) => Err(ConfigError::Invalid {
                 setting: "trusted-proxy",
                 detail: format!("{all} is the whole internet: name the networks of your proxies"),
@@ -260,7 +259,7 @@ impl ServeOptions {
         }
     }
 
-    /// Origins whose pages may call the API.
+    /// Returns the origins whose pages may call the API.
     pub fn cors_origin(&self) -> Result<Vec<String>, ConfigError> {
         let origins = self.cors_origin.clone().unwrap_or_default();
         let is_origin = |text: &String| {
@@ -268,7 +267,7 @@ impl ServeOptions {
             url.is_some_and(|url| url.origin().ascii_serialization() == *text)
         };
         match origins.iter().find(|text| !is_origin(text)) {
-            // A browser sends an origin in one spelling only, and no pattern.
+            // A browser sends one spelling of an origin, and no pattern.
             Some(other) => Err(ConfigError::Invalid {
                 setting: "cors-origin",
                 detail: format!(
@@ -280,13 +279,13 @@ impl ServeOptions {
         }
     }
 
-    /// The address that answers for `postmaster`.
+    /// Returns the address that takes mail for `postmaster`.
     pub fn postmaster(&self) -> Result<Option<Address>, ConfigError> {
         let parse = |text: &String| {
             let wrong = |detail| ConfigError::Invalid { setting: "postmaster", detail };
             let address =
                 Address::parse(text).map_err(|error| wrong(format!("{text:?}: {error}")))?;
-            // What it stands for is looked up as it is, and no Agent has an address with a tag.
+            // The address is looked up as written, and no Agent's address has a tag.
             match address.without_tag() {
                 (bare, Some(_)) => Err(wrong(format!("{text:?} has a tag: name {bare}"))),
                 (_, None) => Ok(address),
@@ -296,10 +295,9 @@ impl ServeOptions {
     }
 }
 
-/// No start and no end takes as long: a century, which every clock can add.
+/// In seconds: a century, which every clock can add.
 const LONGEST_WAIT: i64 = 3_155_760_000;
 
-/// Why a text is no number of seconds.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 enum NotSeconds {
     #[error("must be a whole number of seconds, at most {LONGEST_WAIT}")]
@@ -308,7 +306,7 @@ enum NotSeconds {
     Negative,
 }
 
-/// A number of seconds, as a flag or a variable has it.
+/// Reads seconds from a flag or a variable.
 fn seconds(text: &str) -> Result<u64, NotSeconds> {
     let found = text.parse::<i64>().ok().filter(|found| *found <= LONGEST_WAIT);
     u64::try_from(found.ok_or(NotSeconds::Number)?).map_err(|_| NotSeconds::Negative)
@@ -322,13 +320,13 @@ fn start_patience<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D:
     seconds_of("start-patience", value)
 }
 
-/// Reads HOST:PORT of the settings file; the words of serde would be about a type of Rust.
+/// Reads seconds from the settings file. An error of serde would name a Rust type.
 fn seconds_of<'de, D: Deserializer<'de>>(key: &str, value: D) -> Result<Option<u64>, D::Error> {
     let found = i64::deserialize(value)?.to_string();
     seconds(&found).map(Some).map_err(|why| D::Error::custom(format!("{key} {why}")))
 }
 
-/// What the machine calls itself; `localhost` where it will not say.
+/// Returns the host name of the machine, or `localhost` if it cannot be read.
 fn machine_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
@@ -347,7 +345,7 @@ mod tests {
 
     #[test]
     fn the_template_names_every_setting() {
-        // Uncommented, every line must be a known key with a value of the right type.
+        // Without its `#`, every line must be a known key with a value of the right type.
         let uncommented: String = TEMPLATE
             .lines()
             .filter_map(|line| {

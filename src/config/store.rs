@@ -1,4 +1,4 @@
-//! Where the store is: arguments of every command, and keys of the settings file.
+//! The place of the store: arguments of every command, and keys of the settings file.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub struct StoreOptions {
 }
 
 impl StoreOptions {
-    /// All settings: these arguments with `others`, and the file where neither says anything.
+    /// Returns all settings: these arguments with `others`, and the file for absent ones.
     pub fn with(&self, others: ServeOptions) -> Result<ServeOptions, ConfigError> {
         let given = ServeOptions {
             data: self.data.clone(),
@@ -75,7 +75,7 @@ pub struct S3Options {
     pub secret_key: Option<S3Key>,
 }
 
-/// A key of an S3-compatible store: not shown.
+/// A key of an S3-compatible store; Debug hides it.
 #[derive(Clone, Deserialize, PartialEq)]
 #[serde(transparent)]
 pub struct S3Key(String);
@@ -99,7 +99,7 @@ impl From<&str> for S3Key {
     }
 }
 
-/// Names a database, maybe with a password in it: not shown.
+/// The URL of a database, which may hold a password; Debug hides it.
 #[derive(Clone, Deserialize, PartialEq)]
 #[serde(transparent)]
 pub struct DatabaseUrl(String);

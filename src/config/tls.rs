@@ -28,17 +28,17 @@ pub struct TlsOptions {
 }
 
 impl TlsOptions {
-    /// The files of the certificate for SMTP, and of its key.
+    /// Returns the certificate and key files for SMTP.
     pub fn smtp(&self) -> Result<Option<(PathBuf, PathBuf)>, ConfigError> {
         both(("smtp-tls-cert", &self.smtp_cert), ("smtp-tls-key", &self.smtp_key))
     }
 
-    /// The same for the API.
+    /// Returns the certificate and key files for the API.
     pub fn http(&self) -> Result<Option<(PathBuf, PathBuf)>, ConfigError> {
         both(("http-tls-cert", &self.http_cert), ("http-tls-key", &self.http_key))
     }
 
-    /// These settings, with those of `file` where none is given.
+    /// Fills absent settings from `file`.
     pub(super) fn or(self, file: Self) -> Self {
         Self {
             smtp_cert: self.smtp_cert.or(file.smtp_cert),
@@ -51,7 +51,7 @@ impl TlsOptions {
 
 type Named<'a> = (&'static str, &'a Option<PathBuf>);
 
-/// Half a pair is a mistake that must not end in mail without the certificate that was meant.
+/// Fails on half a pair: it must not silently mean mail without the intended certificate.
 fn both(cert: Named<'_>, key: Named<'_>) -> Result<Option<(PathBuf, PathBuf)>, ConfigError> {
     let lacks = |given: Named<'_>, missing: Named<'_>| ConfigError::Invalid {
         setting: given.0,

@@ -63,8 +63,7 @@ impl Limits {
     }
 }
 
-/// Bounds of one search, and the pace at which mail comes into its index, and that of deleted mail
-/// leaves it.
+/// Bounds of one search, and the pace at which the index takes in mail and forgets deleted mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SearchLimits {
@@ -82,12 +81,12 @@ pub struct SearchLimits {
 }
 
 impl SearchLimits {
-    /// After which a page ends with what was found.
+    /// Time after which a page ends with the matches found by then.
     pub const fn time(&self) -> Duration {
         Duration::from_millis(self.max_millis)
     }
 
-    /// After which the few messages that have come are indexed, too.
+    /// Time after which a small batch is indexed as well.
     pub const fn index_patience(&self) -> Duration {
         Duration::from_secs(self.index_patience_seconds)
     }
@@ -156,7 +155,7 @@ impl Connections {
         Duration::from_secs(self.handshake_seconds)
     }
 
-    /// Without progress of an answer.
+    /// Time for which a response may make no progress.
     pub const fn write(&self) -> Duration {
         Duration::from_secs(self.write_seconds)
     }
@@ -166,7 +165,7 @@ impl Connections {
     }
 }
 
-/// What may be asked for in a minute; 0 is any number.
+/// Requests in a minute; 0 for any number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rates {
@@ -198,7 +197,6 @@ impl Rates {
     }
 }
 
-/// How parts of messages are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Media {
@@ -209,7 +207,7 @@ pub struct Media {
 }
 
 impl Media {
-    /// How long a signed link is good.
+    /// Time for which a signed link is valid.
     pub const fn link(&self) -> Duration {
         Duration::from_secs(self.link_minutes.saturating_mul(60))
     }
@@ -224,7 +222,7 @@ impl Media {
     }
 }
 
-/// How the log of events is read by those who wait for more.
+/// Bounds and pace of readers that wait for more of the log of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Events {
@@ -251,17 +249,17 @@ impl Events {
         Duration::from_millis(self.poll_millis)
     }
 
-    /// How long commits are gathered before those who wait are woken.
+    /// Time for which commits are gathered before readers are woken.
     pub const fn gather(&self) -> Duration {
         Duration::from_millis(self.gather_millis)
     }
 
-    /// Between two transactions of the task that gives places.
+    /// Pause between two transactions of the task that gives places.
     pub const fn place_pause(&self) -> Duration {
         Duration::from_millis(self.place_pause_millis)
     }
 
-    /// How long a body that was made for all is good for whoever comes behind.
+    /// Time for which later readers may use a body that was made for all.
     pub const fn ring(&self) -> Duration {
         Duration::from_secs(self.ring_seconds)
     }
@@ -275,7 +273,7 @@ impl Events {
     }
 }
 
-/// Threads of the API, apart from those of mail.
+/// Threads of the API, apart from mail's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Threads {
@@ -294,7 +292,7 @@ impl Threads {
     }
 }
 
-/// How much of the conversation log one request reads.
+/// Bounds on the part of the conversation log that one request reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Logs {
@@ -331,7 +329,7 @@ impl Logs {
     }
 }
 
-/// What is kept of requests that carry an `Idempotency-Key`.
+/// Bounds on stored requests with an `Idempotency-Key`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Idempotency {
@@ -358,7 +356,8 @@ impl KeyRules {
         Duration::from_secs(self.last_used_minutes.saturating_mul(60))
     }
 
-    /// A key that was noted to be used longer ago than this is idle: the note may be late.
+    /// A key whose noted use is older than this is idle; the note may be late by
+    /// `last_used_minutes`.
     pub const fn idle(&self) -> Duration {
         let minutes = self.idle_minutes.saturating_add(self.last_used_minutes);
         Duration::from_secs(minutes.saturating_mul(60))
@@ -372,7 +371,7 @@ pub struct MemberRules {
     pub max_permitted: usize,
 }
 
-/// Of one message that a platform hands in.
+/// Bounds on one message that a platform hands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Received {
@@ -382,7 +381,7 @@ pub struct Received {
     pub max_dialog_turns: usize,
 }
 
-/// What one Agent's configurations and their versions may take.
+/// Bounds on one Agent's configurations and versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentRules {
@@ -426,7 +425,7 @@ impl Limits {
         check("limits.max_page", self.max_page.into(), 1, 10_000)?;
         check("limits.default_page", self.default_page.into(), 1, self.max_page.into())?;
         check("limits.max_page_bytes", wide(self.max_page_bytes), 65_536, 1 << 30)?;
-        // More than one page, or no filter would ever fill one.
+        // More than a page, or a filter could never fill one.
         let beyond_a_page = u64::from(self.max_page) + 1;
         check("limits.max_walk", self.max_walk.into(), beyond_a_page, 1_000_000)?;
         check("limits.page_step", self.page_step.into(), 1, 200)?;

@@ -1,4 +1,4 @@
-//! `policies/acme.toml`: when a certificate is asked for, and what bounds the asking. The file
+//! `policies/acme.toml`: when a certificate is ordered, and bounds on the requests. The file
 //! explains each number.
 
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub struct Retries {
 }
 
 impl Retries {
-    /// The waits after a failure, as the arithmetic wants them, and how many there are.
+    /// Returns the waits after failures as a schedule, and their number.
     pub fn schedule(&self) -> (crate::domain::retry::Schedule, u32) {
         let waits: Vec<_> = self.wait_seconds.iter().copied().map(Duration::from_secs).collect();
         let number = u32::try_from(waits.len()).unwrap_or(u32::MAX);

@@ -1,4 +1,5 @@
-//! `policies/apps.toml`: the catalogue of apps, and what features are worth. The file explains both.
+//! `policies/apps.toml`: the catalogue of apps, and the defaults of features. The file explains
+//! both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +10,9 @@ use crate::domain::app::{AppRef, is_name};
 use crate::domain::feature::Feature;
 use crate::domain::words::Words;
 
-/// Long enough to say what a setting is for; bounds what lists show.
+/// In bytes; bounds each list.
 const LONGEST_NAME: usize = 64;
 
-/// The catalogue of apps, and the features.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AppRules {
@@ -21,7 +21,7 @@ pub struct AppRules {
     apps: BTreeMap<String, BTreeMap<String, App>>,
 }
 
-/// How much an account may keep of apps.
+/// Bounds on an account's apps and integrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AppLimits {
@@ -41,7 +41,7 @@ struct Features {
     templates: FeatureRule,
 }
 
-/// How a feature is shown, and whether an account has it without having been given it.
+/// The text of a feature, and whether accounts have it by default.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeatureRule {
@@ -56,20 +56,19 @@ pub struct FeatureRule {
 pub struct App {
     pub title: String,
     pub description: String,
-    /// Whether it can be installed; who has it keeps it.
+    /// Whether the app can be installed; installed ones stay.
     #[serde(default = "yes")]
     pub offered: bool,
-    /// Ids of apps that must be installed, too, in any version.
+    /// Ids of apps that must also be installed, in any version.
     #[serde(default)]
     pub requires_apps: Vec<String>,
     #[serde(default)]
     requires_features: Vec<String>,
-    /// By their names.
     #[serde(default)]
     pub settings: BTreeMap<String, Setting>,
 }
 
-/// What an app wants to be told.
+/// A setting of an app.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
@@ -78,14 +77,14 @@ pub struct Setting {
     pub title: String,
     #[serde(default)]
     pub required: bool,
-    /// Sealed at rest, and never shown.
+    /// Sealed when stored, and never shown.
     #[serde(default)]
     pub secret: bool,
     #[serde(default)]
     pub choices: Vec<String>,
 }
 
-/// What values a setting takes.
+/// The type of a setting's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SettingType {
@@ -102,7 +101,7 @@ impl Words for SettingType {
         &[Self::Text, Self::Url, Self::Number, Self::Boolean, Self::Choice]
     }
 
-    /// As the catalogue spells it.
+    /// The word in the catalogue.
     fn word(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -119,19 +118,19 @@ fn yes() -> bool {
 }
 
 impl App {
-    /// Features that whoever installs it must have.
+    /// Features that an account must have to install the app.
     pub fn features(&self) -> impl Iterator<Item = Feature> {
         self.requires_features.iter().filter_map(|name| name.parse().ok())
     }
 }
 
 impl AppRules {
-    /// This version of this app, if the catalogue has it.
+    /// Returns this version of the app, if the catalogue has it.
     pub fn app(&self, app: &AppRef) -> Option<&App> {
         self.apps.get(app.id())?.get(app.version())
     }
 
-    /// The whole catalogue, in the order of ids and versions.
+    /// The catalogue, by ids and versions.
     pub fn apps(&self) -> impl Iterator<Item = (AppRef, &App)> {
         self.apps.iter().flat_map(|(id, versions)| {
             versions
@@ -140,7 +139,6 @@ impl AppRules {
         })
     }
 
-    /// What this feature is worth.
     pub const fn feature(&self, feature: Feature) -> &FeatureRule {
         match feature {
             Feature::Apps => &self.features.apps,
@@ -198,8 +196,8 @@ impl AppRules {
         settings.try_for_each(|(name, one)| one.check(&format!("{key}.settings.{name}"), name))
     }
 
-    /// The app of this id, and all that it requires in any version, and those in their turn: each is
-    /// looked at once.
+    /// Returns the id and all ids that it requires, in any version, directly or not. Visits each
+    /// once.
     fn needs<'a>(&'a self, id: &'a str) -> BTreeSet<&'a str> {
         let (mut found, mut left) = (BTreeSet::from([id]), vec![id]);
         while let Some(next) = left.pop() {

@@ -1,4 +1,4 @@
-//! `policies/inbound.toml`: what providers may post. The file explains each number.
+//! `policies/inbound.toml`: bounds on posts of providers. The file explains each number.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub struct Application {
 }
 
 impl Application {
-    /// How long it may take to answer for what this provider posted.
+    /// Time for the response to a post of this provider.
     pub const fn patience(&self, kind: RelayType) -> Duration {
         match kind {
             RelayType::Ses => Duration::from_secs(self.ses_wait_seconds),
@@ -53,17 +53,17 @@ pub struct Proofs {
 }
 
 impl Proofs {
-    /// How old a signature may be that covers the message.
+    /// The greatest age of a signature that covers the message.
     pub const fn covering(&self) -> Duration {
         Duration::from_secs(self.covering_seconds)
     }
 
-    /// How old one may be that does not.
+    /// The greatest age of a signature that does not cover the message.
     pub const fn bare(&self) -> Duration {
         Duration::from_secs(self.bare_seconds)
     }
 
-    /// How far ahead a provider's clock may be.
+    /// How far a provider's clock may be ahead.
     pub const fn ahead(&self) -> Duration {
         Duration::from_secs(self.ahead_seconds)
     }

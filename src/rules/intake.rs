@@ -1,4 +1,4 @@
-//! `policies/intake.toml`: what mail must prove, sizes, dedup. The file explains each number.
+//! `policies/intake.toml`: required proof, sizes, deduplication. The file explains each number.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub struct IntakeRules {
     pub record: Record,
 }
 
-/// How near `d=` of a signature must be to the From domain.
+/// How close `d=` of a signature must be to the From domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Alignment {
@@ -29,7 +29,7 @@ pub enum Alignment {
 }
 
 impl Alignment {
-    /// As it stands in the file.
+    /// The word in the file.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Relaxed => "relaxed",
@@ -56,7 +56,7 @@ pub struct Authentication {
 }
 
 impl Authentication {
-    /// How far ahead of our clock a signature may have been made without being refused for good.
+    /// The greatest lead of a signature's date over our clock that is not refused for good.
     pub fn max_clock_seconds(&self) -> u64 {
         self.max_future_seconds.max(self.defer_future_days * 86_400)
     }
@@ -135,7 +135,7 @@ impl Dedup {
     }
 }
 
-/// How much of one sender's mail, and of one signature, is taken in a minute; 0 for any number.
+/// Messages of one sender, and with one signature, in a minute; 0 for any number.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rates {
@@ -145,7 +145,7 @@ pub struct Rates {
     pub max_tracked: usize,
 }
 
-/// How much of the directory each gateway remembers.
+/// Bounds on the part of the directory that each gateway remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Directory {

@@ -1,9 +1,9 @@
 //! `policies/*.toml`: every rule and number that an operator may want to change.
 //!
-//! The files are compiled in as the defaults, so the commented file is the documentation. A folder
-//! of the same shape overrides them key by key; an unknown key, a wrong type or a number out of
-//! range is refused with its file and path, before anything starts. (The word "policy" is the
-//! Agent's; these are the operator's rules.) Reads files only in [`Rules::load`].
+//! The files are compiled in as the defaults, so each commented file is its documentation. A folder
+//! of the same files overrides them key by key. An unknown key, a wrong type or a number out of
+//! range fails at the start, with its file and path. (A policy is an Agent's; these are the
+//! operator's rules.) Only [`Rules::load`] reads files.
 
 mod access;
 mod acme;
@@ -42,7 +42,6 @@ pub use store::{
 pub use templates::TemplateRules;
 pub use webhooks::{Payload as PayloadRules, WebhookRules};
 
-/// All rules, validated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rules {
     pub intake: IntakeRules,
@@ -57,7 +56,6 @@ pub struct Rules {
     pub relays: RelayRules,
 }
 
-/// A rule file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
     #[error("cannot read {path}: {source}")]
@@ -72,7 +70,7 @@ pub enum RulesError {
     UnknownFile { path: PathBuf, expected: String },
 }
 
-/// The rule files: each is a field of the rules, and checks itself.
+/// The rule files: each is a field of [`Rules`], and validates itself.
 macro_rules! files {
     ($($name:ident),+) => {
         const FILES: &[&str] = &[$(concat!(stringify!($name), ".toml")),+];
@@ -96,12 +94,12 @@ macro_rules! files {
 files!(intake, smtp, webhooks, access, store, retention, acme, apps, inbound, relays);
 
 impl Rules {
-    /// The rules that are compiled in.
+    /// Returns the compiled-in rules.
     pub fn defaults() -> Result<Self, RulesError> {
         Self::from_folder(None)
     }
 
-    /// The compiled-in rules, overridden key by key by the files of `folder`.
+    /// Reads the rules: `folder` overrides the compiled-in ones key by key.
     pub fn load(folder: &Path) -> Result<Self, RulesError> {
         Self::from_folder(Some(folder))
     }
@@ -120,7 +118,7 @@ impl Rules {
     }
 }
 
-/// A misspelt file name would silently change nothing, so it is an error.
+/// Fails on unknown files: a misspelt name would silently change nothing.
 fn refuse_unknown_files(folder: &Path) -> Result<(), RulesError> {
     let cannot_read = |source| RulesError::Read { path: folder.to_owned(), source };
     for entry in std::fs::read_dir(folder).map_err(cannot_read)? {
@@ -154,7 +152,7 @@ fn read<T: DeserializeOwned>(
     table.try_into().map_err(parse_error(origin))
 }
 
-/// Lays `over` on `base`, table by table, value by value.
+/// Merges `over` into `base`: tables by key, values by replacement.
 fn merge(base: &mut toml::Table, over: toml::Table) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {
@@ -166,7 +164,7 @@ fn merge(base: &mut toml::Table, over: toml::Table) {
     }
 }
 
-/// Refuses a number outside its range.
+/// Fails on a number outside its range.
 fn within(
     file: &'static str,
     key: impl Into<Cow<'static, str>>,

@@ -1,4 +1,4 @@
-//! `policies/relays.toml`: how applications are asked. The file explains each number.
+//! `policies/relays.toml`: requests to applications. The file explains each number.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// The shortest time that an account may name: as short as the default may be set.
+    /// The shortest time that an account may set: the lower bound of the default.
     pub const SHORTEST: Duration = Duration::from_millis(SHORTEST_MILLIS);
 
     pub const fn default_timeout(&self) -> Duration {
@@ -79,7 +79,7 @@ struct Types {
     smtp: Type,
 }
 
-/// What is told of a type, and whether it can be set up.
+/// The text of a type, and whether an account can set it up.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Type {
@@ -88,19 +88,18 @@ pub struct Type {
 }
 
 impl RelayRules {
-    /// How many fields an account may add, and how long they may be.
+    /// Bounds on the header fields that an account may add.
     pub const fn header_bounds(&self) -> HeaderBounds {
         let Headers { max_per_relay, max_name_bytes, max_value_bytes } = self.headers;
         let (name, value) = (max_name_bytes, max_value_bytes);
         HeaderBounds { count: max_per_relay, name, value, authorization: true }
     }
 
-    /// How many codes an account may list as successes.
+    /// The number of codes that an account may list as successes.
     pub const fn max_status_codes(&self) -> usize {
         self.status_codes.max_per_relay
     }
 
-    /// What is said of this type.
     pub const fn of_type(&self, kind: RelayType) -> &Type {
         match kind {
             RelayType::Mailgun => &self.types.mailgun,

@@ -1,5 +1,5 @@
-//! `policies/retention.toml`: what is kept how long, and how it is deleted. The file explains each
-//! number.
+//! `policies/retention.toml`: how long rows are kept, and how they are deleted. The file explains
+//! each number.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::{RulesError, within};
 use crate::domain::account::Lineage;
 use crate::domain::id::AccountId;
 
-/// What is deleted when it is old.
+/// The kinds of rows that are deleted when they are old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     Messages,
@@ -33,7 +33,7 @@ impl Kept {
         }
     }
 
-    /// The fewest and the most days. What only ever grows must end; mail may stay for ever.
+    /// The range of days. Rows that only accumulate must have an end; mail may be kept forever.
     const fn days(self) -> (u64, u64) {
         match self {
             Self::Messages => (0, 36_500),
@@ -53,7 +53,7 @@ pub struct RetentionRules {
     pub erasure: Erasure,
 }
 
-/// How much is deleted at a time.
+/// Bounds and pace of deletions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pass {
@@ -74,13 +74,13 @@ impl Pass {
         Duration::from_millis(self.pause_millis)
     }
 
-    /// How long a clock that was set forward must go on before it is believed.
+    /// Time for which a clock that was set forward must run on before it is believed.
     pub const fn calm(&self) -> Duration {
         Duration::from_secs(self.believe_clock_after_hours * 3600)
     }
 }
 
-/// How what somebody asks to have erased goes.
+/// Pace of erasures on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Erasure {
@@ -94,7 +94,7 @@ impl Erasure {
     }
 }
 
-/// Days, for everybody for whom nothing else is said.
+/// Days for accounts that are not named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Everywhere {
@@ -115,7 +115,7 @@ impl Everywhere {
     }
 }
 
-/// Days, for an account and all below it.
+/// Days for a named account and all below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Here {
@@ -149,7 +149,7 @@ fn by_account<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<AccountId, 
 }
 
 impl RetentionRules {
-    /// How long an account of this lineage keeps it; `None` is for ever.
+    /// Returns how long an account of this lineage keeps such rows; `None` means forever.
     pub fn keep(&self, kept: Kept, lineage: &Lineage) -> Option<Duration> {
         let above: Vec<AccountId> = lineage.ids().collect();
         let nearest = above.iter().rev().find_map(|id| self.accounts.get(id)?.days(kept));
@@ -157,7 +157,7 @@ impl RetentionRules {
         (days > 0).then(|| Duration::from_secs(u64::from(days) * 86_400))
     }
 
-    /// The accounts for which something else is said.
+    /// The accounts that the file names.
     pub fn accounts(&self) -> impl Iterator<Item = AccountId> {
         self.accounts.keys().copied()
     }

@@ -45,7 +45,7 @@ pub struct Framing {
     pub bare_line_ends: BareLineEnds,
 }
 
-/// What becomes of a CR or an LF that stands alone in a message.
+/// The treatment of a bare CR or LF in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BareLineEnds {
@@ -54,13 +54,13 @@ pub enum BareLineEnds {
 }
 
 impl Limits {
-    /// How long the reply to one error too many is held back.
+    /// Delay of the reply to one error too many.
     pub const fn tarpit(&self) -> Duration {
         Duration::from_millis(self.tarpit_millis)
     }
 }
 
-/// What one network may bring in a minute; 0 is any number.
+/// Bounds on one network in a minute; 0 for any number.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pace {
@@ -70,7 +70,7 @@ pub struct Pace {
     pub max_networks: usize,
 }
 
-/// Networks of the operator's own, which the limits per network are not for.
+/// The operator's own networks, which have no limits per network.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exempt {
@@ -78,7 +78,7 @@ pub struct Exempt {
 }
 
 impl Exempt {
-    /// Whether the client at `address`, in canonical form, is in one of them.
+    /// Whether one of the networks has `address`, which is in canonical form.
     pub fn is_exempt(&self, address: IpAddr) -> bool {
         self.networks.iter().any(|network| network.contains(&address))
     }
@@ -90,7 +90,7 @@ pub struct Deadlines {
     proxy_seconds: u64,
     command_seconds: u64,
     data_block_seconds: u64,
-    /// Octets per second.
+    /// Bytes per second.
     pub min_data_rate: u64,
     data_grace_seconds: u64,
     write_seconds: u64,
@@ -159,7 +159,8 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Within this a message must bring again what it holds when all memory is taken.
+    /// While all memory is taken, a message must receive as many bytes as it holds within this
+    /// time.
     pub const fn turnover(&self) -> Duration {
         Duration::from_secs(self.turnover_seconds)
     }
@@ -168,7 +169,7 @@ impl Memory {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Space {
-    /// 0: the disk is not looked at.
+    /// 0: free space is not checked.
     pub min_free_bytes: u64,
 }
 
@@ -183,7 +184,7 @@ impl Pace {
     }
 }
 
-/// How certificate files are looked after, those of the API too.
+/// Checks of certificate files, those of the API included.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
@@ -201,7 +202,7 @@ impl Tls {
     }
 }
 
-/// The front end on mailin-embedded, where it is compiled in.
+/// The front end on mailin-embedded, if it is compiled in.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mailin {
@@ -224,7 +225,7 @@ impl SmtpRules {
         let put_off = limits.max_recipients_put_off.into();
         check("limits.max_recipients_put_off", put_off, 1, 1_000_000)?;
         check("limits.max_errors", limits.max_errors.into(), 1, 1000)?;
-        // RFC 9422: what LIMITS announces has six digits at most.
+        // RFC 9422: LIMITS announces at most six digits.
         check("limits.max_transactions", limits.max_transactions.into(), 1, 999_999)?;
         check("limits.max_idle_commands", limits.max_idle_commands.into(), 10, 1_000_000)?;
         let unknown = limits.max_unknown_recipients;

@@ -1,4 +1,4 @@
-//! `policies/store.toml`: how commits are grouped, deliveries, the connections, the blob store. The file
+//! `policies/store.toml`: groups of commits, deliveries, connections, the blob store. The file
 //! explains each number.
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub struct StoreRules {
     pub objects: Objects,
 }
 
-/// What is written in one transaction.
+/// Bounds on one transaction that writes a group of commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grouping {
@@ -32,12 +32,12 @@ pub struct Grouping {
 }
 
 impl Grouping {
-    /// The record of a refusal waits this long for others.
+    /// Time for which the record of a refusal waits for others.
     pub const fn refusal(&self) -> Duration {
         Duration::from_millis(self.refusal_millis)
     }
 
-    /// Octets of records of refusals that may wait.
+    /// Bytes of refusals' records that may wait.
     pub const fn refusals(&self) -> usize {
         self.refusal_mib.saturating_mul(1 << 20)
     }
@@ -47,24 +47,24 @@ impl Grouping {
     }
 }
 
-/// What waits to be delivered.
+/// Bounds and pace of deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deliveries {
     pub cancel_at_once: u32,
     pub replay_at_once: u32,
     pub rooms_at_once: u32,
-    /// `[breaker]` of `webhooks.toml`, where an operator looks for it.
+    /// From `[breaker]` of `webhooks.toml`, where operators look for it.
     #[serde(skip)]
     pub breaker: Breaker,
-    /// `dispatcher.lease_seconds`, and the longest wait of `[schedule]` with its jitter, from there.
+    /// From `dispatcher.lease_seconds`, and the longest wait of `[schedule]` with its jitter.
     #[serde(skip)]
     pub lease: Duration,
     #[serde(skip)]
     pub longest_wait: Duration,
 }
 
-/// How gateways see that others live, and that a clock was set.
+/// How gateways notice that others died, and that a clock was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gateways {
@@ -78,12 +78,12 @@ impl Gateways {
         Duration::from_millis(self.beat_millis)
     }
 
-    /// A gateway that has been silent for this long may be taken for dead.
+    /// A gateway that is silent for this long may be taken for dead.
     pub fn silence(&self) -> Duration {
         self.beat().saturating_mul(self.silent_beats)
     }
 
-    /// What a clock that nobody set never moves by.
+    /// No clock moves by this much unless it is set.
     pub const fn step(&self) -> Duration {
         Duration::from_secs(self.step_seconds)
     }
@@ -108,19 +108,19 @@ pub struct Connections {
     deadline_seconds: u64,
 }
 
-/// Who has connections of its own, beside those of mail.
+/// Users of the store with connections of their own, beside mail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
     /// Requests of the API.
     Api,
     /// Streams of events.
     Streams,
-    /// What says that the gateway lives, one statement after the other.
+    /// Heartbeats of the gateway, one statement at a time.
     Beats,
 }
 
 impl Connections {
-    /// How many it has, of the embedded store and of PostgreSQL.
+    /// The number of connections to the embedded store, and to PostgreSQL.
     pub const fn of(&self, share: Share) -> (u32, u32) {
         match share {
             Share::Api => (self.embedded_api_readers, self.postgres_api),
@@ -154,11 +154,11 @@ impl Connections {
     }
 }
 
-/// The blob store, for raw messages above a size.
+/// The blob store, for originals above a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Objects {
-    /// `raw.object_above_bytes` of `intake.toml`, where an operator looks for it.
+    /// From `raw.object_above_bytes` of `intake.toml`, where operators look for it.
     #[serde(skip)]
     pub above_bytes: usize,
     pub max_puts: usize,
@@ -196,7 +196,7 @@ impl StoreRules {
         check("commit.refusal_millis", commit.refusal_millis, 0, 500)?;
         check("commit.refusal_mib", wide(commit.refusal_mib), 1, 1024)?;
         check("commit.writers", wide(commit.writers), 1, 16)?;
-        // Whoever waits must hear what became of it, not that it took too long.
+        // A caller must get the result of its commit, not a timeout.
         let shortest = connections.acquire_seconds;
         check("commit.patience_seconds", commit.patience_seconds, shortest, 120)?;
         check("deliveries.cancel_at_once", deliveries.cancel_at_once.into(), 1, 10_000)?;

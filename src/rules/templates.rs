@@ -1,4 +1,4 @@
-//! `[templates]` of `policies/access.toml`: bounds on templates of Agents, and the pace of their
+//! `[templates]` of `policies/access.toml`: bounds on templates of Agents, and the pace of
 //! migrations. The file explains each number.
 
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{RulesError, within};
 
-/// What one account's templates may take, and how they are brought to many Agents.
+/// Bounds on one account's templates, and the pace of their migrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TemplateRules {
@@ -20,12 +20,12 @@ pub struct TemplateRules {
 }
 
 impl TemplateRules {
-    /// Between two transactions of migrations.
+    /// Pause between two transactions of migrations.
     pub const fn pause(&self) -> Duration {
         Duration::from_millis(self.pause_millis)
     }
 
-    /// How often what is to be done is looked for.
+    /// Time between two searches for work.
     pub const fn look(&self) -> Duration {
         Duration::from_secs(self.look_seconds)
     }

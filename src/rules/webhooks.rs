@@ -29,13 +29,13 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule as the delivery arithmetic wants it.
+    /// Returns the schedule of retries.
     pub fn retries(&self) -> crate::domain::retry::Schedule {
         let waits = self.wait_seconds.iter().copied().map(Duration::from_secs).collect();
         crate::domain::retry::Schedule::new(waits, self.jitter_percent)
     }
 
-    /// No delivery waits longer than this for its next attempt.
+    /// The longest wait of a delivery for its next attempt.
     pub fn longest_wait(&self) -> Duration {
         Duration::from_secs(self.longest_wait_seconds())
     }
@@ -84,7 +84,7 @@ impl Dispatcher {
         Duration::from_secs(self.lease_seconds)
     }
 
-    /// Whoever takes longer than this for an attempt is slow.
+    /// An attempt that takes longer is slow.
     pub const fn slow(&self) -> Duration {
         Duration::from_millis(self.slow_millis)
     }
@@ -94,7 +94,7 @@ impl Dispatcher {
     }
 }
 
-/// When a destination that fails is left alone.
+/// When deliveries to a failing destination pause.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Breaker {
@@ -106,7 +106,6 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// The numbers as the arithmetic wants them.
     pub const fn numbers(&self) -> crate::domain::breaker::Breaker {
         crate::domain::breaker::Breaker {
             failures: self.failures,
@@ -118,7 +117,7 @@ impl Breaker {
     }
 }
 
-/// How long an event's body and what is in it may be.
+/// Bounds on bodies of events and their texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Payload {
@@ -150,7 +149,7 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// How long a secret that was replaced goes on signing.
+    /// Time for which a replaced secret also signs.
     pub const fn overlap(&self) -> Duration {
         Duration::from_secs(self.overlap_hours * 3600)
     }
@@ -163,7 +162,7 @@ pub struct Replays {
 }
 
 impl WebhookRules {
-    /// How many fields a customer may add, and how long they may be.
+    /// Bounds on the header fields that a customer may add.
     pub const fn header_bounds(&self) -> HeaderBounds {
         let Headers { max_per_destination, max_name_bytes, max_value_bytes } = self.headers;
         let (name, value) = (max_name_bytes, max_value_bytes);
@@ -218,7 +217,7 @@ impl WebhookRules {
         check("breaker.rest_seconds", rest_seconds, 1, 3600)?;
         check("breaker.longest_rest_seconds", longest_rest_seconds, rest_seconds, 86_400)?;
         check("breaker.disable_after_hours", self.breaker.disable_after_hours, 1, 8760)?;
-        // Between two attempts of one delivery nothing is forgotten.
+        // Failures must be remembered longer than the longest wait between two attempts.
         let longest = self.schedule.longest_wait_seconds().div_ceil(3600).max(1);
         let forget = self.breaker.forget_failures_after_hours;
         check("breaker.forget_failures_after_hours", forget, longest, 8760)

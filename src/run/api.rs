@@ -1,4 +1,4 @@
-//! The use cases of the API, and what serves them.
+//! The use cases of the API, and its server.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::rules::{AccessRules, AppRules, WebhookRules};
 use crate::store::Store;
 use crate::verify::Authenticator;
 
-/// The API over this store, and `streams` for who follows the log; `vault` seals what is secret.
+/// Makes the API over `store`, and over `streams` for followers of the log; `vault` seals secrets.
 pub(super) fn api(
     (store, streams, vault): (&Store, &Store, Vault),
     (preview, reception, erasures, (relays, inbound)): (

@@ -1,4 +1,4 @@
-//! What must hold for a message, or a change by the API, to be taken in.
+//! The checks of `/readyz`: the conditions for taking in mail and changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,23 +10,23 @@ use crate::http::{Check, Fault, Readiness};
 use crate::shutdown::Shutdown;
 use crate::store::{Store, StoreError};
 
-/// All looks are taken at once, and the answer is there in under a second.
+/// All checks run at once; the response takes less than a second.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-/// Whoever asks makes an object be put and taken away no more often than this, while that works.
+/// Callers cannot make the check write and delete an object more often than this, while it
+/// succeeds.
 const ORIGINALS_HOLD: Duration = Duration::from_secs(30);
 
-/// What is known of the front end.
+/// The state of the front end.
 pub(super) struct Mail {
-    /// Cancelled when it has ended, whyever.
+    /// Cancelled when the front end has ended, for any reason.
     pub(super) ended: CancellationToken,
-    /// Whether there is memory for one more message.
+    /// Whether memory is left for one more message.
     pub(super) has_memory: Arc<dyn Fn() -> bool + Send + Sync>,
-    /// Octets that must be free, or mail is put off.
+    /// Bytes that must be free on the disk; with less, mail is deferred.
     pub(super) least: u64,
 }
 
-/// The checks of `/readyz`.
 pub(super) fn of(store: &Store, clock: &Clock, mail: Mail, shutdown: Shutdown) -> Readiness {
     let Mail { ended, has_memory, least } = mail;
     let trusted = store.clone();
@@ -65,7 +65,7 @@ pub(super) fn of(store: &Store, clock: &Clock, mail: Mail, shutdown: Shutdown) -
     Readiness::new(clock.clone(), PATIENCE, checks)
 }
 
-/// A check that the store answers.
+/// A check by a call of the store.
 fn store_check<R>(
     store: &Store,
     name: &'static str,

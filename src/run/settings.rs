@@ -1,4 +1,4 @@
-//! What a server is made from, and why it cannot start.
+//! The settings of a server, and errors of its start.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,54 +19,53 @@ use crate::tls::self_signed::SelfSignedError;
 use crate::tls::{FilesError, Paths};
 use crate::verify::VerifyError;
 
-/// What a server is made from.
+/// The settings of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub front_end: FrontEnd,
     pub smtp: SocketAddr,
     pub http: SocketAddr,
     pub hostname: DomainName,
-    /// Where clients reach the API, as they see it.
+    /// The URL under which clients reach the API.
     pub public_url: Option<Url>,
     pub place: Place,
-    /// How long a PostgreSQL that cannot be reached is waited for.
+    /// How long the start waits for a PostgreSQL that cannot be reached.
     pub start_patience: Duration,
-    /// The keys of the vault; without them those beside the embedded store.
+    /// The file of the vault's keys; `None` for the file beside the embedded store.
     pub secrets_key: Option<PathBuf>,
     pub postmaster: Option<Address>,
     pub rules: Rules,
-    /// Resolvers to ask instead of the system's.
+    /// Resolvers in place of the system's.
     pub dns: Option<Vec<SocketAddr>>,
     pub egress_allow: Vec<IpNet>,
-    /// Networks whose word is taken for whom they pass on (PROXY header, `X-Forwarded-For`).
+    /// Networks of proxies that are trusted to name the client (PROXY header, `X-Forwarded-For`).
     pub trusted_proxy: Vec<IpNet>,
-    /// Origins whose pages may read what the API answers.
+    /// Origins whose pages may read responses of the API.
     pub cors_origin: Vec<String>,
     pub tls: TlsSettings,
 }
 
 impl Settings {
-    /// The hosts that this gateway goes by.
+    /// The hosts under which this gateway is known.
     pub(super) fn own_hosts(&self) -> Vec<Host> {
         let public = self.public_url.as_ref().and_then(Url::host).map(|host| host.to_owned());
         public.into_iter().chain([Host::Domain(self.hostname.as_str().to_owned())]).collect()
     }
 }
 
-/// What is encrypted, and by which certificates.
+/// Encrypted addresses, and their certificates.
 #[derive(Clone, Debug, Default)]
 pub struct TlsSettings {
-    /// Where TLS comes first; STARTTLS is offered on the other address in any case.
+    /// The address with implicit TLS. The other one offers STARTTLS in any case.
     pub smtps: Option<SocketAddr>,
-    /// The certificate for SMTP instead of a self-signed one.
+    /// The certificate for SMTP; `None` for a self-signed one.
     pub smtp: Option<Paths>,
-    /// The certificate for SMTP is asked for; a self-signed one until it comes.
+    /// Asks an authority for the certificate for SMTP; a self-signed one serves until it comes.
     pub acme: Option<acme::Settings>,
-    /// Serves the API by https.
+    /// The certificate for the API, which is then served by https.
     pub http: Option<Paths>,
 }
 
-/// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     #[error("cannot listen on {address}")]

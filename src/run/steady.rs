@@ -1,9 +1,9 @@
-//! Time that only goes on, wherever the machine can tell it.
+//! Steady time, which only goes on.
 
 use std::time::Duration;
 
-/// Tells the time since now, with that during which the machine sleeps (`CLOCK_BOOTTIME`): what is
-/// due in an hour is due then on a machine that sleeps for most of it, too.
+/// Returns the time since now, including sleep of the machine (`CLOCK_BOOTTIME`): work due in an
+/// hour is due then, even if the machine sleeps for most of it.
 #[cfg(target_os = "linux")]
 pub(super) fn stopwatch() -> impl Fn() -> Duration + Send + Sync + 'static {
     use rustix::time::{ClockId, clock_gettime};
@@ -13,7 +13,7 @@ pub(super) fn stopwatch() -> impl Fn() -> Duration + Send + Sync + 'static {
     move || read().saturating_sub(began)
 }
 
-/// Elsewhere the machine's sleep may be left out.
+/// May leave out the machine's sleep.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn stopwatch() -> impl Fn() -> Duration + Send + Sync + 'static {
     let began = std::time::Instant::now();

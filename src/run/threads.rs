@@ -1,5 +1,5 @@
-//! Threads of the API beside those of mail: requests have their own, so that none waits behind
-//! hundreds of sessions, and streams of events have theirs, which give way to all others.
+//! Threads of the API, apart from mail's: requests have their own, so that none waits behind
+//! hundreds of sessions; streams of events have others, which give way to all.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::rules::ThreadRules;
 
-/// They end when this is dropped, without waiting for what they do.
+/// Runtimes that end when this is dropped, without waiting for their tasks.
 #[derive(Debug)]
 pub(super) struct Threads {
     requests: Option<Runtime>,
@@ -31,12 +31,12 @@ impl Threads {
         Ok(Self { requests: Some(requests), streams: Some(streams) })
     }
 
-    /// Where requests are answered.
+    /// The runtime of requests.
     pub(super) fn requests(&self) -> Handle {
         self.requests.as_ref().map_or_else(Handle::current, |one| one.handle().clone())
     }
 
-    /// Where streams are served.
+    /// The runtime of streams.
     pub(super) fn streams(&self) -> Handle {
         self.streams.as_ref().map_or_else(Handle::current, |one| one.handle().clone())
     }
@@ -50,7 +50,8 @@ impl Drop for Threads {
     }
 }
 
-/// Lets others go first: of Linux the nice value is a thread's own, and of threads that it starts.
+/// Lowers the priority of this thread. On Linux each thread has its own nice value, and new threads
+/// inherit it.
 #[cfg(target_os = "linux")]
 fn give_way(nice: i32) {
     let set =
@@ -60,7 +61,7 @@ fn give_way(nice: i32) {
     }
 }
 
-/// Elsewhere it is the whole program's.
+/// Elsewhere the nice value belongs to the whole process.
 #[cfg(not(target_os = "linux"))]
 fn give_way(_: i32) {}
 

@@ -1,4 +1,4 @@
-//! The encrypted ways in.
+//! The encrypted addresses and their certificates.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,6 @@ use crate::tls::acme::{self, Acme};
 use crate::tls::self_signed::{self, SelfSignedError};
 use crate::tls::{Acceptor, Certificates, Files, Pair};
 
-/// The encrypted ways in.
 pub(super) struct Tls {
     pub(super) smtps: Option<SocketAddr>,
     pub(super) starttls: Acceptor,
@@ -49,7 +48,7 @@ impl Tls {
         let starttls = Acceptor::new(&certificates, smtp.deadlines.handshake())?;
         let mut https = None;
         if let Some(paths) = settings.http {
-            // The API's name is for its clients to know.
+            // The API's host name is not known here.
             let certified = Files::open(paths, None, clock.clone()).await?;
             let deadline = access.connections.handshake();
             let protocols = ["http/1.1"];
@@ -60,7 +59,8 @@ impl Tls {
         Ok(Self { smtps, starttls, https, files, certificates, asked, acme: None })
     }
 
-    /// Shows the certificate that an authority gave, where one is named, and listens for it.
+    /// Installs the stored certificate of the authority, if one is named, and listens for its
+    /// challenges.
     pub(super) async fn ask(
         &mut self,
         rules: AcmeRules,
@@ -81,7 +81,7 @@ impl Tls {
         Ok(())
     }
 
-    /// Follows the files, and asks the authority, until the soft stop.
+    /// Follows the files, and renews the authority's certificate, until the soft stop.
     pub(super) fn follow(&mut self, rules: &TlsRules, shutdown: &Shutdown) {
         if let Some(acme) = self.acme.take() {
             let certificates = self.certificates.clone();
@@ -96,8 +96,9 @@ impl Tls {
     }
 }
 
-/// Kept with the embedded store. Gateways on PostgreSQL have no folder, and a key of theirs in the
-/// database would be in its backups: each makes one that lasts until it stops.
+/// Makes the self-signed pair. It is kept with the embedded store. Gateways on PostgreSQL have no
+/// folder, and a key in the database would get into its backups: each makes one that lasts until it
+/// stops.
 fn self_signed(place: &Place, hostname: &DomainName) -> Result<Pair, SelfSignedError> {
     match &place.database {
         Location::Folder(folder) => self_signed::kept(&folder.join(TLS), hostname),

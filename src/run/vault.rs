@@ -1,4 +1,4 @@
-//! The keys of the vault: a file that its operator keeps apart from the database and its backups.
+//! The keys of the vault: a file that the operator keeps apart from the database and its backups.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,6 @@ use crate::domain::id::Mint;
 use crate::domain::secret::Secret;
 use crate::store::{Location, Place, SECRETS_KEY, Store};
 
-/// Why there is no vault.
 #[derive(Debug, thiserror::Error)]
 pub enum VaultFileError {
     #[error("cannot read {path}, which should hold the keys of the vault")]
@@ -27,7 +26,7 @@ pub enum VaultFileError {
          seals first (openssl rand -base64 32)"
     )]
     Line { path: PathBuf, line: usize },
-    /// A new key would open nothing of what is there.
+    /// A new key would open none of the existing secrets.
     #[error(
         "{path} is not there, and the store holds what its key sealed (secrets of relays, apps or \
          computers): copy secrets.key from the old data folder, or name the file with \
@@ -39,9 +38,9 @@ pub enum VaultFileError {
     Empty { path: PathBuf },
 }
 
-/// The vault over the keys of this file. Where none is named, the embedded store has one beside it;
-/// gateways on PostgreSQL, which must have the same one, keep no secrets without it. Of what the
-/// store holds and no key here opens, the log tells.
+/// Opens the vault with the keys of the named file. Without one, the embedded store uses the file
+/// beside it; gateways on PostgreSQL, which would all need the same file, keep no secrets. Logs an
+/// error if the store holds secrets that no key opens.
 pub(super) async fn open(
     named: Option<&Path>,
     place: &Place,
@@ -60,13 +59,12 @@ pub(super) async fn open(
     Ok(vault)
 }
 
-/// Whether some of it was sealed by none of the vault's keys.
+/// Whether one of these was sealed by none of the vault's keys.
 fn foreign(vault: &Vault, sealed: &[Vec<u8>]) -> bool {
     !sealed.iter().all(|one| vault.has_key_of(one))
 }
 
-/// Where a server on this store reads its keys: in the file that is named, or beside the embedded
-/// store.
+/// Returns the file of keys: the named one, or the one beside the embedded store.
 pub fn secrets_key_file(named: Option<&Path>, place: &Place) -> Option<PathBuf> {
     match (named, &place.database) {
         (Some(path), _) => Some(path.to_owned()),
@@ -75,7 +73,7 @@ pub fn secrets_key_file(named: Option<&Path>, place: &Place) -> Option<PathBuf> 
     }
 }
 
-/// The file of keys at `path`, and the vault over them.
+/// Reads the file of keys. Returns its text, and the vault with these keys.
 pub fn read_secrets_key(path: &Path, mint: &Mint) -> Result<(Secret, Vault), VaultFileError> {
     let text = fs::read_to_string(path)
         .map_err(|source| VaultFileError::Read { path: path.to_owned(), source })?;
@@ -98,7 +96,7 @@ fn over(
     Ok(read_secrets_key(&path, mint)?.1)
 }
 
-/// One key a line; empty lines and those that begin with `#` say nothing.
+/// Reads one key a line; ignores empty lines and lines that begin with `#`.
 fn keys(path: &Path, text: &str) -> Result<Vec<[u8; KEY_LEN]>, VaultFileError> {
     let mut keys = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -116,7 +114,8 @@ fn keys(path: &Path, text: &str) -> Result<Vec<[u8; KEY_LEN]>, VaultFileError> {
     Ok(keys)
 }
 
-/// Makes the file beside the embedded store, for its owner only, where nothing is sealed yet.
+/// Makes the file beside the embedded store, readable by its owner only. Fails if secrets are
+/// sealed already.
 fn keep(path: &Path, holds_sealed: bool, mint: &Mint) -> Result<(), VaultFileError> {
     let keep = |source| VaultFileError::Keep { path: path.to_owned(), source };
     if !path.try_exists().map_err(keep)? {
@@ -126,7 +125,7 @@ fn keep(path: &Path, holds_sealed: bool, mint: &Mint) -> Result<(), VaultFileErr
         let key = STANDARD.encode(mint.secret());
         let text =
             format!("# Keys of the vault: in no backup by default, so keep a copy apart.\n{key}\n");
-        // Who starts at the same moment makes one too: whichever is there first is kept.
+        // Another process may make one at the same moment: the first one stays.
         disk::write_first(path, text.as_bytes()).map_err(keep)?;
     }
     Ok(())
@@ -157,7 +156,7 @@ mod tests {
         let error = over(None, &place, true, &system_mint()).unwrap_err().to_string();
         assert!(error.contains("copy secrets.key") && error.contains("--secrets-key-file"));
         assert!(!folder.path().join(SECRETS_KEY).exists());
-        // Who has lost it makes one by hand; who kept it elsewhere names it.
+        // An operator who lost the key makes one by hand; one who kept it elsewhere names it.
         let named = folder.path().join("named");
         fs::write(&named, STANDARD.encode([1; KEY_LEN])).unwrap();
         over(Some(&named), &place, true, &system_mint()).unwrap();

@@ -16,31 +16,30 @@ use crate::domain::ports::TlsFacts;
 
 use super::certificates::Certificates;
 
-/// Makes encrypted streams of plain ones. TLS 1.2 and 1.3 only (RFC 8996).
+/// Encrypts streams. TLS 1.2 and 1.3 only (RFC 8996).
 #[derive(Clone)]
 pub struct Acceptor {
     inner: TlsAcceptor,
     deadline: Duration,
 }
 
-/// Why there is no encrypted stream.
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
     #[error("the handshake was not done in time")]
     Late,
-    /// The client was told by an alert.
+    /// The client got an alert.
     #[error(transparent)]
     Failed(io::Error),
 }
 
 impl Acceptor {
-    /// Shows these certificates, and gives a client so long for its handshake.
+    /// Shows these certificates. A handshake may take `deadline`.
     pub fn new(certificates: &Certificates, deadline: Duration) -> Result<Self, rustls::Error> {
         Self::speaking(certificates, deadline, &[])
     }
 
-    /// The same for clients that name what they want to speak (RFC 7301): one of `protocols`, or
-    /// there is no session.
+    /// Like [`Self::new`], for protocols with ALPN (RFC 7301). A client that names protocols must
+    /// name one of `protocols`, or its handshake fails.
     pub fn speaking(
         certificates: &Certificates,
         deadline: Duration,
@@ -50,18 +49,18 @@ impl Acceptor {
             .with_protocol_versions(&[&TLS13, &TLS12])?
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(certificates.clone()));
-        // Sessions are resumed by what the client keeps: nothing is kept here for strangers.
+        // Clients keep the state for resuming sessions: the server stores nothing for strangers.
         config.ticketer = Ticketer::new()?;
         config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         Ok(Self { inner: TlsAcceptor::from(Arc::new(config)), deadline })
     }
 
-    /// Waits for the client's handshake. The stream is closed where it fails.
+    /// Does the handshake. Closes the stream if it fails.
     pub async fn accept<S>(&self, stream: S) -> Result<(TlsStream<S>, TlsFacts), HandshakeError>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        // On the heap: a future keeps the room of its largest moment, also while it idles for hours.
+        // Boxed: a future has the size of its largest state, even while it idles for hours.
         let handshake = Box::pin(self.inner.accept(stream));
         let stream = timeout(self.deadline, handshake).await.map_err(|_| HandshakeError::Late)?;
         let stream = stream.map_err(HandshakeError::Failed)?;

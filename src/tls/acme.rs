@@ -1,13 +1,13 @@
-//! Certificates from an authority, by ACME (RFC 8555): asked for, kept, renewed in time.
+//! Certificates from an authority, by ACME (RFC 8555): ordering, storing and renewing them.
 //!
-//! The authority proves that a name is ours by fetching a token from port 80 of it (HTTP-01, RFC
-//! 8555 §8.3): `challenges` answers there, and nothing else. `order` is one attempt, `kept`
-//! the folder in which the account, the key and the chain lie, so that a restart asks for nothing;
-//! `transport` takes the requests out through `egress`. The key of the certificate is made once
-//! and stays: a TLSA record of it (RFC 7672 §3.1.1) outlives every renewal.
+//! The authority proves that this server owns a name by fetching a token from its port 80 (HTTP-01,
+//! RFC 8555 §8.3). `challenges` serves the tokens, and nothing else. `order` makes one attempt.
+//! `kept` is the folder with account, key and chain, so a restart asks for nothing. `transport`
+//! sends requests through `egress`. The key of the certificate is made once and stays: a TLSA
+//! record of it (RFC 7672 §3.1.1) outlives every renewal.
 //!
-//! What never happens here: an authority is asked again at once, be it after a restart, or mail waits
-//! for it. As long as there is no certificate by ACME, the server shows the one that it has.
+//! Never: asking an authority again at once, not even after a restart; mail that waits for an
+//! authority. Until there is a certificate by ACME, the server shows the one that it has.
 
 mod challenges;
 mod failure;
@@ -41,31 +41,30 @@ use transport::Transport;
 pub use kept::KeptError;
 pub(super) use kept::{all as all_kept, read};
 
-/// From whom, for which names, and where what comes is kept.
+/// The authority, the names, and the place of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The authority's directory (RFC 8555 §7.1.1), https.
+    /// The URL of the authority's directory (RFC 8555 §7.1.1), https.
     pub directory: Url,
-    /// How the authority reaches the operator: `mailto:…`. Said when the account is made.
+    /// `mailto:` URLs of the operator, sent when the account is made.
     pub contact: Vec<String>,
-    /// What the certificate is for; at least one name.
+    /// The names of the certificate; at least one.
     pub names: Vec<DomainName>,
-    /// Where the authority's look at port 80 arrives.
+    /// The address at which the authority's requests to port 80 arrive.
     pub http: SocketAddr,
-    /// Of this gateway alone.
+    /// Not shared with other gateways.
     pub folder: PathBuf,
-    /// Root certificates that the directory's server is verified by, beside the system's; PEM.
+    /// PEM file of root certificates that verify the directory's server, beside the system's.
     pub ca_file: Option<PathBuf>,
 }
 
-/// Obtains certificates.
 pub struct Acme {
     work: Work,
-    /// None as long as another program has the address.
+    /// None while another program has the address.
     listener: Option<TcpListener>,
-    /// When the authority is to be asked.
+    /// When to ask the authority.
     due: Timestamp,
-    /// In a row, before this start.
+    /// Failures in a row before this start.
     failures: u32,
 }
 
@@ -81,7 +80,7 @@ impl From<&AcmeRules> for Limits {
 }
 
 impl Acme {
-    /// Listens for the authority, where it can; nothing is asked yet. `client` reaches the directory.
+    /// Listens for the authority if it can; sends nothing yet. `client` reaches the directory.
     pub async fn bind(
         settings: Settings,
         rules: Arc<AcmeRules>,
@@ -106,13 +105,13 @@ impl Acme {
         Self { work, listener, due, failures: 0 }
     }
 
-    /// Where it listens for the authority, if it does.
+    /// The address on which it listens for the authority, if it does.
     pub fn http(&self) -> Option<SocketAddr> {
         self.listener.as_ref()?.local_addr().ok()
     }
 
-    /// Hands the certificate that is kept, where there is one, to `install`: the chain, then the
-    /// key, both PEM.
+    /// Calls `install` with the stored certificate, if there is one: the chain, then the key, both
+    /// PEM.
     pub async fn show_kept<E: Into<Unusable>>(
         &mut self,
         install: impl Fn(&[u8], &[u8]) -> Result<(), E>,
@@ -123,7 +122,7 @@ impl Acme {
         }
     }
 
-    /// Hands every new certificate to `install` in the same way. Ends with the soft stop.
+    /// Obtains and renews certificates until the soft stop, and calls `install` with each.
     pub async fn run<E: Into<Unusable>>(
         self,
         install: impl Fn(&[u8], &[u8]) -> Result<(), E>,
@@ -147,7 +146,7 @@ fn unusable<E: Into<Unusable>>(
     move |chain, key| install(chain, key).map_err(Into::into)
 }
 
-/// Attempts that go on with one order.
+/// Attempts at one order.
 const ORDER_TRIES: u32 = 3;
 
 struct Work {
@@ -178,14 +177,14 @@ impl Work {
             };
             match attempt.await {
                 Ok(next) => {
-                    // However short its life is.
+                    // Even if the certificate's life is short.
                     let wait = self.wait(0);
                     due = next.max(self.clock.now().plus(wait));
                     failures = 0;
                     self.note_end(failures, wait).await;
                 }
                 Err(error) => {
-                    // A clock is not mended by asking again.
+                    // Asking again does not mend a clock: take the longest wait.
                     let is_clock = matches!(error, AcmeError::Clock { .. });
                     let wait = self.wait(if is_clock { u32::MAX } else { failures });
                     failures = failures.saturating_add(1);
@@ -206,7 +205,7 @@ impl Work {
         }
     }
 
-    /// Listens where another program was before.
+    /// Tries again to listen on an address that another program had.
     async fn listen(&self, shutdown: &Shutdown) -> Result<(), AcmeError> {
         let address = self.settings.http;
         let listener = TcpListener::bind(address).await;
@@ -221,7 +220,7 @@ impl Work {
         shutdown.spawn(self.challenges.clone().serve(listener, bounds, shutdown.clone()));
     }
 
-    /// Keeps how the asking went: nobody is to be asked before `wait` is over.
+    /// Stores the state of the asking: no request before `wait` is over.
     async fn note(&self, failures: u32, wait: Duration) -> Result<(), AcmeError> {
         let at = self.clock.now();
         let tried = Tried { at, not_before: at.plus(wait), failures };
@@ -229,14 +228,14 @@ impl Work {
     }
 
     async fn note_end(&self, failures: u32, wait: Duration) {
-        // What was noted before the attempt stands then.
+        // On failure, the note from before the attempt stays valid.
         if let Err(error) = self.note(failures, wait).await {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(error, "a restart will not know when the authority may be asked");
         }
     }
 
-    /// How long to wait after so many failures, and one more.
+    /// Returns the wait after this many failures and one more.
     fn wait(&self, failures: u32) -> Duration {
         let (schedule, waits) = self.rules.retries.schedule();
         let asked = self.transport.asked_to_wait();
@@ -244,36 +243,36 @@ impl Work {
         schedule.wait(failures, asked, self.luck()).unwrap_or_default()
     }
 
-    /// Installs what is kept; answers when the authority is to be asked, and the failures so far.
+    /// Installs the stored certificate. Returns when to ask the authority, and the failures so far.
     async fn begin(
         &self,
         install: &impl Fn(&[u8], &[u8]) -> Result<(), Unusable>,
     ) -> (Timestamp, u32) {
         let now = self.clock.now();
         let (soonest, failures) = match self.on_disk(Kept::tried).await {
-            // No wait is longer than the longest, whatever the file says.
+            // A file cannot make the wait longer than the longest.
             Ok(Some(tried)) if tried.at <= now => {
                 (tried.not_before.min(now.plus(self.wait(u32::MAX))), tried.failures)
             }
-            // Nobody was asked, or the clock was wrong then.
+            // The authority was never asked, or the clock was wrong then.
             Ok(_) => (now, 0),
             Err(_) => (now.plus(self.wait(0)), 0),
         };
         (self.show(soonest, install).await, failures)
     }
 
-    /// Installs what is kept; answers when the authority is to be asked, `soonest` or later.
+    /// Installs the stored certificate. Returns when to ask the authority, not before `soonest`.
     async fn show(
         &self,
         soonest: Timestamp,
         install: &impl Fn(&[u8], &[u8]) -> Result<(), Unusable>,
     ) -> Timestamp {
-        // What is wrong with the folder, the attempt says.
+        // The next attempt reports faults of the folder.
         let Ok(kept) = self.on_disk(Kept::open).await else { return soonest };
         let Some(chain) = kept.chain else { return soonest };
         let (chain, key) = (chain.as_bytes(), kept.key.as_bytes());
         let pair = Pair::from_pem(chain, key).map_err(Unusable::from);
-        // One that has expired, too: it encrypts, and DANE does not look (RFC 7672 §3.1.1).
+        // Even an expired one: it encrypts, and DANE ignores the date (RFC 7672 §3.1.1).
         match pair.and_then(|pair| install(chain, key).map(|()| pair)) {
             Ok(pair) if self.settings.names.iter().all(|name| pair.names(name)) => {
                 self.renewal(&pair).max(soonest)
@@ -287,8 +286,8 @@ impl Work {
         }
     }
 
-    /// Obtains a certificate after so many failures, keeps and installs it; answers when it is to be
-    /// renewed.
+    /// Obtains, stores and installs a certificate, after this many failures. Returns when to renew
+    /// it.
     async fn attempt(
         &self,
         failures: u32,
@@ -296,9 +295,9 @@ impl Work {
     ) -> Result<Timestamp, AcmeError> {
         let means = self.means().await?;
         let key = means.key.serialize_pem();
-        // One that is cut short by a restart has failed, as far as the authority knows.
+        // Noted first: the authority counts an attempt that a restart cuts short as a failure.
         self.note(failures.saturating_add(1), self.wait(failures)).await?;
-        // An order that leads nowhere, however the authority says so, holds up no other one.
+        // An order that never succeeds must not block others, whatever the authority says.
         if failures >= ORDER_TRIES {
             self.on_disk(Kept::forget_order).await?;
         }
@@ -307,7 +306,7 @@ impl Work {
         let pair = match Pair::from_pem(chain.as_bytes(), key.as_bytes()) {
             Ok(pair) => pair,
             Err(error) => {
-                // The order may be for a key that was taken away.
+                // The order may be for a key that was removed.
                 self.on_disk(Kept::forget_order).await?;
                 return Err(AcmeError::Unusable(error.into()));
             }
@@ -316,7 +315,7 @@ impl Work {
         self.on_disk(move |settings| Kept::keep_chain(settings, &kept)).await?;
         install(chain.as_bytes(), key.as_bytes()).map_err(AcmeError::Unusable)?;
         let due = self.renewal(&pair);
-        // The clock is wrong, and the authority would be asked again and again.
+        // The clock is wrong; without this, the authority would be asked again and again.
         if due <= self.clock.now() {
             return Err(AcmeError::Clock { from: pair.from(), until: pair.until() });
         }
@@ -329,7 +328,7 @@ impl Work {
         Ok(due)
     }
 
-    /// When a part of the certificate's life is over.
+    /// Returns the time when a part of the certificate's life is over.
     fn renewal(&self, pair: &Pair) -> Timestamp {
         let life = u64::try_from(pair.until().millis().saturating_sub(pair.from().millis()));
         let life = Duration::from_millis(life.unwrap_or(0));
@@ -339,8 +338,8 @@ impl Work {
         pair.from().plus(life / 100 * rules.after_percent).minus(early)
     }
 
-    /// By the wall clock, which certificates go by; but no longer than it takes now, should that be
-    /// set back.
+    /// Waits by the wall clock, which dates certificates, but no longer than it takes from now on,
+    /// in case that clock is set back.
     async fn until(&self, due: Timestamp) {
         let end = self.clock.steady_of(due);
         let ahead = |due: Timestamp, now: Timestamp| due.millis().saturating_sub(now.millis());
@@ -356,7 +355,7 @@ impl Work {
         u16::from_be_bytes([high, low])
     }
 
-    /// Does what waits for the disk where it holds up nobody.
+    /// Does blocking work on the disk, on a thread for it.
     async fn on_disk<T: Send + 'static>(
         &self,
         act: impl FnOnce(&Settings) -> Result<T, KeptError> + Send + 'static,

@@ -1,4 +1,4 @@
-//! The pair in use, replaced while sessions go on.
+//! The pair in use, which can be replaced while sessions go on.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,8 +11,7 @@ use crate::domain::domain_name::DomainName;
 
 use super::pair::{Pair, PairError};
 
-/// The pair that a host shows in every new handshake. Clones share it; a session keeps what it was
-/// opened with.
+/// The pair that new handshakes show. Clones share it; a session keeps the one with which it began.
 #[derive(Clone)]
 pub struct Certificates(Arc<Shared>);
 
@@ -23,8 +22,8 @@ struct Shared {
 }
 
 impl Certificates {
-    /// Shows `first` until another one is installed. `host` is what clients know the server by, where
-    /// that is known.
+    /// Shows `first` until another pair is installed. `host` is the server's name for clients, if
+    /// known.
     pub fn new(first: Pair, host: Option<DomainName>, clock: Clock) -> Self {
         let shared = Shared { current: RwLock::new(first.clone()), host, clock };
         let certificates = Self(Arc::new(shared));
@@ -32,11 +31,10 @@ impl Certificates {
         certificates
     }
 
-    /// Shows this chain with this key, both PEM, from now on. Fails, and changes nothing, where
-    /// they cannot be used.
+    /// Shows this chain with this key, both PEM, from now on. On failure nothing changes.
     ///
-    /// A certificate that has expired or names another host is installed with a warning: senders of
-    /// mail do not look (RFC 7435), and no certificate at all would be worse.
+    /// An expired certificate, or one for another host, is installed with a warning: senders of
+    /// mail do not verify it (RFC 7435), and having none would be worse.
     pub fn install(&self, chain: &[u8], key: &[u8]) -> Result<(), PairError> {
         let pair = Pair::from_pem(chain, key)?;
         *self.0.current.write().unwrap_or_else(PoisonError::into_inner) = pair.clone();
@@ -44,12 +42,11 @@ impl Certificates {
         Ok(())
     }
 
-    /// The pair in use.
     pub fn current(&self) -> Pair {
         self.0.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What the present is read from.
+    /// The clock for validity.
     pub fn clock(&self) -> &Clock {
         &self.0.clock
     }
@@ -82,7 +79,7 @@ impl Certificates {
 }
 
 impl ResolvesServerCert for Certificates {
-    /// The same for every name: one host, one certificate.
+    /// Returns the same pair for every name: one host, one certificate.
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.current().certified)
     }

@@ -1,4 +1,4 @@
-//! Certificate and key from files, which may be replaced at any time.
+//! A certificate and key in files, which an operator may replace at any time.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,19 +15,18 @@ use crate::domain::domain_name::DomainName;
 use super::certificates::Certificates;
 use super::pair::{Pair, PairError};
 
-/// No chain is nearly as long; a device that never ends is no chain either. Octets.
+/// In bytes: no chain is nearly as long, and a device may never end.
 const MAX_FILE: u64 = 1 << 20;
-/// How often an operator is reminded of a certificate that runs out.
+/// Time between two reminders of a certificate that expires soon.
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Where a chain and its key are, both PEM.
+/// The paths of a chain and its key, both PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paths {
     pub chain: PathBuf,
     pub key: PathBuf,
 }
 
-/// Why the files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
     #[error("cannot read {path}")]
@@ -38,7 +37,7 @@ pub enum FilesError {
     Pair { paths: Paths, source: PairError },
 }
 
-/// Files that are followed: what they hold is what new handshakes show.
+/// Files that are followed: new handshakes show their pair.
 #[derive(Debug)]
 pub struct Files {
     paths: Paths,
@@ -48,24 +47,23 @@ pub struct Files {
 
 #[derive(Debug)]
 struct State {
-    /// The hash of what was found at the last look, good or bad.
+    /// The hash of the last contents, usable or not.
     seen: [u8; 32],
-    /// When the operator was told last that the certificate runs out.
+    /// When the operator was last reminded.
     reminded: Option<Timestamp>,
 }
 
-/// What a look at the files has led to.
+/// The result of looking at the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     Unchanged,
     Installed,
-    /// They cannot be used: what was shown before is shown still.
+    /// The files cannot be used: the pair in use stays.
     Refused,
 }
 
 impl Files {
-    /// Reads the files, which must be usable. `host` is what clients know the server by, where that
-    /// is known.
+    /// Reads the files, which must be usable. `host` is the server's name for clients, if known.
     pub async fn open(
         paths: Paths,
         host: Option<&DomainName>,
@@ -79,13 +77,12 @@ impl Files {
         Ok(Arc::new(Self { paths, certificates, state: Mutex::new(state) }))
     }
 
-    /// What the files hold.
     pub const fn certificates(&self) -> &Certificates {
         &self.certificates
     }
 
-    /// Looks whether the files have changed, and installs what they hold then. `anew`: what could
-    /// not be used the last time is tried and told again.
+    /// Installs the pair if the files have changed. With `anew`, also tries unchanged files again,
+    /// and reports their error again.
     pub async fn look(&self, anew: bool) -> Look {
         let mut state = self.state.lock().await;
         let found = self.paths.read().await;
@@ -117,8 +114,8 @@ impl Files {
         }
     }
 
-    /// Looks `every` so often, and reminds the operator once a day of a certificate that expires
-    /// within `warning`. Ends with `stop`.
+    /// Looks at the files at intervals until `stop`, and reminds the operator once a day of a
+    /// certificate that expires within `warning`.
     pub async fn follow(&self, every: Duration, warning: Duration, stop: impl Future<Output = ()>) {
         let mut stop = std::pin::pin!(stop);
         let mut ticks = interval(every);

@@ -1,15 +1,13 @@
-//! The server's side of TLS: certificates, and handshakes by them.
+//! The server's side of TLS: certificates and handshakes.
 //!
-//! Nouns: a *pair* is a certificate chain with its key, checked; *certificates* hold the pair in
-//! use and can be given another one while sessions go on; *files* follow a pair that an operator
-//! replaces on the disk; an *acceptor* makes an encrypted stream of a plain one, and says what was
-//! agreed on.
+//! A *pair* is a checked certificate chain with its key. *Certificates* hold the pair in use, which
+//! can be replaced while sessions go on. *Files* follow a pair that an operator replaces on disk.
+//! An *acceptor* encrypts a stream and reports the version and cipher.
 //!
-//! Called by `smtp` (STARTTLS, implicit TLS) and `http`; `run` decides where the pair comes from:
-//! files, an authority ([`acme`], who calls [`Certificates::install`]), or a self-signed one.
+//! `smtp` (STARTTLS, implicit TLS) and `http` call this room. `run` decides the source of the pair:
+//! files, an authority ([`acme`], which calls [`Certificates::install`]), or a self-signed pair.
 //!
-//! What never happens here: a certificate of somebody else is verified, a key is logged, a session
-//! is ended because of a new certificate.
+//! Never: verifying a client's certificate, logging a key, ending a session for a new certificate.
 
 mod acceptor;
 pub mod acme;

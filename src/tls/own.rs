@@ -1,5 +1,5 @@
-//! All that the server itself keeps in the folder `tls`, for a backup: its self-signed pair, and
-//! what `acme` keeps. Files that an operator has put there are the operator's.
+//! The server's own files in the folder `tls`, for a backup: its self-signed pair, and the files of
+//! `acme` but open orders. Files of the operator are not among them.
 
 use std::path::{Path, PathBuf};
 
@@ -8,11 +8,11 @@ use crate::domain::secret::Secret;
 use super::acme::{self, KeptError};
 use super::self_signed;
 
-/// Where `acme` keeps its account, key and chains, below the folder.
+/// The subfolder of `acme` with account, key and chains.
 pub const ACME: &str = "acme";
 
-/// The texts of these files, by their names in `folder`. A server may replace them meanwhile: each
-/// is whole, and no chain is among them that is not of the key among them.
+/// Returns these files by their names in `folder`. A server may replace them meanwhile: each is
+/// whole, and every chain fits the key.
 pub fn own_files(folder: &Path) -> Result<Vec<(PathBuf, Secret)>, KeptError> {
     let mut files = Vec::new();
     let name = PathBuf::from(self_signed::FILE);

@@ -15,16 +15,16 @@ use crate::domain::domain_name::DomainName;
 
 use crate::egress::validity::validity;
 
-/// A chain whose first certificate is of the key beside it.
+/// A chain whose first certificate belongs to the key.
 #[derive(Clone, Debug)]
 pub struct Pair {
     pub(super) certified: Arc<CertifiedKey>,
-    /// The first and the last instant at which it is valid.
+    /// The first and the last instant of validity.
     from: Timestamp,
     until: Timestamp,
 }
 
-/// Why a chain and a key cannot be used; says what to give instead.
+/// Why a chain and a key cannot be used, with the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum PairError {
     #[error("the certificate is not in PEM form")]
@@ -52,7 +52,7 @@ pub enum PairError {
 }
 
 impl Pair {
-    /// From PEM: the chain with the server's own certificate first, and its key. One text may hold
+    /// Reads PEM: the chain, the server's own certificate first, and its key. One text may hold
     /// both.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, PairError> {
         let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
@@ -76,17 +76,14 @@ impl Pair {
         &self.certified.cert
     }
 
-    /// The first instant at which the certificate is valid.
     pub const fn from(&self) -> Timestamp {
         self.from
     }
 
-    /// The last instant at which the certificate is valid.
     pub const fn until(&self) -> Timestamp {
         self.until
     }
 
-    /// Whether the certificate is valid at `now`.
     pub fn is_valid(&self, now: Timestamp) -> bool {
         (self.from..=self.until).contains(&now)
     }
@@ -98,8 +95,8 @@ impl Pair {
         own.is_ok_and(|own| verify_server_name(&own, &name).is_ok())
     }
 
-    /// The data of a TLSA record that names this key (RFC 7672 §3.1.1): it stays the same as long
-    /// as the key does, whatever certificate is issued for it.
+    /// Returns the data of a TLSA record for this key (RFC 7672 §3.1.1). It stays true for every
+    /// certificate of the key.
     pub fn tlsa(&self) -> String {
         let public = self.certified.key.public_key();
         let hash = public.map(|public| digest(&SHA256, public.as_ref()));

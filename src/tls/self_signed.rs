@@ -1,5 +1,5 @@
-//! A certificate of our own, for development and until there is another one: senders of mail
-//! encrypt by it, because they do not verify (RFC 7435); who verifies does not connect.
+//! A self-signed certificate, for development and until there is another one. Senders of mail
+//! encrypt with it, because they do not verify (RFC 7435). Clients that verify do not connect.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,6 @@ use super::pair::{Pair, PairError};
 /// The key, then the certificate, in one file: they cannot come apart.
 pub(super) const FILE: &str = "self-signed.pem";
 
-/// Why there is no certificate of our own.
 #[derive(Debug, thiserror::Error)]
 pub enum SelfSignedError {
     #[error("cannot make a certificate")]
@@ -28,7 +27,7 @@ pub enum SelfSignedError {
     Damaged { path: PathBuf, source: Damage },
 }
 
-/// What is wrong with the file.
+/// A fault of the file.
 #[derive(Debug, thiserror::Error)]
 pub enum Damage {
     #[error(transparent)]
@@ -37,8 +36,8 @@ pub enum Damage {
     Key(#[from] rcgen::Error),
 }
 
-/// The certificate kept in `folder`, made there the first time. Its key stays over restarts and
-/// changes of the host's name, so that a TLSA record of it stays true. Only its owner can read it.
+/// Reads the certificate in `folder`, or makes it the first time. The key outlives restarts and
+/// changes of the host's name, so a TLSA record of it stays true. Only its owner can read the file.
 pub fn kept(folder: &Path, host: &DomainName) -> Result<Pair, SelfSignedError> {
     let path = folder.join(FILE);
     let keep = |source| SelfSignedError::Keep { path: path.clone(), source };
@@ -47,7 +46,7 @@ pub fn kept(folder: &Path, host: &DomainName) -> Result<Pair, SelfSignedError> {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let (_, text) = make(&KeyPair::generate()?, host)?;
-            // Who starts at the same moment makes one too: whichever is there first is kept.
+            // Another process may make one at the same moment: the first one stays.
             disk::make_folder(folder).map_err(keep)?;
             disk::write_first(&path, text.as_bytes()).map_err(keep)?;
             fs::read_to_string(&path).map_err(keep)?
@@ -65,12 +64,12 @@ pub fn kept(folder: &Path, host: &DomainName) -> Result<Pair, SelfSignedError> {
     Ok(pair)
 }
 
-/// A certificate with a key that lasts as long as the process.
+/// Makes a certificate with a key that lasts as long as the process.
 pub fn passing(host: &DomainName) -> Result<Pair, SelfSignedError> {
     Ok(make(&KeyPair::generate()?, host)?.0)
 }
 
-/// Valid for ever: one that nobody can verify gains nothing by running out.
+/// Never expires: nobody can verify it, so expiry would gain nothing.
 fn make(key: &KeyPair, host: &DomainName) -> Result<(Pair, String), SelfSignedError> {
     let mut parameters = CertificateParams::new(vec![host.as_str().to_owned()])?;
     let mut name = DistinguishedName::new();

@@ -58,7 +58,7 @@ fn only_a_chain_with_its_own_key_is_a_pair() {
     let good = pair(&one.0, &one.1).unwrap();
     assert_eq!(good.until(), Timestamp::from_utc(date(2030, 1, 1).into()));
     assert!(good.names(&host()) && !good.names(&DomainName::parse("example").unwrap()));
-    // The server's own comes first, whatever follows; one text may hold both.
+    // The server's own certificate comes first, and any may follow; one text may hold both.
     let both = format!("{}{}{}", one.1, one.0, other.0);
     assert_eq!(pair(&both, &both).unwrap().tlsa(), good.tlsa());
     let wrong_order = format!("{}{}", other.0, one.0);
@@ -111,7 +111,7 @@ async fn files_that_cannot_be_used_leave_the_old_pair_in_use() {
     let shown = || files.certificates().current().until();
     let first = shown();
     assert_eq!(files.look(false).await, Look::Unchanged);
-    // As when one file has been replaced and the other not yet.
+    // One file has been replaced, the other not yet.
     std::fs::write(&paths.chain, &new.0).unwrap();
     assert_eq!(files.look(false).await, Look::Refused);
     assert_eq!(files.look(false).await, Look::Unchanged, "told once");
@@ -162,7 +162,7 @@ fn a_self_signed_pair_is_kept_with_its_key_and_for_its_owner_only() {
     let again = self_signed::kept(&folder, &host()).unwrap();
     assert_eq!(again.tlsa(), first.tlsa());
     assert_eq!(std::fs::read(&path).unwrap(), text);
-    // Another name is another certificate for the same key.
+    // Another name gets another certificate with the same key.
     let other = DomainName::parse("mail.example").unwrap();
     let renamed = self_signed::kept(&folder, &other).unwrap();
     assert!(renamed.names(&other) && !renamed.names(&host()));
@@ -175,7 +175,7 @@ fn a_self_signed_pair_is_kept_with_its_key_and_for_its_owner_only() {
     assert_ne!(self_signed::passing(&host()).unwrap().tlsa(), first.tlsa());
 }
 
-/// The names of the server's own files in this folder, and the chain and the key among them.
+/// The names of the server's own files in this folder, with the chain and the key among them.
 fn own(folder: &Path) -> (Vec<String>, Option<Vec<u8>>, Option<Vec<u8>>) {
     let files = own_files(folder).unwrap();
     let text = |end: &str| {
@@ -214,7 +214,7 @@ fn the_servers_own_files_are_known_and_no_chain_is_of_another_key() {
     let ends = ["self-signed.pem".to_owned(), "acme/key.pem".to_owned()];
     assert_eq!(names, [&ends[..1], &all[..], &ends[1..]].concat());
     assert_eq!(found.unwrap(), chain.as_bytes());
-    // Its key was replaced, and the authority is not done yet.
+    // The key was replaced, and the authority has not issued its certificate yet.
     std::fs::write(folder.join("acme/key.pem"), &other.1).unwrap();
     let (names, found, key) = own(folder);
     assert_eq!((names.len(), found), (4, None));
@@ -250,7 +250,7 @@ fn a_chain_that_is_replaced_with_its_key_is_never_read_without_it() {
     assert_eq!(read().unwrap(), pairs[1].0.as_bytes());
 }
 
-/// A server that echoes what it gets over TLS, and what came of one handshake.
+/// Starts a server that echoes over TLS, and does one handshake with it.
 async fn meet(
     acceptor: &Acceptor,
     versions: &[&'static SupportedProtocolVersion],
@@ -340,7 +340,7 @@ fn hello_of_tls_1_1() -> Vec<u8> {
     let mut hello = vec![0x03, 0x02];
     hello.extend([7; 32]);
     hello.extend([0, 0, 2, 0xc0, 0x13, 1, 0]);
-    // Nothing else is missing: signature_algorithms.
+    // Only this is missing otherwise: signature_algorithms.
     hello.extend([0, 8, 0, 13, 0, 4, 0, 2, 4, 3]);
     let mut handshake = vec![1, 0, 0, u8::try_from(hello.len()).unwrap()];
     handshake.extend(hello);
@@ -354,7 +354,7 @@ async fn what_is_no_handshake_of_today_is_told_so_and_what_stalls_is_cut() {
     let pair = self_signed::passing(&host()).unwrap();
     let certificates = Certificates::new(pair, Some(host()), clock());
     let acceptor = Acceptor::new(&certificates, PATIENCE).unwrap();
-    // An alert of level fatal: protocol_version (RFC 8446 §6), and what an unknown record gets.
+    // A fatal alert: protocol_version (RFC 8446 §6), or the one for an unknown record.
     for (sent, alert) in [(hello_of_tls_1_1(), Some(70)), (b"EHLO client\r\n".to_vec(), None)] {
         let (mut client, server) = tokio::io::duplex(4096);
         client.write_all(&sent).await.unwrap();

@@ -1,4 +1,4 @@
-//! Why a configuration, a version or a template is not read or changed, and what to do instead.
+//! Errors of configurations, versions and templates, each with the remedy.
 
 use crate::domain::agent_config::{ConfigId, ConfigKind};
 use crate::domain::id::{AccountId, TemplateId};
@@ -6,10 +6,8 @@ use crate::store::{Locked, StoreError};
 
 use crate::domain::fault::{Fault, sentence};
 
-/// Why a configuration is not read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// Mistakes in what was sent.
     #[error("{}", sentence(.0))]
     Invalid(Vec<Fault>),
     /// The staged configuration, or a kept version, has mistakes and cannot be published.

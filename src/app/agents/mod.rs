@@ -1,10 +1,9 @@
-//! What an Agent is configured to be: what is worked on (staging), what is in force (default), and
-//! versions to come back to.
+//! Configurations of Agents: staging (drafts), live (in force), and kept versions.
 //!
-//! `http` calls in here. What a field may hold is said in `schema.rs` and nowhere else. A change is
-//! decided by what was read, and written only if that is still so (`store/agents/configurations.rs`); else it is
-//! decided again. Nothing here knows what a configuration does: whoever carries it out reads the one
-//! in force.
+//! `http` calls this room. `schema.rs` alone defines the fields. A change is decided from the
+//! configurations read before, and written only if their revisions are unchanged
+//! (`store/agents/configurations.rs`); otherwise it is decided again, a few times. Nothing here
+//! knows what a configuration does: its consumers read the live one.
 
 mod error;
 pub mod schema;
@@ -27,7 +26,7 @@ use crate::domain::id::{AccountId, Mint};
 use crate::rules::{AccessRules, AgentRules};
 use crate::store::Store;
 
-/// The use cases.
+/// Use cases of configurations, versions and templates.
 #[derive(Clone, Debug)]
 pub struct Agents {
     store: Store,
@@ -40,7 +39,6 @@ pub struct Agents {
 done_by!(Agents, mint.clock());
 
 impl Agents {
-    /// Over this store.
     pub const fn new(store: Store, mint: Mint, rules: Arc<AccessRules>) -> Self {
         Self { store, mint, rules, actor: Actor::OPERATOR }
     }
@@ -54,7 +52,8 @@ impl Agents {
         Ok(self.store.agent_configs(agent).await?)
     }
 
-    /// The configuration of this id, if it is the Agent's and was ever set.
+    /// Returns the configuration with this id. Fails with `NothingPublished` if it was never set,
+    /// and with `NoConfig` if the Agent has none with this id.
     pub async fn config(&self, agent: AccountId, id: ConfigId) -> Result<AgentConfig, AgentError> {
         let configs = self.store.agent_configs(agent).await?;
         let both = configs.map(|configs| [configs.staging, configs.live]);
@@ -66,13 +65,13 @@ impl Agents {
         }
     }
 
-    /// Mistakes in fields that stand at `at` in what was sent.
+    /// Fails with all faults of the fields. `at` is their JSON Pointer in the request.
     fn check(&self, fields: &Config, at: &str) -> Result<(), AgentError> {
         let faults = schema::faults(fields, at, self.rules());
         if faults.is_empty() { Ok(()) } else { Err(AgentError::Invalid(faults)) }
     }
 
-    /// Whether a whole configuration is no longer than it may be.
+    /// Fails if a whole configuration is too long as JSON.
     fn check_size(&self, config: &Config, at: &str) -> Result<(), AgentError> {
         let most = self.rules().max_config_bytes;
         let length = serde_json::to_string(config).map_or(usize::MAX, |text| text.len());

@@ -1,6 +1,5 @@
-//! What a configuration may hold: one table of fields, each with its shape, its default, and
-//! whether an Agent can be published without it. Whoever writes a configuration is told of all its
-//! mistakes at once, each by its JSON Pointer (RFC 6901).
+//! The fields of a configuration: one table with the shape, the default, and whether publishing
+//! needs the field. A caller gets all faults at once, each with its JSON Pointer (RFC 6901).
 
 mod fields;
 mod typed;
@@ -17,25 +16,25 @@ use crate::domain::fault::{Fault, join};
 use crate::domain::id::AccountId;
 use crate::rules::AgentRules;
 
-/// Mistakes that one answer lists; a configuration may have as many as it has octets.
+/// Faults listed in one response; a configuration may have as many as it has bytes.
 const LISTED: usize = 20;
 
 /// One field of a configuration, or of an object within one.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
     pub name: &'static str,
-    /// The field in one sentence, for readers of the API.
+    /// One sentence about the field, for readers of the API.
     pub about: &'static str,
     pub shape: Shape,
     pub preset: Preset,
-    /// At the top: nothing is published without it. Within an object: it must be there.
+    /// At the top: needed to publish. Within an object: always required.
     pub needed: bool,
     /// A text that the field may hold, itself or in a list; empty if none is shown.
     pub example: &'static str,
 }
 
-/// What the value of a field may be; at the top, and where it is not needed, null says that it has
-/// none.
+/// The values that a field may have. At the top, and where the field is not needed, null means no
+/// value.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     /// One line that is not empty, of at most `max_title_bytes`.
@@ -53,26 +52,23 @@ pub enum Shape {
     List(&'static Self),
     /// An object of these fields and no other.
     Object(&'static [Field]),
-    /// An object of which nothing is known.
+    /// An object with any fields.
     Open,
-    /// The first shape, or the second.
     Either(&'static Self, &'static Self),
 }
 
-/// The value of a field that nobody has set.
+/// The value of a field that was never set.
 #[derive(Clone, Copy, Debug)]
 pub enum Preset {
-    /// None: it is shown as null.
+    /// Shown as null.
     Null,
     Text(&'static str),
     Whole(i64),
     Flag(bool),
-    /// An empty array.
     Empty,
 }
 
 impl Preset {
-    /// As JSON.
     pub fn value(self) -> Value {
         match self {
             Self::Null => Value::Null,
@@ -84,8 +80,8 @@ impl Preset {
     }
 }
 
-/// The mistakes in these fields, which stand at `at` in what was sent; those that are not there are
-/// none.
+/// Returns the faults of these fields; absent fields have none. `at` is their JSON Pointer in the
+/// request.
 pub fn faults(fields: &Config, at: &str, rules: &AgentRules) -> Vec<Fault> {
     let mut found = Found { faults: Vec::new(), rules };
     for (name, value) in fields {
@@ -102,7 +98,7 @@ pub fn faults(fields: &Config, at: &str, rules: &AgentRules) -> Vec<Fault> {
     found.faults
 }
 
-/// What a configuration lacks to be published.
+/// Returns a fault for each field that publishing needs and `config` lacks.
 pub fn missing(config: &Config) -> Vec<Fault> {
     let lacks = |field: &&Field| field.needed && !config.contains_key(field.name);
     let fault = |field: &Field| Fault {
@@ -112,8 +108,7 @@ pub fn missing(config: &Config) -> Vec<Fault> {
     FIELDS.iter().filter(lacks).map(fault).collect()
 }
 
-/// All fields, in the order of the table: as they were set, else their defaults; null where there is
-/// no value.
+/// Returns all fields in the order of the table: as set, else their defaults, else null.
 pub fn shown(config: &Config) -> Config {
     let value = |field: &Field| match config.get(field.name) {
         Some(value) => filled(field.shape, value),
@@ -122,12 +117,12 @@ pub fn shown(config: &Config) -> Config {
     FIELDS.iter().map(|field| (field.name.to_owned(), value(field))).collect()
 }
 
-/// The account that a configuration hands work to, if it names one.
+/// Returns the account to which a configuration hands work, if it names one.
 pub fn delegate(config: &Config) -> Option<AccountId> {
     account(config.get("computerDelegateAccountId")?)
 }
 
-/// Whether a text is one line that is not empty, of at most so many octets.
+/// Whether a text is one line that is not empty and has at most `most` bytes.
 pub fn is_line(text: &str, most: usize) -> bool {
     !text.trim().is_empty() && text.len() <= most && !text.chars().any(char::is_control)
 }
@@ -142,7 +137,7 @@ fn account(value: &Value) -> Option<AccountId> {
     }
 }
 
-/// The same with the defaults of what is not set within it.
+/// Returns the value with the defaults of fields that are not set within it.
 fn filled(shape: Shape, value: &Value) -> Value {
     match (shape, value) {
         (Shape::Object(fields), Value::Object(given)) => {

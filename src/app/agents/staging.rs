@@ -1,4 +1,4 @@
-//! What is worked on, publishing it, and going back to what was published.
+//! Staging: drafting, publishing, and reverting to the live configuration.
 
 use super::{AgentError, Agents, schema};
 use crate::domain::agent_config::{
@@ -9,34 +9,34 @@ use crate::domain::event::EventName;
 use crate::domain::id::AccountId;
 use crate::store::{ConfigChange, Configured, Says};
 
-/// How often a change is decided again because others came first.
+/// Attempts at one change before it fails with `Busy`.
 const ATTEMPTS: u32 = 5;
 
-/// What a change came to.
+/// The result of a change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Changed {
     pub configs: AgentConfigs,
-    /// The fields that are others now; none where all was so before.
+    /// The fields that differ now; empty if nothing changed.
     pub fields: Vec<String>,
-    /// The version that holds what was in force before, where that was replaced.
+    /// The version that keeps the replaced live configuration, if one was kept.
     pub previous: Option<VersionId>,
 }
 
-/// What is to be written, decided by what was read.
+/// A change to write, decided from the configurations read before.
 pub(super) struct Decision {
     pub kind: ConfigKind,
     pub config: Config,
     pub deed: Deed,
-    /// What the audit log tells beside the names of the fields.
+    /// Entries for the audit log beside the names of the fields.
     pub told: Vec<Change>,
     pub event: Option<EventName>,
-    /// The version that it comes from.
+    /// The version that is restored.
     pub version: Option<VersionId>,
 }
 
 impl Agents {
-    /// Sets these fields of staging: what is not named keeps its value, null takes it away. With a
-    /// `revision`, only if staging has it.
+    /// Sets these fields of staging; null removes a field, absent fields stay. With a `revision`,
+    /// fails with `Stale` unless staging has that revision.
     pub async fn stage(
         &self,
         agent: AccountId,
@@ -62,8 +62,8 @@ impl Agents {
         self.change(agent, decide).await
     }
 
-    /// Puts in force what is staged; what was in force is kept as a version. With a `revision`, only
-    /// if staging has it.
+    /// Makes the staged configuration live, and keeps the replaced one as a version. With a
+    /// `revision`, fails with `Stale` unless staging has that revision.
     pub async fn publish(
         &self,
         agent: AccountId,
@@ -87,7 +87,8 @@ impl Agents {
         self.change(agent, decide).await
     }
 
-    /// Makes staging what is in force. With a `revision`, only if staging has it.
+    /// Resets staging to the live configuration. With a `revision`, fails with `Stale` unless
+    /// staging has that revision.
     pub async fn revert(
         &self,
         agent: AccountId,
@@ -109,7 +110,7 @@ impl Agents {
         self.change(agent, decide).await
     }
 
-    /// Decides by what there is, and writes if it is still so.
+    /// Reads, decides, and writes unless the configurations changed meanwhile; then decides again.
     pub(super) async fn change(
         &self,
         agent: AccountId,
@@ -141,8 +142,8 @@ impl Agents {
         Err(AgentError::Busy("configuration"))
     }
 
-    /// What must be so before a configuration is put in force. What an earlier version of this program
-    /// took may be refused by now.
+    /// Fails with `Incomplete` if a configuration cannot be published. An earlier version of this
+    /// program may have accepted what is a fault now.
     pub(super) fn publishable(&self, config: &Config) -> Result<(), AgentError> {
         let mut faults = schema::faults(config, "", self.rules());
         faults.extend(schema::missing(config));
@@ -174,7 +175,7 @@ impl Agents {
     }
 }
 
-/// Whether a change was made for the revision that there is.
+/// Fails with `Stale` if a change was made for another revision.
 fn is_at(wanted: Option<i64>, revision: i64, what: &'static str) -> Result<(), AgentError> {
     match wanted.filter(|wanted| *wanted != revision) {
         None => Ok(()),

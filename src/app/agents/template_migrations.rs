@@ -1,5 +1,5 @@
-//! Bringing a template to all Agents that are linked with it: what that would change, and the task
-//! that does it, a short transaction for each Agent, by whichever gateway comes to it.
+//! Migrations of templates to all linked Agents: the forecast, and the task that carries them out.
+//! Each Agent has its own short transaction; any gateway may do it.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -18,7 +18,7 @@ use crate::domain::template::{Extent, Link, Migration, Template, plan};
 use crate::store::{Asked, StoreError, Working};
 use crate::wire::{Number, Revision};
 
-/// Templates that are looked at in one statement.
+/// Templates read by one statement.
 const PAGE: u32 = 100;
 
 /// The forecast of a migration, page by page, in the order of the Agents' ids.
@@ -52,8 +52,8 @@ struct Foreseen {
 }
 
 impl Agents {
-    /// What a migration would change of up to `limit` Agents behind `after`, of fewer where their
-    /// configurations are long. Nothing is changed.
+    /// Forecasts a migration for up to `limit` Agents with ids above `after`. Long configurations
+    /// make the page shorter. Changes nothing.
     pub async fn foresee_migration(
         &self,
         owner: &Account,
@@ -75,7 +75,7 @@ impl Agents {
             for link in &links {
                 let configs = self.store.agent_configs(link.agent).await?;
                 let staged = configs.as_ref().map(AgentConfigs::base).cloned().unwrap_or_default();
-                // What it takes to look at them: the answer is shorter.
+                // Bounds the bytes read; the response is shorter.
                 octets =
                     octets.saturating_add(length(&staged)).saturating_add(length(&link.applied));
                 let full = agents.len() >= wanted || octets > limits.max_page_bytes;
@@ -92,7 +92,8 @@ impl Agents {
         }
     }
 
-    /// Links with Agents behind `from`, of so many, and the last of these if more may follow.
+    /// Returns up to `step` links with Agents whose ids are above `from`, and the last id if more
+    /// may follow.
     async fn some_links(
         &self,
         id: TemplateId,
@@ -127,8 +128,8 @@ impl Agents {
         Foreseen { account_id: link.agent.into(), changed, overrides, too_large }
     }
 
-    /// Asks for a migration of all linked Agents, or of `targets`. It goes on by itself, with the
-    /// template as it is now.
+    /// Requests a migration of all linked Agents, or of `targets`. The task of a gateway carries it
+    /// out, with the template as it is now.
     pub async fn ask_migration(
         &self,
         owner: &Account,
@@ -147,12 +148,11 @@ impl Agents {
         }
     }
 
-    /// The last migration of a template.
     pub async fn migration(&self, id: TemplateId) -> Result<Option<Migration>, AgentError> {
         Ok(self.store.template_migration(id).await?)
     }
 
-    /// Whether the template was applied to all of these Agents.
+    /// Fails with `TargetNotLinked` if one of these Agents is not linked with the template.
     async fn all_linked(
         &self,
         id: TemplateId,
@@ -165,8 +165,8 @@ impl Agents {
         }
     }
 
-    /// Goes on with migrations, and with what deleted templates have left, until `stop`; a
-    /// transaction under way leaves nothing then, and the next server finds what is to be done.
+    /// Continues migrations, and the clean-up of deleted templates, until `stop`. Stopping rolls
+    /// back the open transaction; the next server continues there.
     pub async fn migrate(self, stop: impl Future<Output = ()> + Send) {
         let rules = self.rules.templates;
         let rounds = async {
@@ -187,8 +187,7 @@ impl Agents {
         }
     }
 
-    /// One transaction for each template of which something is to be done; answers whether anything
-    /// was done.
+    /// Runs one transaction for each template that has work. Returns whether any did something.
     pub async fn migration_round(&self) -> Result<bool, StoreError> {
         let rules = self.rules.templates;
         let bounds = (self.rules().max_config_bytes, rules.links_at_once);
@@ -200,7 +199,7 @@ impl Agents {
                 let now = self.mint.clock().now();
                 match self.store.work_on_template(id, bounds, now).await {
                     Ok(working) => done |= working != Working::Held,
-                    // The others do not wait for it.
+                    // A failure holds up no other template.
                     Err(error) => warn(&error, Some(id)),
                 }
                 sleep(rules.pause()).await;

@@ -1,5 +1,5 @@
-//! Templates of configurations, and the Agents that they are applied to. A reseller or a partner owns
-//! them; whoever is below reads and applies them. What one writes is decided in `domain/template.rs`.
+//! Templates of configurations, and the Agents linked with them. A reseller or a partner owns a
+//! template; accounts below read and apply it. `domain/template.rs` decides what applying writes.
 
 use std::collections::BTreeMap;
 
@@ -12,35 +12,35 @@ use crate::domain::id::{AccountId, TemplateId};
 use crate::domain::template::{Approved, Content, Head, Integration, Link, Plan, Template, owners};
 use crate::store::{Applied, TemplateChange, TemplateChanged, TemplateDeleted};
 
-/// How often a change is decided again because others came first.
+/// Attempts at one change before it fails with `Busy`.
 const ATTEMPTS: u32 = 5;
 
-/// A change of a template: what is absent stays.
+/// A change of a template; absent fields stay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TemplateUpdate {
     pub name: Option<String>,
     pub enabled: Option<bool>,
-    /// Fields of the configuration; null takes one away, what is not named stays.
+    /// Fields of the configuration; null removes one, absent fields stay.
     pub config: Option<Config>,
-    /// In the place of what was there.
+    /// Replaces all that were there.
     pub fields: Option<BTreeMap<String, bool>>,
     pub integrations: Option<Vec<Integration>>,
-    /// Only if the template has it.
+    /// The revision that the template must have.
     pub revision: Option<i64>,
 }
 
-/// What an application came to.
+/// The result of applying a template.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AppliedTemplate {
     pub template: Template,
     pub configs: AgentConfigs,
     pub plan: Plan,
-    /// What must be set up on the Agent.
+    /// Integrations to set up on the Agent.
     pub required: Vec<Integration>,
 }
 
 impl Agents {
-    /// Makes a template of this account: a draft, which is not applied before it is enabled.
+    /// Creates a template of this account: a draft, which cannot be applied until it is enabled.
     pub async fn create_template(
         &self,
         owner: AccountId,
@@ -53,14 +53,14 @@ impl Agents {
         made.ok_or(AgentError::TooManyTemplates { most })
     }
 
-    /// The templates that an account owns, or gets from above: of these no drafts.
+    /// Lists the templates that an account owns, and the enabled ones of accounts above.
     pub async fn templates(&self, account: &Account) -> Result<Vec<Head>, AgentError> {
         let mut found = self.store.templates(owners(&account.lineage)).await?;
         found.retain(|head| is_shown(head, account));
         Ok(found)
     }
 
-    /// One of them.
+    /// Returns one of [`Agents::templates`], or fails with `NoTemplate`.
     pub async fn template(
         &self,
         account: &Account,
@@ -70,7 +70,8 @@ impl Agents {
         found.filter(|found| is_shown(&found.head, account)).ok_or(AgentError::NoTemplate)
     }
 
-    /// Who owns the template that an Agent is linked with, a draft by now or not.
+    /// Returns the owner of the template that an Agent is linked with, even if it is a draft by
+    /// now.
     pub async fn owner_of_link(
         &self,
         agent: &Account,
@@ -84,13 +85,12 @@ impl Agents {
         found.map(|found| found.head.account).ok_or(AgentError::NotLinked)
     }
 
-    /// The template that an Agent is linked with.
     pub async fn template_link(&self, agent: AccountId) -> Result<Option<Link>, AgentError> {
         Ok(self.store.template_link(agent).await?)
     }
 
-    /// Changes a template of this account; a migration to one that is enabled no more ends. Agents that it was applied to stay as they are until a
-    /// migration; what it locks counts at once.
+    /// Changes a template of this account. Linked Agents keep their configuration until a
+    /// migration; locks apply at once. Disabling the template ends its migration.
     pub async fn update_template(
         &self,
         owner: &Account,
@@ -115,7 +115,8 @@ impl Agents {
         Err(AgentError::Busy("template"))
     }
 
-    /// Deletes a template of this account; with `detach_all` also while Agents are linked with it.
+    /// Deletes a template of this account. Without `detach_all`, fails with `InUse` while Agents
+    /// are linked with it.
     pub async fn delete_template(
         &self,
         owner: &Account,
@@ -130,8 +131,8 @@ impl Agents {
         }
     }
 
-    /// Brings a template to one Agent: staging becomes what it has, but for what the customer changed
-    /// since the last time and is not `approved`.
+    /// Applies a template to one Agent. Staging takes the template's fields, but keeps those that
+    /// the customer changed since the last time and that are not `approved`.
     pub async fn apply_template(
         &self,
         agent: AccountId,
@@ -153,8 +154,7 @@ impl Agents {
         }
     }
 
-    /// Takes the link between an Agent and a template away: what is configured stays, and nothing of
-    /// it is locked.
+    /// Removes the link between an Agent and a template. The configuration stays, unlocked.
     pub async fn detach_template(
         &self,
         agent: AccountId,
@@ -166,7 +166,8 @@ impl Agents {
         }
     }
 
-    /// One that this account owns itself; one that it gets from above is changed there.
+    /// Returns a template that this account owns. Fails with `TemplateOf` if an account above owns
+    /// it.
     pub(super) async fn own_template(
         &self,
         owner: &Account,
@@ -180,12 +181,12 @@ impl Agents {
         Err(AgentError::TemplateOf(account))
     }
 
-    /// The content that a change makes.
+    /// Returns the content after a change.
     fn content(&self, before: &Content, update: &TemplateUpdate) -> Result<Content, AgentError> {
         let mut content = before.clone();
         if let Some(config) = &update.config {
             self.check(config, "/config")?;
-            // Nobody looks whether each Agent that it comes to may hand work there.
+            // Nothing checks that each Agent which gets the template may hand work there.
             if schema::delegate(config).is_some() {
                 let detail = "is each Agent's own, and no template's: leave it out";
                 return Err(mistake("/config/computerDelegateAccountId", detail));
@@ -200,7 +201,8 @@ impl Agents {
             content.integrations.clone_from(integrations);
         }
         let mut locked = content.fields.iter().filter(|(_, locked)| **locked);
-        // An Agent could never set it, not even to be published.
+        // An Agent could never set a locked field that the template lacks, not even to be
+        // published.
         match locked.find(|(name, _)| !content.config.contains_key(*name)) {
             None => Ok(content),
             Some((name, _)) => {
@@ -211,13 +213,13 @@ impl Agents {
     }
 }
 
-/// What must be set up on an Agent that a template was applied to: the one place that knows. They
-/// are told by name; whether each is set up there, GET /integration says.
+/// Returns the integrations to set up on an Agent after a template was applied. Only their names:
+/// GET /integration says whether each is set up.
 fn required(template: &Template) -> Vec<Integration> {
     template.content.integrations.clone()
 }
 
-/// Drafts are their owner's alone.
+/// Only its owner sees a draft.
 fn is_shown(head: &Head, account: &Account) -> bool {
     head.enabled || head.account == account.id
 }

@@ -1,4 +1,4 @@
-//! Versions: configurations that are kept to come back to.
+//! Versions: configurations kept to come back to.
 
 use super::staging::Decision;
 use super::{AgentError, Agents, Changed, schema};
@@ -10,15 +10,15 @@ use crate::domain::event::EventName;
 use crate::domain::id::AccountId;
 use crate::store::Versioned;
 
-/// A part of an Agent's versions, the newest first.
+/// A page of an Agent's versions, newest first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VersionPage {
     pub versions: Vec<AgentVersion>,
-    /// Those that are older than this one follow, if there are any.
+    /// The last version of this page, if older ones follow.
     pub next: Option<VersionId>,
 }
 
-/// What a restoration came to.
+/// The result of a restoration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Restored {
     pub version: VersionId,
@@ -27,7 +27,8 @@ pub struct Restored {
 }
 
 impl Agents {
-    /// The live configuration of this id is the Agent's: its versions are named by it.
+    /// Returns both configurations if `id` is the live one's: versions are named by the live
+    /// configuration.
     pub async fn live(&self, agent: AccountId, id: ConfigId) -> Result<AgentConfigs, AgentError> {
         let configs = self.store.agent_configs(agent).await?.ok_or(AgentError::NoConfig)?;
         if configs.live.id == id {
@@ -39,8 +40,8 @@ impl Agents {
         })
     }
 
-    /// Up to `limit` versions that are older than `before`; with what they hold, as many as fit into
-    /// an answer, one at least.
+    /// Returns up to `limit` versions older than `before`. With their data, as many as fit into a
+    /// response, at least one.
     pub async fn versions(
         &self,
         agent: AccountId,
@@ -72,7 +73,7 @@ impl Agents {
         }
     }
 
-    /// Keeps one of an Agent's configurations as a version of this title.
+    /// Keeps one of an Agent's configurations as a version with this title.
     pub async fn keep_version(
         &self,
         agent: AccountId,
@@ -87,7 +88,7 @@ impl Agents {
         made.ok_or_else(|| self.full())
     }
 
-    /// Replaces what a version holds by `snapshot`, which stands at `at` in what was sent.
+    /// Replaces the data of a version with `snapshot`. `at` is its JSON Pointer in the request.
     pub async fn replace_version(
         &self,
         agent: AccountId,
@@ -95,14 +96,13 @@ impl Agents {
         (snapshot, at): (&Config, &str),
     ) -> Result<(), AgentError> {
         self.check(snapshot, at)?;
-        // Null says that there is no value, as in a change.
+        // Null means no value, as in a change.
         let snapshot = merged(&Config::new(), snapshot);
         self.check_size(&snapshot, at)?;
         let done = self.store.replace_agent_version(agent, id, &snapshot, self.act()).await?;
         self.versioned(done)
     }
 
-    /// Gives a version another title.
     pub async fn rename_version(
         &self,
         agent: AccountId,
@@ -114,7 +114,7 @@ impl Agents {
         self.versioned(done)
     }
 
-    /// Deletes a version: what it holds is nowhere else, unless it is staged or live, too.
+    /// Deletes a version. Its data is lost unless it is staged or live as well.
     pub async fn delete_version(&self, agent: AccountId, id: VersionId) -> Result<(), AgentError> {
         match self.store.delete_agent_version(agent, id, self.act()).await? {
             true => Ok(()),
@@ -122,8 +122,8 @@ impl Agents {
         }
     }
 
-    /// Makes a configuration what a version holds. In `default` it is in force at once: it is
-    /// announced as what is published is, and what was in force is kept.
+    /// Restores a version to staging or live. Restoring to live publishes: the event is sent, and
+    /// the replaced configuration is kept.
     pub async fn restore_version(
         &self,
         agent: AccountId,
@@ -132,7 +132,7 @@ impl Agents {
     ) -> Result<Restored, AgentError> {
         let found = self.store.agent_version(agent, id).await?.ok_or(AgentError::NoConfig)?;
         let snapshot = found.snapshot.unwrap_or_default();
-        // Nor is it staged then.
+        // A version with faults is not restored to staging either.
         let faults = schema::faults(&snapshot, "", self.rules());
         if !faults.is_empty() {
             return Err(AgentError::Incomplete(faults));
@@ -168,7 +168,6 @@ impl Agents {
     }
 }
 
-/// Octets of a configuration as JSON.
 pub(super) fn length(config: &Config) -> usize {
     serde_json::to_string(config).map_or(usize::MAX, |text| text.len())
 }

@@ -1,5 +1,4 @@
-//! Why something cannot be done with an app or an integration, and what to do instead; never what
-//! was sent.
+//! Errors of apps and integrations, each with the remedy; none repeats a value that was sent.
 
 use crate::app::vault::VaultError;
 use crate::domain::agent_config::ConfigKind;
@@ -9,7 +8,6 @@ use crate::store::StoreError;
 
 use super::settings::SettingError;
 
-/// Why an app, or the data of an integration, is not read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum AppsError {
     #[error(transparent)]
@@ -43,7 +41,6 @@ pub enum AppsError {
     TooManyIntegrations { most: u64 },
     #[error("changed by another request at the same time: read it again and retry")]
     Busy,
-    /// The app needs a feature that the account does not have.
     #[error("the account does not have the feature {0}")]
     Feature(Feature),
     #[error(transparent)]

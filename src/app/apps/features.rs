@@ -1,12 +1,12 @@
-//! Giving features to accounts, and taking them away. Whether the caller may, `access` has decided.
+//! Assigning features to accounts. `access` has decided before whether the caller may.
 
 use super::{Apps, AppsError};
 use crate::domain::feature::Feature;
 use crate::domain::id::AccountId;
 
 impl Apps {
-    /// Gives these to an account, denies them, or leaves them to the default (`None`). What it does
-    /// not have, nobody below it has.
+    /// Grants these features to an account, denies them, or leaves them to the default (`None`).
+    /// Accounts below never have a feature that the account lacks.
     pub async fn assign_features(
         &self,
         account: AccountId,

@@ -1,4 +1,4 @@
-//! Apps of the catalogue, installed on Agents.
+//! Catalogue apps that are installed on Agents.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::domain::feature::{Feature, Held};
 use crate::rules::App;
 use crate::store::{AppRemoval, NewRecord};
 
-/// What an app needs beside its settings.
+/// A requirement of an app beside its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dependency {
-    /// Another app, in any version, that has its own required settings.
+    /// Another app, in any version, whose own required settings are set.
     App {
         id: String,
         met: bool,
@@ -26,7 +26,6 @@ pub enum Dependency {
 }
 
 impl Dependency {
-    /// Whether it is there.
     pub const fn is_met(&self) -> bool {
         match self {
             Self::App { met, .. } | Self::Feature { met, .. } => *met,
@@ -34,21 +33,21 @@ impl Dependency {
     }
 }
 
-/// How an app stands with an account.
+/// The state of an app for one account.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     pub app: AppRef,
-    /// As the catalogue has it; `None` where it has it no more.
+    /// The entry of the catalogue; `None` if the app was withdrawn.
     pub known: Option<App>,
-    /// With its settings, if it is installed.
+    /// The settings, if the app is installed.
     pub record: Option<AppRecord>,
-    /// Settings without which nothing works, and which have no value.
+    /// Required settings without a value.
     pub missing: Vec<String>,
     pub dependencies: Vec<Dependency>,
 }
 
 impl State {
-    /// Whether it is installed and has all that it needs.
+    /// Whether the app is installed and has everything it requires.
     pub fn is_complete(&self) -> bool {
         self.record.is_some()
             && self.known.is_some()
@@ -58,8 +57,8 @@ impl State {
 }
 
 impl Apps {
-    /// What can be installed, and what is, with its state; `held` is how the account stands with
-    /// features. Ordered by id and version.
+    /// Lists the apps that can be installed or are installed, by id and version. `held` has the
+    /// features of the account.
     pub async fn list(&self, account: &Account, held: &[Held]) -> Result<Vec<State>, AppsError> {
         let installed = self.store.app_records(account.id, Use::Installed).await?;
         let mut all: BTreeMap<AppRef, Option<AppRecord>> = BTreeMap::new();
@@ -70,7 +69,7 @@ impl Apps {
         Ok(all.into_iter().map(state).collect())
     }
 
-    /// One that is installed.
+    /// Returns an installed app, or fails with `NotInstalled`.
     pub async fn installed(
         &self,
         account: &Account,
@@ -83,7 +82,7 @@ impl Apps {
         Ok(self.state(app.clone(), Some(record), &installed, held))
     }
 
-    /// Installs an app of the catalogue with these settings, some or all of them.
+    /// Installs an app of the catalogue with these settings; required ones may follow later.
     pub async fn install(
         &self,
         account: &Account,
@@ -108,7 +107,7 @@ impl Apps {
         }
     }
 
-    /// Changes these settings of an app that is installed; what is left out stays.
+    /// Changes these settings of an installed app; absent ones stay.
     pub async fn update(
         &self,
         account: &Account,
@@ -132,7 +131,6 @@ impl Apps {
         Err(AppsError::Busy)
     }
 
-    /// Removes an app from an Agent, with its settings.
     pub async fn remove(&self, account: &Account, app: &AppRef) -> Result<(), AppsError> {
         match self.store.remove_app(account.id, app, self.act()).await? {
             AppRemoval::Removed => Ok(()),

@@ -1,4 +1,4 @@
-//! The data of an account's integrations: of apps of the catalogue, or of the customer's own.
+//! Data of an account's integrations: of apps in the catalogue, or of the customer's own.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::domain::id::AccountId;
 use crate::store::NewRecord;
 
 impl Apps {
-    /// What the account keeps for this app.
+    /// Returns the account's data for this app, or fails with `NoIntegration`.
     pub async fn integration(
         &self,
         account: AccountId,
@@ -20,8 +20,9 @@ impl Apps {
         found.ok_or(AppsError::NoIntegration)
     }
 
-    /// Keeps these fields of it; those that are left out stay. Fields that the catalogue knows must
-    /// be of their types; all others are secrets. Where no field is left, nothing is kept.
+    /// Sets these fields of the account's data for an app; absent ones stay. Fields that the
+    /// catalogue knows must have their types; all others are secrets. Removing the last field
+    /// removes the row.
     pub async fn keep_integration(
         &self,
         account: AccountId,
@@ -37,7 +38,7 @@ impl Apps {
                     let same = changed.is_empty() && !next.is_bare();
                     let kept =
                         same || self.store.update_app_record(&next, &changed, self.act()).await?;
-                    // Of what has nothing left there is no row to read.
+                    // Without fields there is no row to read.
                     if kept && next.is_bare() {
                         return Ok(next);
                     }
@@ -61,8 +62,8 @@ impl Apps {
         Err(AppsError::Busy)
     }
 
-    /// The id of an account that is to be made, and what it keeps from the beginning: this data, as
-    /// [`Apps::keep_integration`] keeps it. Nothing is kept before the account is made.
+    /// Reserves the id of a new account, and returns the records to insert with it: `data`, merged
+    /// as [`Apps::keep_integration`] does. Writes no record.
     pub async fn for_new_account(
         &self,
         data: &[(AppRef, &Map<String, Value>)],
@@ -86,7 +87,7 @@ impl Apps {
         Ok((account, kept))
     }
 
-    /// Whether it was kept: somebody else may have been first.
+    /// Returns false if another request inserted the record first.
     async fn insert(&self, new: &AppRecord) -> Result<bool, AppsError> {
         let most = self.rules.limits.max_integrations;
         match self.store.insert_app_record(new, most, self.act()).await? {

@@ -1,9 +1,8 @@
-//! Apps on Agents, integrations of accounts, and what features accounts have.
+//! Apps on Agents, integrations of accounts, and features of accounts.
 //!
-//! The catalogue is the operator's (`policies/apps.toml`); what is installed, and with which settings,
-//! is the account's. Settings that are secret are sealed by the vault before the store sees them, and
-//! no answer is ever made from what it opens: of a secret it is shown that it is there. What a request
-//! leaves out stays, null takes it away.
+//! The operator owns the catalogue (`policies/apps.toml`); the account owns what is installed and
+//! its settings. The vault seals secrets before the store gets them. No response contains a secret:
+//! it only shows whether one is set. In a request, absent fields stay and null removes a field.
 
 mod error;
 mod features;
@@ -26,10 +25,10 @@ use crate::rules::{App, AppRules};
 use crate::store::{Store, StoreError};
 use serde_json::{Map, Value};
 
-/// How often a change is made anew because somebody else made one at the same time.
+/// Attempts at one change before it fails with `Busy`.
 const TRIES: usize = 4;
 
-/// The use cases.
+/// Use cases of apps, integrations and features.
 #[derive(Clone, Debug)]
 pub struct Apps {
     store: Store,
@@ -43,18 +42,17 @@ pub struct Apps {
 done_by!(Apps, mint.clock());
 
 impl Apps {
-    /// Over this store; what is secret is sealed by this vault.
     pub const fn new(store: Store, vault: Vault, mint: Mint, rules: Arc<AppRules>) -> Self {
         Self { store, vault, mint, rules, actor: Actor::OPERATOR }
     }
 
-    /// The catalogue, and what features are worth.
+    /// The catalogue, and the defaults of features.
     pub fn rules(&self) -> &AppRules {
         &self.rules
     }
 
-    /// The record with these fields laid on it, its secrets sealed, and the names of what changed;
-    /// `strict`: no field but those of the catalogue's `app`.
+    /// Merges fields into a record and seals its secrets. Returns the record and the names of the
+    /// changed fields. With `strict`, fails on fields that the catalogue's `app` lacks.
     fn laid_on(
         &self,
         record: &AppRecord,
@@ -63,7 +61,7 @@ impl Apps {
     ) -> Result<(AppRecord, Vec<String>), AppsError> {
         let mut given = settings::given(app, strict, fields, self.rules.limits.max_value_bytes)?;
         given.take_new_secrets(app, record);
-        // Secrets that nobody touches are not opened.
+        // Opens the secrets only if a field touches them.
         let known = if given.touches_secrets(record) { self.opened(record, &given)? } else { None };
         let Merged { mut record, secrets, changed } = given.laid_on(record, known)?;
         if record.shown.len().saturating_add(record.secrets.len()) > self.rules.limits.max_fields {
@@ -88,8 +86,8 @@ impl Apps {
         Ok((record, changed))
     }
 
-    /// The secrets of a record. Those that no key of ours opens are as good as none where each of
-    /// them is given anew, or taken away.
+    /// Opens the secrets of a record. If no key of the vault opens them, returns none, provided
+    /// that `given` replaces or removes every one; otherwise fails with `NotOurs`.
     fn opened(
         &self,
         record: &AppRecord,

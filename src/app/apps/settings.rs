@@ -1,5 +1,5 @@
-//! What is sent of settings and data, and what becomes of what is kept by it. Pure: secrets come in
-//! opened, and go out to be sealed.
+//! Merging sent settings and data into a record. Pure: the caller opens secrets before and seals
+//! them after.
 
 use std::collections::BTreeSet;
 
@@ -9,44 +9,44 @@ use url::Url;
 use crate::domain::app::{AppRecord, is_name};
 use crate::rules::{App, Setting, SettingType};
 
-/// The longest name of a field.
+/// In bytes.
 const LONGEST_NAME: usize = 64;
 
-/// What stands for a secret in answers: that it is there, or not.
+/// A secret in responses: only whether it is set.
 pub fn present(present: bool) -> Value {
     json!({ "present": present })
 }
 
-/// Whether a value that is sent is what answers show for a secret: so what was read may be written
-/// back, and keeps what is there.
+/// Whether a sent value is the placeholder that responses show for a secret. A client may send it
+/// back; it keeps the secret.
 pub fn is_kept(value: &Value) -> bool {
     *value == present(true) || *value == present(false)
 }
 
-/// Fields of a request, told apart.
+/// Fields of a request, by what happens to them.
 #[derive(Default)]
 pub struct Given {
     shown: Map<String, Value>,
     secrets: Map<String, Value>,
-    /// Taken away.
+    /// Removed.
     gone: BTreeSet<String>,
-    /// As they are; they must be there.
+    /// Unchanged; they must exist.
     kept: BTreeSet<String>,
 }
 
-/// What is to be kept.
+/// A merged record.
 pub(super) struct Merged {
-    /// With the names of its secrets, which are sealed as they were.
+    /// The record with the names of its secrets; `sealed` is still the old one.
     pub record: AppRecord,
-    /// All of them, to be sealed, if one changed.
+    /// All secrets, to be sealed; `None` if none was touched.
     pub secrets: Option<Map<String, Value>>,
     pub changed: Vec<String>,
 }
 
-/// A mistake in a field. It names the field, and never the value.
+/// A mistake in a field; names the field, never the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
-    /// Its name is told where it is one.
+    /// The name is repeated only if it is a valid one.
     #[error(
         "the app has no setting {}: expected {}",
         name.as_deref().unwrap_or("of this name"), known.join(", ")
@@ -63,7 +63,7 @@ pub enum SettingError {
     NothingKept(String),
 }
 
-/// A mistake in a value. Its words follow the name of the field.
+/// A mistake in a value. Its text follows the name of the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValueFault {
     #[error("must be {0}")]
@@ -74,13 +74,13 @@ pub enum ValueFault {
     Length { longest: usize },
     #[error("has control characters: leave them out")]
     Control,
-    /// Where it would be shown to everybody who reads the settings.
+    /// In a setting that every reader of the settings sees.
     #[error("holds a password: leave it out of the URL")]
     Password,
 }
 
-/// Tells the fields apart, by the settings of `app`: what it does not know is a secret, or with
-/// `strict` refused.
+/// Sorts the fields by the settings of `app`. A field that `app` lacks is a secret, or with
+/// `strict` an error.
 pub(super) fn given(
     app: Option<&App>,
     strict: bool,
@@ -117,7 +117,7 @@ pub(super) fn given(
     Ok(given)
 }
 
-/// Whether a setting takes a value, and why not.
+/// Fails if a setting does not take a value.
 fn fits(setting: &Setting, value: &Value, longest: usize) -> Result<(), ValueFault> {
     let shape = |shape| Err(ValueFault::Shape(shape));
     match (setting.of, value) {
@@ -141,7 +141,7 @@ fn fits(setting: &Setting, value: &Value, longest: usize) -> Result<(), ValueFau
     }
 }
 
-/// Line ends are for key files.
+/// Line ends are allowed: values may be key files.
 fn is_text(text: &str, longest: usize) -> Result<(), ValueFault> {
     if text.is_empty() || text.len() > longest {
         return Err(ValueFault::Length { longest });
@@ -153,8 +153,8 @@ fn is_text(text: &str, longest: usize) -> Result<(), ValueFault> {
 }
 
 impl Given {
-    /// Takes in what the record has in clear and the catalogue by now calls a secret: whatever is
-    /// asked for, it is sealed from then on.
+    /// Moves values to the secrets that the record has in clear, and that the catalogue calls
+    /// secret by now. So any change seals them.
     pub(super) fn take_new_secrets(&mut self, app: Option<&App>, record: &AppRecord) {
         for (name, value) in &record.shown {
             let setting = app.and_then(|app| app.settings.get(name));
@@ -166,14 +166,14 @@ impl Given {
         }
     }
 
-    /// Whether secrets of the record are added, changed or taken away.
+    /// Whether secrets of the record are added, changed or removed.
     pub(super) fn touches_secrets(&self, record: &AppRecord) -> bool {
         let shown = self.shown.keys();
         !self.secrets.is_empty()
             || self.gone.iter().chain(shown).any(|name| record.secrets.contains(name))
     }
 
-    /// Whether nothing is left of secrets of these names.
+    /// Whether the request replaces or removes every one of these secrets.
     pub(super) fn replaces_all(&self, names: &BTreeSet<String>) -> bool {
         let replaced = |name: &String| {
             self.secrets.contains_key(name)
@@ -183,7 +183,7 @@ impl Given {
         names.iter().all(replaced)
     }
 
-    /// The record with these fields, given its secrets if they are touched.
+    /// Merges the fields into a record. `known` has its secrets; `None` if none is touched.
     pub(super) fn laid_on(
         self,
         record: &AppRecord,
@@ -294,7 +294,8 @@ mod tests {
         }
     }
 
-    /// The record and its secrets with these fields laid on them, and what changed.
+    /// Merges fields into a record and its secrets; returns both and the names of the changed
+    /// fields.
     fn lay(
         (record, secrets): (&AppRecord, &Value),
         fields: Value,

@@ -1,19 +1,18 @@
-//! What a computer is configured with: a table of settings, from which come the schema that
-//! clients read (JSON Schema 2020-12), the check of what they write, and what is in effect.
+//! The configuration of a computer: one table of settings. The table makes the schema for clients
+//! (JSON Schema 2020-12), the check of what they write, and the effective values.
 //!
-//! These bounds are part of the interface, as the schema tells them: no operator changes them.
+//! The bounds are part of the interface, since the schema shows them: no operator changes them.
 
 use serde_json::{Map, Value, json};
 
 use crate::domain::event::{About, Category, EventName};
 use crate::domain::fault::{Fault, join};
 
-/// Octets of a configuration as it is written: what every reading of it costs.
+/// Bytes of a configuration as JSON: the cost of each read.
 pub(super) const LONGEST: usize = 65_536;
-/// Faults that an answer names.
+/// Faults that one error lists.
 const MOST_FAULTS: usize = 20;
 
-/// A setting, and what it may be.
 struct Setting {
     name: &'static str,
     about: &'static str,
@@ -75,10 +74,9 @@ const SETTINGS: &[Setting] = &[
 
 /// The setting whose values are secrets.
 pub(super) const SECRETS: &str = "secrets";
-/// Characters of a name in an object of texts.
+/// In characters, of a name in an object of texts.
 const LONGEST_NAME: usize = 64;
 
-/// The schema of a configuration.
 pub(super) fn schema(mask: &str) -> Value {
     let property = |setting: &Setting| (setting.name.to_owned(), setting.schema(mask));
     json!({
@@ -90,9 +88,9 @@ pub(super) fn schema(mask: &str) -> Value {
     })
 }
 
-/// The mistakes in a configuration, which stands at `at` in what was sent.
+/// Returns the faults of a configuration. `at` is its JSON Pointer in the request.
 pub(super) fn faults(config: &Map<String, Value>, at: &str) -> Vec<Fault> {
-    // First, so that nothing else costs more than this.
+    // First: this bounds the cost of all other checks.
     if Value::Object(config.clone()).to_string().len() > LONGEST {
         return vec![Fault::new(
             at,
@@ -120,8 +118,8 @@ pub(super) fn faults(config: &Map<String, Value>, at: &str) -> Vec<Fault> {
     faults
 }
 
-/// What holds: settings that were not written are as the schema has them; one that has no default
-/// there is left out, so that this is a configuration, too.
+/// Returns the written settings and the defaults of the others. Settings without a default are left
+/// out, so the result is a valid configuration.
 pub(super) fn effective(authored: &Map<String, Value>) -> Map<String, Value> {
     let of = |setting: &Setting| {
         let written = authored.get(setting.name).cloned();
@@ -130,7 +128,7 @@ pub(super) fn effective(authored: &Map<String, Value>) -> Map<String, Value> {
     SETTINGS.iter().filter_map(of).collect()
 }
 
-/// As much of what a request holds as an error repeats.
+/// Cuts a text from a request to the length that an error repeats.
 pub(super) fn shown(text: &str) -> &str {
     text.get(..text.floor_char_boundary(2 * LONGEST_NAME)).unwrap_or_default()
 }
@@ -140,7 +138,7 @@ fn events() -> impl Iterator<Item = &'static EventName> {
 }
 
 impl Setting {
-    /// What holds where it is not written, if anything does.
+    /// Returns the default, if the setting has one.
     fn otherwise(&self) -> Option<Value> {
         match self.kind {
             Kind::Text { .. } => None,
@@ -225,7 +223,7 @@ impl Setting {
 }
 
 fn bounded(at: &str, text: &str, most: usize, faults: &mut Vec<Fault>) {
-    // As JSON Schema counts.
+    // Characters, as JSON Schema counts.
     if text.chars().count() > most {
         faults.push(Fault::new(at, format!("has at most {most} characters")));
     }
@@ -298,7 +296,7 @@ mod tests {
             wrong(json!({ "secrets": whole })),
             [" makes a configuration of more than 65536 octets: send less, or remove settings"]
         );
-        // Of a longer one nothing else is looked at.
+        // Nothing else in a longer one is checked.
         let long = json!({ "speed": "x".repeat(LONGEST), "events": 1 });
         assert_eq!(
             wrong(long),
@@ -308,7 +306,7 @@ mod tests {
         assert_eq!(faults(&unknown, "").len(), MOST_FAULTS);
         let odd: Map<_, _> = (0..50).map(|n| (format!("l{n}"), json!(1))).collect();
         assert_eq!(wrong(json!({ "labels": odd, "secrets": odd })).len(), MOST_FAULTS);
-        // The same name a thousand times is no thousand comparisons of each with all.
+        // Each of 3000 equal names is not compared with all others.
         let most = events().count();
         let found = wrong(json!({ "events": vec!["email.received"; 3000] }));
         assert_eq!(found[0], format!("/events has at most {most} entries"));

@@ -1,4 +1,4 @@
-//! Why something cannot be done with a computer or a session, and what to do instead.
+//! Errors of computers and sessions, each with the remedy.
 
 use crate::app::vault::VaultError;
 use crate::domain::fault::{Fault, sentence};
@@ -8,7 +8,6 @@ use super::LONGEST_NAME;
 use super::patch::PatchError;
 use super::sessions::LONGEST_REASON;
 
-/// Why a computer or a session is not read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ComputerError {
     #[error(
@@ -21,7 +20,6 @@ pub enum ComputerError {
     Exists,
     #[error("name must have at most {LONGEST_NAME} octets and no control characters")]
     Name,
-    /// The mistakes in a configuration.
     #[error("{}", sentence(.0))]
     Configuration(Vec<Fault>),
     #[error(transparent)]

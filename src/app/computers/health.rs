@@ -1,6 +1,6 @@
-//! How work reaches a computer, as far as this side sees it: by webhooks of the Agent itself, or by
-//! its own keys, with which a worker may read events, but anybody may ask anything. What an account
-//! above it has is not told.
+//! The ways by which work reaches a computer: webhooks of the Agent, and its API keys. A key in use
+//! is no proof of a worker: any client may use it. Webhooks and keys of accounts above are not
+//! shown.
 
 use super::{ComputerError, Computers};
 use crate::domain::clock::Timestamp;
@@ -11,33 +11,33 @@ use crate::domain::event::Category;
 use crate::domain::id::AccountId;
 use crate::store::{DeliveryFilter, DeliveryRecord, Page};
 
-/// Deliveries that are counted of each webhook: how many wait at least.
+/// At most so many waiting deliveries are counted per webhook.
 const COUNTED: u32 = 100;
 
-/// What is known of the ways to a computer.
+/// The known ways to a computer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Health {
     pub computer: Computer,
-    /// When a key of the Agent was used last, to the hour or so: a worker that pulls uses one, and
-    /// whoever asks for this may have done so, too.
+    /// The last use of an API key of the Agent, to the hour or so. The request for this may have
+    /// been the last one.
     pub key_last_used: Option<Timestamp>,
-    /// Whether that was lately.
+    /// Whether that use is more recent than `idle`.
     pub key_in_use: bool,
     pub webhooks: Vec<Way>,
 }
 
-/// A webhook of the Agent that tells of messages.
+/// A webhook of the Agent for events about messages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Way {
     pub destination: Destination,
-    /// When the latest of what was delivered to it was.
+    /// When the latest successful delivery was sent.
     pub last_delivered: Option<Timestamp>,
-    /// How many deliveries wait, up to a bound; `None` where that was not asked for.
+    /// Waiting deliveries, up to `COUNTED`; `None` without a probe.
     pub waiting: Option<u64>,
 }
 
 impl Computers {
-    /// What is known of the ways to an Agent's computer; with `probe` also how much waits.
+    /// Returns the ways to an Agent's computer; with `probe` it also counts waiting deliveries.
     pub async fn health(&self, agent: AccountId, probe: bool) -> Result<Health, ComputerError> {
         let computer = self.show(agent).await?;
         let keys = self.store.keys(agent).await?;
@@ -65,7 +65,7 @@ impl Computers {
         Ok(Health { computer, key_last_used, key_in_use, webhooks })
     }
 
-    /// The latest deliveries in this state, the newest first, each with its latest attempt.
+    /// Returns the latest deliveries in this state, newest first, each with its latest attempt.
     async fn latest(
         &self,
         destination: &Destination,

@@ -1,9 +1,9 @@
-//! Computer Agents: workers that take an Agent's mail as work, and the sessions in which they do.
+//! Computer Agents: workers that handle an Agent's mail, and the sessions in which they do.
 //!
-//! A worker runs elsewhere. It follows `GET /events`, or a webhook calls it; what it knows of a
-//! conversation it keeps under the key of its session, which each event about a message carries.
-//! Here is the record that stands for it: whether it is provisioned, and what it is configured
-//! with. Nothing here runs anything.
+//! A worker runs elsewhere. It reads `GET /events`, or a webhook calls it. It keeps its knowledge
+//! of a conversation under the session's key, which each event about a message carries. This room
+//! keeps the worker's record: its state, its configuration and its sealed secrets. Nothing here
+//! runs a worker.
 
 mod config;
 mod error;
@@ -29,54 +29,53 @@ use crate::domain::scope::Scope;
 use crate::domain::secret::MASK;
 use crate::store::{ChangedComputer, ComputerChange, Store, cut};
 
-/// How often a change is tried that somebody else's got in the way of.
+/// Attempts at one change before it fails with `Busy`.
 const TRIES: usize = 5;
-/// Long enough to name a worker; bounds what every list shows.
+/// In bytes: long enough to name a worker; bounds each list.
 const LONGEST_NAME: usize = 200;
 
-/// The use cases.
+/// Use cases of computers and sessions.
 #[derive(Clone, Debug)]
 pub struct Computers {
     store: Store,
     vault: Vault,
     mint: Mint,
-    /// A key that was not used for so long brings no worker anything.
+    /// An API key unused for longer does not count as in use.
     idle: Duration,
     /// The actor recorded in the audit log.
     actor: Actor,
 }
 
-/// What a request writes of a record.
+/// The fields of a record that a request writes.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
-    /// `Some(None)` for none.
+    /// `Some(None)` removes the name.
     pub name: Option<Option<String>>,
-    /// The whole configuration, as it is written.
+    /// The whole configuration; replaces the existing one.
     pub config: Option<Map<String, Value>>,
 }
 
 done_by!(Computers, mint.clock());
 
 impl Computers {
-    /// Over this store; what is secret is sealed by this vault, and a key that was not used for
-    /// `idle` counts for nothing.
+    /// Secrets are sealed by `vault`. A key unused for longer than `idle` does not count as in use.
     pub const fn new(store: Store, vault: Vault, mint: Mint, idle: Duration) -> Self {
         Self { store, vault, mint, idle, actor: Actor::OPERATOR }
     }
 
-    /// An Agent's computer.
     pub async fn show(&self, agent: AccountId) -> Result<Computer, ComputerError> {
         self.store.computer(agent).await?.ok_or(ComputerError::NoComputer)
     }
 
-    /// An Agent's computer while it is provisioned.
+    /// Returns an Agent's computer. Fails with `NotProvisioned` unless it is provisioned.
     pub async fn provisioned(&self, agent: AccountId) -> Result<Computer, ComputerError> {
         let found = self.store.computer(agent).await?;
         let found = found.filter(|one| one.state == ComputerState::Provisioned);
         found.ok_or(ComputerError::NotProvisioned)
     }
 
-    /// Up to `limit` computers in `scope` behind this Agent's, and whether there are more.
+    /// Lists up to `limit` computers in `scope` whose Agents' ids are above `after`. Returns
+    /// whether more follow.
     pub async fn list(
         &self,
         scope: &Scope,
@@ -88,7 +87,7 @@ impl Computers {
         Ok((found, more))
     }
 
-    /// Makes the record of an Agent's computer, which provisions nothing yet.
+    /// Creates the record of an Agent's computer, not provisioned.
     pub async fn create(
         &self,
         agent: &Account,
@@ -102,8 +101,8 @@ impl Computers {
         self.show(agent.id).await
     }
 
-    /// Changes the record: what is given takes the place of what was there, a configuration whole.
-    /// With `revision` it must be the one that is there.
+    /// Replaces these parts of the record; a configuration is replaced whole. With a `revision`,
+    /// fails with `Stale` unless the record has it.
     pub async fn update(
         &self,
         agent: AccountId,
@@ -114,7 +113,7 @@ impl Computers {
         self.change_by(agent, revision, (whole, "/config")).await
     }
 
-    /// Merges a patch into the configuration of this revision.
+    /// Merges a patch into the configuration. Fails with `Stale` unless it has this revision.
     pub async fn patch(
         &self,
         agent: AccountId,
@@ -128,8 +127,8 @@ impl Computers {
         self.change_by(agent, Some(revision), (merged, "/patch")).await
     }
 
-    /// `written` makes the change of the configuration that is there; `at` is the place of the
-    /// configuration in what was sent.
+    /// Reads, applies `written` to the configuration, and writes unless another request changed it;
+    /// then tries again. `at` is the JSON Pointer of the configuration in the request.
     async fn change_by(
         &self,
         agent: AccountId,
@@ -147,20 +146,22 @@ impl Computers {
             match changing.await? {
                 ChangedComputer::Done(new) => return Ok(*new),
                 ChangedComputer::Missing => return Err(ComputerError::NoComputer),
-                // Somebody else changed it meanwhile; whoever named a revision hears of it.
+                // Changed meanwhile: the next round decides again, or fails if a revision was
+                // given.
                 ChangedComputer::Stale(_) => {}
             }
         }
         Err(ComputerError::Busy)
     }
 
-    /// Provisions an Agent's computer, and makes its record where there is none; answers whether
-    /// that changed anything.
+    /// Provisions an Agent's computer, and creates its record if there is none. Returns whether
+    /// anything changed.
     pub async fn provision(&self, agent: &Account) -> Result<(Computer, bool), ComputerError> {
         Ok(self.store.provision_computer(agent, self.act()).await?)
     }
 
-    /// Deprovisions it; with `wipe` it forgets its configuration, secrets and all.
+    /// Deprovisions a computer; with `wipe` also deletes its configuration and secrets. Returns
+    /// whether anything changed.
     pub async fn deprovision(
         &self,
         agent: AccountId,
@@ -170,23 +171,21 @@ impl Computers {
         done.ok_or(ComputerError::NoComputer)
     }
 
-    /// Removes the record with all that it holds.
     pub async fn remove(&self, agent: AccountId) -> Result<(), ComputerError> {
         let done = self.store.remove_computer(agent, self.act()).await?;
         done.then_some(()).ok_or(ComputerError::NoComputer)
     }
 
-    /// The schema of configurations.
     pub fn schema() -> Value {
         config::schema(MASK)
     }
 
-    /// What is in effect of a configuration, secrets masked.
+    /// Returns the effective configuration, secrets masked.
     pub fn effective(computer: &Computer) -> Map<String, Value> {
         config::effective(&computer.config.authored)
     }
 
-    /// What is to be stored: checked, with its secrets sealed and a mask in the place of each.
+    /// Checks a change and seals its secrets; the configuration keeps the mask in their place.
     fn change(
         &self,
         agent: AccountId,
@@ -218,8 +217,8 @@ impl Computers {
         Ok(ComputerChange { name: written.name, config, changed })
     }
 
-    /// Takes the secrets out of a configuration. One that is the mask keeps the value that it has.
-    /// Answers them sealed, and whether any of them is new.
+    /// Replaces each secret in a configuration by the mask. A sent mask keeps the existing value,
+    /// and fails if there is none. Returns the sealed secrets, and whether any was sent anew.
     fn seal(
         &self,
         agent: AccountId,

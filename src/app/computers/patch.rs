@@ -1,14 +1,13 @@
-//! RFC 7386 (JSON merge patch), with places that are replaced whole.
+//! RFC 7386 (JSON merge patch), with parts that are replaced whole.
 
 use serde_json::{Map, Value};
 
 use super::config::shown;
 use crate::domain::fault::escaped;
 
-/// How deep a configuration goes.
+/// Levels of objects.
 const DEEPEST: usize = 8;
 
-/// Why a patch makes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
     #[error("replacePaths: {0:?} is no JSON pointer to a part of the patch (\"/labels\")")]
@@ -17,9 +16,8 @@ pub enum PatchError {
     TooDeep(String),
 }
 
-/// What a patch makes of a configuration. At the places named by `whole` (JSON pointers, RFC 6901)
-/// an object of the patch takes the place of the one that is there, instead of being merged into
-/// it; a pointer to what the patch does not have is an error.
+/// Applies a patch to a configuration. Objects of the patch at the JSON Pointers `whole` (RFC 6901)
+/// replace the existing ones instead of being merged. Fails if the patch lacks one of them.
 pub(super) fn merged(
     config: &Map<String, Value>,
     patch: &Map<String, Value>,
@@ -43,7 +41,7 @@ fn merge(
     deep: usize,
 ) -> Result<(), PatchError> {
     for (name, value) in patch {
-        // The whole name, however long: it decides a match.
+        // Uncut, however long: it decides whether a pointer matches.
         let place = format!("{at}/{}", escaped(name));
         match value {
             Value::Null => drop(target.remove(name)),
@@ -74,7 +72,7 @@ mod tests {
         merged(&object(config), &object(patch), whole).map(Value::Object)
     }
 
-    /// RFC 7386, appendix A, as far as both are objects.
+    /// RFC 7386, appendix A: the cases in which both are objects.
     #[test]
     fn the_cases_of_the_standard() {
         for (config, patch, expected) in [

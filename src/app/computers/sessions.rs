@@ -1,4 +1,4 @@
-//! The sessions of rooms: which go on, and what resets one.
+//! Sessions of rooms: listing, finding and resetting them.
 
 use super::{ComputerError, Computers};
 use crate::domain::room::Room;
@@ -6,20 +6,20 @@ use crate::domain::scope::Scope;
 use crate::domain::session::{Session, SessionKey};
 use crate::store::{Cursor, ResetSession, RoomPlace, SessionList, cut};
 
-/// Octets of a reason: some words.
+/// In bytes.
 pub(super) const LONGEST_REASON: usize = 500;
-/// Rooms that are looked at for the latest one, of which some may be in the course of being erased.
+/// Rooms read to find the latest session: some may be in the middle of an erasure.
 const LATEST: u32 = 20;
 
-/// The sessions of one room: the one that goes on, on the first page, and those that were reset.
+/// A page of one room's sessions. The first page begins with the current one; ended ones follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoomSessions {
     pub sessions: Vec<Session>,
-    /// Where the list goes on.
+    /// The cursor of the next page.
     pub next: Option<Cursor>,
 }
 
-/// Where a page begins: behind a place that an earlier page named, or behind a session.
+/// The start of a page: behind a cursor of an earlier page, or behind a session.
 #[derive(Clone, Copy, Debug)]
 pub enum Behind<P> {
     Place(P),
@@ -27,7 +27,7 @@ pub enum Behind<P> {
 }
 
 impl Computers {
-    /// A page of the sessions that go on in `scope`, the one with the latest message first.
+    /// Lists the current sessions in `scope`, latest message first.
     pub async fn sessions(
         &self,
         scope: &Scope,
@@ -47,7 +47,7 @@ impl Computers {
         Ok(self.store.list_sessions(scope, before, limit).await?)
     }
 
-    /// A page of the sessions of a room in `scope`, the newest first.
+    /// Lists the sessions of a room in `scope`, newest first.
     pub async fn sessions_of_room(
         &self,
         scope: &Scope,
@@ -75,8 +75,8 @@ impl Computers {
         Ok(RoomSessions { sessions: first.into_iter().chain(ended).collect(), next })
     }
 
-    /// The session of this key in the scope of an Agent, which may have been reset; without one that
-    /// of the Agent's latest conversation.
+    /// Returns the session of this key, current or ended. Without a key, the session with the
+    /// latest message in `scope`, or `NothingCame`.
     pub async fn resolve(
         &self,
         scope: &Scope,
@@ -91,7 +91,7 @@ impl Computers {
         }
     }
 
-    /// Ends a session in `scope`, so that the next message of its room comes in another one.
+    /// Ends a session in `scope`; the next message of its room begins another one.
     pub async fn reset(
         &self,
         scope: &Scope,

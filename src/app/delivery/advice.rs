@@ -1,9 +1,9 @@
-//! What a failed attempt means, and what its receiver's owner can do about it, in plain words.
+//! Explains failed attempts, with the remedy for the receiver's owner.
 
 use crate::domain::delivery::Attempt;
 
-/// What happened and what to do; `None` for an attempt that was answered 2xx. Where no answer came,
-/// the attempt says itself why.
+/// Explains an attempt and names the remedy; `None` after a 2xx. If no response came, the attempt's
+/// own error says why.
 pub fn explanation(attempt: &Attempt) -> Option<String> {
     let status = match attempt.status {
         Some(200..=299) => return None,
@@ -38,12 +38,12 @@ pub fn explanation(attempt: &Attempt) -> Option<String> {
     Some(format!("the receiver answered {status}: {meaning}"))
 }
 
-/// Whether a gateway refused what a gateway sent: others answer 508 for reasons of their own.
+/// Whether a gateway refused its own event as a loop. Others send 508 for reasons of their own.
 fn ours(attempt: &Attempt) -> bool {
     attempt.response.windows(LOOP.len()).any(|octets| octets == LOOP)
 }
 
-/// The code of that refusal.
+/// The code in the body of that refusal.
 const LOOP: &[u8] = b"\"loop_detected\"";
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The catalogue of events: what each says, in each payload mode, as JSON Schema 2020-12.
+//! The catalogue of events: the body of each, in each payload mode, as JSON Schema 2020-12.
 //!
-//! The subject of an event (`About` in `domain/event`) decides the structs of its body. A test holds every body against
-//! its schema: one that has a field more, or less, fails.
+//! The subject of an event (`About` in `domain/event`) decides the structs of its body. A test
+//! checks every body against its schema: a field too many or too few fails.
 
 use include_dir::{Dir, include_dir};
 use schemars::generate::SchemaSettings;
@@ -18,19 +18,19 @@ use crate::domain::event::{About, EventName};
 use crate::store::{ChangedConfig, DisabledData, PolicyData, PublishedData, TestData};
 use crate::wire::tidy::{published, tidy};
 
-/// One event of the catalogue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     pub name: EventName,
     pub description: &'static str,
-    /// `$defs` has one schema for each payload mode, under its word, and those that they refer to.
+    /// `$defs` has one schema for each payload mode, named by its word, and those that they refer
+    /// to.
     pub schema: Value,
 }
 
-/// The bodies that the program sends: one for each event and payload mode.
+/// Bodies as they are sent: one for each event and payload mode.
 static SENT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/fixtures/webhook");
 
-/// All events that are made, in the order of their list.
+/// Lists all events, in the order of `EventName::ALL`.
 pub fn catalog() -> Vec<Entry> {
     let entry = |name: &EventName| Entry {
         name: *name,
@@ -40,13 +40,13 @@ pub fn catalog() -> Vec<Entry> {
     EventName::ALL.iter().map(entry).collect()
 }
 
-/// A body of this event as it is sent, in full.
+/// A full body of this event, as it is sent.
 pub fn example(name: EventName) -> Value {
     let file = SENT.get_file(format!("{name}.full.json"));
     file.and_then(|file| serde_json::from_slice(file.contents()).ok()).unwrap_or_default()
 }
 
-/// The schema of a body, with the fields beside the envelope.
+/// The schema of a body with its fields beside the envelope.
 fn body(name: EventName, generator: &mut SchemaGenerator) -> Schema {
     match (name, name.about()) {
         (EventName::EmailReceived, _) => Body::<ArrivedMail, Value>::json_schema(generator),
@@ -56,7 +56,7 @@ fn body(name: EventName, generator: &mut SchemaGenerator) -> Schema {
     }
 }
 
-/// The schema of its `data`.
+/// The schema of `data`.
 fn data(name: EventName, generator: &mut SchemaGenerator) -> Schema {
     match name.about() {
         About::Message => generator.subschema_for::<MessageData<'static>>(),
@@ -91,7 +91,7 @@ fn schema(name: EventName) -> Value {
     published(schema)
 }
 
-/// The body in one mode.
+/// The schema of the body in one mode.
 fn mode(name: EventName, mode: Payload, generator: &mut SchemaGenerator) -> Schema {
     let is_erasable = matches!(name.about(), About::Message | About::Contact);
     let thin = generator.subschema_for::<ThinData>();
@@ -125,7 +125,7 @@ fn mode(name: EventName, mode: Payload, generator: &mut SchemaGenerator) -> Sche
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Makes schemas that hold all that they refer to.
+/// Makes schemas that contain all that they refer to.
 fn generator() -> SchemaGenerator {
     SchemaSettings::draft2020_12().for_serialize().into_generator()
 }

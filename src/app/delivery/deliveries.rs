@@ -1,4 +1,4 @@
-//! What became of deliveries, and sending one again.
+//! Deliveries: listing them, and sending one again.
 
 use super::destinations::Destinations;
 use super::error::DestinationError;
@@ -6,7 +6,7 @@ use crate::domain::id::{AccountId, DeliveryId, DestinationId};
 use crate::store::{Cursor, DeliveryFilter, DeliveryRecord, Page, Redelivery, StoreError};
 
 impl Destinations {
-    /// A page of the deliveries to this destination that match, the newest first.
+    /// Lists matching deliveries to this destination, newest first.
     pub async fn deliveries(
         &self,
         destination: DestinationId,
@@ -17,7 +17,8 @@ impl Destinations {
         self.store.deliveries(destination, filter, page, attempts).await
     }
 
-    /// The place of a delivery in the list of its destination.
+    /// Returns the place of a delivery in the list of its destination, or None if it is not one of
+    /// them.
     pub async fn place_of(
         &self,
         account: AccountId,
@@ -29,7 +30,7 @@ impl Destinations {
         Ok(found.map(|one| Cursor { at: one.created_at, id: one.id.0 }))
     }
 
-    /// One delivery to a destination that the account has, or had.
+    /// Returns a delivery to a destination that the account has or had.
     pub async fn delivery(
         &self,
         account: AccountId,
@@ -39,7 +40,7 @@ impl Destinations {
         self.store.delivery(account, id, attempts).await?.ok_or(DestinationError::NoDelivery)
     }
 
-    /// Sends one again, under the same event id, as if it were new.
+    /// Sends a delivery again under the same event id, as if it were new.
     pub async fn redeliver(
         &self,
         account: AccountId,

@@ -1,4 +1,4 @@
-//! Webhook destinations: create, list, change, remove.
+//! Destinations of webhooks: adding, listing, changing, testing and removing them.
 
 use std::sync::Arc;
 
@@ -20,19 +20,19 @@ use crate::store::{
     DestinationChange, KnownDestination, NewDestination, Replayed, Rotated, Rotation, Store, Tested,
 };
 
-/// Long enough to name an application; bounds what every list shows.
+/// In bytes: long enough to name an application; bounds each list.
 pub(super) const LONGEST_LABEL: usize = 200;
 
-/// What became of a new destination.
+/// The result of adding a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// New; its secret may be shown this once.
+    /// New: its secret may be shown, only now.
     Created(Destination),
-    /// The same account, URL and category was there already; its secret is not shown again.
+    /// The account has this URL and category already: the secret is not shown again.
     Existed(Destination),
 }
 
-/// The use cases over destinations. URLs come in checked by the egress guard.
+/// Use cases of destinations. The egress guard has checked each URL before.
 #[derive(Clone, Debug)]
 pub struct Destinations {
     pub(super) store: Store,
@@ -46,7 +46,7 @@ pub struct Destinations {
 done_by!(Destinations, mint.clock());
 
 impl Destinations {
-    /// Keeps destinations in this store within these bounds, for the operator.
+    /// Acts as the operator.
     pub const fn new(
         store: Store,
         mint: Mint,
@@ -56,7 +56,7 @@ impl Destinations {
         Self { store, mint, access, rules, actor: Actor::OPERATOR }
     }
 
-    /// Adds a destination with a secret of its own.
+    /// Adds a destination with default settings and a new secret.
     pub async fn add(
         &self,
         account: AccountId,
@@ -67,7 +67,7 @@ impl Destinations {
         self.add_wanting(account, (url, category), label, Wants::default()).await
     }
 
-    /// The same, of one that wants its events in its own way.
+    /// Adds a destination with these settings and a new secret.
     pub async fn add_wanting(
         &self,
         account: AccountId,
@@ -98,7 +98,7 @@ impl Destinations {
         }
     }
 
-    /// Fields that are to be sent along, if they may be, merged with those that are `known`.
+    /// Checks header fields to send along, and merges them with the `known` ones.
     pub fn headers(
         &self,
         fields: Vec<(String, String)>,
@@ -107,17 +107,17 @@ impl Destinations {
         Ok(custom_header::merged(fields, known, self.rules.header_bounds())?)
     }
 
-    /// The destinations of an account, oldest first.
+    /// Lists an account's destinations, oldest first.
     pub async fn list(&self, account: AccountId) -> Result<Vec<Destination>, DestinationError> {
         Ok(self.store.destinations(account).await?)
     }
 
-    /// The destinations of all accounts, oldest first.
+    /// Returns the destinations of all accounts, oldest first.
     pub async fn all(&self) -> Result<Vec<Destination>, DestinationError> {
         Ok(self.store.all_destinations().await?)
     }
 
-    /// One that any account has, or had.
+    /// Returns a destination that any account has or had.
     pub async fn known_anywhere(
         &self,
         id: DestinationId,
@@ -125,7 +125,7 @@ impl Destinations {
         self.store.destination_of_any(id).await?.ok_or(DestinationError::NoWebhook)
     }
 
-    /// One that the account has, or had.
+    /// Returns a destination that the account has or had.
     pub async fn known(
         &self,
         account: AccountId,
@@ -134,7 +134,7 @@ impl Destinations {
         self.store.destination(account, id).await?.ok_or(DestinationError::NoWebhook)
     }
 
-    /// Changes what is given, and answers the destination as it is then.
+    /// Changes the given fields and returns the destination.
     pub async fn update(
         &self,
         account: AccountId,
@@ -146,8 +146,8 @@ impl Destinations {
         updated.ok_or(DestinationError::NoWebhook)
     }
 
-    /// Gives it a new secret, which may be shown this once. The one before signs beside it for a
-    /// time, or, if it leaked, ends at once with all former ones.
+    /// Gives a destination a new secret, which may be shown only now. The previous one also signs
+    /// for a while; with `end_former`, all former ones end at once.
     pub async fn rotate(
         &self,
         account: AccountId,
@@ -170,7 +170,7 @@ impl Destinations {
         }
     }
 
-    /// Sends it an event of its own.
+    /// Sends a test event to this destination alone.
     pub async fn test(
         &self,
         account: &Account,
@@ -183,7 +183,7 @@ impl Destinations {
         }
     }
 
-    /// Sends it again, by and by, what was made for it since then; answers the id of this replay.
+    /// Requests a replay of the deliveries made since `since`, and returns its id.
     pub async fn replay(
         &self,
         account: AccountId,
@@ -203,8 +203,8 @@ impl Destinations {
         }
     }
 
-    /// Removes the destinations of an account that match all that is given and are of one of these
-    /// categories, cancels what waits for them, and answers them.
+    /// Removes the account's destinations that match all given conditions, and returns them. Their
+    /// pending deliveries are not claimed any more.
     pub async fn remove(
         &self,
         account: AccountId,

@@ -1,4 +1,4 @@
-//! Why something cannot be done with a webhook or its deliveries, and what to do instead.
+//! Errors of webhooks and deliveries, each with the remedy.
 
 use crate::domain::clock::Timestamp;
 use crate::domain::custom_header::HeaderError;
@@ -6,7 +6,6 @@ use crate::store::StoreError;
 
 use super::destinations::LONGEST_LABEL;
 
-/// Why a destination or a delivery is not read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum DestinationError {
     #[error("there is no such webhook in the scope of this request")]

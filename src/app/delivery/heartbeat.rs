@@ -1,6 +1,5 @@
-//! Says, again and again, that this gateway lives, and looks at others and at the wall clock. It goes
-//! on as long as deliveries do: whoever stops saying so is taken for dead, and what it has claimed is
-//! taken over.
+//! Heartbeat: writes that this gateway is alive, watches the other gateways and the wall clock. It
+//! runs as long as deliveries do. Others take a silent gateway for dead, and take over its claims.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -13,23 +12,22 @@ use crate::domain::ports::Wake;
 use crate::rules::Gateways;
 use crate::store::{Census, Store, StoreError};
 
-/// Beats from one look for what waits longer than anything may to the next.
+/// Beats between two searches for rows that wait too long.
 const MENDED_EVERY: u32 = 60;
 
-/// The beat of one gateway.
 pub struct Heartbeat {
-    /// By a connection of its own: no load of mail delays a beat.
+    /// On a connection of its own: no load of mail delays a beat.
     beats: Store,
     store: Store,
     clock: Clock,
     rules: Gateways,
-    /// Rung when there is something to take over.
+    /// Rung when claims can be taken over.
     wake: Arc<dyn Wake>,
     was_set: Notify,
 }
 
 impl Heartbeat {
-    /// The beat of the gateway that joined this store, which nobody else reads by `beats`.
+    /// The gateway has joined the store. Nothing else uses `beats`.
     pub fn new(
         (beats, store): (Store, Store),
         clock: Clock,
@@ -39,13 +37,13 @@ impl Heartbeat {
         Self { beats, store, clock, rules, wake, was_set: Notify::new() }
     }
 
-    /// Never ends. Dropped at any moment, it leaves nothing: the others find the beat silent.
+    /// Never ends. Safe to drop at any moment: the others then see this gateway fall silent.
     pub async fn run(&self) {
         tokio::join!(self.go_on(), self.mend());
     }
 
-    /// Tells the others that this gateway ends and holds nothing any more. They find its beat silent
-    /// where that cannot be written.
+    /// Writes that this gateway ends and holds no claims. If that fails, the others see it fall
+    /// silent.
     pub async fn leave(&self) {
         match timeout(self.rules.silence(), self.beats.leave()).await {
             Ok(Ok(())) => {}
@@ -63,7 +61,7 @@ impl Heartbeat {
                 self.was_set.notify_one();
             }
             self.beat().await;
-            // From the end of one look to the begin of the next, so that none comes too early.
+            // Counts from the end of one beat, so that none comes too early.
             sleep(self.rules.beat()).await;
         }
     }
@@ -81,7 +79,7 @@ impl Heartbeat {
     }
 
     async fn beat(&self) {
-        // One that hangs says nothing: the next is on a connection that answers.
+        // A beat that hangs is given up: the next one uses a connection that responds.
         let beaten = timeout(self.rules.silence(), self.beats.beat()).await;
         let Census { died, left, buried } = match beaten.unwrap_or(Err(StoreError::TooSlow)) {
             Ok(census) => census,
@@ -105,7 +103,8 @@ impl Heartbeat {
         }
     }
 
-    /// Looks for what waits too long, every so often and when the clock was set.
+    /// Makes rows due that wait longer than any rule allows: at intervals, and after the clock was
+    /// set.
     async fn mend(&self) {
         loop {
             match self.store.mend_waits().await {

@@ -1,11 +1,17 @@
-//! The log of events for whoever reads it: from a place on, and waiting for more.
+//! The log of events for its readers: reading from a place on, and waiting for more.
 //!
-//! Places (`store/events/event_log.rs`) are given on PostgreSQL by one task of this process, a batch at a
-//! time, every so often: so no reader finds a backlog of everybody's. Whoever reads gives them to what
-//! has come since, up to a bound. Of those who wait none asks the store: the same task looks for what is new,
-//! when the bell of a commit rings or, for other gateways, every so often, makes its bodies once
-//! (`ring.rs`), and wakes those whose accounts it concerns. Where no event waits for its place,
-//! nothing is written.
+//! On PostgreSQL an event gets its place in the log after its commit (`store/events/event_log.rs`);
+//! on SQLite with it. One task of this process gives places, a batch at a time, at intervals, so
+//! that no reader finds a backlog. A reader that begins gives places to recent events as well, up
+//! to a bound.
+//!
+//! Waiting readers do not poll the store. The same task looks for new events when a commit rings
+//! the bell, and at intervals, for other gateways. It makes each body once (`ring.rs`) and wakes
+//! the readers whose accounts are concerned. Without unplaced events it writes nothing.
+//!
+//! Locks: `placing` is held while the store gives places, and passes its gate `event log`. The
+//! mutexes of `ring` and `waiting` are leaves: nobody holds one across an await or takes another
+//! inside.
 
 mod ring;
 mod waiting;
@@ -36,10 +42,9 @@ use crate::domain::scope::Scope;
 use crate::rules::{AccessRules, EventRules, PayloadRules};
 use crate::store::{EventFilter, EventPlace, FoundEvent, PlacedEvent, Store, StoreError};
 
-/// Older than any event: whoever goes on behind it begins with the oldest.
+/// An id older than any event's: a reader that continues behind it begins with the oldest event.
 const BEGINNING: EventId = EventId(Uuid::from_u128(0x7000_8000_0000_0000_0000));
 
-/// The log. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct EventLog {
     store: Store,
@@ -48,55 +53,55 @@ pub struct EventLog {
     links: Links,
     waiters: Waiters,
     ring: Ring,
-    /// The threads of mail.
+    /// The runtime of mail.
     mail: Handle,
-    /// Whoever finds somebody else giving places waits for that, and finds little left to do.
+    /// Held while places are given. A second task waits, and then finds little left to do.
     placing: Arc<Mutex<()>>,
-    /// More wait for their place than a request gives: the task gets on with it.
+    /// More events wait for a place than one request places: the task of `run` continues.
     behind: Arc<AtomicBool>,
 }
 
-/// Where a reader begins.
+/// The event with which a reader begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// With the oldest event that is kept.
+    /// The oldest event that is kept.
     Oldest,
-    /// With what happens from now on.
+    /// Only events from now on.
     Now,
-    /// Behind this event.
+    /// The first event behind this one.
     After(EventId),
-    /// With what happened then or later.
+    /// The first event at this time or later.
     Since(Timestamp),
 }
 
-/// Whether a reader can begin there.
+/// The result of looking for a beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
     /// Behind this place.
     At(i64),
-    /// The event that it names has no place yet: later.
+    /// The named event has no place yet: try again later.
     Later,
-    /// The event that it names is not in this log.
+    /// The named event is not in this log.
     Unknown,
 }
 
-/// A part of the log; one of what got its place lately is the same for all who ask for it.
+/// A page of the log. Readers who ask for the same recent events share one.
 #[derive(Debug, Default)]
 pub struct Part {
     pub events: Vec<Shown>,
-    /// The last event of the scope up to which it was read, if there is one.
+    /// The last event of the scope that was read, if any.
     pub last: Option<EventPlace>,
-    /// More may lie behind.
+    /// More events may follow.
     pub more: bool,
-    /// Up to this place nothing else is of the scope.
+    /// The scope has no other events up to this place.
     pub through: i64,
-    /// Of bodies that were made before it was asked for, what they are about.
+    /// For bodies made before the request: their places, and the state of their subjects.
     made: Vec<(i64, Content)>,
     text: OnceLock<Bytes>,
 }
 
 impl Part {
-    /// Text for streams, made by the first to ask.
+    /// Returns the text of this page for streams. The first caller makes it.
     pub fn text(&self, write: impl FnOnce(&[Shown]) -> String) -> Bytes {
         self.text.get_or_init(|| write(&self.events).into()).clone()
     }
@@ -107,13 +112,11 @@ impl Part {
 pub struct Shown {
     pub id: EventId,
     pub name: EventName,
-    /// JSON in one line.
     pub body: Bytes,
 }
 
 impl EventLog {
-    /// The log of this store, read within these bounds, with these links in its messages. Made on
-    /// the threads of mail.
+    /// Call it on the runtime of mail, which gives places.
     pub fn new(store: Store, rules: Arc<AccessRules>, payload: PayloadRules, links: Links) -> Self {
         let (waiters, ring) = (Waiters::new(&rules.events), Ring::new(&rules.events));
         let (placing, behind) = (Arc::default(), Arc::default());
@@ -121,9 +124,9 @@ impl EventLog {
         Self { store, rules, payload, links, waiters, ring, mail, placing, behind }
     }
 
-    /// The place behind which a reader of `scope` begins: with the oldest if the event that it
-    /// names is older than all that is kept. All that is committed by now has a place then, unless
-    /// that is more than a request gives: then what has one is the log, for now.
+    /// Returns the place behind which a reader of `scope` begins; 0 if the named event is older
+    /// than all kept ones. First gives places to what is committed, up to a bound. Beyond that
+    /// bound, the log ends for now at the last placed event.
     pub async fn begin(&self, scope: &Scope, begin: Begin) -> Result<Begun, StoreError> {
         self.place_some().await?;
         Ok(match begin {
@@ -139,21 +142,21 @@ impl EventLog {
         })
     }
 
-    /// Whether more may be committed by now than has its place. Asked before something is read: if
-    /// not, all that was committed before the reader began is in the log then.
+    /// Whether committed events may still lack places. Ask before reading: if not, the log then has
+    /// all events that were committed before the reader began.
     pub fn is_behind(&self) -> bool {
         self.behind.load(Ordering::Relaxed)
     }
 
-    /// The id behind which whoever has read `scope` up to a place goes on later: of its last event
-    /// there, or, where there is none, one that is older than all.
+    /// Returns the id behind which a reader of `scope` continues: that of the last event up to
+    /// `position`, or one older than all if there is none.
     pub async fn mark(&self, scope: &Scope, position: i64) -> Result<EventId, StoreError> {
         let last = self.store.last_event(scope, position).await?;
         Ok(last.map_or(BEGINNING, |last| last.event))
     }
 
-    /// As [`Self::read`], for who waits for more: what got its place a moment ago may be missing,
-    /// and wakes it then.
+    /// Like [`Self::read`], for readers that wait for more. May miss an event that was placed a
+    /// moment ago; that event wakes the reader.
     pub async fn read_on(
         &self,
         scope: &Scope,
@@ -171,8 +174,8 @@ impl EventLog {
         self.read(scope, filter, after, bounds).await
     }
 
-    /// The places of those bodies that are no longer of what they are about: asked after they were
-    /// found, with all who ask.
+    /// Returns the places of bodies whose subjects have changed since. Readers share one look-up in
+    /// the store, after they found the bodies.
     async fn changed(&self, part: &Part) -> Result<Vec<i64>, StoreError> {
         let (Some((first, _)), Some((last, _))) = (part.made.first(), part.made.last()) else {
             return Ok(Vec::new());
@@ -182,8 +185,8 @@ impl EventLog {
         Ok(changed.map(|(position, _)| *position).collect())
     }
 
-    /// The next events of `scope` behind a place, up to `limit` of them, and no more than one
-    /// beyond `most` octets.
+    /// Reads the next events of `scope` behind a place: up to `limit`, and at most one beyond
+    /// `most` bytes.
     pub async fn read(
         &self,
         scope: &Scope,
@@ -208,7 +211,8 @@ impl EventLog {
             }
             let cut = events.next();
             if let (Some(_), Some(shown)) = (cut, part.events.last()) {
-                // Behind what is shown, unless it was erased just now: then on with the page.
+                // Continue behind the last shown event. If it was just erased, show the rest of the
+                // page.
                 if let FoundEvent::At(position) = self.store.find_event(scope, shown.id).await? {
                     part.last = Some(EventPlace { event: shown.id, position });
                     (part.more, part.through) = (true, position);
@@ -236,19 +240,18 @@ impl EventLog {
         payload::body(event, subject, Payload::Full, &self.payload, &self.links)
     }
 
-    /// A place among those who wait for what happens in `scope`, with this key of this account.
-    /// Read after it was given: what comes behind what was read then wakes it.
+    /// Registers a reader of `scope` with this key of this account. Read after this call: later
+    /// events wake the reader.
     pub fn wait(&self, holder: (KeyId, AccountId), scope: &Scope) -> Result<Waiting, Full> {
         self.waiters.join(holder, scope)
     }
 
-    /// How many wait.
     #[cfg(test)]
     pub(crate) fn wait_count(&self) -> usize {
         self.waiters.count()
     }
 
-    /// Gives places to what is committed by now, as far as a request does.
+    /// Gives places to committed events, up to `place_batches` batches.
     async fn place_some(&self) -> Result<(), StoreError> {
         let _turn = self.placing.lock().await;
         let EventRules { place_at_once, place_batches, .. } = self.rules.events;
@@ -256,7 +259,7 @@ impl EventLog {
             if self.is_behind() {
                 return Ok(());
             }
-            // A batch may be short though more wait: only none is the end.
+            // A batch may be short although more events wait; only an empty one is the end.
             if self.place(place_at_once).await? == 0 {
                 return Ok(());
             }
@@ -265,7 +268,7 @@ impl EventLog {
         Ok(())
     }
 
-    /// Gives places and wakes whoever waits, until `stop`.
+    /// Gives places and wakes readers, until `stop`.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         tokio::select! {
             () = stop => {}
@@ -274,7 +277,7 @@ impl EventLog {
     }
 
     async fn look(&self) {
-        // Up to where those who wait know of; nobody waited before.
+        // The place up to which readers were told; `None` while none waits.
         let mut seen = None;
         loop {
             if let Err(error) = self.follow(&mut seen).await {
@@ -297,20 +300,21 @@ impl EventLog {
             if placed > 0 {
                 sleep(rules.place_pause()).await;
             } else if seen.is_none() {
-                // Elapsed or come: both are a reason to look.
+                // Either outcome is a reason to look.
                 let _came = timeout(rules.poll(), self.waiters.somebody()).await;
             } else if timeout(rules.poll(), self.waiters.bell()).await.is_ok() {
-                // Many commits are looked at once.
+                // Handles the events of many commits together.
                 sleep(rules.gather()).await;
             }
         }
     }
 
-    /// On the threads of mail: on the embedded store it holds the one writer, which mail waits for.
+    /// Runs on the threads of mail. The transaction holds the gate `event log` of all gateways, so
+    /// it must not wait behind requests.
     async fn place(&self, limit: u32) -> Result<u64, StoreError> {
         let store = self.store.clone();
         let placing = self.mail.spawn(async move { store.place_events(limit).await });
-        // Only threads that end break it off.
+        // Fails only when the runtime ends.
         placing.await.unwrap_or(Ok(0))
     }
 
@@ -323,11 +327,10 @@ impl EventLog {
         Ok(placed)
     }
 
-    /// Makes the bodies of what has got its place since, wakes those whom it concerns, and notes up to
-    /// where.
+    /// Makes the bodies of newly placed events, wakes the readers concerned, and advances `seen`.
     async fn tell(&self, seen: &mut Option<i64>) -> Result<(), StoreError> {
         let Some(mut from) = *seen else {
-            // What got its place before that may have come after somebody looked.
+            // Wake all: an event may have got its place after a reader looked.
             let last = self.store.last_position().await?;
             self.ring.begin(last);
             self.waiters.wake_all();
@@ -347,7 +350,7 @@ impl EventLog {
         }
     }
 
-    /// With the bodies that somebody waits for; a few in memory at a time as the store has them.
+    /// Adds the bodies that readers wait for. Only a few subjects are in memory at a time.
     async fn entries(&self, placed: Vec<PlacedEvent>) -> Result<Vec<Entry>, StoreError> {
         let concerned = self.waiters.concerned();
         let is_wanted = |one: &&PlacedEvent| one.lineage.ids().any(|id| concerned.contains(&id));
@@ -359,7 +362,7 @@ impl EventLog {
             for (event, subject) in self.store.events_named(some).await? {
                 bodies.insert(event.id, (subject.content(), self.body(&event, &subject)));
             }
-            // Each is a good deal of work, and streams share these threads.
+            // Making bodies takes time, and streams share these threads.
             yield_now().await;
         }
         let entry =

@@ -1,9 +1,11 @@
-//! Destinations, and the outgoing work that waits for them.
+//! Destinations, and the deliveries that wait for them.
 //!
-//! `http` keeps destinations through [`Destinations`], and sees and mends their deliveries; the
-//! dispatcher in `webhook` takes its work through [`Outbox`]; who pulls events instead reads
-//! [`EventLog`]. How an event looks, to receivers and to readers, is said in [`payload`]. Events and
-//! deliveries are made in the transaction of what they announce, never here.
+//! `http` manages destinations and deliveries through [`Destinations`]. The dispatcher in `webhook`
+//! claims and finishes deliveries through [`Outbox`]. Clients that pull events read [`EventLog`].
+//! [`payload`] makes the bodies for all of them. The transaction that an event announces makes the
+//! event and its deliveries, never this room.
+//!
+//! A claim names its gateway and ends with its lease, or when [`Heartbeat`] finds the gateway dead.
 
 mod advice;
 pub mod catalog;

@@ -1,9 +1,9 @@
-//! The body of an event (contract §5), as webhooks, the list and the stream all show it. The same
-//! rows give the same bytes, so that every attempt of a delivery sends what the first one sent; but
-//! for links that open without a key: those are good from when the body is made.
+//! Bodies of events (contract §5), the same for webhooks, lists and streams. Equal rows give equal
+//! bytes, so every attempt of a delivery sends the same body. Only signed links differ: they expire
+//! by the time when the body is made.
 //!
-//! - `shapes` has the structs that bodies are made of; `catalog` describes events by them.
-//! - `cutting` makes a body shorter that is too long.
+//! - `shapes` has the structs of bodies; `catalog` describes events by them.
+//! - `cutting` shortens bodies that are too long.
 
 mod cutting;
 pub(super) mod shapes;
@@ -26,8 +26,9 @@ use crate::domain::message::Message;
 use crate::rules::PayloadRules;
 use crate::wire::{Date, Id, Number, RoomId, Seconds, Word};
 
-/// JSON in UTF-8 of at most `max_body_bytes`. Where anything was cut, `truncated` says so and `url`
-/// where the whole can be read, if it can: relative, for the reader's own base address and key.
+/// Returns the body as JSON of at most `max_body_bytes`. If anything was cut, `truncated` is true,
+/// and `url` names the whole if it can be read: relative, for the reader's own base address and
+/// key.
 pub fn body(
     event: &Event,
     subject: &Subject,
@@ -81,7 +82,7 @@ fn summary<'e>(
     whole
 }
 
-/// Ids only: the receiver reads the rest from the API.
+/// Makes a body of ids only; the receiver reads the rest from the API.
 fn thin(event: &Event, subject: &Subject) -> Body<Beside, Data<'static>> {
     let told = |place: &str| match subject {
         Subject::Told(told) => told.pointer(place).cloned(),
@@ -101,8 +102,8 @@ fn thin(event: &Event, subject: &Subject) -> Body<Beside, Data<'static>> {
     of(event, beside, Data::Thin(ids))
 }
 
-/// The fields that v2 clients read beside the envelope of a message. Only the ids are left of an erased
-/// message. A worker finds the session of the room here.
+/// The fields beside the envelope, which v2 clients read. Workers find the session of the room
+/// here. After an erasure only the ids are left.
 fn beside(event: &Event, subject: &Subject) -> Beside {
     let message = match subject {
         Subject::Message(message) => Some(message.as_ref()),
@@ -153,7 +154,7 @@ fn data<'e>(
         }
         Subject::Told(told) => Data::Told(told),
         Subject::Contact(contact) => Data::Contact(ContactData { contact: contact.into() }),
-        // Deleted between the event and this attempt: the receiver learns that, and no content.
+        // Erased between the event and this attempt: the receiver gets the ids, and no content.
         Subject::Erased => Data::Erased(ErasedData {
             erased: true,
             message_uuid: event.message.map(|id| Id(id.0)),
@@ -162,7 +163,6 @@ fn data<'e>(
     }
 }
 
-/// The Message record of a body, if there is one.
 fn record<'b, 'e>(body: &'b mut Body<Beside, Data<'e>>) -> Option<&'b mut MessageRecord<'e>> {
     match &mut body.data {
         Data::Message(data) => Some(&mut data.message),
@@ -170,8 +170,8 @@ fn record<'b, 'e>(body: &'b mut Body<Beside, Data<'e>>) -> Option<&'b mut Messag
     }
 }
 
-/// Cuts a body that is too long, step by step, and in the end to the ids. A header field alone may have a
-/// megabyte.
+/// Cuts a body that is too long, step by step, in the end to the ids. A single header field may
+/// have a megabyte.
 fn capped(
     mut whole: Body<Beside, Data<'_>>,
     event: &Event,
@@ -199,7 +199,7 @@ fn capped(
 }
 
 fn written(body: &Body<Beside, Data<'_>>) -> String {
-    // No map of a body has keys that are no texts.
+    // Cannot fail: all keys of maps are texts.
     serde_json::to_string(body).unwrap_or_default()
 }
 

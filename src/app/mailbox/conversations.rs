@@ -1,4 +1,4 @@
-//! Conversations as agents read them: rooms in their inboxes, and the threads of many rooms at once.
+//! Conversations for readers: rooms of an inbox, and the threads of many rooms at once.
 
 use std::collections::HashMap;
 
@@ -12,16 +12,16 @@ use crate::domain::scope::Scope;
 use crate::domain::source::Source;
 use crate::store::{Cursor, Found, Page, RoomFilter, RoomList, RoomPage, RoomPlace, StoreError};
 
-/// Messages, and octets of their originals, that are read at a time while threads are put
-/// together; one message always fits. What is read at a time is held in memory.
+/// The messages, and bytes of their originals, read into memory at a time while threads are put
+/// together. One message always fits.
 const PIECE: usize = 256;
 const PIECE_OCTETS: u64 = 4 << 20;
-/// No text that was read out of an original is longer than this (`intake.toml` says by how much),
-/// so that one with large attachments counts no more.
+/// In bytes. No text read from an original is longer (`intake.toml` has the exact bound), so large
+/// attachments count no more than this.
 const LONGEST_TEXT: u64 = 1 << 20;
-/// Pieces that one request reads, so that the number of its statements is bounded, too.
+/// Pieces per request: bounds the number of its statements.
 const PIECES: usize = 64;
-/// What a turn counts beside its text.
+/// Bytes that a turn counts beside its text.
 const TURN_OCTETS: usize = 256;
 
 /// One message of a conversation.
@@ -34,35 +34,34 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// What a conversation shows of a message.
     pub fn of(message: &Message) -> Self {
         let (source, text) = (message.source(), message.text().to_owned());
         Self { id: message.id, at: message.at, source, text }
     }
 }
 
-/// What is answered to one of many.
+/// One of the conversations that were requested together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conversation {
-    /// The whole thread, the oldest first; and where the message is that it was asked for by.
+    /// The whole thread, oldest first, and the place of the requested message.
     Whole(Found, Vec<Turn>),
-    /// No such message in this room, or no such room.
+    /// The room does not exist, or has no such message.
     Missing,
-    /// Beside the others it is too much: it must be asked for alone, page by page.
+    /// Too large beside the others: to be requested alone, page by page.
     TooLong,
 }
 
-/// How much one answer may hold.
+/// Limits of one response.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Messages of one conversation.
+    /// Per conversation.
     pub messages: u32,
-    /// Octets of them all.
+    /// Bytes of all conversations together.
     pub octets: usize,
 }
 
 impl Mailbox {
-    /// A page of the rooms of an inbox; see `Store::list_rooms`.
+    /// Lists the rooms of an inbox; see `Store::list_rooms`.
     pub async fn rooms(
         &self,
         scope: &Scope,
@@ -73,7 +72,7 @@ impl Mailbox {
         self.store.list_rooms(scope, filter, page, most).await
     }
 
-    /// The place of a room in lists, if there is such a room.
+    /// Returns the place of a room in lists, or None if there is no such room.
     pub async fn room_place(
         &self,
         scope: &Scope,
@@ -82,7 +81,7 @@ impl Mailbox {
         self.store.room_place(scope, room).await
     }
 
-    /// A page of a room's messages, or of one thread of it, the newest first.
+    /// Lists the messages of a room, or of one thread of it, newest first.
     pub async fn room_messages(
         &self,
         scope: &Scope,
@@ -93,7 +92,7 @@ impl Mailbox {
         self.store.room_messages(scope, room, thread, page).await
     }
 
-    /// Where a message of this room is, if it is there.
+    /// Returns the place of a message, or None if the room does not have it.
     pub async fn find(
         &self,
         scope: &Scope,
@@ -103,8 +102,8 @@ impl Mailbox {
         Ok(self.store.find_messages(scope, &[(room, id)]).await?.remove(&(room, id)))
     }
 
-    /// The threads of many messages, each named with its room, within bounds that hold for all
-    /// together: whichever comes first has its place. Reads a bounded number of times.
+    /// Returns the threads of many messages, each named with its room, in the same order. Bounds
+    /// hold for all together; earlier ones go first. The number of reads is bounded.
     pub async fn conversations(
         &self,
         scope: &Scope,
@@ -180,12 +179,12 @@ impl Mailbox {
             }
             rest = later;
         }
-        // What could not be read any more is not whole.
+        // A thread that was not read to its end is not whole.
         rest.iter().for_each(|(thread, ..)| gathering.give_up(*thread));
         Ok(())
     }
 
-    /// Marks rooms as read, each up to a message of it.
+    /// Marks each room as read up to a message of it.
     pub async fn mark_read(
         &self,
         scope: &Scope,
@@ -194,7 +193,7 @@ impl Mailbox {
         self.store.mark_read(scope, marks).await
     }
 
-    /// A page of contacts, and where it ended if it passed over `most`; see
+    /// Lists contacts. Also returns the last place read, if the list reads `most` rows; see
     /// `Store::list_contacts`.
     pub async fn contacts(
         &self,
@@ -207,10 +206,10 @@ impl Mailbox {
     }
 }
 
-/// Threads on their way into one answer; one that would be too much gives its place back.
+/// Threads gathered for one response. One that is too large gives its space back.
 struct Gathering {
     whole: HashMap<ThreadId, Vec<Turn>>,
-    /// How often each is shown.
+    /// How often the response shows each thread.
     uses: HashMap<ThreadId, usize>,
     octets: usize,
     bounds: Bounds,
@@ -221,7 +220,7 @@ impl Gathering {
         Self { whole: HashMap::new(), uses, octets: 0, bounds }
     }
 
-    /// Whether a thread of so many messages may be tried.
+    /// Begins a thread of this many messages; returns whether it may fit.
     fn begin(&mut self, thread: ThreadId, messages: usize) -> bool {
         let fits = messages <= usize::try_from(self.bounds.messages).unwrap_or(usize::MAX);
         if fits {

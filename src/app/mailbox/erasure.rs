@@ -1,6 +1,8 @@
-//! Erasing what somebody asks to have erased: a message, a contact with all that is theirs, what a
-//! deleted account has left. From the answer on nobody reads it; what is much goes in batches, by
-//! whichever gateway comes to it.
+//! Erasing on request: a message, a contact with all its data, the rest of a deleted account. From
+//! the response on, nobody can read it. Large erasures go in batches, on any gateway.
+//!
+//! A subject is the contact or account that is being erased. Its row in the store outlives a crash,
+//! so another gateway, or the next start, continues.
 
 use std::future::Future;
 use std::pin::pin;
@@ -14,10 +16,10 @@ use crate::domain::scope::Scope;
 use crate::rules::{ErasureRules, RetentionPass, RetentionRules};
 use crate::store::{Erasing, Store, StoreError};
 
-/// Subjects that are looked at in one statement.
+/// Subjects read by one statement.
 const PAGE: usize = 100;
 
-/// The use cases of erasure, and the task that finishes them.
+/// Use cases of erasure, and the task that finishes erasures.
 #[derive(Clone, Debug)]
 pub struct Erasures {
     store: Store,
@@ -31,18 +33,17 @@ pub struct Erasures {
 done_by!(Erasures, clock);
 
 impl Erasures {
-    /// Erases from this store, as much at a time as the rules say.
     pub const fn new(store: Store, clock: Clock, rules: &RetentionRules) -> Self {
         let (pass, rules) = (rules.pass, rules.erasure);
         Self { store, clock, pass, rules, actor: Actor::OPERATOR }
     }
 
-    /// Erases a message; answers whether it was there.
+    /// Erases a message. Returns whether it existed.
     pub async fn message(&self, scope: &Scope, id: MessageId) -> Result<bool, StoreError> {
         self.store.erase_message(scope, id, self.act()).await
     }
 
-    /// Erases a contact; `None` if it was not there, and false while there is more to be done.
+    /// Erases a contact. Returns None if there is none, false if the background task has to finish.
     pub async fn contact(&self, scope: &Scope, id: ContactId) -> Result<Option<bool>, StoreError> {
         if !self.store.erase_contact(scope, id, self.act()).await? {
             return Ok(None);
@@ -51,7 +52,7 @@ impl Erasures {
             match self.step(id.get()).await {
                 Ok(Erasing::More) => {}
                 Ok(erasing) => return Ok(Some(erasing == Erasing::Done)),
-                // It is asked for, and is done by and by.
+                // The request is stored: the background task retries.
                 Err(_) => break,
             }
         }
@@ -63,8 +64,8 @@ impl Erasures {
         self.store.erase_some(subject, (rows, self.pass.batch_bytes), self.clock.now()).await
     }
 
-    /// Finishes what is to be erased, again and again, until `stop`; a transaction under way leaves
-    /// nothing then, and what it was to erase is found by the next server.
+    /// Finishes erasures until `stop`. Stopping rolls back the open transaction; the next server
+    /// finds the erasure again.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) {
         let rounds = async {
             loop {
@@ -84,7 +85,7 @@ impl Erasures {
         }
     }
 
-    /// One batch of each subject; answers whether anything was done.
+    /// Runs one batch for each subject. Returns whether any did something.
     pub async fn round(&self) -> Result<bool, StoreError> {
         let (mut after, mut done) = (0, false);
         loop {
@@ -93,7 +94,7 @@ impl Erasures {
             for subject in subjects {
                 match self.step(subject).await {
                     Ok(erasing) => done |= erasing != Erasing::Held,
-                    // The others do not wait for it.
+                    // A failure holds up no other subject.
                     Err(error) => warn(&error, Some(subject)),
                 }
                 sleep(self.pass.pause()).await;

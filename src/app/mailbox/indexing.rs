@@ -1,5 +1,5 @@
-//! Brings messages into the index of search behind their commits, and the words of deleted ones out of
-//! it.
+//! Tasks of the search index: adding messages after their commits, and removing the words of
+//! deleted messages.
 
 use std::error::Error;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use tokio::time::{Instant, sleep};
 use crate::rules::SearchLimits;
 use crate::store::{Store, StoreError};
 
-/// Does so again and again. Safe to drop at any moment.
+/// Runs both tasks forever. Safe to drop at any moment.
 pub async fn keep_index(store: Store, limits: SearchLimits) {
     tokio::join!(index(&store, limits), forget(&store, limits));
 }
 
-/// Indexes many messages at a time, or the few that came within the patience: each transaction has
-/// pages of its own to write, however few messages it brings.
+/// Indexes a full batch at once, and a smaller one after `index_patience`: each transaction writes
+/// pages of its own, however few messages it adds.
 async fn index(store: &Store, limits: SearchLimits) {
     let mut since = Instant::now();
     loop {
@@ -31,7 +31,7 @@ async fn index(store: &Store, limits: SearchLimits) {
     }
 }
 
-/// Whether there may be as many again.
+/// Indexes one batch. Returns whether another may be waiting.
 async fn index_some(
     store: &Store,
     limits: SearchLimits,
@@ -53,7 +53,7 @@ async fn index_some(
     Ok(indexed > 0 && !are_all)
 }
 
-/// Looks for words of deleted messages; ends only where there are none of them.
+/// Removes words of deleted messages. Ends only on PostgreSQL, which vacuums by itself.
 async fn forget(store: &Store, limits: SearchLimits) {
     loop {
         match store.forget_words(limits.forget_pages).await {

@@ -1,4 +1,4 @@
-//! The intake record's shape: how a verdict looks to readers of the API and of `gatepost check`.
+//! The wire shape of intake records, for the API and `gatepost check`.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
@@ -103,7 +103,7 @@ impl From<&Record> for WholeIntakeRecord {
     }
 }
 
-/// The fields that every step has; `domain/evidence` declares those of each kind.
+/// The schema of the fields that every step has; `domain/evidence` declares those of each kind.
 fn steps(_: &mut SchemaGenerator) -> Schema {
     let text = |about| json_schema!({ "type": "string", "description": about });
     let like = |about, example| json_schema!({ "type": "string", "description": about, "examples": [example] });
@@ -139,14 +139,14 @@ fn steps(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// What somebody can do about it: by the causes that the evidence names, where it names some.
+/// Returns advice for the sender: by the causes in the evidence, else by the reason.
 fn advice(record: &Record, reason: Reason) -> String {
     let is_of_proof = reason.ground() == Ground::Proof;
     let advice = if is_of_proof { by_causes(&record.evidence) } else { None };
     advice.unwrap_or_else(|| reason.advice().to_owned())
 }
 
-/// The step `alignment` says what stood in the way, and of whom it is said.
+/// Returns the advice for the causes of the step `alignment`, or None if there are none.
 fn by_causes(evidence: &Evidence) -> Option<String> {
     let found = evidence.alignment()?;
     let of = Particulars {
@@ -155,7 +155,7 @@ fn by_causes(evidence: &Evidence) -> Option<String> {
         selector: &found.selector,
         record: &found.record,
     };
-    // A version that knows more causes may have written it.
+    // A newer version, which knows more causes, may have written the evidence.
     let causes = found.causes.iter().filter_map(|code| code.parse::<Cause>().ok());
     let advice: Vec<_> = causes.map(|cause| cause.advice(&of)).collect();
     (!advice.is_empty()).then(|| advice.join(" "))

@@ -1,9 +1,9 @@
-//! Links that open one thing of one message without a key, for a while: a part, or the original.
+//! Signed links: each opens one part or the original of one message, without a key, for a while.
 //!
-//! Signed by a secret of the installation (HMAC-SHA-256, RFC 2104), the same for all gateways. What
-//! is signed is all that the link says, so that it opens nothing else; whether the message is there,
-//! and its Agent active, is asked when it is opened. So nothing is kept of a link, and none is
-//! withdrawn but by deleting or deactivating what it leads to.
+//! The signature is an HMAC-SHA-256 (RFC 2104) with a secret of the installation, the same on all
+//! gateways. It covers all that the link says, so a link opens nothing else. The handler checks the
+//! message and its Agent when the link is opened. No link is stored; only deleting or deactivating
+//! its subject withdraws it.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,25 +21,24 @@ use crate::domain::secret::Secret;
 use crate::rules::AccessRules;
 use crate::store::{Store, StoreError};
 
-/// Keeps this use of the secret, and this order of what is signed, apart from all others.
+/// Separates this use of the secret, and this layout, from all others.
 const PURPOSE: &[u8] = b"gatepost media link 1\0";
 
-/// What a link opens.
+/// The subject of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Linked<'a> {
-    /// A part by its number and its name as the record has it.
+    /// A part, by its number and its name in the record.
     Part(u32, &'a str),
-    /// The original.
     Raw,
 }
 
-/// Whether a link opens what it names.
+/// The result of checking a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
     Now,
-    /// It was ours, and its time is over, or longer than links have now.
+    /// The signature is valid; the link has expired, or lasts longer than links last now.
     Expired,
-    /// Nobody here signed it.
+    /// The signature is not valid.
     Never,
 }
 
@@ -49,7 +48,7 @@ pub struct Links {
     secret: Secret,
     clock: Clock,
     lasts: Duration,
-    /// In front of every path, without a slash at its end; empty for relative links.
+    /// The prefix of every path, without a final slash; empty for relative links.
     base: String,
 }
 
@@ -60,7 +59,7 @@ impl fmt::Debug for Links {
 }
 
 impl Links {
-    /// Signs by the secret of this store, which is made now if there is none.
+    /// Signs with the secret of this store, creating it if there is none.
     pub async fn open(
         store: &Store,
         clock: Clock,
@@ -69,33 +68,31 @@ impl Links {
         Ok(Self::signing(store.link_key().await?, clock, rules.media.link()))
     }
 
-    /// Signs by this secret links that are good for `lasts`, rounded up to a whole minute.
+    /// Signs with this secret. Links last for `lasts`, rounded up to a whole minute.
     pub const fn signing(secret: Secret, clock: Clock, lasts: Duration) -> Self {
         Self { secret, clock, lasts, base: String::new() }
     }
 
-    /// The same, with the URL in front under which clients reach the API, if it is known.
+    /// Returns a copy whose links begin with the public URL of the API, if that is known.
     #[must_use]
     pub fn at(self, public: Option<&Url>) -> Self {
         let base = public.map(|url| url.as_str().trim_end_matches('/').to_owned());
         Self { base: base.unwrap_or_default(), ..self }
     }
 
-    /// When a link that is made now expires: on a whole minute, so that what is shown twice within
-    /// it is the same, octet for octet.
+    /// Returns the expiry of links made now: a whole minute, so links shown twice within it are
+    /// equal, byte for byte.
     pub fn expiry(&self) -> Timestamp {
         let end = self.clock.now().plus(self.lasts).millis();
         let minute = 60_000;
         Timestamp::from_millis(end.saturating_add(minute - 1).div_euclid(minute) * minute)
     }
 
-    /// The link to a part.
     pub fn part(&self, message: MessageId, part: &Attachment, expires: Timestamp) -> String {
         let what = Linked::Part(part.part, &part.filename);
         self.link(&media_path(message, part), message, what, expires)
     }
 
-    /// The link to the original.
     pub fn raw(&self, message: MessageId, expires: Timestamp) -> String {
         self.link(&raw_path(message), message, Linked::Raw, expires)
     }
@@ -107,15 +104,14 @@ impl Links {
         format!("{}{path}?expires={expires}&signature={signature}", self.base)
     }
 
-    /// Whether this signature opens this; `expires` and `signature` as they stand in the link. Takes
-    /// the same time whatever is wrong with the signature.
+    /// Checks the `expires` and `signature` of a link. Comparing the signature takes constant time.
     pub fn check(
         &self,
         message: MessageId,
         what: Linked<'_>,
         (expires, signature): (&str, &str),
     ) -> Opening {
-        // One moment has one spelling.
+        // Only the canonical spelling of a moment counts.
         let moment = expires.parse::<i64>().ok().filter(|at| at.to_string() == expires);
         let (Some(moment), Ok(tag)) = (moment, URL_SAFE_NO_PAD.decode(signature)) else {
             return Opening::Never;
@@ -124,8 +120,8 @@ impl Links {
             return Opening::Never;
         }
         let now = self.clock.now();
-        // None is good for longer than one that is made now, whatever was the rule when it was made:
-        // its end was rounded up by a minute at most, and clocks may be apart by another.
+        // No link lasts longer than one made now, even if an older rule allowed it. Two minutes
+        // more: its expiry was rounded up by at most one, and clocks may differ by another.
         let last = now.plus(self.lasts).plus(Duration::from_secs(120)).seconds();
         match now.seconds() < moment && moment <= last {
             true => Opening::Now,
@@ -138,8 +134,8 @@ impl Links {
     }
 }
 
-/// All that a link says, each at its place and of one length: nothing can be moved from one to
-/// another.
+/// Joins all that a link says. Each field has a fixed place and length, so no bytes can move from
+/// one field to another.
 fn content(message: MessageId, what: Linked<'_>, expires: i64) -> Vec<u8> {
     let (kind, part, name) = match what {
         Linked::Part(part, name) => (1, part, name),
@@ -185,7 +181,7 @@ mod tests {
         }
     }
 
-    /// `expires` and `signature` of a link.
+    /// The `expires` and `signature` of a link.
     fn said(link: &str) -> (String, String) {
         let (_, query) = link.split_once("?expires=").unwrap();
         let (expires, signature) = query.split_once("&signature=").unwrap();
@@ -197,7 +193,7 @@ mod tests {
         let (links, now) = links(7);
         let id = MessageId(Uuid::from_u128(1));
         let expires = links.expiry();
-        // An hour later, on the next whole minute.
+        // An hour later, rounded up to a whole minute.
         assert_eq!(expires.to_string(), "2024-06-15T15:57:00.000Z");
         let link = links.part(id, &part("a b.pdf"), expires);
         let path = "/api/v2/media/00000000-0000-0000-0000-000000000001/3-a%20b.pdf?expires=";

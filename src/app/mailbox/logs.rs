@@ -1,5 +1,4 @@
-//! The conversation log as readers see it: pages of rows, and how a value is written as JSON or in a
-//! table.
+//! The conversation log: pages of rows, and values as JSON or as cells of a table.
 
 use std::borrow::Cow;
 
@@ -17,24 +16,24 @@ use crate::store::{Cursor, LogRow, Page, StoreError};
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogPage {
     pub rows: Vec<LogRow>,
-    /// How many rows match, of those that were looked at.
+    /// Matching rows among those that were read.
     pub total: u64,
-    /// Whether all rows of the time that was asked for were looked at.
+    /// Whether all rows of the requested time were read.
     pub complete: bool,
 }
 
-/// Where a page of the log begins.
+/// The start of a page of the log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogStart {
-    /// `None` where fewer rows match than lie before it.
+    /// `None` if the page lies behind the last matching row.
     pub page: Option<Page>,
-    /// The last place that is looked at, unless all rows of the time are.
+    /// The last place to read; `None` if all rows of the time are read.
     pub until: Option<Cursor>,
 }
 
 impl Mailbox {
-    /// The page with this number, from 1, of pages of this size; of the `most` newest rows in the
-    /// filter's time no older one is looked at.
+    /// Returns page `number`, counted from 1, of `size` rows. Reads the newest `most` rows within
+    /// the time of the filter, and none older.
     pub async fn log_page(
         &self,
         scope: &Scope,
@@ -49,7 +48,7 @@ impl Mailbox {
             None => Vec::new(),
         };
         let found = u32::try_from(rows.len()).unwrap_or(u32::MAX);
-        // A page that is not full is the last one.
+        // A first page that is not full has all rows.
         let total = if found < size && number <= 1 {
             found.into()
         } else {
@@ -59,7 +58,7 @@ impl Mailbox {
         Ok(LogPage { rows, total, complete: start.until.is_none() })
     }
 
-    /// Where the page with this number begins, from 1, and where the request ends.
+    /// Returns the start of page `number`, counted from 1, and the end of what the request reads.
     pub async fn log_start(
         &self,
         scope: &Scope,
@@ -78,7 +77,7 @@ impl Mailbox {
         Ok(LogStart { page: place.map(|place| page.behind(place)), until })
     }
 
-    /// The next rows of the log from `page` on.
+    /// Returns the next rows of the log from `page` on.
     pub async fn logs(
         &self,
         scope: &Scope,
@@ -90,7 +89,7 @@ impl Mailbox {
     }
 }
 
-/// A row as JSON, by the names of the fields that were asked for.
+/// A row as JSON, with the requested fields by their names.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub struct LogRecord(Map<String, Value>);
@@ -142,14 +141,14 @@ fn shown(value: &LogValue) -> Value {
     }
 }
 
-/// A number as people write it: a whole one without a fraction.
+/// Writes a number as JSON; a whole one has no fraction.
 pub fn as_number(number: f64) -> Value {
     serde_json::from_str(&number.to_string()).unwrap_or(Value::Null)
 }
 
-/// A value as a cell of a table; one without value is empty. A spreadsheet would take a text that
-/// begins like a formula for one, and carry it out: it gets an apostrophe, which spreadsheets take
-/// for "this is text" (threats D: what strangers write is shown to people).
+/// Writes a value as a cell of a table; null is an empty one. A spreadsheet would run a text that
+/// begins like a formula. The cell gets an apostrophe in front, which marks it as text (threats D:
+/// what strangers write is shown to people).
 pub fn cell(value: &LogValue) -> String {
     match value {
         LogValue::Null => String::new(),

@@ -1,5 +1,10 @@
-//! Reading what was accepted: messages, rooms, their parts, their raw bytes, and the intake records;
-//! and deleting what is old.
+//! Reading messages, rooms, contacts, intake records and the log; searching; deleting and erasing.
+//!
+//! Every read takes the Scope that `access` decided: a row outside of it does not exist for the
+//! caller. Every list reads a bounded number of rows, counting those that it must not show (of
+//! other Agents, or being erased). The tasks of `retention`, `erasure`, `indexing` and `sweeper`
+//! run on every gateway, in short transactions; stopping one loses nothing, and the next run
+//! continues.
 
 pub mod contact_record;
 pub mod conversations;
@@ -24,25 +29,24 @@ use crate::store::{Cursor, Direction, IntakeFilter, List, Original, Page, Store,
 pub use indexing::keep_index;
 pub use sweeper::sweep;
 
-/// The use cases over messages and records. Every read takes the scope that `access` decided.
+/// Use cases that read messages and intake records.
 #[derive(Clone, Debug)]
 pub struct Mailbox {
     store: Store,
 }
 
 impl Mailbox {
-    /// Reads from this store.
     pub const fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// A page of messages, the newest first.
+    /// Lists messages, newest first.
     pub async fn recent(&self, scope: &Scope, page: &Page) -> Result<Vec<Message>, StoreError> {
         self.store.recent_messages(scope, page).await
     }
 
-    /// Where such a page ends at the latest, so that a request looks at no more than `most`
-    /// messages; `None` where it ends by itself before.
+    /// Returns the place where such a page must end so that the request reads at most `most`
+    /// messages. None if no bound is needed, because the page passes over no row.
     pub async fn end_of_recent(
         &self,
         scope: &Scope,
@@ -55,12 +59,12 @@ impl Mailbox {
         self.store.end_of_walk(List::Messages, scope, page, (None, None), most).await
     }
 
-    /// Whether any list may pass over what is being erased.
+    /// Whether rows are being erased, which lists pass over.
     async fn is_erasing(&self) -> Result<bool, StoreError> {
         Ok(!self.store.erasures(0, 1).await?.is_empty())
     }
 
-    /// A search that begins at the newest message, or at a cursor.
+    /// Begins a search at the newest message, or at a cursor.
     pub fn search<'s>(
         &'s self,
         asked: (&'s Scope, &'s search::Asked),
@@ -70,7 +74,6 @@ impl Mailbox {
         search::Search::new(&self.store, asked, from, limits)
     }
 
-    /// One message.
     pub async fn message(
         &self,
         scope: &Scope,
@@ -79,12 +82,12 @@ impl Mailbox {
         Ok(self.store.messages(scope, &[id]).await?.pop())
     }
 
-    /// The raw bytes of a message, as received.
+    /// Returns the raw bytes of a message, as received.
     pub async fn raw(&self, scope: &Scope, id: MessageId) -> Result<Option<Vec<u8>>, StoreError> {
         self.store.raw_message(scope, id).await
     }
 
-    /// What is known of the raw bytes of a message without reading them.
+    /// Returns facts about the raw bytes of a message, without reading them.
     pub async fn original(
         &self,
         scope: &Scope,
@@ -93,7 +96,7 @@ impl Mailbox {
         self.store.original(scope, id).await
     }
 
-    /// A page of intake records that match, the newest first.
+    /// Lists matching intake records, newest first.
     pub async fn intake_records(
         &self,
         scope: &Scope,
@@ -103,8 +106,8 @@ impl Mailbox {
         self.store.intake_records(scope, filter, page).await
     }
 
-    /// Where such a page ends at the latest, so that a request looks at no more than `most`
-    /// records, whatever it looks for; `None` where it ends by itself before.
+    /// Returns the place where such a page must end so that the request reads at most `most`
+    /// records. None if no bound is needed, because the page passes over no record.
     pub async fn end_of_intake_records(
         &self,
         scope: &Scope,
@@ -120,7 +123,6 @@ impl Mailbox {
         self.store.end_of_walk(List::IntakeRecords, scope, page, time, most).await
     }
 
-    /// One intake record.
     pub async fn intake_record(
         &self,
         scope: &Scope,

@@ -1,8 +1,8 @@
-//! The Message record: how a message looks to readers of the API and to receivers of events.
+//! The wire shape of messages, for readers of the API and receivers of events.
 //!
-//! `http` and `webhook` both show it, so its wire shape has this one place (contract §3): the 41
-//! fields of the interface's record and `metadata`, always all of them. Events add links that need no key,
-//! and may cut it (`delivery/payload`). It borrows the message, and becomes text without another copy.
+//! `http` and `webhook` share this one shape (contract §3): the 41 fields of the interface's record
+//! and `metadata`, always all of them. Events add links that need no key, and may cut the record
+//! (`delivery/payload`). A record borrows the message and is serialised without another copy.
 
 mod metadata;
 
@@ -79,7 +79,7 @@ pub struct MessageRecord<'m> {
     pub notify: bool,
     /// The inbox that shows the message.
     pub target_inbox: Word<Inbox>,
-    /// The same as `source`.
+    /// Equal to `source`.
     #[serde(rename = "type")]
     pub kind: Word<Source>,
     /// The length of a call, in seconds.
@@ -153,7 +153,7 @@ pub struct DialogTurn<'m> {
     pub content: &'m str,
 }
 
-/// A dialogue: the text as its only turn, or turns that a platform gave.
+/// A dialogue: the text as its only turn, or the turns from a platform.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum Dialog<'m> {
@@ -162,12 +162,11 @@ pub enum Dialog<'m> {
 }
 
 impl<'m> Dialog<'m> {
-    /// The text of a user.
     pub const fn said(content: &'m str) -> Self {
         Self::Said([DialogTurn { role: "user", content }])
     }
 
-    /// Octets of its texts.
+    /// Bytes of its texts.
     pub fn octets(&self) -> usize {
         match self {
             Self::Said([turn]) => turn.content.len(),
@@ -180,7 +179,7 @@ impl<'m> Dialog<'m> {
 }
 
 impl<'m> MessageRecord<'m> {
-    /// The record of a stored message, in which nothing is cut.
+    /// Returns the record of a stored message, uncut.
     pub fn of(message: &'m Message) -> Self {
         let source = message.source();
         let received = match &message.content {
@@ -259,7 +258,7 @@ impl<'m> MessageRecord<'m> {
     }
 }
 
-/// The record of an event that was made, as lists show it.
+/// A record from the fixture of an event, as lists show it.
 fn example() -> Value {
     const EVENT: &str = include_str!("../../../fixtures/webhook/email.received.full.json");
     let event: Value = serde_json::from_str(EVENT).unwrap_or_default();
@@ -305,7 +304,7 @@ fn attached(message: MessageId, part: &message::Attachment) -> Attachment<'_> {
     }
 }
 
-/// It lies elsewhere, and nobody here has looked at it.
+/// A file that lies elsewhere; the gateway has not read it.
 fn linked(one: &Linked) -> Attachment<'_> {
     let path = one.url.split(['?', '#']).next().unwrap_or_default();
     let name =
@@ -320,13 +319,13 @@ fn linked(one: &Linked) -> Attachment<'_> {
     }
 }
 
-/// Relative, so that it works with the reader's own base address and token. The message and the
-/// number find the part; the file name is for people, and proves that it is the part they mean.
+/// The path of a part: relative, so that it works with the reader's base address and token. The
+/// message and the number find the part. The file name is for people, and must be the part's.
 pub(super) fn media_path(message: MessageId, part: &message::Attachment) -> String {
     format!("/api/v2/media/{message}/{}-{}", part.part, path_segment(&part.filename))
 }
 
-/// The path of the original; relative, too.
+/// The path of the original: relative as well.
 pub(super) fn raw_path(message: MessageId) -> String {
     format!("/api/v2/messages/{message}/raw")
 }

@@ -1,7 +1,8 @@
-//! What is older than it is kept goes, pass by pass (`policies/retention.toml`).
+//! Retention: deletes rows older than `policies/retention.toml` keeps them, pass by pass.
 //!
-//! A pass walks the accounts from kind to kind and deletes in short transactions with pauses
-//! between them. It is bounded: where it had to end, or was broken off, the next one goes on.
+//! A pass walks through the steps, and within a step through the accounts. It deletes in short
+//! transactions with pauses between them. One gateway deletes at a time. A pass that ended early
+//! keeps its place in memory, and the next one continues there.
 
 use std::error::Error;
 use std::future::Future;
@@ -16,47 +17,46 @@ use crate::domain::id::AccountId;
 use crate::rules::{Kept, RetentionRules};
 use crate::store::{Cursor, Due, Expired, Keeper, Store, StoreError};
 
-/// Deletes what is old, for as long as the server runs.
+/// Deletes old rows, for as long as the server runs.
 #[derive(Debug)]
 pub struct Retention {
     store: Store,
     clock: Clock,
-    /// The ages of what people date are counted by it.
+    /// The clock for the ages of rows that carry a date; a step forward is not believed at once.
     belief: Belief,
     rules: Arc<RetentionRules>,
     place: Place,
 }
 
-/// What a pass deleted.
+/// Rows that a pass deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
     pub arrivals: u64,
     pub messages: u64,
     pub intake_records: u64,
-    /// Those that were announced together count once.
+    /// Events announced together count once.
     pub events: u64,
     pub audit: u64,
-    /// List entries and contacts of deleted accounts.
+    /// Allowlist entries, configurations, versions and contacts of deleted accounts.
     pub leavings: u64,
-    /// Requests that are carried out once, and were remembered long enough.
+    /// Idempotency-Keys that were kept long enough.
     pub requests: u64,
-    /// Webhooks from which secrets were taken that sign no more.
+    /// Webhooks whose former secrets were deleted.
     pub secrets: u64,
-    /// Transactions.
     pub batches: u64,
 }
 
-/// What is seen to, one after the other.
+/// The steps of a pass, in this order.
 #[derive(Clone, Copy)]
 enum Step {
     Arrivals,
-    /// Requests that are carried out once.
+    /// Idempotency-Keys.
     Requests,
     /// Former secrets of webhooks that sign no more.
     Secrets,
-    /// By account.
+    /// By account and its policy.
     Kept(Kept),
-    /// What deleted accounts left. Contacts go after the messages that name them.
+    /// Rows left by deleted accounts. Contacts go after the messages that name them.
     Leavings,
 }
 
@@ -71,20 +71,20 @@ const STEPS: &[Step] = &[
     Step::Kept(Kept::Audit),
 ];
 
-/// Everything up to here has been seen to.
+/// The place up to which the pass has come.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     steps: usize,
     account: Option<AccountId>,
-    /// Of an account behind that one.
+    /// The account behind `account` whose rows are being deleted, and the last one deleted.
     row: Option<(AccountId, Cursor)>,
 }
 
-/// Why a pass ends before everything was seen to.
+/// Why a pass ends early.
 enum Halt {
-    /// `batches_per_pass`.
+    /// The pass has run `batches_per_pass` transactions.
     Enough,
-    /// Another gateway is deleting at this moment.
+    /// Another gateway is deleting.
     Taken,
     Failed(StoreError),
 }
@@ -96,14 +96,13 @@ impl From<StoreError> for Halt {
 }
 
 impl Retention {
-    /// Deletes from this store.
     pub fn new(store: Store, clock: Clock, rules: Arc<RetentionRules>) -> Self {
         let belief = Belief::new(clock.clone(), rules.pass.calm());
         Self { store, clock, belief, rules, place: Place::default() }
     }
 
-    /// Runs until `stop`; a transaction under way leaves nothing then, and what it was to delete
-    /// is still old when the next server starts.
+    /// Runs passes until `stop`. Stopping rolls back the open transaction; its rows are still old
+    /// when the next server starts.
     pub async fn run(mut self, stop: impl Future<Output = ()> + Send) {
         let passes = async {
             self.warn_of_unknown_accounts().await;
@@ -118,7 +117,6 @@ impl Retention {
         }
     }
 
-    /// One pass.
     pub async fn pass(&mut self) -> Passed {
         let mut passed = Passed::default();
         let ended = match self.go_through(&mut passed).await {
@@ -146,7 +144,7 @@ impl Retention {
         passed
     }
 
-    /// A misspelt id would keep for ever what should go, or the other way round.
+    /// A misspelt id would keep rows forever, or delete rows that should stay.
     async fn warn_of_unknown_accounts(&self) {
         for id in self.rules.accounts() {
             match self.store.account(id).await {
@@ -236,9 +234,9 @@ impl Retention {
         }
     }
 
-    /// Since when an account keeps something; `None` is ever since. Whoever deletes an account
-    /// means its mail, which goes at once; that it was there, and who deleted it, is known as long
-    /// as of any other.
+    /// Returns the time before which rows of an account are deleted, or None if they are kept for
+    /// ever. All mail of a deleted account goes at once. Its other rows, such as who deleted it,
+    /// stay as long as those of any account.
     fn until(&self, kept: Kept, keeper: &Keeper, now: Timestamp) -> Option<Timestamp> {
         if keeper.deleted && kept == Kept::Messages {
             return Some(Timestamp::from_millis(i64::MAX));
@@ -268,7 +266,7 @@ impl Retention {
         }
     }
 
-    /// Gathers what is due, from account to account, into batches.
+    /// Gathers expired rows of several accounts into batches, and deletes these.
     async fn delete_of(
         &mut self,
         kept: Kept,
@@ -298,7 +296,7 @@ impl Retention {
         self.delete(kept, batch, passed).await
     }
 
-    /// Deletes a batch in one transaction, or in several if much hangs on its rows.
+    /// Deletes a batch in one transaction, or in several if many rows depend on it.
     async fn delete(
         &self,
         kept: Kept,
@@ -325,7 +323,7 @@ impl Retention {
         Ok(())
     }
 
-    /// How many of the first messages have no more than `batch_bytes`; one always fits.
+    /// Counts the first rows that have at most `batch_bytes` together; at least one.
     fn as_many_as_fit(&self, rows: &[Expired]) -> usize {
         let mut octets = 0_u64;
         let fits = |row: &&Expired| {
@@ -335,7 +333,7 @@ impl Retention {
         rows.iter().take_while(fits).count().max(1)
     }
 
-    /// Pauses between two transactions, so that commits come first.
+    /// Ends the pass after `batches_per_pass`. Otherwise pauses, so that commits go first.
     async fn may_go_on(&self, passed: &Passed) -> Result<(), Halt> {
         if passed.batches >= self.rules.pass.batches_per_pass {
             return Err(Halt::Enough);

@@ -1,13 +1,12 @@
-//! Full-text search: walks what an account has from the newest to the oldest, or from a cursor on,
-//! asks the index for candidates, and reads of each whether it matches.
+//! Full-text search: walks through an account's messages from the newest to the oldest, or from a
+//! cursor on, asks the index for candidates, and reads each to see whether it matches.
 //!
-//! A message that has no entry in the index yet is a candidate whatever it says. Where many have none,
-//! as nothing was indexed for a while, a page looks at no more than the first window.
+//! A message without an index entry is always a candidate. If many have none, because indexing fell
+//! behind, a page reads only the first window.
 //!
-//! What a request may look at is bounded, whatever it looks for: it walks through windows that hold
-//! a known number of the account's own messages, small ones first because a common word fills a page
-//! from there, and reads so many candidates at most, and so many octets of them, for so long. Where it
-//! ends early it says where.
+//! Work per request is bounded for every query. The walk goes through windows with a known number
+//! of the account's messages, small ones first: a common word fills a page from there. Candidates,
+//! their bytes and the time are bounded as well. A walk that ends early says where.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -25,58 +24,57 @@ use crate::domain::source::Source;
 use crate::rules::SearchLimits;
 use crate::store::{Cursor, Direction, List, Page, Store, StoreError, Unindexed, Wanted};
 
-/// The first windows hold these parts of what a request may walk through, the last one the rest.
+/// Each window holds this fraction (1/n) of the rows that a request may walk; one more has the
+/// rest.
 const WINDOWS: &[u32] = &[FIRST_PART, 16, 2];
 const FIRST_PART: u32 = 128;
-/// Messages without an entry that a page may look at again for each window.
+/// Up to so many messages without an entry are looked at for each window.
 const FEW: u32 = 4000;
-/// What is in memory at a time of candidates that are read, unless one alone is larger.
+/// Bytes of candidates in memory at a time, unless one alone is larger.
 const STEP_OCTETS: u64 = 1 << 20;
 
-/// What is looked for.
+/// A query with its filters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     pub query: Query,
     pub source: Option<Source>,
-    /// Not before this.
     pub since: Option<Timestamp>,
-    /// Before this.
+    /// Exclusive.
     pub until: Option<Timestamp>,
 }
 
-/// A search on its way.
 #[derive(Debug)]
 pub struct Search<'s> {
     store: &'s Store,
     scope: &'s Scope,
     asked: &'s Asked,
     tokens: BTreeSet<String>,
-    /// What has been looked at so far.
+    /// The place up to which messages were looked at.
     from: Option<(Direction, Cursor)>,
     direction: Direction,
     limits: SearchLimits,
-    /// Messages that may still be walked through, and candidates that may still be read.
+    /// Messages that the walk may still cover, and candidates that it may still read.
     rows: u32,
     candidates: u32,
-    /// What may still be read of them.
+    /// Bytes of candidates that the walk may still read.
     octets: u64,
-    /// Ends the page with the rows read by then.
+    /// Ends the page with the matches found by then.
     deadline: Instant,
     has_read: bool,
     windows: std::slice::Iter<'static, u32>,
     window: Option<Window>,
-    /// Known from the first window on.
+    /// Known once the first window is open.
     unindexed: Option<Unindexed>,
     waiting: VecDeque<Cursor>,
     ended: bool,
     until: Option<Cursor>,
 }
 
-/// A part of what the account has, whose size is known.
+/// A part of the account's messages with a known size.
 #[derive(Debug)]
 struct Window {
     spans: Vec<String>,
-    /// Its last place; none where it goes to the end of the list.
+    /// The last place of the window; `None` if it reaches the end of the list.
     end: Option<Cursor>,
 }
 
@@ -109,8 +107,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// The next messages that match, at most `most` of them, in the order of the walk; none when it
-    /// has ended.
+    /// Returns up to `most` of the next matches, in the order of the walk; none once it has ended.
     pub async fn some(&mut self, most: usize) -> Result<Vec<Message>, StoreError> {
         let mut found = Vec::new();
         while found.len() < most && !self.ended {
@@ -139,12 +136,12 @@ impl<'s> Search<'s> {
         Ok(found)
     }
 
-    /// Where the walk ended, if that was before the end of the list.
+    /// Returns the place where the walk ended, if that was before the end of the list.
     pub const fn until(&self) -> Option<Cursor> {
         self.until
     }
 
-    /// Goes on to the next candidates, or to the next window, or ends.
+    /// Fetches the next candidates, or opens the next window, or ends.
     async fn look(&mut self) -> Result<(), StoreError> {
         let Some(window) = &self.window else { return self.open().await };
         if self.candidates == 0 {
@@ -170,7 +167,7 @@ impl<'s> Search<'s> {
         Ok(())
     }
 
-    /// All candidates of the window are known. What is left of it are none.
+    /// Closes a window whose candidates are all known; the rest of it has none.
     fn close(&mut self) {
         match self.window.take().and_then(|window| window.end) {
             None => self.ended_with_the_list(),
@@ -182,7 +179,7 @@ impl<'s> Search<'s> {
         Instant::now() >= self.deadline
     }
 
-    /// Ends behind what was read last.
+    /// Ends behind the last message read.
     fn end_here(&mut self) {
         (self.ended, self.until) = (true, self.from.map(|(_, place)| place));
     }
@@ -193,7 +190,7 @@ impl<'s> Search<'s> {
     }
 
     async fn open(&mut self) -> Result<(), StoreError> {
-        // Behind the window before, of which the last candidate is not the end.
+        // Continue behind the previous window, not behind its last candidate.
         if let Some(end) = self.until {
             self.from = Some((self.direction, end));
         }
@@ -218,7 +215,7 @@ impl<'s> Search<'s> {
         let end = self.place(self.from, most).await?;
         let last = match end {
             Some(end) => end,
-            // The other end of the list.
+            // No end within reach: take the other end of the list.
             None => self.place(self.far(), 1).await?.unwrap_or(first),
         };
         let (low, high) = (first.at.min(last.at), first.at.max(last.at));
@@ -228,7 +225,7 @@ impl<'s> Search<'s> {
         Ok(())
     }
 
-    /// The place of the last of the next rows; none if there are fewer.
+    /// Returns the place of the last of the next `most` rows, or None if there are fewer.
     async fn place(
         &self,
         from: Option<(Direction, Cursor)>,
@@ -239,7 +236,7 @@ impl<'s> Search<'s> {
         self.store.end_of_walk(List::Messages, self.scope, &page, between, most).await
     }
 
-    /// From where a walk the other way begins.
+    /// Returns the start of a walk the other way.
     fn far(&self) -> Option<(Direction, Cursor)> {
         let first = Cursor { at: Timestamp::from_millis(i64::MIN), id: Uuid::nil() };
         match self.direction {

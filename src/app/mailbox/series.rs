@@ -1,4 +1,4 @@
-//! Metrics over the conversation log: bucket by bucket, group by group, and over the whole time.
+//! Metrics over the conversation log: by bucket, by group, and over the whole time.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ use crate::rules::LogRules;
 use crate::store::StoreError;
 use crate::wire::{Date, Number, Seconds};
 
-/// What is asked of a metric.
+/// A metric with its time and grouping.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     pub metric: Metric,
-    /// Not older, and older: the time is bounded.
+    /// The time is bounded on both sides: from `since` on, and before `before`.
     pub since: Timestamp,
     pub before: Timestamp,
     pub interval: Interval,
@@ -50,7 +50,7 @@ pub struct Bucket {
     point: Point,
     /// The beginning of the bucket.
     start: Date,
-    /// The same in Unix seconds.
+    /// The beginning of the bucket, in Unix seconds.
     timestamp: Seconds,
 }
 
@@ -67,7 +67,7 @@ pub struct Series {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 pub struct Group {
-    /// What the rows of the group have in common; null if they have no such value.
+    /// The common value of the rows; null if they have none.
     key: Option<Key>,
     #[serde(flatten)]
     series: Series,
@@ -82,7 +82,7 @@ enum Key {
     Word(String),
 }
 
-/// The answer.
+/// The result of a metric.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Measured {
     #[serde(flatten)]
@@ -93,7 +93,7 @@ pub struct Measured {
     groups: Option<Vec<Group>>,
 }
 
-/// Why there is none.
+/// Why a metric has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Unmeasured {
     #[error(
@@ -116,11 +116,11 @@ pub enum Unmeasured {
     Store(#[from] StoreError),
 }
 
-/// A month is put together of its days.
+/// A month is the sum of its days.
 const DAYS: usize = 31;
 
 impl Mailbox {
-    /// Calculates a metric, in one statement over rows that are few enough.
+    /// Calculates a metric by one statement. Fails if it would read too many rows.
     pub async fn measure(
         &self,
         scope: &Scope,
@@ -198,7 +198,7 @@ fn key(by: Option<Grouping>, word: String) -> Key {
     id.map_or(Key::Word(word), |id| Key::Account(id.into()))
 }
 
-/// Where the buckets begin; `None` if they are more than `most`.
+/// Returns the beginnings of the buckets, or None if there are more than `most`.
 fn starts(asked: &Question, most: usize) -> Option<Vec<Timestamp>> {
     let mut starts = Vec::new();
     let mut start = begin(asked.since, asked.interval);
@@ -212,9 +212,9 @@ fn starts(asked: &Question, most: usize) -> Option<Vec<Timestamp>> {
     Some(starts)
 }
 
-/// The beginning of the bucket that a moment lies in.
+/// Returns the beginning of the bucket of a moment.
 fn begin(at: Timestamp, interval: Interval) -> Timestamp {
-    // The first Monday lies before the first Thursday.
+    // The Unix epoch was a Thursday: its week began three days before, on a Monday.
     let shift = if interval == Interval::Week { 3 * DAY } else { 0 };
     match width(interval) {
         Some(width) => {

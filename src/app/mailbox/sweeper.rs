@@ -1,12 +1,12 @@
-//! Takes away, again and again, what the blob store holds and no message names.
+//! Deletes orphans from the blob store: originals that no message names.
 
 use std::time::Duration;
 
 use crate::domain::clock::Belief;
 use crate::store::Store;
 
-/// Sweeps at once, because a server may be restarted more often than it sweeps, and then every
-/// so often; ends only where there is nothing to sweep. Safe to drop at any moment.
+/// Sweeps at once, because a server may restart more often than it sweeps, then at intervals. Ends
+/// only if there is no blob store. Safe to drop at any moment.
 pub async fn sweep(store: Store, every: Duration, mut clock: Belief) {
     loop {
         match store.sweep_objects(clock.now()).await {
@@ -16,7 +16,7 @@ pub async fn sweep(store: Store, every: Duration, mut clock: Belief) {
                 objects.removed = swept.removed,
                 "the blob store was swept"
             ),
-            // What is left waits for the next time.
+            // The next sweep takes the rest.
             Err(error) => tracing::warn!(
                 error = &error as &dyn std::error::Error,
                 "the blob store was not swept"

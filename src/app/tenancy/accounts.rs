@@ -1,4 +1,4 @@
-//! The tree: making accounts, finding them, changing them, deleting them.
+//! The tree of accounts: creating, finding, changing and deleting them.
 
 use super::addresses::without_tag;
 use super::record::account_record;
@@ -12,13 +12,13 @@ use crate::store::{
     AccountFilter, AccountList, AccountPage, AccountUpdate, Created, Deletion, NewAccount, Updated,
 };
 
-/// Long enough for any company name, and for any id elsewhere; bounds what every list shows.
+/// In bytes: long enough for any company name or external id; bounds each list.
 pub(super) const LONGEST_NAME: usize = 200;
 
-/// An account to be made below another one.
+/// An account to create below another one.
 #[derive(Clone, Debug)]
 pub struct NewNode<'a> {
-    /// An id that was reserved for it, and for what it keeps for its integrations.
+    /// An id reserved earlier, under which its integrations were sealed.
     pub id: Option<AccountId>,
     pub integrations: Vec<AppRecord>,
     pub kind: AccountType,
@@ -27,14 +27,14 @@ pub struct NewNode<'a> {
     pub active: bool,
     pub external_id: Option<&'a str>,
     pub details: Details,
-    /// Of an Agent; a domain that nobody owns is claimed for its organization.
+    /// For an Agent. A domain without an owner is claimed for its organization.
     pub addresses: &'a [Address],
-    /// Of an organization, the name of an Agent that is made with it.
+    /// For an organization: the name of an Agent created with it.
     pub first_agent: Option<&'a str>,
 }
 
 impl<'a> NewNode<'a> {
-    /// An active account of this name, and of which nothing else is known.
+    /// An active account with this name, without anything else.
     pub fn plain(kind: AccountType, parent: AccountId, name: &'a str) -> Self {
         Self {
             id: None,
@@ -52,15 +52,16 @@ impl<'a> NewNode<'a> {
 }
 
 impl Tenancy {
-    /// Makes the partner account of a new store. A store has one root.
+    /// Creates the partner account, the root of a new store. Fails with `HasPartner` if there is
+    /// one.
     pub async fn create_partner(&self, name: &str) -> Result<Account, TenancyError> {
         let name = named(name)?;
         let new = NewAccount::plain(AccountType::Partner, name, None, account_record);
         self.create(new).await.map(|(account, _)| account)
     }
 
-    /// Makes an account below `parent`, which must be of the level directly above, with these
-    /// addresses or not at all; a domain that nobody owns is claimed for the organization.
+    /// Creates an account with these addresses below `parent`, all or nothing. The parent must be
+    /// of the level directly above. A domain without an owner is claimed for the organization.
     pub async fn create_account(
         &self,
         kind: AccountType,
@@ -72,8 +73,8 @@ impl Tenancy {
         self.create_node(&new).await.map(|(account, _)| account)
     }
 
-    /// Makes an account below its parent, which must be of the level directly above, and its first
-    /// Agent if there is to be one.
+    /// Creates an account below its parent, and its first Agent if one is wanted. The parent must
+    /// be of the level directly above.
     pub async fn create_node(
         &self,
         new: &NewNode<'_>,
@@ -97,24 +98,22 @@ impl Tenancy {
         .await
     }
 
-    /// The account with this id.
     pub async fn account(&self, id: AccountId) -> Result<Account, TenancyError> {
         let found = self.store.account(id).await?;
         found.ok_or(TenancyError::NoAccount(id))
     }
 
-    /// All accounts, oldest first.
+    /// Lists all accounts, oldest first.
     pub async fn accounts(&self) -> Result<Vec<Account>, TenancyError> {
         Ok(self.store.accounts(None).await?)
     }
 
-    /// Whether the account and all above it are active.
     pub async fn is_active(&self, account: &Account) -> Result<bool, TenancyError> {
         Ok(self.store.is_active(account).await?)
     }
 
-    /// Switches an account off or on: its keys and its mail, and those of all below it, stop or
-    /// go on at once.
+    /// Switches an account off or on. Its keys and its mail, and those of all accounts below, stop
+    /// or work again at once.
     pub async fn set_active(&self, id: AccountId, active: bool) -> Result<Account, TenancyError> {
         if !self.store.set_active(id, active, self.act()).await? {
             return Err(TenancyError::NoAccount(id));
@@ -122,8 +121,8 @@ impl Tenancy {
         self.account(id).await
     }
 
-    /// Changes these fields of an account, all of them or none. What is switched off stops at once:
-    /// its keys and its mail, and those of all below it.
+    /// Changes these fields of an account, all or none. Switching it off stops its keys and its
+    /// mail, and those of all accounts below, at once.
     pub async fn update_account(
         &self,
         id: AccountId,
@@ -143,8 +142,8 @@ impl Tenancy {
         }
     }
 
-    /// Deletes an account and, with `cascade`, all below it; answers how many these were. Its keys
-    /// and its mail stop at once; its messages are erased in the background.
+    /// Deletes an account and, with `cascade`, all accounts below; returns the number of these.
+    /// Keys and mail stop at once; messages are erased in the background.
     pub async fn delete_account(
         &self,
         id: AccountId,
@@ -163,7 +162,7 @@ impl Tenancy {
         }
     }
 
-    /// A page of the accounts of one level in this scope.
+    /// Lists accounts of one level in this scope, a page at a time.
     pub async fn list_accounts(
         &self,
         scope: &Scope,
@@ -175,7 +174,7 @@ impl Tenancy {
         Ok(self.store.list_accounts(scope, kind, filter, page, most).await?)
     }
 
-    /// The one account in this scope that is called so elsewhere.
+    /// Returns the account in this scope with this external id. Fails if there are several.
     pub async fn account_by_external_id(
         &self,
         scope: &Scope,

@@ -1,4 +1,4 @@
-//! The inbound addresses of Agents.
+//! Inbound addresses of Agents.
 
 use super::{Tenancy, TenancyError};
 use crate::domain::account::{Account, AccountType};
@@ -6,29 +6,29 @@ use crate::domain::address::Address;
 use crate::domain::id::AccountId;
 use crate::store::{By, Claimed};
 
-/// Whether an unowned domain may be claimed on the way: the operator's word is proof enough.
+/// Whether claiming an address may claim its domain as well, if that has no owner: for the
+/// operator, whose word is proof enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claiming {
-    /// The domain must belong to an ancestor already.
     Never,
-    /// A domain that nobody owns goes to the Agent's organization.
+    /// The Agent's organization gets the domain.
     ForOrganization,
 }
 
 impl Tenancy {
-    /// The addresses of an Agent, with their catch-all flags.
+    /// Lists an Agent's addresses, each with its catch-all flag.
     pub async fn addresses(&self, agent: AccountId) -> Result<Vec<(Address, bool)>, TenancyError> {
         Ok(self.store.addresses(agent).await?)
     }
 
-    /// The Agent that has this address, a tag set aside; none that answers as a catch-all.
+    /// Returns the Agent with this address, ignoring a tag. A catch-all does not count.
     pub async fn agent_at(&self, address: &Address) -> Result<Option<AccountId>, TenancyError> {
         let (address, _) = address.without_tag();
         let found = self.store.look_up(Some(&address), None).await?.answering;
         Ok(found.filter(|found| found.by == By::Address).map(|found| found.agent))
     }
 
-    /// Gives an Agent an address, up to as many as `policies/access.toml` allows.
+    /// Gives an Agent an address; `policies/access.toml` bounds their number.
     pub async fn claim_address(
         &self,
         agent: &Account,
@@ -52,8 +52,8 @@ impl Tenancy {
         }
     }
 
-    /// The address of an Agent that a caller names to have it taken away: as
-    /// [`Self::named_senders`] has it.
+    /// Reads an address that a caller wants removed. A text that is no address by today's rules
+    /// counts if the Agent has it, as in [`Self::named_senders`].
     pub async fn named_address(
         &self,
         agent: AccountId,
@@ -68,7 +68,7 @@ impl Tenancy {
         own.find(|address| kept.as_ref() == Some(address)).ok_or(TenancyError::NoAddress(error))
     }
 
-    /// Takes an address from an Agent; mail to it is refused from now on.
+    /// Removes an address from an Agent; its mail is refused from now on.
     pub async fn release_address(
         &self,
         agent: AccountId,
@@ -100,7 +100,7 @@ impl Tenancy {
     }
 }
 
-/// Every tag reaches the address without it, so an address with one would never be reached.
+/// Mail with any tag reaches the address without one, so an address with a tag gets no mail.
 pub(super) fn without_tag(address: &Address) -> Result<(), TenancyError> {
     if address.local().contains('+') {
         return Err(TenancyError::Tagged(address.clone()));

@@ -1,8 +1,8 @@
-//! What v2 clients tell of an account beside its name: fields that decide nothing here, and are
-//! checked, kept and shown again. One table says of which type each of them is.
+//! Details of an account that v2 clients send beside its name. They decide nothing here: they are
+//! checked, stored and shown. One table has the type of each field.
 //!
-//! Secrets among them (credentials of providers, keys of apps) are not kept: in their place stands
-//! [`MASK`](crate::domain::secret::MASK), which says that there was one.
+//! Secrets among them (credentials of providers, keys of apps) are not stored:
+//! [`MASK`](crate::domain::secret::MASK) stands in their place.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -12,26 +12,24 @@ use crate::domain::account::Details;
 use crate::domain::address::{Address, AddressError};
 use crate::wire::{mark, schema_of};
 
-/// The longest text of one field, in octets; all of them together are bounded by
-/// `max_account_bytes` of `policies/access.toml`.
+/// The longest text of one field, in bytes. `max_account_bytes` of `policies/access.toml` bounds
+/// all fields together.
 const LONGEST_TEXT: usize = 2000;
 
-/// How deep objects and arrays may stand in one another: an event carries them some levels deeper,
-/// and the reader of JSON stops at 128.
+/// How deep objects and arrays may nest. An event carries them some levels deeper, and the JSON
+/// parser stops at 128.
 const DEEPEST: usize = 32;
 
-/// Of which type a field is.
+/// The type of a field.
 #[derive(Clone, Copy)]
 enum Kind {
     Text,
     /// A mailbox.
     Email,
     Flag,
-    /// One of these words.
     Word(&'static [&'static str]),
-    /// Any object; secrets are known by their names.
+    /// Any object; the names of its fields tell which are secrets.
     Object,
-    /// Objects of these fields.
     List(&'static [(&'static str, Part, &'static str)]),
 }
 
@@ -39,7 +37,7 @@ enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Text,
-    /// The only one that may be missing.
+    /// Optional, unlike the others.
     Flag,
     /// An object of credentials.
     Secret,
@@ -51,7 +49,6 @@ struct Field {
     about: &'static str,
 }
 
-/// The fields, by their names in v2.
 const FIELDS: &[Field] = &[
     field("email", Kind::Email, "The address at which somebody can be reached."),
     field("firstName", Kind::Text, "A first name."),
@@ -99,7 +96,7 @@ const fn field(name: &'static str, kind: Kind, about: &'static str) -> Field {
     Field { name, kind, about }
 }
 
-/// Declares the sets of fields that requests tell of an account; null takes a field away.
+/// Declares the sets of details that requests may send; null removes a field.
 macro_rules! told {
     ($($(#[$doc:meta])* $name:ident = [$($field:literal),+];)+) => {$(
         $(#[$doc])*
@@ -115,31 +112,31 @@ macro_rules! told {
 }
 
 told! {
-    /// Of a new reseller.
+    /// Details of a new reseller.
     NewReseller = ["email", "offeredProductPlanId", "productPlanId", "hipaaEnabledDefault"];
-    /// Of a new organization.
+    /// Details of a new organization.
     NewOrganization = [
         "email", "orgAccountType", "productPlanId", "offeredProductPlanId", "externalBillingId",
         "hipaaSetting", "numberingProviders", "servicePremium", "smsEnabled", "smsBrandId",
         "smsCampaignId", "integrations"
     ];
-    /// Of a new Agent.
+    /// Details of a new Agent.
     NewAgent = ["externalBillingId", "integrations"];
-    /// Of an account, by its own key.
+    /// Details that an account changes with its own key.
     Own = [
         "firstName", "lastName", "description", "image", "businessName", "businessAddress", "email",
         "settings"
     ];
-    /// Of an organization, from above.
+    /// Details of an organization that accounts above change.
     OfOrganization = [
         "productPlanId", "offeredProductPlanId", "email", "smsEnabled", "smsBrandId",
         "smsCampaignId", "servicePremium", "externalBillingId", "hipaaSetting", "orgAccountType"
     ];
-    /// Of an Agent, from above.
+    /// Details of an Agent that accounts above change.
     OfAgent = ["externalBillingId"];
 }
 
-/// The schema of a field in a request, where null takes the field away.
+/// Returns the schema of a field in a request, where null removes the field.
 fn asked_for(name: &str) -> Value {
     let mut schema = known(name).map(Field::schema).unwrap_or_default();
     if let Value::Object(keywords) = &mut schema {
@@ -174,7 +171,6 @@ impl Field {
     }
 }
 
-/// The schema of an object in a list.
 fn item(parts: &[(&str, Part, &str)]) -> Value {
     let part = |(name, part, about): &(&str, Part, &str)| {
         let schema = match part {
@@ -195,16 +191,16 @@ fn item(parts: &[(&str, Part, &str)]) -> Value {
     })
 }
 
-/// The kept fields of an account, as records show them.
+/// The stored details of an account, as records show them.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct Kept(Details);
 
-/// Fields that records show even if nothing was ever told.
+/// Fields that records always show.
 const ALWAYS: [&str; 2] = ["servicePremium", "settings"];
 
 impl Kept {
-    /// The known ones among these; no other field of a record has such a name.
+    /// Takes the fields of the table; no other field of a record has one of their names.
     pub fn of(details: &Details) -> Self {
         let usual = ALWAYS.into_iter().map(str::to_owned).zip([json!(false), json!({})]);
         let told = details.iter().filter(|(name, _)| known(name).is_some());
@@ -217,7 +213,7 @@ schema_of!([] Kept, "Kept", {
     json!({ "type": "object", "properties": fields.collect::<Details>(), "required": ALWAYS })
 });
 
-/// The told fields as they are kept, or all mistakes in them.
+/// Returns the sent fields as they are stored, or all mistakes in them.
 pub fn kept(told: Details) -> Result<Details, Vec<DetailError>> {
     let (mut kept, mut wrong) = (Details::new(), Vec::new());
     for (name, value) in told {
@@ -229,7 +225,6 @@ pub fn kept(told: Details) -> Result<Details, Vec<DetailError>> {
     if wrong.is_empty() { Ok(kept) } else { Err(wrong) }
 }
 
-/// A mistake in a field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("/{name} {fault}")]
 pub struct DetailError {
@@ -237,7 +232,7 @@ pub struct DetailError {
     pub fault: DetailFault,
 }
 
-/// The mistake in a field. Its words follow the place of the field.
+/// A mistake in a field. Its text follows the JSON Pointer of the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DetailFault {
     #[error("is not known of accounts")]
@@ -248,14 +243,13 @@ pub enum DetailFault {
     Email(AddressError),
     #[error("{0}")]
     Text(TextFault),
-    /// Of a part of an object or an array.
+    /// In a part of an object or an array.
     #[error("is refused: {0} in it {1}")]
     Within(&'static str, TextFault),
     #[error("is refused: objects and arrays nest at most {DEEPEST} deep: flatten it")]
     TooDeep,
 }
 
-/// Why a text is none of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextFault {
     #[error("has at most {LONGEST_TEXT} octets")]
@@ -264,7 +258,7 @@ pub enum TextFault {
     Control,
 }
 
-/// A field as it is kept; null, which takes it away, stays null.
+/// Returns a field as it is stored. Null, which removes the field, stays null.
 pub fn checked(name: &str, value: &Value) -> Result<Value, DetailError> {
     fitting(name, value).map_err(|fault| DetailError { name: name.to_owned(), fault })
 }
@@ -301,7 +295,7 @@ fn fitting(name: &str, value: &Value) -> Result<Value, DetailFault> {
     }
 }
 
-/// Line ends are for addresses and descriptions.
+/// Line feeds are allowed, for addresses and descriptions.
 fn unfit(text: &str) -> Option<TextFault> {
     let control = |c: char| c.is_control() && c != '\n';
     if text.len() > LONGEST_TEXT {
@@ -310,8 +304,8 @@ fn unfit(text: &str) -> Option<TextFault> {
     text.chars().any(control).then_some(TextFault::Control)
 }
 
-/// Nothing in it may be what a database cannot look into (PostgreSQL: no NUL in JSON), or what is
-/// too deep to be read back.
+/// Fails on texts that PostgreSQL cannot store in JSON (NUL), and on nesting too deep to be read
+/// back.
 fn fit(value: &Value, depth: usize) -> Result<(), DetailFault> {
     if depth > DEEPEST && (value.is_object() || value.is_array()) {
         return Err(DetailFault::TooDeep);
@@ -336,7 +330,7 @@ fn list_shape(parts: &[(&str, Part, &str)]) -> String {
     format!("an array of objects with {}", names.join(", "))
 }
 
-/// An item of a list; of its credentials only the names are kept.
+/// Checks an item of a list and masks its credentials. Returns None if it does not fit.
 fn listed(item: &Value, parts: &[(&str, Part, &str)]) -> Option<Value> {
     let mut kept = item.as_object()?.clone();
     let is_known = |name: &String| parts.iter().any(|(known, ..)| known == name);
@@ -360,7 +354,7 @@ mod tests {
     use super::*;
     use crate::domain::secret::MASK;
 
-    /// So many objects, one in the other.
+    /// `depth` objects, one within the other.
     fn nested(depth: usize) -> Value {
         (1..depth).fold(json!({}), |inner, _| json!({ "a": inner }))
     }

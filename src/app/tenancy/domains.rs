@@ -1,4 +1,4 @@
-//! Domains: given by the operator, whose word is proof, or proven by what their DNS says.
+//! Domains: given by the operator, whose word is proof, or proven by a DNS record.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,20 +11,20 @@ use crate::domain::id::AccountId;
 use crate::store::{DomainClaim, DomainLimits, HeldDomain, Proven};
 use crate::verify::{Authenticator, is_public_suffix};
 
-/// A name on the wire has 255 octets (RFC 1035 §2.3.4): as text, without its final dot, 253.
+/// A name has 255 bytes on the wire (RFC 1035 §2.3.4): 253 as text without the final dot.
 const LONGEST_NAME: usize = 253;
 
-/// Whether a domain is an account's.
+/// The result of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// It is.
+    /// The account owns the domain.
     Given,
-    /// Its DNS does not hold the challenge.
+    /// The DNS lacks the challenge.
     Missing,
 }
 
 impl Tenancy {
-    /// Gives a domain to an account; it belongs to one account only.
+    /// Gives a domain to an account. Fails with `DomainTaken` if another account owns it.
     pub async fn add_domain(
         &self,
         domain: &DomainName,
@@ -39,9 +39,8 @@ impl Tenancy {
         is_owner.then_some(()).ok_or_else(|| TenancyError::DomainTaken(domain.clone()))
     }
 
-    /// Claims a domain for an account, or proves a claim that it has: by a TXT record of
-    /// [`proof_name`] that holds the challenge, exactly. No transaction is open while `dns` is
-    /// asked.
+    /// Claims a domain for an account, or proves its pending claim: a TXT record at [`proof_name`]
+    /// must equal the challenge. No transaction is open during the DNS look-up.
     pub async fn claim_domain(
         &self,
         domain: &DomainName,
@@ -55,8 +54,8 @@ impl Tenancy {
         let claim = self.store.pending_claim(domain, account, &fresh, limits, self.act()).await?;
         let challenge = match claim {
             DomainClaim::Owned => return Ok(Proof::Given),
-            // Nobody can have published what has just been made; and whoever asks for a name before
-            // it is there has every resolver on the way remember that it is not.
+            // Nobody can have published a new challenge yet. And looking up a name before it exists
+            // makes every resolver on the way remember that it does not.
             DomainClaim::Made => return Ok(Proof::Missing),
             DomainClaim::Pending(challenge) => challenge,
             DomainClaim::Taken => return Err(TenancyError::DomainTaken(domain.clone())),
@@ -80,7 +79,7 @@ impl Tenancy {
         }
     }
 
-    /// The domains of an account, or all, and those that are claimed and not proven, by name.
+    /// Lists the domains of one account or of all, by name, unproven claims included.
     pub async fn domains(
         &self,
         account: Option<AccountId>,
@@ -88,7 +87,8 @@ impl Tenancy {
         Ok(self.store.domains(account).await?)
     }
 
-    /// Takes a domain from an account, once no address uses it, or ends its claim to it.
+    /// Removes a domain from an account, or ends its claim. Fails with `DomainInUse` while an
+    /// address uses the domain.
     pub async fn remove_domain(
         &self,
         domain: &DomainName,
@@ -104,12 +104,12 @@ impl Tenancy {
     }
 }
 
-/// The name whose TXT record proves whose a domain is.
+/// The name of the TXT record that proves the owner of a domain.
 pub fn proof_name(domain: &DomainName) -> String {
     format!("_gatepost.{domain}")
 }
 
-/// What a record can prove; the operator may give other domains, too.
+/// Fails for domains that no record can prove. The operator may still give them to an account.
 fn provable(domain: &DomainName, hostname: &str) -> Result<(), TenancyError> {
     let why = if is_public_suffix(domain) {
         Unprovable::PublicSuffix

@@ -1,4 +1,4 @@
-//! Why something cannot be done with an account or what belongs to it, and what to do instead.
+//! Errors of accounts and what belongs to them, each with the remedy.
 
 use crate::domain::account::AccountType;
 use crate::domain::address::{Address, AddressError};
@@ -11,7 +11,6 @@ use super::accounts::LONGEST_NAME;
 use super::keys::LONGEST_PURPOSE;
 use super::members::LONGEST_URL;
 
-/// Why an account, or what belongs to it, is not read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum TenancyError {
     // Accounts.
@@ -158,7 +157,7 @@ pub enum TenancyError {
     Store(#[from] StoreError),
 }
 
-/// Why no record proves whose a domain is; the operator may give it.
+/// Why no record proves the owner of a domain; the operator may still give it to an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unprovable {
     #[error(

@@ -1,4 +1,4 @@
-//! An Agent's inbound policy: read it, add addresses, switch the mode (contract §2, Policy).
+//! An Agent's inbound policy: reading it, its allowlist, its mode (contract §2, Policy).
 
 use std::collections::BTreeSet;
 
@@ -8,40 +8,37 @@ use crate::domain::id::AccountId;
 use crate::domain::policy::{AllowedSender, Mode, Policy};
 use crate::store::cut;
 
-/// What adding to or removing from a list came to.
+/// The result of adding to or removing from a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListChange {
-    /// The addresses that the call changed, as normalised.
+    /// The changed addresses, normalised.
     pub changed: Vec<Address>,
-    /// Those that were in that state already.
+    /// Addresses that needed no change.
     pub unchanged: Vec<Address>,
-    /// Entries on the list now.
     pub total: u64,
 }
 
-/// A page of an allowlist, in the order of the addresses.
+/// A page of an allowlist, by address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedPage {
     pub senders: Vec<AllowedSender>,
     pub total: u64,
-    /// Where the next page begins, if there is one.
+    /// The last address of this page, if more follow.
     pub next: Option<Address>,
 }
 
 impl Tenancy {
-    /// An Agent's policy.
     pub async fn policy(&self, agent: AccountId) -> Result<Policy, TenancyError> {
         let policy = self.store.policy(agent).await?;
         policy.ok_or(TenancyError::NoPolicyOf(agent))
     }
 
-    /// Sets the mode; from the return on, no message is decided by the old one.
+    /// Sets the mode. After it returns, no message is decided by the old one.
     pub async fn set_mode(&self, agent: AccountId, mode: Mode) -> Result<Policy, TenancyError> {
         self.store.set_mode(agent, mode, self.act()).await?;
         self.policy(agent).await
     }
 
-    /// A page of an Agent's allowlist.
     pub async fn allowed_senders(
         &self,
         agent: AccountId,
@@ -55,10 +52,9 @@ impl Tenancy {
         Ok(AllowedPage { senders, total, next })
     }
 
-    /// The senders that a caller names to have them taken off an Agent's allowlist. A text that is
-    /// no address by the rules of this version may be one that an earlier version took: it is if it
-    /// stands on the list like that, and an error otherwise, so that no mistake passes for an entry
-    /// that is not there.
+    /// Reads senders that a caller wants removed from an Agent's allowlist. A text that is no
+    /// address by today's rules counts if the allowlist has it: an earlier version accepted it.
+    /// Otherwise it is an error, so a typo does not pass for an absent entry.
     pub async fn named_senders(
         &self,
         agent: AccountId,
@@ -74,7 +70,7 @@ impl Tenancy {
         Ok(texts.iter().map(read).collect())
     }
 
-    /// Adds senders to an Agent's allowlist: all of them or, when there is no room, none.
+    /// Adds senders to an Agent's allowlist: all, or none if there is no room for all.
     pub async fn allow(
         &self,
         agent: AccountId,
@@ -88,7 +84,7 @@ impl Tenancy {
         Ok(change(senders, changed, total))
     }
 
-    /// Removes senders. In `allowlist` mode none of their messages is accepted after the return.
+    /// Removes senders. In `allowlist` mode, none of their messages is accepted after it returns.
     pub async fn disallow(
         &self,
         agent: AccountId,

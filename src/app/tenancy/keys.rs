@@ -1,4 +1,4 @@
-//! API keys: made here, shown once, kept as a hash.
+//! API keys: shown once, stored as a hash.
 
 use super::{Tenancy, TenancyError};
 use crate::app::access::token;
@@ -7,18 +7,18 @@ use crate::domain::id::{AccountId, KeyId};
 use crate::domain::key::{Key, KeyOwner};
 use crate::store::{InsertedKey, NamedKey, Whose};
 
-/// Long enough to say what a key is for; bounds what every list shows.
+/// In bytes: long enough for a purpose; bounds each list.
 pub(super) const LONGEST_PURPOSE: usize = 200;
 
-/// A key at the only moment at which it can be shown.
+/// A new API key with its token, which is shown only now.
 pub struct NewKey {
     pub key: Key,
-    /// `gp_…`.
+    /// Begins with `gp_`.
     pub token: String,
 }
 
 impl Tenancy {
-    /// Makes a key of an account that does not expire.
+    /// Creates an API key of an account, without expiry.
     pub async fn create_key(
         &self,
         account: AccountId,
@@ -27,7 +27,7 @@ impl Tenancy {
         self.issue_key(KeyOwner::Account(account), purpose, None).await
     }
 
-    /// Makes a key of an account or a member, good until `expires_at`, if that is given.
+    /// Creates an API key of an account or a member. Without `expires_at` it never expires.
     pub async fn issue_key(
         &self,
         owner: KeyOwner,
@@ -66,18 +66,19 @@ impl Tenancy {
         }
     }
 
-    /// The keys of an account and of its members, oldest first, revoked and expired ones too.
+    /// Lists the keys of an account and of its members, oldest first, with revoked and expired
+    /// ones.
     pub async fn keys(&self, account: AccountId) -> Result<Vec<Key>, TenancyError> {
         self.account(account).await?;
         Ok(self.store.keys(account).await?)
     }
 
-    /// The keys of this owner alone that are in force, oldest first.
+    /// Lists the keys of this owner alone that are in force, oldest first.
     pub async fn keys_in_force(&self, owner: KeyOwner) -> Result<Vec<Key>, TenancyError> {
         Ok(self.store.keys_in_force(owner, self.mint.clock().now()).await?)
     }
 
-    /// Revokes a key: it answers 401 from the next request on.
+    /// Revokes a key: the next request with it gets 401. Fails with `NoKey` if it is not in force.
     pub async fn revoke_key(&self, id: KeyId) -> Result<(), TenancyError> {
         match self.revoke_key_among(Whose::Anybody, NamedKey::Id(id)).await? {
             Some(_) => Ok(()),
@@ -85,7 +86,7 @@ impl Tenancy {
         }
     }
 
-    /// Revokes a key of `whose`, if it is in force, and answers it.
+    /// Revokes a key of `whose` and returns it, or None if it is not in force.
     pub async fn revoke_key_among(
         &self,
         whose: Whose<'_>,

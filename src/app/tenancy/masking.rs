@@ -1,10 +1,11 @@
-//! Secrets in what is kept of an account: known by the names of fields, and masked before anything is kept.
+//! Masks secrets in an account's details before they are stored. Names of fields tell which they
+//! are.
 
 use serde_json::{Map, Value};
 
 use crate::domain::secret::MASK;
 
-/// The same fields; of those whose names are names of secrets only what is no text.
+/// Masks the texts in fields with names of secrets; numbers and flags stay.
 pub(super) fn without_secrets(fields: &Map<String, Value>) -> Map<String, Value> {
     let kept = |(name, value): (&String, &Value)| {
         let value = if names_a_secret(name) { hushed(value) } else { searched(value) };
@@ -13,7 +14,7 @@ pub(super) fn without_secrets(fields: &Map<String, Value>) -> Map<String, Value>
     fields.iter().map(kept).collect()
 }
 
-/// Nesting is bounded by [`DEEPEST`].
+/// `details.rs` bounds the nesting before.
 fn searched(value: &Value) -> Value {
     match value {
         Value::Object(fields) => Value::Object(without_secrets(fields)),
@@ -22,7 +23,7 @@ fn searched(value: &Value) -> Value {
     }
 }
 
-/// Nothing but the names of fields.
+/// Masks all values but null; the names of fields stay.
 pub(super) fn masked(value: &Value) -> Value {
     match value {
         Value::Null => Value::Null,
@@ -33,7 +34,7 @@ pub(super) fn masked(value: &Value) -> Value {
     }
 }
 
-/// Numbers and flags stay: `maxTokens` is none.
+/// Masks texts. Numbers and flags stay: `maxTokens` is no secret.
 fn hushed(value: &Value) -> Value {
     match value {
         Value::String(_) => MASK.into(),
@@ -45,7 +46,6 @@ fn hushed(value: &Value) -> Value {
     }
 }
 
-/// Parts of names of secrets.
 const SECRETS: &[&str] = &[
     "token",
     "secret",
@@ -60,10 +60,10 @@ const SECRETS: &[&str] = &[
     "private",
 ];
 
-/// Words that end in `key` and are none.
+/// Words that end in `key` and mean no secret.
 const NO_KEYS: &[&str] = &["monkey", "donkey", "turkey", "hockey", "jockey", "whiskey"];
 
-/// `key` alone is a name of things (`reportingFields[].key`); an `apiKey` is a secret.
+/// `key` alone names many things (`reportingFields[].key`); `apiKey` is a secret.
 fn names_a_secret(name: &str) -> bool {
     let words = words(name);
     let name = name.to_ascii_lowercase();
@@ -78,7 +78,7 @@ fn names_a_secret(name: &str) -> bool {
         || (words.last().is_some_and(key) && name != "key")
 }
 
-/// `smtpPass`, `smtp_pass` and `SMTP-PASS` are two words each, in small letters.
+/// Splits a name into words in lower case: `smtpPass`, `smtp_pass` and `SMTP-PASS` are two each.
 fn words(name: &str) -> Vec<String> {
     let (mut words, mut small) = (vec![String::new()], false);
     for letter in name.chars() {

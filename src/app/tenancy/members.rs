@@ -1,6 +1,6 @@
-//! Members: people with access to a partner, a reseller or an organization, all of it or some of
-//! its Agents. An invitation sends nothing: it makes the member and the event `member.invited`,
-//! and whoever hears that may write to them.
+//! Members: people with access to a partner, a reseller or an organization, to all of it or to some
+//! of its Agents. An invitation sends no mail: it creates the member and the event
+//! `member.invited`, whose receiver may write to the person.
 
 use std::collections::BTreeSet;
 
@@ -16,25 +16,25 @@ use crate::domain::member::{Member, Role};
 use crate::store::{MemberChange, Membership, NewMember, told};
 use crate::wire::Number;
 
-/// Long enough for any page; bounds what every event carries.
+/// In bytes: long enough for any page; bounds each event.
 pub(super) const LONGEST_URL: usize = 2000;
 
-/// What is said of a member that is to be made.
+/// A member to create.
 #[derive(Clone, Debug)]
 pub struct Invitation {
     pub email: Address,
     pub role: Role,
-    /// `None` where nothing was said.
+    /// The Agents that the member is restricted to; `None` if not sent.
     pub permitted: Option<BTreeSet<AccountId>>,
-    /// Where it should be led; told in the event and kept nowhere else.
+    /// Sent in the event, and not stored.
     pub redirect_url: Option<String>,
-    /// Whether it should be written to; told in the event, too.
+    /// Sent in the event, and not stored.
     pub send_welcome_email: Option<bool>,
 }
 
 impl Tenancy {
-    /// Makes a member of an account; one that is invited to an Agent becomes a member of its
-    /// organization that is restricted to it (contract §4).
+    /// Creates a member of an account. With an Agent as `target`, the member belongs to its
+    /// organization and is restricted to that Agent (contract §4).
     pub async fn invite(
         &self,
         target: &Account,
@@ -55,7 +55,7 @@ impl Tenancy {
         self.check_permitted(&permitted)?;
         let invited_by = match &self.actor.who {
             Who::Key { account: own, member, .. } => {
-                // Members of accounts above are not known below, where the event is read.
+                // Readers of the event are below, and must not learn of members of accounts above.
                 let member = member.filter(|_| *own == account);
                 Some(Inviter { account_id: (*own).into(), member_id: member.map(Number::from) })
             }
@@ -74,13 +74,12 @@ impl Tenancy {
         self.settled(self.store.insert_member(&new, most, &tell, self.act()).await?)
     }
 
-    /// The member with this id.
     pub async fn member(&self, id: MemberId) -> Result<Member, TenancyError> {
         self.store.member(id).await?.ok_or(TenancyError::NoMember)
     }
 
-    /// The members of an account, oldest first; of an Agent, those of its organization who may act
-    /// on it.
+    /// Lists the members of an account, oldest first; of an Agent, the members of its organization
+    /// who may act on it.
     pub async fn members(&self, target: &Account) -> Result<Vec<Member>, TenancyError> {
         let account = match target.kind {
             AccountType::Agent => target.parent.unwrap_or(target.id),
@@ -91,13 +90,13 @@ impl Tenancy {
         Ok(members)
     }
 
-    /// A member of this account or of one below it; whoever is elsewhere is as good as not there.
+    /// Returns a member of this account or of one below. Fails with `NoMember` for others.
     pub async fn member_of(&self, target: &Account, id: MemberId) -> Result<Member, TenancyError> {
         let found = self.store.member(id).await?.filter(|member| member.is_of(target));
         found.ok_or(TenancyError::NoMember)
     }
 
-    /// Changes a member of this account or of one below it.
+    /// Changes a member of this account or of one below.
     pub async fn update_member(
         &self,
         target: &Account,
@@ -110,7 +109,7 @@ impl Tenancy {
         self.settled(self.store.update_member(id, change, self.act()).await?)
     }
 
-    /// Removes a member of this account or of one below it; its keys stop with it.
+    /// Removes a member of this account or of one below; the member's keys end at once.
     pub async fn remove_member(
         &self,
         target: &Account,
@@ -144,8 +143,8 @@ impl Tenancy {
     }
 }
 
-/// What is changed with an Agent as the target is that Agent's alone: whoever may act on more, or
-/// would then, is changed with the account that it belongs to as the target.
+/// Fails if the target is an Agent, and the member may act on more than it, before or after the
+/// change. Such members are changed with their account as the target.
 fn stays_within(
     target: &Account,
     member: &Member,
@@ -159,8 +158,7 @@ fn stays_within(
     Err(TenancyError::ActsOnMore { account: member.account })
 }
 
-/// Whoever hears of the invitation will put it into a link: no script, no local file, nobody's
-/// password.
+/// Checks a URL that a receiver will put into a link: no script, no local file, no password.
 fn check_redirect(text: &str) -> Result<(), TenancyError> {
     let url = Url::parse(text).ok().filter(|url| {
         let web = ["https", "http"].contains(&url.scheme()) && url.has_host();

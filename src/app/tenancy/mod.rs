@@ -1,7 +1,7 @@
 //! Accounts and what belongs to them: keys, members, domains, addresses, inbound policies.
 //!
-//! `http` and `cli` call in; whether the caller may has been decided by `access` (the command
-//! line acts as the operator, who may do everything).
+//! `http` and `cli` call this room. `access` has decided before whether the caller may; the command
+//! line acts as the operator, who may do everything.
 
 mod accounts;
 mod addresses;
@@ -29,7 +29,7 @@ use crate::domain::id::Mint;
 use crate::rules::AccessRules;
 use crate::store::Store;
 
-/// The use cases over accounts.
+/// Use cases of accounts and what belongs to them.
 #[derive(Clone, Debug)]
 pub struct Tenancy {
     store: Store,
@@ -42,7 +42,7 @@ pub struct Tenancy {
 done_by!(Tenancy, mint.clock());
 
 impl Tenancy {
-    /// Works on this store within these bounds, for the operator.
+    /// Acts as the operator.
     pub const fn new(store: Store, mint: Mint, rules: Arc<AccessRules>) -> Self {
         Self { store, mint, rules, actor: Actor::OPERATOR }
     }

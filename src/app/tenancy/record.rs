@@ -1,5 +1,4 @@
-//! The records of accounts and members: how they look to readers of the API, to receivers of events and on
-//! the command line. They all show them, so their wire shapes have this one place.
+//! Wire shapes of accounts and members, for the API, events and the command line.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -83,7 +82,6 @@ pub struct Naming {
 }
 
 impl AccountRecord {
-    /// The record of this account.
     pub fn of(account: &Account) -> Self {
         let Account { id, kind, name, lineage, active, .. } = account;
         let named = |level| (*kind == level).then(|| name.clone());
@@ -113,7 +111,7 @@ impl AccountRecord {
     }
 }
 
-/// The same as JSON, for events.
+/// The record as JSON, for events.
 pub fn account_record(account: &Account) -> Value {
     json!(AccountRecord::of(account))
 }
@@ -137,7 +135,7 @@ pub struct Person {
     role: Word<Role>,
     /// The account that the member belongs to.
     account_id: Number,
-    /// The same account, as v2 has it.
+    /// The account once more, as v2 has it.
     organization_id: Number,
     /// The reseller above.
     reseller_id: Option<Number>,
@@ -150,7 +148,6 @@ pub struct Person {
 }
 
 impl Person {
-    /// The person that this member is.
     pub fn of(member: &Member) -> Self {
         Self {
             id: member.id.into(),
@@ -180,18 +177,16 @@ pub struct MemberRecord {
 }
 
 impl MemberRecord {
-    /// The record of this member.
     pub fn of(member: &Member) -> Self {
         Self { person: Person::of(member), permitted_account_ids: permitted(member) }
     }
 }
 
-/// The Agents that this member is restricted to.
 pub fn permitted(member: &Member) -> Vec<Number> {
     member.permitted.iter().copied().map(Number::from).collect()
 }
 
-/// What `member.invited` tells.
+/// Data of `member.invited`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Invited {
@@ -202,7 +197,7 @@ pub struct Invited {
     pub redirect_url: Option<String>,
     /// Whether a welcome was asked for.
     pub send_welcome_email: Option<bool>,
-    /// Who invited the member; null for the operator.
+    /// The inviter; null for the operator.
     pub invited_by: Option<Inviter>,
 }
 

@@ -1,8 +1,9 @@
-//! Where the authority looks: `/.well-known/acme-challenge/TOKEN` on port 80 (RFC 8555 §8.3).
+//! Serves `/.well-known/acme-challenge/TOKEN` on port 80 to the authority (RFC 8555 §8.3).
 //!
-//! Anybody can connect here. Everything else than a token that is waited for is answered 404, with
-//! nothing in it; a connection is for one request and bounded in time, size and number. When there
-//! are too many, the oldest goes: the authority asks at once, whoever is silent waits for nothing.
+//! Anybody can connect here. Anything but an expected token gets an empty 404. A connection serves
+//! one request; its time, its size and the number of connections are bounded. At the bound, the
+//! oldest connection is dropped: the authority sends its request at once, so a silent one is not
+//! its.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -23,33 +24,32 @@ use crate::rules::ChallengeRules;
 use crate::shutdown::Shutdown;
 
 const PATH: &str = "/.well-known/acme-challenge/";
-/// How long to wait when the machine has no descriptors left, so that the loop does not spin.
+/// The pause when no file descriptor is left, so that the loop does not spin.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The answers that are waited for, by token: as many as an order has names. Clones share them.
+/// The expected tokens and their answers, one for each name of an order. Clones share them.
 #[derive(Clone, Default)]
 pub(super) struct Challenges(Arc<Mutex<HashMap<String, String>>>);
 
-/// Tokens of one order; they are forgotten with it.
+/// The tokens of one order; dropping it removes them.
 pub(super) struct Shown {
     challenges: Challenges,
     tokens: Vec<String>,
 }
 
 impl Challenges {
-    /// For the tokens of one order.
     pub(super) fn show(&self) -> Shown {
         Shown { challenges: self.clone(), tokens: Vec::new() }
     }
 
-    /// Answers until the soft stop.
+    /// Serves until the soft stop.
     pub(super) async fn serve(
         self,
         listener: TcpListener,
         rules: ChallengeRules,
         shutdown: Shutdown,
     ) {
-        // One of each connection, the oldest first; dropping it ends the connection.
+        // One for each connection, oldest first; dropping one ends its connection.
         let mut places: VecDeque<oneshot::Sender<()>> = VecDeque::new();
         loop {
             let accepted = tokio::select! {
@@ -94,7 +94,7 @@ impl Challenges {
             .header_read_timeout(rules.header())
             .max_buf_size(rules.max_header_bytes)
             .serve_connection(TokioIo::new(stream), service);
-        // Whatever a stranger does, it is over then.
+        // The timeout ends the connection, whatever a stranger does.
         if let Ok(Err(error)) = timeout(rules.connection(), connection).await {
             tracing::debug!(error = %error, "connection for a challenge lost");
         }
@@ -120,7 +120,7 @@ impl Challenges {
 }
 
 impl Shown {
-    /// Answers `token` with `authorization` from now on (RFC 8555 §8.1).
+    /// Serves `authorization` for `token` from now on (RFC 8555 §8.1).
     pub(super) fn add(&mut self, token: &str, authorization: &str) {
         self.challenges.lock().insert(token.to_owned(), authorization.to_owned());
         self.tokens.push(token.to_owned());

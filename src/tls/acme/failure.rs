@@ -1,4 +1,4 @@
-//! Why there is no certificate, and what an operator can do about it.
+//! Errors of obtaining certificates, with advice for the operator.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,20 +11,20 @@ use crate::egress::client::EgressError;
 use super::kept::KeptError;
 use super::transport::TransportError;
 
-/// Why a certificate is not put to use.
+/// Why a certificate cannot be used.
 pub type Unusable = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why an attempt came to nothing.
+/// Why an attempt failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AcmeError {
     #[error(transparent)]
     Kept(#[from] KeptError),
     #[error("cannot listen on {address}, where the authority is to look for our answers")]
     Listen { address: SocketAddr, source: io::Error },
-    /// The account, or the order as a whole.
+    /// For the account, or the order as a whole.
     #[error("the authority refuses: {}", said(.0))]
     Refused(Problem),
-    /// What the authority saw when it looked for our answer.
+    /// The authority's own account of its look-up.
     #[error("the authority did not find {name} to be here: {}", said(.problem))]
     NotProven { name: String, problem: Problem },
     #[error("the authority offers no challenge over HTTP for {0}")]
@@ -54,7 +54,7 @@ impl From<instant_acme::Error> for AcmeError {
 }
 
 impl AcmeError {
-    /// What an operator can do, where the error alone does not say it.
+    /// Returns the operator's remedy, where the error does not say it.
     pub(super) fn advice(&self) -> Option<&'static str> {
         match self {
             Self::NotProven { problem, .. } | Self::Refused(problem) => of_kind(kind(problem)),
@@ -74,25 +74,25 @@ impl AcmeError {
         }
     }
 
-    /// Nobody was asked, or what was noted before the asking stands.
+    /// Whether the authority was not asked, or the note from before the attempt stays valid.
     pub(super) const fn is_our_own(&self) -> bool {
         matches!(self, Self::Kept(_) | Self::Listen { .. } | Self::Stopped)
     }
 
-    /// Whether another order may fare better: this one is unknown, or is not of the account.
+    /// Whether another order may succeed: this one is unknown, or belongs to another account.
     pub(super) fn is_about_the_order(&self) -> bool {
         let Self::Refused(problem) = self else { return false };
         matches!(kind(problem), "malformed" | "unauthorized")
             || matches!(problem.status, Some(403 | 404 | 410))
     }
 
-    /// Whether the authority has forgotten the account that is kept (RFC 8555 §6.7).
+    /// Whether the authority does not know the account any more (RFC 8555 §6.7).
     pub(super) fn is_unknown_account(&self) -> bool {
         matches!(self, Self::Refused(problem) if kind(problem) == "accountDoesNotExist")
     }
 }
 
-/// The types of problems (RFC 8555 §6.7).
+/// Returns advice for a type of problem (RFC 8555 §6.7).
 fn of_kind(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "connection" => {
@@ -130,7 +130,7 @@ fn of_folder(error: &KeptError) -> Option<&'static str> {
     })
 }
 
-/// Of listening for challenges.
+/// Returns advice for a failure to listen for challenges.
 pub(super) const fn of_listening(kind: io::ErrorKind) -> &'static str {
     match kind {
         io::ErrorKind::AddrInUse => {
@@ -183,7 +183,7 @@ fn kind(problem: &Problem) -> &str {
     kind.rsplit(':').next().unwrap_or_default()
 }
 
-/// In one line of bounded length: it is the word of somebody else.
+/// Returns the authority's text in one line of bounded length: it is not trusted.
 fn said(problem: &Problem) -> String {
     let mut text = problem.detail.clone().unwrap_or_else(|| "without a reason".to_owned());
     for one in &problem.subproblems {

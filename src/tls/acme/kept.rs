@@ -1,16 +1,15 @@
-//! What is kept: the key of the certificate, and for each directory an account and a chain.
+//! The folder: the key of the certificate, and for each directory an account and a chain.
 //!
 //! ```text
-//! folder/key.pem                            made once; the same for every authority
+//! folder/key.pem                            made once; used with every authority
 //! folder/<directory>/account.json           with the key of the account
 //! folder/<directory>/chain.pem
-//! folder/<directory>/order                  as long as it is open: the address of the order, and the
-//!                                           names that it is for
-//! folder/<directory>/tried                  three numbers: when the authority was asked last, when it
-//!                                           may be asked again (milliseconds), failures in a row
+//! folder/<directory>/order                  while it is open: the URL of the order, and its names
+//! folder/<directory>/tried                  three numbers: last request, next one allowed (both in
+//!                                           milliseconds), failures in a row
 //! ```
 //!
-//! Every file is readable by its owner only, and written whole or not at all, durably.
+//! Only its owner can read a file. Each is written whole or not at all, durably.
 
 use std::fs;
 use std::io;
@@ -32,10 +31,10 @@ const ACCOUNT: &str = "account.json";
 const CHAIN: &str = "chain.pem";
 const ORDER: &str = "order";
 const TRIED: &str = "tried";
-/// Looks at a folder whose key and chain are being replaced.
+/// Reads of a folder whose key and chain are being replaced.
 const LOOKS: u32 = 3;
 
-/// What was found.
+/// The key and the chain in the folder.
 pub(super) struct Kept {
     /// PEM.
     pub(super) key: String,
@@ -43,14 +42,13 @@ pub(super) struct Kept {
     pub(super) chain: Option<String>,
 }
 
-/// How the asking went so far, so that a restart does not begin anew.
+/// The state of the asking, so that a restart does not begin anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tried {
     /// When the authority was asked last.
     pub(super) at: Timestamp,
     /// When it may be asked again.
     pub(super) not_before: Timestamp,
-    /// In a row.
     pub(super) failures: u32,
 }
 
@@ -64,7 +62,6 @@ impl Tried {
     }
 }
 
-/// Why something is not kept.
 #[derive(Debug, thiserror::Error)]
 pub enum KeptError {
     #[error("cannot keep {path}")]
@@ -78,13 +75,13 @@ pub enum KeptError {
 }
 
 impl Kept {
-    /// Reads the folder; the key is made the first time.
+    /// Reads the folder; makes the key the first time.
     pub(super) fn open(settings: &Settings) -> Result<Self, KeptError> {
         let key = key(settings)?.serialize_pem();
         Ok(Self { key, chain: read(&place(settings, CHAIN))? })
     }
 
-    /// How the asking went; `None` where nobody was asked yet, or nobody can tell from the file.
+    /// Returns the state of the asking; `None` if there is none, or the file is damaged.
     pub(super) fn tried(settings: &Settings) -> Result<Option<Tried>, KeptError> {
         let text = read(&place(settings, TRIED))?;
         Ok(text.as_deref().and_then(Tried::parse))
@@ -96,13 +93,13 @@ impl Kept {
         write(&place(settings, TRIED), &text, true)
     }
 
-    /// The chain ends the order that it came by.
+    /// Stores the chain, which ends its order.
     pub(super) fn keep_chain(settings: &Settings, chain: &str) -> Result<(), KeptError> {
         write(&place(settings, CHAIN), chain, true)?;
         Self::forget_order(settings)
     }
 
-    /// The address of an open order for the names of these settings.
+    /// Returns the URL of an open order for the names of these settings.
     pub(super) fn order(settings: &Settings) -> Result<Option<String>, KeptError> {
         let Some(text) = read(&place(settings, ORDER))? else { return Ok(None) };
         let mut words = text.split_whitespace();
@@ -120,7 +117,7 @@ impl Kept {
         remove(place(settings, ORDER))
     }
 
-    /// The account, as its JSON; `None` where there is none yet.
+    /// Returns the account as JSON; `None` if there is none yet.
     pub(super) fn account(settings: &Settings) -> Result<Option<String>, KeptError> {
         read(&place(settings, ACCOUNT))
     }
@@ -129,24 +126,23 @@ impl Kept {
         write(&place(settings, ACCOUNT), json, true)
     }
 
-    /// Of an account that the authority does not know any more.
+    /// Removes an account that the authority does not know any more.
     pub(super) fn forget_account(settings: &Settings) -> Result<(), KeptError> {
         remove(place(settings, ACCOUNT))
     }
 
-    /// Where the account of these settings is.
     pub(super) fn account_path(settings: &Settings) -> PathBuf {
         place(settings, ACCOUNT)
     }
 }
 
-/// The key of the certificate.
+/// Reads the key of the certificate, or makes it.
 pub(super) fn key(settings: &Settings) -> Result<KeyPair, KeptError> {
     let path = settings.folder.join(KEY);
     let text = match read(&path)? {
         Some(text) => text,
         None => {
-            // Whoever starts at the same moment makes one too: the one that is there first is kept.
+            // Another process may make one at the same moment: the first one stays.
             write(&path, &KeyPair::generate()?.serialize_pem(), false)?;
             read(&path)?.unwrap_or_default()
         }
@@ -154,8 +150,8 @@ pub(super) fn key(settings: &Settings) -> Result<KeyPair, KeptError> {
     KeyPair::from_pem(&text).map_err(|source| KeptError::Damaged { path, source: source.into() })
 }
 
-/// All that is kept in `folder`, by names in it. A chain that is not of the key is left out: it is no
-/// use, and the authority is asked for another one.
+/// Returns all files in `folder` but open orders, by their names in it. Leaves out a chain that
+/// does not fit the key: it is of no use, and the next attempt gets another one.
 pub(in crate::tls) fn all(folder: &Path) -> Result<Vec<(PathBuf, Secret)>, KeptError> {
     for _ in 1..LOOKS {
         if let (files, true) = look(folder)? {
@@ -165,7 +161,7 @@ pub(in crate::tls) fn all(folder: &Path) -> Result<Vec<(PathBuf, Secret)>, KeptE
     Ok(look(folder)?.0)
 }
 
-/// The files in the folder, and whether all chains are of its key; those that are not are left out.
+/// Reads the files, and whether all chains fit the key; leaves out those that do not.
 fn look(folder: &Path) -> Result<(Vec<(PathBuf, Secret)>, bool), KeptError> {
     let key = read(&folder.join(KEY))?;
     let is_of_key = |chain: &str| {
@@ -188,7 +184,7 @@ fn look(folder: &Path) -> Result<(Vec<(PathBuf, Secret)>, bool), KeptError> {
     Ok((files, matches))
 }
 
-/// The names of the folders of directories.
+/// Returns the names of the subfolders, one for each directory of an authority.
 fn directories(folder: &Path) -> Result<Vec<PathBuf>, KeptError> {
     let fail = |source| KeptError::Read { path: folder.to_owned(), source };
     let entries = match fs::read_dir(folder) {
@@ -213,14 +209,14 @@ fn place(settings: &Settings, file: &str) -> PathBuf {
     settings.folder.join(folder_of(&settings.directory)).join(file)
 }
 
-/// One name for each directory: `acme-v02.api.letsencrypt.org_directory`.
+/// The name of a directory's subfolder: `acme-v02.api.letsencrypt.org_directory`.
 fn folder_of(directory: &Url) -> String {
     let text = directory.as_str();
     let text = text.split_once("://").map_or(text, |(_, rest)| rest);
     text.trim_end_matches('/').chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
 }
 
-/// What stays as it is in the name of such a folder.
+/// Characters that stay in such a name.
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '.' || c == '-'
 }
@@ -242,7 +238,7 @@ fn remove(path: PathBuf) -> Result<(), KeptError> {
     }
 }
 
-/// Writes the file. One that is there stays, unless it is to be replaced.
+/// Writes a file. An existing one stays unless `replace` is true.
 fn write(path: &Path, text: &str, replace: bool) -> Result<(), KeptError> {
     let put = || -> io::Result<()> {
         disk::make_folder(path.parent().unwrap_or(Path::new("")))?;

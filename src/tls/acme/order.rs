@@ -11,15 +11,15 @@ use super::challenges::Shown;
 use super::failure::AcmeError;
 use super::kept::{self, Kept, KeptError};
 
-/// What is kept and an attempt needs.
+/// The stored parts that an attempt needs.
 pub(super) struct Means {
-    /// Of the certificate.
+    /// The key of the certificate.
     pub(super) key: KeyPair,
     account: Option<AccountCredentials>,
 }
 
 impl Work {
-    /// Reads what is kept. What is wrong with it is found here, before an authority is bothered.
+    /// Reads the stored parts. Finds their faults before the authority is asked.
     pub(super) async fn means(&self) -> Result<Means, AcmeError> {
         let key = self.on_disk(kept::key).await?;
         let account = match self.on_disk(Kept::account).await? {
@@ -32,11 +32,11 @@ impl Work {
         Ok(Means { key, account })
     }
 
-    /// A new certificate for the key: the chain, PEM.
+    /// Obtains a certificate for the key, and returns its chain as PEM.
     pub(super) async fn obtain(&self, means: Means) -> Result<String, AcmeError> {
         let Means { key, account } = means;
         match self.order(&key, account).await {
-            // Some authorities forget accounts that were not used for long.
+            // Some authorities forget accounts that are unused for long.
             Err(error) if error.is_unknown_account() => {
                 tracing::warn!("the authority does not know the account any more; making another");
                 self.on_disk(Kept::forget_account).await?;
@@ -57,7 +57,7 @@ impl Work {
             None => self.place_order(&account).await?,
         };
         let policy = RetryPolicy::new().timeout(self.rules.attempt.patience());
-        // The authority may know from before that the names are ours.
+        // The authority may have verified the names before.
         if order.state().status == OrderStatus::Pending {
             let mut shown = self.challenges.show();
             prove(&mut order, &mut shown).await?;
@@ -66,7 +66,7 @@ impl Work {
                 ended => return Err(unproven(&mut order, ended.err()).await),
             }
         }
-        // An attempt that was cut short may have sent the request.
+        // An attempt that was cut short may have sent the request already.
         if !matches!(order.state().status, OrderStatus::Processing | OrderStatus::Valid) {
             let mut request = CertificateParams::new(self.names())?;
             request.distinguished_name = DistinguishedName::new();
@@ -75,8 +75,8 @@ impl Work {
         Ok(order.poll_certificate(&policy).await?)
     }
 
-    /// The order of an attempt that was cut short: to place another would count twice with the
-    /// authority, and a certificate that was issued would be left lying.
+    /// Returns the open order of an attempt that was cut short. Another order would count twice
+    /// with the authority, and waste a certificate that was issued.
     async fn open_order(&self, account: &Account) -> Result<Option<Order>, AcmeError> {
         let Some(url) = self.on_disk(Kept::order).await? else { return Ok(None) };
         match account.order(url).await.map_err(AcmeError::from) {
@@ -101,7 +101,7 @@ impl Work {
         self.settings.names.iter().map(|name| name.as_str().to_owned()).collect()
     }
 
-    /// The account that is kept, or a new one.
+    /// Returns the stored account, or makes one.
     async fn account(&self, kept: Option<AccountCredentials>) -> Result<Account, AcmeError> {
         let builder = Account::builder_with_http(Box::new(self.transport.clone()));
         if let Some(credentials) = kept {
@@ -121,7 +121,7 @@ impl Work {
     }
 }
 
-/// Shows the answers, and asks the authority to look.
+/// Serves the answers, and tells the authority to fetch them.
 async fn prove(order: &mut Order, shown: &mut Shown) -> Result<(), AcmeError> {
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
@@ -138,7 +138,7 @@ async fn prove(order: &mut Order, shown: &mut Shown) -> Result<(), AcmeError> {
     Ok(())
 }
 
-/// What the authority saw, where it says so; else how the waiting ended.
+/// Returns the authority's finding, if it has one; else how the waiting ended.
 async fn unproven(order: &mut Order, ended: Option<instant_acme::Error>) -> AcmeError {
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {

@@ -1,5 +1,5 @@
-//! The folder, the renewal's arithmetic, and what strangers get on the challenges' port. The whole
-//! exchange is tested against an authority in `tests/it/acme.rs`.
+//! The folder, the time of renewal, and answers to strangers on the challenges' port.
+//! `tests/it/acme.rs` tests the whole exchange against an authority.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn settings(folder: &Path) -> Settings {
     }
 }
 
-/// With a clock that stands, and randomness of which every octet is `octet`.
+/// Has a clock that stands still, and randomness in which every byte is `octet`.
 fn work(folder: &Path, now: Timestamp, octet: u8) -> Work {
     let rules = Rules::defaults().unwrap();
     let guard = Guard::new(Vec::new(), &rules.webhooks);
@@ -141,7 +141,7 @@ async fn what_is_kept_is_shown_and_renewed_when_two_thirds_of_its_life_are_over(
             shown.lock().unwrap().push((chain.to_vec(), key.to_vec()));
             Ok(())
         };
-        // It has expired, and is shown in spite of it.
+        // Expired, and still shown.
         let pair = Pair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
         assert_eq!(work.renewal(&pair), on_day(day), "by luck {octet}");
         assert_eq!(work.begin(&install).await, (on_day(200), 0));
@@ -263,7 +263,7 @@ async fn an_authority_without_tls_is_not_spoken_to() {
     assert!(error.advice().unwrap().contains("are https"));
     let causes = std::error::Error::source(&error).unwrap().to_string();
     assert!(causes.contains("not https"), "{causes}");
-    // It has been noted before anybody was asked.
+    // Noted before the authority was asked.
     assert_eq!(Kept::tried(&work.settings).unwrap().unwrap().at, on_day(1));
 }
 
@@ -272,7 +272,7 @@ async fn an_order_that_leads_nowhere_is_given_up_after_some_attempts() {
     let folder = tempfile::tempdir().unwrap();
     let work = work(folder.path(), on_day(1), 0);
     Kept::keep_order(&work.settings, "https://ca.example/order/1").unwrap();
-    // There is no DNS, so nothing is heard of the order.
+    // Without DNS, the order's state stays unknown.
     work.attempt(ORDER_TRIES - 1, &accept).await.unwrap_err();
     assert!(Kept::order(&work.settings).unwrap().is_some());
     work.attempt(ORDER_TRIES, &accept).await.unwrap_err();
@@ -299,7 +299,7 @@ fn an_unknown_order_makes_room_for_another_and_a_busy_authority_does_not() {
     }
 }
 
-/// What is answered to these octets, until the connection is closed.
+/// Sends these bytes, and returns all that comes back until the connection is closed.
 async fn answer(at: SocketAddr, octets: &[u8]) -> String {
     let mut stream = TcpStream::connect(at).await.unwrap();
     stream.write_all(octets).await.unwrap();
@@ -357,7 +357,7 @@ async fn a_stranger_on_the_challenges_port_is_let_go_soon() {
     let gone = async |mut silent: TcpStream| {
         timeout(SOON, silent.read(&mut [0; 64])).await.expect("left open").unwrap() == 0
     };
-    // It holds the only place, and says nothing, until somebody else comes; then it says too much.
+    // A silent client holds the only place until another comes; that one then sends too much.
     let silent = TcpStream::connect(at).await.unwrap();
     let next = answer(at, b"GET / HTTP/1.1\r\nHost: mx.example\r\n\r\n").await;
     assert!(next.starts_with("HTTP/1.1 404 "), "{next}");
@@ -365,7 +365,7 @@ async fn a_stranger_on_the_challenges_port_is_let_go_soon() {
     let long = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", "x".repeat(9000));
     let refused = answer(at, long.as_bytes()).await;
     assert!(refused.starts_with("HTTP/1.1 431 "), "{refused}");
-    // Without anybody else, its time is over.
+    // Without another client, its time ends.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
     shutdown.spawn(Challenges::default().serve(listener, strict(1), shutdown.clone()));

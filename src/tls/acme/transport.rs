@@ -1,4 +1,4 @@
-//! Takes the requests of the ACME client out through `egress`.
+//! Sends the requests of the ACME client through `egress`.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -14,17 +14,17 @@ use url::Url;
 
 use crate::egress::client::{Answer, Client};
 
-/// No authority means a longer wait; the ACME client adds it to the clock unchecked.
+/// No authority needs a longer wait; the ACME client adds it to the clock unchecked.
 const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
 
-/// Clones share what the authority asked for.
+/// Clones share the wait that the authority asked for.
 #[derive(Clone)]
 pub(super) struct Transport {
     client: Client,
     wait: Arc<Mutex<Option<Duration>>>,
 }
 
-/// What the ACME client cannot say.
+/// Errors that the ACME client has no variant for.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TransportError {
     #[error("the directory names {0}, which is not https")]
@@ -38,20 +38,20 @@ impl Transport {
         Self { client, wait: Arc::default() }
     }
 
-    /// The wait that the authority asked for in its last refusal, once.
+    /// Takes the wait that the authority asked for in its last refusal.
     pub(super) fn asked_to_wait(&self) -> Option<Duration> {
         self.wait.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     async fn exchange(self, request: Request<BodyWrapper<Bytes>>) -> Result<BytesResponse, Error> {
         let (parts, mut body) = request.into_parts();
-        // There is one frame, with everything in it.
+        // The body has one frame.
         let frame = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
         let data = frame.and_then(|Ok(frame)| frame.into_data().ok());
         let body = data.unwrap_or_default();
         let not_https = || Error::Other(TransportError::NotHttps(parts.uri.to_string()).into());
         let url = Url::parse(&parts.uri.to_string()).map_err(|_| not_https())?;
-        // RFC 8555 §6.1: keys and tokens are not for everybody's eyes.
+        // RFC 8555 §6.1: requests carry keys and tokens.
         if url.scheme() != "https" {
             return Err(not_https());
         }
@@ -65,7 +65,7 @@ impl Transport {
         if refused {
             *self.wait.lock().unwrap_or_else(PoisonError::into_inner) = wait;
         }
-        // A proxy in between says something else than a problem document (RFC 7807).
+        // An error of a proxy in between has no problem document (RFC 7807).
         let is_problem = serde_json::from_slice::<serde_json::Map<_, _>>(&answer.body).is_ok();
         if refused && !is_problem {
             return Err(Error::Other(TransportError::Status(answer.status).into()));

@@ -1,5 +1,5 @@
-//! The table of fields: what is publicly known of the interface's (`type` to `apps` as its schema
-//! has them, the rest as newer clients send them). Ranges are wide: what uses a number knows better.
+//! The table of fields. `type` to `apps` follow the published schema of the interface, the rest
+//! what newer clients send. Ranges are wide: the consumer of a number knows better.
 
 use super::Preset::{Empty, Flag as Yes, Null, Text as Words, Whole as Number};
 use super::Shape::{Account, Either, Flag, Line, List, Object, Open, Text, Whole, Word};
@@ -8,12 +8,12 @@ use super::{Field, Preset, Shape};
 /// A day: no wait within a conversation is longer.
 const SECONDS: Shape = Whole(0, 86_400);
 const MILLIS: Shape = Whole(0, 86_400_000);
-/// How often, or how many times as long.
+/// A count or a factor.
 const TIMES: Shape = Whole(0, 1000);
-/// An answer of SIP that is none of success (RFC 3261 §7.2).
+/// A SIP response other than success (RFC 3261 §7.2).
 const SIP_REFUSAL: Shape = Whole(300, 699);
 
-/// Calculated by what uses a configuration, and never set.
+/// Fields that consumers of a configuration calculate; never set.
 pub const CALCULATED: &[&str] =
     &["allowed", "reason", "missingRequirement", "activeEventRules", "effectiveReportingFields"];
 
@@ -60,7 +60,7 @@ const REPORTING: &[Field] = &[
     within(("values", "Values that are possible."), Object(VALUES), false, Null),
 ];
 
-/// The fields: name, shape, default, whether nothing is published without it, and an example.
+/// Rows: description, name, shape, default, `needed` if publishing needs the field, example.
 macro_rules! fields {
     ($(#[doc = $about:literal] $name:literal: $shape:expr, $preset:expr $(, $needed:ident)?
        $(=> $example:literal)?;)*) => {

@@ -1,4 +1,4 @@
-//! `fixtures/agent-config.cases.toml`, and what holds of the whole table.
+//! Cases of `fixtures/agent-config.cases.toml`, and properties of the whole table.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,7 @@ struct Cases {
     case: Vec<Case>,
 }
 
-/// A configuration, and all that is wrong with it: `pointer detail`, the detail up to its end or a
-/// part of it.
+/// A configuration and all its faults, as `pointer detail`; the detail may be cut short.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
@@ -94,7 +93,7 @@ fn what_is_not_set_is_shown_with_its_default() {
     });
     assert_eq!(whole["backgroundAudio"], audio);
     assert_eq!(whole["apps"][0]["enabled"], true);
-    // What is shown can be sent as it is.
+    // A shown configuration can be sent back as it is.
     assert_eq!(faults(&whole, "", &rules()), []);
     let lacking: Vec<_> = missing(&Config::new()).into_iter().map(|one| one.pointer).collect();
     assert_eq!(lacking, ["/type", "/title", "/description"]);

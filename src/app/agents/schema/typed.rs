@@ -1,5 +1,5 @@
-//! The types that carry configurations, and parts of them, in requests and answers. Their JSON Schema is
-//! made from the table of fields.
+//! Types that carry configurations, and parts of them, in requests and responses. The table of
+//! fields makes their JSON Schemas.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::domain::agent_config::Config;
 use crate::domain::id::LARGEST_USER_ID;
 use crate::wire::{DECIMAL, mark, schema_of};
 
-/// Some fields of a configuration; null takes the value of one away.
+/// Some fields of a configuration; null removes a field's value.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SomeFields(pub Config);
@@ -48,7 +48,6 @@ impl JsonSchema for SomeFields {
 pub struct WholeConfig(Config);
 
 impl WholeConfig {
-    /// The one in which these fields are set.
     pub fn of(config: &Config) -> Self {
         Self(shown(config))
     }
@@ -99,7 +98,7 @@ pub struct Line(pub String);
 
 schema_of!([] Line, "Line", line());
 
-/// A line of at most so many octets has no more characters than these.
+/// The schema counts characters, the rule bytes: a line has no more characters than bytes.
 fn line() -> Schema {
     json_schema!({
         "type": "string", "minLength": 1, "maxLength": "agents.max_title_bytes",
@@ -107,7 +106,7 @@ fn line() -> Schema {
     })
 }
 
-/// The value of a field; of one that is sent, with the bounds of the rules.
+/// Returns the schema of a field's value. If the field is sent, it has the bounds of the rules.
 fn property(field: &Field, is_sent: bool, is_nullable: bool) -> Schema {
     let mut schema = shape(field.shape, is_sent);
     let mut put = |name: &str, value: Value| schema.insert(name.to_owned(), value);
@@ -165,7 +164,6 @@ fn shape(one: Shape, is_sent: bool) -> Schema {
     }
 }
 
-/// Lets a value be null, too.
 fn or_null(schema: &mut Schema) {
     if let Some(kind) = schema.get_mut("type") {
         *kind = json!([kind.take(), "null"]);

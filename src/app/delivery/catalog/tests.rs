@@ -1,5 +1,5 @@
-//! Every body is as the catalogue says, field by field: goldens of each event in each mode, and what
-//! the program makes of the fixtures' mail (`tests/it/events.rs`).
+//! Every body matches the catalogue, field by field: goldens of each event in each mode, and events
+//! of the fixtures' mail (`tests/it/events.rs`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn message() -> Message {
     message
 }
 
-/// Something of each kind, with a value wherever there can be one.
+/// A subject of the event's kind, with a value in every field.
 fn subject(name: EventName) -> Subject {
     let webhook = json!({
         "id": "00000000-0000-0000-0000-0000000000bb", "origin": "https://hooks.example",
@@ -125,12 +125,12 @@ fn shown(name: EventName, subject: &Subject, mode: Payload) -> Value {
         .unwrap()
 }
 
-/// What is wrong with a body of this mode.
+/// Returns the faults of a body in this mode.
 fn check(entry: &Entry, mode: Payload, body: &Value) -> Vec<String> {
     Shapes::of(&entry.schema).schema(&entry.schema["$defs"][mode.as_str()]).faults(body)
 }
 
-/// Those of a fixture.
+/// Results from a fixture.
 fn results() -> Results {
     let records = std::fs::read("fixtures/records.json").unwrap();
     let records: Value = serde_json::from_slice(&records).unwrap();
@@ -191,7 +191,7 @@ fn a_field_that_is_not_explained_or_not_there_is_found() {
     }
 }
 
-/// Every property of every schema says what it is.
+/// Every property of every schema has a description.
 #[test]
 fn every_field_is_explained() {
     fn walk(schema: &Value, path: &str) {

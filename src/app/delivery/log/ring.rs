@@ -1,10 +1,10 @@
-//! Events placed lately, with bodies that were made once for all who wait: within bounds of
-//! events, octets and age (`policies/access.toml`). Who has read the log so far reads on here, without
-//! asking the store; who is further behind does ask it.
+//! Recently placed events with their bodies, made once for all waiting readers. Events, bytes and
+//! age are bounded (`policies/access.toml`). A reader near the end of the log reads here; one
+//! further behind reads from the store.
 //!
-//! A body may be of something that is erased by now: before one is shown, the store says what it is
-//! about (`EventLog::read_on`), and one where that has changed is forgotten: who reads across its
-//! place asks the store.
+//! A subject may have been erased since its body was made. Before a body is shown, the store
+//! reports the subject's state (`EventLog::read_on`); if that changed, the body is dropped, and
+//! readers whose range includes its place read from the store.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use crate::domain::scope::Scope;
 use crate::rules::EventRules;
 use crate::store::{EventFilter, PlacedEvent};
 
-/// Parts that are kept for others who ask for the same.
+/// Pages kept for readers with the same request.
 const PARTS: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ struct Shared {
     kept: Mutex<Kept>,
 }
 
-/// Events behind `low` up to `high`; none while nobody follows.
+/// Events behind `low` up to `high`; none while no reader waits.
 #[derive(Debug, Default)]
 struct Kept {
     follows: bool,
@@ -46,12 +46,12 @@ struct Kept {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) placed: PlacedEvent,
-    /// `None` where nobody waited for it, where it cannot be read, or where it is out of date.
+    /// `None` if no reader waited for the event, or its body is unreadable or out of date.
     pub(super) body: Option<(Content, Bytes)>,
     pub(super) since: Instant,
 }
 
-/// The question of a reader.
+/// The request of a reader.
 #[derive(Clone, Debug, PartialEq)]
 struct Asked {
     scope: Scope,
@@ -71,17 +71,17 @@ impl Ring {
         Self(Arc::new(Shared { rules: *rules, kept: Mutex::default() }))
     }
 
-    /// Begins anew, behind this place.
+    /// Starts empty behind this place.
     pub(super) fn begin(&self, high: i64) {
         *self.lock() = Kept { follows: true, low: high, high, ..Kept::default() };
     }
 
-    /// Forgets everything: nobody waits.
+    /// Drops everything: no reader waits.
     pub(super) fn end(&self) {
         *self.lock() = Kept::default();
     }
 
-    /// Goes on with what got its place next, up to `high`.
+    /// Appends the events placed next, up to place `high`, and drops the oldest beyond the bounds.
     pub(super) fn append(&self, entries: Vec<Entry>, high: i64) {
         let rules = &self.0.rules;
         let mut kept = self.lock();
@@ -101,8 +101,8 @@ impl Ring {
         }
     }
 
-    /// The next events behind a place that the filter lets through; `None` where the store must be
-    /// asked. Who asks for the same as somebody before gets the same part.
+    /// Returns the next events behind a place that pass the filter, or None if the store must be
+    /// read. Readers with the same request get the same page.
     pub(super) fn read(
         &self,
         scope: &Scope,
@@ -129,7 +129,7 @@ impl Ring {
         Some(part)
     }
 
-    /// Forgets the bodies at these places: they are out of date.
+    /// Drops the outdated bodies at these places.
     pub(super) fn forget(&self, changed: &[i64]) {
         let mut kept = self.lock();
         let Kept { entries, parts, octets, .. } = &mut *kept;
@@ -142,7 +142,7 @@ impl Ring {
         parts.retain(|(_, part)| !part.made.iter().any(|(place, _)| changed.contains(place)));
     }
 
-    /// Nothing panics while it holds the lock; if something did, what is kept would be whole.
+    /// Nothing panics while it holds the lock; even then the state would be whole.
     fn lock(&self) -> MutexGuard<'_, Kept> {
         self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -186,7 +186,7 @@ impl Kept {
     }
 }
 
-/// Whether what happened there is in a scope, as the store's statements say.
+/// Whether an event with this lineage is in a scope, by the rule of the store's statements.
 fn lies_within(scope: &Scope, lineage: &Lineage) -> bool {
     let permitted = |agents: &[_]| lineage.agent.is_some_and(|agent| agents.contains(&agent));
     lineage.at(scope.level()) == Some(scope.root()) && scope.permitted().is_none_or(permitted)
@@ -204,7 +204,7 @@ mod tests {
     use crate::rules::Rules;
     use crate::store::EventPlace;
 
-    /// Four events of one account, ten octets each.
+    /// Four events of one account, ten bytes each.
     fn ring() -> (Ring, Scope) {
         let account = AccountId::new(1).unwrap();
         let lineage = Lineage { organization: Some(account), ..Lineage::default() };
@@ -224,7 +224,7 @@ mod tests {
         (ring, Scope::subtree(account, AccountType::Organization))
     }
 
-    /// The places of what is read behind a place, without the store.
+    /// The places of the bodies that are read behind a place without the store.
     fn places(ring: &Ring, scope: &Scope, after: i64) -> Option<Vec<i64>> {
         let part = ring.read(scope, &EventFilter::ALL, after, (9, 999))?;
         Some(part.made.iter().map(|(place, _)| *place).collect())
@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(places(&ring, &scope, 0), Some(vec![1, 2, 3, 4]));
         assert_eq!(places(&ring, &scope, 2), Some(vec![3, 4]));
         ring.forget(&[2]);
-        // Across its place the store is asked; behind it nobody notices.
+        // Across the dropped place the store must be read; behind it nothing changes.
         for after in [0, 1] {
             assert_eq!(places(&ring, &scope, after), None);
         }

@@ -1,4 +1,4 @@
-//! Those who wait for more of the log: a bounded number in all, of one account and of one key.
+//! Waiting readers of the log. Their number is bounded in all, per account and per key.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use crate::domain::id::{AccountId, KeyId};
 use crate::domain::scope::Scope;
 use crate::rules::EventRules;
 
-/// As many wait as may.
+/// The bound that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Full {
     #[error("as many readers wait with this key as may: close one first")]
@@ -20,7 +20,7 @@ pub enum Full {
     Gateway,
 }
 
-/// A reader's place; given back when it is dropped.
+/// A reader's registration; dropping it frees the place.
 #[derive(Debug)]
 pub struct Waiting {
     waiters: Waiters,
@@ -29,15 +29,15 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Resolves once something has come since the last time, or since the place was taken. Answers up
-    /// to which place nothing did that concerns whoever has read to the end of the log before, if
-    /// that is known.
+    /// Resolves once an event has come since the last call, or since the registration. Returns the
+    /// place up to which no event concerned this reader, provided that it had read to the end of
+    /// the log; None if that is unknown.
     pub async fn changed(&self) -> Option<i64> {
         self.woken.notified().await;
         self.waiters.lock().taken.get_mut(&self.number).and_then(|reader| reader.quiet.take())
     }
 
-    /// From now on it waits for what happens in `scope`. Read after that.
+    /// Changes the scope of the reader. Read after this call.
     pub fn concern(&self, scope: &Scope) {
         if let Some(reader) = self.waiters.lock().taken.get_mut(&self.number) {
             (reader.concerned, reader.quiet) = (concerned(scope), None);
@@ -72,9 +72,9 @@ struct Places {
 struct Reader {
     key: KeyId,
     account: AccountId,
-    /// What happens to one of these, or below it, wakes the reader.
+    /// Events of these accounts, or of accounts below, wake the reader.
     concerned: Vec<AccountId>,
-    /// Where the first batch began that woke it since it last looked.
+    /// The place before the first batch that woke the reader since it last looked.
     quiet: Option<i64>,
     woken: Arc<Notify>,
 }
@@ -132,19 +132,19 @@ impl Waiters {
         self.lock().taken.is_empty()
     }
 
-    /// Resolves when somebody waits.
+    /// Resolves once a reader waits.
     pub(super) async fn somebody(&self) {
         while self.is_empty() {
             self.0.came.notified().await;
         }
     }
 
-    /// The accounts that somebody waits for.
+    /// The accounts whose events readers wait for.
     pub(super) fn concerned(&self) -> HashSet<AccountId> {
         self.lock().taken.values().flat_map(|reader| &reader.concerned).copied().collect()
     }
 
-    /// Wakes all, of whom nothing is known.
+    /// Wakes all readers, for whom no place is known to be quiet.
     pub(super) fn wake_all(&self) {
         for reader in self.lock().taken.values_mut() {
             reader.quiet = Some(0);
@@ -152,7 +152,7 @@ impl Waiters {
         }
     }
 
-    /// Wakes those who wait for one of these accounts, to which something happened behind a place.
+    /// Wakes the readers of these accounts, which have events behind the place `behind`.
     pub(super) fn wake(&self, happened: &HashSet<AccountId>, behind: i64) {
         for reader in self.lock().taken.values_mut() {
             if reader.concerned.iter().any(|one| happened.contains(one)) {
@@ -170,7 +170,7 @@ impl Waiters {
         self.0.bell.notified().await;
     }
 
-    /// Nothing panics while it holds the lock; if something did, the places would be whole.
+    /// Nothing panics while it holds the lock; even then the state would be whole.
     fn lock(&self) -> MutexGuard<'_, Places> {
         self.0.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -211,13 +211,13 @@ mod tests {
         };
         waiters.wake(&HashSet::from([account(1), account(2)]), 7);
         waiters.wake(&HashSet::from([account(1)]), 9);
-        // Nothing before the first batch was meant for them.
+        // No event before the first batch concerned these readers.
         assert_eq!((woken(&first).await, woken(&second).await), (Some(Some(7)), Some(Some(7))));
         assert_eq!((woken(&third).await, woken(&fourth).await), (None, None));
         waiters.wake(&HashSet::from([account(1), account(3)]), 11);
         assert_eq!((woken(&first).await, woken(&third).await), (Some(Some(11)), Some(Some(11))));
         waiters.wake(&HashSet::from([account(3)]), 12);
-        // By then it wants something else, of which nothing is known.
+        // Its new scope has no known place.
         third.concern(&all(2));
         assert_eq!(woken(&third).await, Some(None));
         waiters.wake(&HashSet::from([account(1), account(3)]), 13);

@@ -1,14 +1,14 @@
-//! Makes the record of a message shorter: to its summary, or until its event is short enough.
+//! Shortens the record of a message: to a summary, or until its event is short enough.
 
 use crate::app::mailbox::record::{Dialog, MessageRecord, Metadata};
 
-/// Octets of text that are kept when all else has gone.
+/// Bytes of text that stay when all else is cut.
 const LEFT_OF_TEXT: usize = 1000;
 
-/// What goes first: copies of the text, links, evidence and long lists, attachments, the text itself.
+/// Order of cuts: copies of the text, links, evidence and long lists, attachments, the text itself.
 pub(super) const STEPS: &[fn(&mut MessageRecord<'_>)] = &[
     leave_dialogs,
-    // A link to each attachment that needs no key, beside the one that does.
+    // Signed links: the link that needs a key stays.
     |record| record.attachments.iter_mut().for_each(|part| part.signed_url = None),
     |record| {
         if let Metadata::Mail(mail) = &mut record.metadata {
@@ -26,8 +26,8 @@ pub(super) const STEPS: &[fn(&mut MessageRecord<'_>)] = &[
     |record| record.message = head(record.message, LEFT_OF_TEXT),
 ];
 
-/// No text but its beginning, no HTML, no link that needs no key, the number of attachments in their
-/// place, and of remarks only their kind and place: remarks quote.
+/// Reduces a record to the beginning of the text, without HTML and signed links. A number replaces
+/// the attachments. Remarks keep kind and place, but not their detail, which quotes.
 pub(super) fn summarise(record: &mut MessageRecord<'_>) {
     count_attachments(record);
     leave_dialogs(record);
@@ -38,7 +38,7 @@ pub(super) fn summarise(record: &mut MessageRecord<'_>) {
     }
 }
 
-/// Cuts the text wherever the record holds it, and says so.
+/// Cuts the text in all its copies, and sets `truncated`.
 pub(super) fn cut_text(record: &mut MessageRecord<'_>, max: usize) {
     let stripped = match &record.metadata {
         Metadata::Mail(mail) => mail.email_stripped_text,
@@ -67,7 +67,7 @@ fn count_attachments(record: &mut MessageRecord<'_>) {
     record.attachments.clear();
 }
 
-/// At most `max` octets, ending on a character.
+/// Returns at most `max` bytes, ending on a character.
 fn head(text: &str, max: usize) -> &str {
     text.get(..text.floor_char_boundary(max)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The structs that bodies of events are made of. `catalog` describes each event by them.
+//! The structs of which event bodies are made. `catalog` describes each event by them.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -30,7 +30,7 @@ pub struct Body<B, D> {
     pub url: Option<String>,
     #[serde(flatten)]
     pub beside: B,
-    /// What happened.
+    /// The subject of the event.
     pub data: D,
 }
 
@@ -45,7 +45,7 @@ pub enum Beside {
 }
 
 impl Beside {
-    /// Leaves out what needs protecting.
+    /// Removes what a thin body must not show.
     pub(super) fn hide(&mut self) {
         match self {
             Self::Nothing(_) | Self::Session(_) => {}
@@ -95,13 +95,12 @@ pub struct ArrivedMail {
     pub subject: Option<String>,
 }
 
-/// `data`, of any event.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum Data<'e> {
     Message(Box<MessageData<'e>>),
     Contact(ContactData),
-    /// As it was told at that moment.
+    /// As recorded when the event happened.
     Told(&'e Value),
     Erased(ErasedData),
     Thin(ThinData),

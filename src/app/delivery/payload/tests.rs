@@ -1,4 +1,4 @@
-//! What a body shows in each mode, and what is cut of it.
+//! The contents of bodies in each mode, and how they are cut.
 
 use serde_json::{Value, json};
 
@@ -170,7 +170,7 @@ fn a_full_body_has_links_that_need_no_key_beside_those_that_do() {
         (&metadata["emailHtmlSignedUrl"], format!("{base}1-a.html")),
         (&metadata["emailRawSignedUrl"], metadata["emailRawUrl"].as_str().unwrap().to_owned()),
     ] {
-        // A day later, on the next whole minute.
+        // A day later, rounded up to a whole minute.
         let said = link.as_str().unwrap().strip_prefix(&path).unwrap();
         let signature = said.strip_prefix("?expires=1718549820&signature=").unwrap();
         assert_eq!(signature.len(), 43, "{link}");
@@ -239,7 +239,7 @@ fn a_thin_body_has_ids_and_nothing_that_needs_protecting() {
 
 #[test]
 fn what_is_too_long_is_cut_step_by_step_and_says_where_the_whole_is() {
-    // Control characters take six octets each.
+    // Each control character takes six bytes in JSON.
     let text = "\u{1}".repeat(20_000);
     let mut rules = rules();
     let mut left = usize::MAX;
@@ -261,7 +261,7 @@ fn what_is_too_long_is_cut_step_by_step_and_says_where_the_whole_is() {
         assert_eq!(event["messageUuid"], "00000000-0000-0000-0000-0000000000aa");
     }
     assert_eq!(left, 0, "ids are left");
-    // What no step can cut, and what is no message.
+    // Nothing that a step can cut, and events without a message.
     let mut long = sample::message("x");
     long.mailed_mut().mail.subject = Some("s".repeat(300_000));
     rules.max_body_bytes = 262_144;

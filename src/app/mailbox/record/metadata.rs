@@ -1,4 +1,4 @@
-//! `metadata` of a record: facts that mail has, or what a platform gave.
+//! `metadata` of a record: facts about mail, or metadata from a platform.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::domain::message::{Content, Mailed, Message, Received};
 use crate::mail::findings::KINDS;
 use crate::wire::{Date, Id};
 
-/// Facts about mail, or what the platform gave.
+/// Facts about mail, or metadata from the platform.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline, extend("type" = "object"))]
@@ -85,7 +85,7 @@ pub struct Signed {
     pub signed_urls_expire: Date,
 }
 
-/// The results of all methods; none of a message whose contents cannot be read back.
+/// The results of all methods; none if the stored contents cannot be read.
 #[derive(Debug)]
 pub struct Authentication<'m>(Option<&'m Results>);
 
@@ -144,7 +144,7 @@ pub struct Finding<'m> {
     charset: Option<&'m str>,
 }
 
-/// What the platform gave, and these fields.
+/// Metadata from the platform, and these fields.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReceivedMetadata<'m> {
@@ -165,7 +165,6 @@ pub struct ReceivedMetadata<'m> {
 }
 
 impl<'m> Metadata<'m> {
-    /// The metadata of a message.
     pub(super) fn of(message: &'m Message) -> Self {
         match &message.content {
             Content::Mail(mailed) => Self::Mail(Box::new(of_mail(message, mailed))),
@@ -180,7 +179,7 @@ fn of_mail<'m>(message: &'m Message, mailed: &'m Mailed) -> MailMetadata<'m> {
     MailMetadata {
         thread_id: Id(message.thread.0),
         email_subject: mail.subject.as_deref(),
-        // The proven mailbox alone: what a display name claims is in `fromUser`.
+        // The proven mailbox alone: `fromUser` has the display name that the sender claims.
         email_from: mail.from.address.to_string(),
         email_to: list(&mail.to),
         email_cc: list(&mail.cc),
@@ -224,7 +223,7 @@ fn remark(found: &finding::Finding) -> Finding<'_> {
 }
 
 fn of_received<'m>(message: &'m Message, received: &'m Received) -> ReceivedMetadata<'m> {
-    // Names that begin with `received` are ours: `receiveMessage` takes none.
+    // Names that begin with `received` are ours: `receiveMessage` refuses them.
     let given = received.metadata.iter().filter(|(name, _)| *name != "threadId");
     ReceivedMetadata {
         thread_id: Id(message.thread.0),

@@ -1,4 +1,4 @@
-//! Every field is there, with the value that the contract says.
+//! Every field is there, with the value that the contract names.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::domain::message::{Attachment, Digest, Mail, Mailed, Passage};
 use crate::domain::sender::Sender;
 use crate::domain::source::Inbox;
 
-/// The contract's list, as it stands there.
+/// The list in the contract, word for word.
 const FIELDS: &str = "from, fromUser, to, toUser, timestamp, date, message, content-type, \
     disposition-notification, roomId, status, attachments, isLive, aiAgent, aiLeadRating, \
     aiLeadRatingReason, aiAgentOverride, source, uuid, fromNumber, toNumber, notify, \
