@@ -43,7 +43,7 @@ pub struct Signature {
     pub result: Word,
     /// Why it does not authenticate; None if it does.
     pub reason: Option<String>,
-    /// The same reasons as codes of `domain::cause`, each once.
+    /// All reasons as codes of `domain::cause`, each once.
     pub causes: Vec<Word>,
     pub counts: bool,
     pub aligned: bool,
