@@ -34,7 +34,7 @@ const PAGES: &[(u16, &str)] = &[
 /// A byte that is invalid in GBK and EUC-KR: decoded as U+FFFD.
 const INVALID: u8 = 0xff;
 
-/// Most UTF-7 bytes of the shortest character, with leftover bits (`+AGEAA-`).
+/// Most bytes that the shortest character can take in UTF-7, with leftover bits (`+AGEAA-`).
 const LONGEST_OF_UTF7: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
