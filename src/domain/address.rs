@@ -48,7 +48,7 @@ impl Address {
         }
         // Check the lower-case form: some marks compose only with lower-case letters.
         let local = local.to_ascii_lowercase();
-        // RFC 5321 §4.5.3.1.1: 64 octets.
+        // RFC 5321 §4.5.3.1.1: 64 bytes.
         if local.len() > 64 || !local.split('.').all(is_atom) || !is_composed(&local) {
             return Err(AddressError::Local);
         }

@@ -297,7 +297,7 @@ mod tests {
     use super::super::clock::Timestamp;
     use super::*;
 
-    /// A mint with this clock and random bytes that all equal `octet`.
+    /// A mint with this clock whose random bytes all equal `octet`.
     fn mint(now: impl Fn() -> i64 + Send + Sync + 'static, octet: u8) -> Mint {
         let clock = Clock::new(move || Timestamp::from_millis(now()));
         Mint::new(clock, Arc::new(move |octets: &mut [u8]| octets.fill(octet)))

@@ -34,7 +34,7 @@ const LAST: u32 = 64;
 const KEPT_PER_HOST: usize = 8;
 const KEPT_HOSTS: usize = 128;
 
-/// What happens to the connection after the response.
+/// Closes or keeps the connection after the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
     Close,
@@ -64,7 +64,7 @@ impl From<&WebhookRules> for Limits {
 }
 
 impl From<&ForwardRules> for Limits {
-    /// Of an application's response only the status is read.
+    /// Bounds for relays: of an application's response only the status is read.
     fn from(rules: &ForwardRules) -> Self {
         Self {
             timeout: rules.max_timeout(),

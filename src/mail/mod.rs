@@ -7,18 +7,18 @@
 //!
 //! - `scan`, `mailbox`: our own parsers of raw bytes; a library only decodes the display name;
 //! - `structure`, `bodies`: our own walk over the parts, whose cost is bounded;
-//! - `labels`, `transfer`: corrects wrong types and encodings of parts, and names them;
+//! - `labels`, `transfer`: correct wrong types and encodings of parts, and name them;
 //! - `charset`, `words`: decode bytes by the WHATWG Encoding Standard; `legacy` has more charsets;
 //! - `library`: the only access to mail-parser, with a guard against panics;
 //! - `fields`: the names of all header fields that are read;
 //! - `headers`, `mime`, `text`, `html`, `reply`, `filename`, `findings`: content for people and
-//!   Agents. It never decides on acceptance, except that `mime` refuses a message that cannot be read
-//!   completely, or that mail-parser reads differently than the scanner;
-//! - below `html`: `tags` (the tokenizer), `elements`, `look`, `passages`, `text_sink`; below `look`:
-//!   `sheet`, `style`, `css`, `css_source`, `measures`, `colour`; below `findings`: `unseen`, `links`,
-//!   `unsigned`; below `reply`: `quotes`;
-//! - `page`: the HTML part for people, made by `sanitise` (two allowlists: ours, then ammonia's) and
-//!   `inline_style`;
+//!   Agents. It never decides on acceptance, with one exception: `mime` refuses a message that
+//!   cannot be read completely, or that mail-parser reads differently than the scanner;
+//! - below `html`: `tags` (the tokenizer), `elements`, `look`, `passages`, `text_sink`;
+//! - below `look`: `sheet`, `style`, `css`, `css_source`, `measures`, `colour`;
+//! - below `findings`: `unseen`, `links`, `unsigned`; below `reply`: `quotes`;
+//! - `page`: the HTML part for people, made by `sanitise` (two allowlists: ours, then ammonia's)
+//!   and `inline_style`;
 //! - `machine`: signs that a machine wrote the message;
 //! - `visible`: visible and invisible characters; `line_ends`: line ends of messages from files.
 //!

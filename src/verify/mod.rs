@@ -102,8 +102,8 @@ pub struct Authentication {
     /// Meaningful fields that the proof does not cover. The proof is the aligned signature, or the
     /// newest signature of the ARC chain that replaces it. Empty without a proof.
     pub unsigned: Vec<Known>,
-    /// What prevented authentication, in plain words with domain and selector; empty if nothing
-    /// did. The step `alignment` stores it as `causes`, `signer` and `selector`.
+    /// The causes that prevented authentication, in plain words with domain and selector; empty if
+    /// there are none. The step `alignment` stores it as `causes`, `signer` and `selector`.
     pub explanation: String,
     /// `dkim`, `alignment`, `spf`, `arc`, `dmarc`, `iprev`.
     pub steps: [Step; 6],

@@ -1,5 +1,5 @@
-//! What a person sees and what a language model reads: crafted HTML of every kind that hides text,
-//! and real habits that hide nothing.
+//! Text that a person sees, and text that a language model reads: crafted HTML of every kind that
+//! hides text, and real habits that hide nothing.
 
 use super::{crlf, limits, read};
 use crate::domain::evidence::finding::Finding;
