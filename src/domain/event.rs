@@ -54,6 +54,7 @@ macro_rules! events {
         }
 
         impl EventName {
+            /// The category whose destinations receive it (contract §5).
             pub const fn category(self) -> Category {
                 match self { $(Self::$variant => Category::$category,)* }
             }

@@ -2,7 +2,7 @@
 //! anything.
 //!
 //! [`guard`] decides which URLs and addresses may be reached. [`client`] reaches those and no
-//! others; it resolves names with [`lookup`], not with mail's resolver. [`signature`] proves the
+//! others; it resolves names with `lookup`, not with mail's resolver. [`signature`] proves the
 //! sender to the receiver. Never done here: following a redirect, using a proxy of the environment,
 //! keeping a cookie, decompressing a response, connecting to an address that was not checked,
 //! showing the text of an inner error to a customer.
