@@ -1,4 +1,4 @@
-//! Files and folders that only this user reads, and that are on the disk when a call has returned.
+//! Private files and folders that are durable when a call returns.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -7,24 +7,23 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// Writes a file whole or not at all, in place of the one that is there.
+/// Writes a file atomically, replacing an existing one.
 pub fn replace(path: &Path, octets: &[u8]) -> io::Result<()> {
     written(path, octets)?.persist(path)?;
     sync_folder(folder_of(path))
 }
 
-/// Writes a file whole or not at all. One that is there stays, and is
-/// [`io::ErrorKind::AlreadyExists`].
+/// Writes a file atomically. Fails with [`io::ErrorKind::AlreadyExists`] if there is one.
 pub fn write_new(path: &Path, octets: &[u8]) -> io::Result<()> {
     written(path, octets)?.persist_noclobber(path)?;
     sync_folder(folder_of(path))
 }
 
-/// The same where others may do so at the same moment: the file that is there first is kept. Answers
-/// whether that is this one.
+/// Writes a file atomically unless there is one; safe against concurrent writers. Returns whether
+/// this call wrote it.
 pub fn write_first(path: &Path, octets: &[u8]) -> io::Result<bool> {
     match write_new(path, octets) {
-        // Whoever wrote it may not have flushed its name yet.
+        // The other writer may not have flushed the file's name yet.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             sync_folder(folder_of(path)).map(|()| false)
         }
@@ -32,7 +31,7 @@ pub fn write_first(path: &Path, octets: &[u8]) -> io::Result<bool> {
     }
 }
 
-/// A file beside `path`, whose name it gets later; its mode is 0600 from the beginning.
+/// Writes and flushes a temporary file in the folder of `path`; its mode is 0600 from the start.
 fn written(path: &Path, octets: &[u8]) -> io::Result<NamedTempFile> {
     let mut file = NamedTempFile::new_in(folder_of(path))?;
     file.write_all(octets)?;
@@ -44,13 +43,13 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Makes a file, which must not be there, for its maker to write and flush.
+/// Creates a file with mode 0600; it must not exist. The caller writes and flushes it.
 pub fn make_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Makes a folder with those above it, each flushed into the one above: what will be written into it
-/// is as durable as its name. Answers whether it was missing.
+/// Creates a folder and those above it, and flushes each name into its parent, so that files in it
+/// are as durable as its name. Returns whether it was missing.
 pub fn make_folder(path: &Path) -> io::Result<bool> {
     if path.parent().is_none() {
         return Ok(false);
@@ -60,8 +59,8 @@ pub fn make_folder(path: &Path) -> io::Result<bool> {
         make_folder(above)?;
         make_one(path)?
     };
-    // Whoever made one that is there may have been killed before the flush. A folder above it that
-    // may be passed and not read, as /var/lib may be, was not made by us.
+    // An earlier process may have been killed after it made the folder and before the flush. A
+    // parent that cannot be read, such as /var/lib, was not made by us.
     match sync_folder(above) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !made => {}
         synced => synced?,
@@ -69,7 +68,7 @@ pub fn make_folder(path: &Path) -> io::Result<bool> {
     Ok(made)
 }
 
-/// Makes folders in one that is there, flushed once.
+/// Creates folders in the existing folder `above`, and flushes once.
 pub fn make_folders(above: &Path, paths: impl Iterator<Item = PathBuf>) -> io::Result<()> {
     for path in paths {
         make_one(&path)?;
@@ -77,7 +76,7 @@ pub fn make_folders(above: &Path, paths: impl Iterator<Item = PathBuf>) -> io::R
     sync_folder(above)
 }
 
-/// Answers whether it was missing.
+/// Creates a folder with mode 0700. Returns whether it was missing.
 fn make_one(path: &Path) -> io::Result<bool> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(false),
@@ -85,12 +84,12 @@ fn make_one(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// The names that are in a folder are on the disk.
+/// Flushes the names in a folder to disk.
 pub fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// The same for all folders below it.
+/// Flushes a folder and all folders below it.
 pub fn sync_tree(path: &Path) -> io::Result<()> {
     let mut folders = vec![path.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -105,7 +104,7 @@ pub fn sync_tree(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether there is nothing at `path`, or an empty folder.
+/// Tells whether there is nothing at `path`, or an empty folder.
 pub fn is_vacant(path: &Path) -> io::Result<bool> {
     match fs::read_dir(path) {
         Ok(mut entries) => Ok(entries.next().is_none()),

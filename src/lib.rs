@@ -1,5 +1,5 @@
-//! Gatepost: an inbound mail server for AI agents. ARCHITECTURE.md is the map; the rooms below
-//! are listed in the order in which arrows may point: each room imports only from rooms above it.
+//! Gatepost: an inbound mail server for AI agents. ARCHITECTURE.md has the map. The rooms below are
+//! listed in the order of their dependencies: each room imports only from rooms above it.
 
 pub mod disk;
 pub mod domain;
@@ -29,7 +29,7 @@ pub mod testkit;
 
 pub mod run;
 
-/// Answers held against their schemas; shared with tests/it.
+/// Checks responses against their schemas; shared with tests/it.
 #[cfg(test)]
 #[path = "../tests/it/support/schema.rs"]
 mod schema;

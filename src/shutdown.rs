@@ -1,8 +1,8 @@
 //! The end of the program as a value: passed down, never global.
 //!
-//! Soft stop: take in nothing new, finish what is under way. Hard stop: drop it, after a last word
-//! where there is one to be said. Whoever runs a task spawns it here, so that the end waits for all
-//! of them.
+//! Soft stop: take in nothing new, finish work under way. Hard stop: drop it, after a last word
+//! where the protocol has one. All long-lived tasks are spawned here, so that the end waits for
+//! them.
 
 use std::future::Future;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Handed to every task that lives longer than a request.
+/// Passed to every task that lives longer than a request.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     soft: CancellationToken,
@@ -30,8 +30,8 @@ impl Shutdown {
         self.tasks.spawn_on(self.until_the_hard_stop(Duration::ZERO, task), threads);
     }
 
-    /// Runs `task`, which has `patience` to end by itself after the hard stop, of which it learns by
-    /// [`Shutdown::hard`].
+    /// Runs `task`, which may take `patience` to end by itself after the hard stop. It learns of
+    /// the stop by [`Shutdown::hard`].
     pub fn spawn_with_last_word(
         &self,
         patience: Duration,
@@ -65,24 +65,22 @@ impl Shutdown {
         self.hard.cancelled().await;
     }
 
-    /// Resolves when nothing new may be taken in.
+    /// Resolves at the soft stop.
     pub async fn soft(&self) {
         self.soft.cancelled().await;
     }
 
-    /// Whether the soft stop has come.
     pub fn is_stopping(&self) -> bool {
         self.soft.is_cancelled()
     }
 
-    /// Begins the soft stop.
     pub fn begin(&self) {
         self.soft.cancel();
         self.tasks.close();
     }
 
-    /// Begins the soft stop and waits for every task; after `grace` the hard stop ends the rest.
-    /// Answers whether all of them finished by themselves.
+    /// Begins the soft stop and waits for every task. After `grace`, the hard stop ends the rest.
+    /// Returns whether all tasks finished by themselves.
     pub async fn finish(&self, grace: Duration) -> bool {
         self.begin();
         let in_time = tokio::time::timeout(grace, self.tasks.wait()).await.is_ok();

@@ -1,19 +1,19 @@
-//! What the program tells its operator: log lines on standard error.
+//! The program's log: lines on standard error.
 //!
-//! A line is a readable message plus dotted fields (`client.address`, `record.id`, `http.status`).
+//! A line is a readable message and dotted fields (`client.address`, `record.id`, `http.status`).
 //! Never logged: keys, inbound keys, webhook secrets, queries of URLs, message content, header
 //! values. `GATEPOST_LOG` sets the level per room (`gatepost=debug`, `gatepost::smtp=trace`).
 
 use anstream::{AutoStream, ColorChoice};
 use tracing_subscriber::EnvFilter;
 
-/// The variable that sets what is logged.
+/// The variable that sets the log filter.
 pub const VARIABLE: &str = "GATEPOST_LOG";
-/// What is logged when `GATEPOST_LOG` says nothing.
+/// The filter without `GATEPOST_LOG`.
 const DEFAULT_FILTER: &str = "warn,gatepost=info";
 
-/// Logs only what is wrong, unless `GATEPOST_LOG` says otherwise: for commands whose output is
-/// meant for reading.
+/// Logs only errors, unless `GATEPOST_LOG` says otherwise: for commands whose output is read by
+/// people.
 pub fn quiet() {
     begin("error", false);
 }
@@ -28,16 +28,16 @@ fn begin(default: &str, json: bool) {
     let filter = without_contents(filter);
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        // Its complaint would go to standard error, too: where that is full, whoever logs would end.
+        // Its own errors would also go to standard error; if that is full, logging would panic.
         .log_internal_errors(false)
         .with_ansi(AutoStream::choice(&std::io::stderr()) != ColorChoice::Never)
         .with_writer(std::io::stderr);
-    // Whoever embeds the library may have set up a subscriber before.
+    // A program that embeds the library may have installed a subscriber.
     let _already = if json { builder.json().try_init() } else { builder.try_init() };
 }
 
-/// mailin logs each line that it reads, those of messages too, and its accept loop would fill a
-/// disk when there are no descriptors left: nothing of it is logged, whatever `GATEPOST_LOG` says.
+/// Silences mailin, whatever `GATEPOST_LOG` says: it logs each line that it reads, message content
+/// included, and its accept loop would fill a disk when there are no descriptors left.
 fn without_contents(filter: EnvFilter) -> EnvFilter {
     const SILENT: &[&str] =
         &["mailin=off", "mailin::fsm=off", "mailin::response=off", "mailin_embedded::running=off"];

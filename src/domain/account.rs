@@ -56,7 +56,6 @@ pub struct Lineage {
 }
 
 impl Lineage {
-    /// The id at one level.
     pub const fn at(&self, level: AccountType) -> Option<AccountId> {
         match level {
             AccountType::Partner => self.partner,
@@ -66,7 +65,7 @@ impl Lineage {
         }
     }
 
-    /// This lineage with one more node at `level`.
+    /// Returns this lineage with the id of one more level.
     #[must_use]
     pub const fn with(mut self, level: AccountType, id: AccountId) -> Self {
         match level {
@@ -78,17 +77,16 @@ impl Lineage {
         self
     }
 
-    /// Every id of the lineage, the root first.
+    /// Returns the ids that are set, root first.
     pub fn ids(&self) -> impl Iterator<Item = AccountId> {
         [self.partner, self.reseller, self.organization, self.agent].into_iter().flatten()
     }
 }
 
-/// What else is known of an account: fields of the interface, by their names there, that decide
-/// nothing here. Secrets in it are masked before it is made.
+/// Further fields of an account, by their names in the API. They decide nothing here. Secrets are
+/// masked before this map is made.
 pub type Details = Map<String, Value>;
 
-/// A node of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     pub id: AccountId,
@@ -101,13 +99,13 @@ pub struct Account {
     /// The node's own switch. A node works only while it and all its ancestors are active.
     pub active: bool,
     pub created_at: Timestamp,
-    /// What it is called elsewhere; nothing else directly below its parent has the same.
+    /// The account's name in the customer's own system; unique among the children of one parent.
     pub external_id: Option<String>,
     pub details: Details,
 }
 
-/// Lays `changes` on what is known of an account: a null takes a field away, an object changes the
-/// fields that it has (one level down), anything else takes the place of what was there.
+/// Applies `changes` to `details`. A null removes the field. An object changes the fields that it
+/// has, one level down. Any other value replaces the old one.
 pub fn merge(details: &mut Details, changes: &Details) {
     for (name, change) in changes {
         match (details.get_mut(name), change) {

@@ -9,15 +9,16 @@ use icu_properties::{CodePointMapData, CodePointSetData};
 
 use super::domain_name::DomainName;
 
-/// A mailbox: local part ASCII case-folded, domain in lower-case A-labels, nothing else stripped
-/// (no plus tag, no dots). Two mailboxes are equal exactly when their spellings here are.
+/// A mailbox: the local part with ASCII letters in lower case, the domain in lower-case A-labels,
+/// nothing stripped (no plus tag, no dots). Two mailboxes are equal exactly when these spellings
+/// are.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     local: String,
     domain: DomainName,
 }
 
-/// Text that is not one mailbox, and what is wrong with it.
+/// Why a text is not one mailbox.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     #[error("an address has exactly one @ between its local part and its domain")]
@@ -35,8 +36,8 @@ impl Address {
     /// Parses a bare addr-spec (RFC 5322 §3.4.1): no display name, no angle brackets, no comments,
     /// no white space. A quoted local part is accepted where the quotes change nothing
     /// (`"boss"@good.example` and `"bo\ss"@good.example` are `boss@good.example`: RFC 5321 §4.1.2)
-    /// and refused elsewhere; a local part outside ASCII (RFC 6531) is accepted in NFC (RFC 6532
-    /// §3.1), kept as written and compared octet by octet, without Unicode folding, so that no
+    /// and refused elsewhere. A local part outside ASCII (RFC 6531) is accepted in NFC (RFC 6532
+    /// §3.1), kept as written and compared byte by byte, without Unicode folding, so that no
     /// look-alike is ever equal.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let (local, domain) = text.rsplit_once('@').ok_or(AddressError::NotOneAt)?;
@@ -45,18 +46,17 @@ impl Address {
         if local.contains('@') {
             return Err(AddressError::NotOneAt);
         }
-        // The spelling that is kept must be composed: a few marks compose with small letters only.
+        // Check the lower-case form: some marks compose only with lower-case letters.
         let local = local.to_ascii_lowercase();
-        // RFC 5321 §4.5.3.1.1: 64 octets.
+        // RFC 5321 §4.5.3.1.1: 64 bytes.
         if local.len() > 64 || !local.split('.').all(is_atom) || !is_composed(&local) {
             return Err(AddressError::Local);
         }
         Ok(Self { local, domain: DomainName::parse(domain)? })
     }
 
-    /// Reads back a spelling that was made here and kept, by this version or an earlier one. It is
-    /// not judged anew: a rule that has become stricter since must not make what is stored
-    /// unreadable.
+    /// Reads back a stored spelling, made by this version or an earlier one. Does not validate it
+    /// again: a rule that has become stricter must not make stored rows unreadable.
     pub fn kept(text: &str) -> Result<Self, AddressError> {
         let (local, domain) = text.rsplit_once('@').ok_or(AddressError::NotOneAt)?;
         if local.is_empty() {
@@ -65,12 +65,10 @@ impl Address {
         Ok(Self { local: local.to_owned(), domain: DomainName::kept(domain)? })
     }
 
-    /// The local part, ASCII case-folded.
     pub fn local(&self) -> &str {
         &self.local
     }
 
-    /// The domain.
     pub fn domain(&self) -> &DomainName {
         &self.domain
     }
@@ -94,8 +92,8 @@ impl fmt::Display for Address {
     }
 }
 
-/// The content of a quoted string: of each quoted pair what is quoted (RFC 5321 §4.1.2). What is no
-/// pair is left, and no atom has it.
+/// Returns the content of a quoted string with each quoted pair unescaped (RFC 5321 §4.1.2). A lone
+/// backslash at the end is kept; no atom contains one, so the caller refuses it.
 fn without_pairs(inside: &str) -> Cow<'_, str> {
     if !inside.contains('\\') {
         return Cow::Borrowed(inside);
@@ -108,9 +106,9 @@ fn without_pairs(inside: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// One atom of a dot-atom (RFC 5322 §3.2.3). Outside ASCII only letters, digits and the marks on
-/// them count (RFC 6532 §3.1, narrowed): no controls, spaces, formatting, invisible or private
-/// characters, so that what is compared is what a person can see.
+/// Tells whether this is one atom of a dot-atom (RFC 5322 §3.2.3). Outside ASCII only letters,
+/// digits and their marks are allowed (RFC 6532 §3.1, narrowed): no controls, spaces, formatting,
+/// invisible or private characters, so that people see every character that is compared.
 fn is_atom(atom: &str) -> bool {
     !atom.is_empty()
         && !atom.starts_with(is_mark)
@@ -121,12 +119,12 @@ fn is_atom(atom: &str) -> bool {
         })
 }
 
-/// Vowel signs, accents and the like; many scripts cannot be written without them.
+/// Marks: vowel signs, accents and others that many scripts need.
 fn is_mark(c: char) -> bool {
     GeneralCategoryGroup::Mark.contains(CodePointMapData::<GeneralCategory>::new().get(c))
 }
 
-/// Letters and marks that show nothing, such as the Hangul fillers.
+/// Letters and marks that are not displayed, such as the Hangul fillers.
 fn is_unseen(c: char) -> bool {
     CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
 }
@@ -166,7 +164,7 @@ mod tests {
         }
     }
 
-    /// T, H, J, W and Y with these marks have no composed form, and their small letters do.
+    /// T, H, J, W and Y with these marks have no composed form, but their small letters have.
     #[test]
     fn what_is_kept_can_be_parsed_again() {
         for capital in ["T\u{308}", "H\u{331}", "J\u{30c}", "W\u{30a}", "Y\u{30a}"] {

@@ -1,6 +1,6 @@
-//! What an Agent is configured to be: one configuration that is worked on, one that is in force, and
-//! those that are kept to come back to. What fields there are, and what each may hold, is said in
-//! `app/agents/schema.rs`; here they are names with values.
+//! The configurations of an Agent: staging (being edited), default (live), and the saved versions.
+//! `app/agents/schema.rs` defines the fields and their values; here they are only names with
+//! values.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,26 +12,24 @@ use super::clock::Timestamp;
 use super::words::words;
 
 words! {
-    /// Which of an Agent's two configurations.
     ConfigKind {
-        /// The one that is worked on; it changes nothing before it is published.
+        /// Being edited; has no effect until published.
         Staging = "staging",
-        /// The one that was published last.
+        /// Published last.
         Default = "default",
     }
 }
 
-/// The fields that somebody set, each with its value; none of them is null.
+/// The fields that are set, with their values; none is null.
 pub type Config = Map<String, Value>;
 
-/// Names one configuration (the interface's `agentConfigId`, `campaignId`): `camp` and 32
-/// hexadecimal digits. Staging and default have different ones.
+/// Id of one configuration (`agentConfigId`, `campaignId` in the API): `camp` and 32 hexadecimal
+/// digits. Staging and default have different ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConfigId(pub Uuid);
 
 const PREFIX: &str = "camp";
 
-/// Why a text is no id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     #[error(
@@ -48,7 +46,7 @@ impl fmt::Display for ConfigId {
     }
 }
 
-/// Accepts the one spelling that answers show.
+/// Accepts only the spelling that the API returns.
 impl FromStr for ConfigId {
     type Err = IdError;
 
@@ -58,23 +56,22 @@ impl FromStr for ConfigId {
     }
 }
 
-/// Names one version of an Agent: the millisecond of Unix time in which it was made, or the next one
-/// that names none.
+/// Id of one version of an Agent: the Unix time of its creation in milliseconds, or the next free
+/// number after that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VersionId(i64);
 
 impl VersionId {
-    /// The id, when `millis` lies in 1 … 2^53−1.
+    /// Returns None unless `millis` is in 1 … 2^53−1.
     pub const fn new(millis: i64) -> Option<Self> {
         if millis >= 1 && millis <= super::id::LARGEST_USER_ID { Some(Self(millis)) } else { None }
     }
 
-    /// The number itself.
     pub const fn get(self) -> i64 {
         self.0
     }
 
-    /// What publishing calls the version that it makes.
+    /// Title of a version that publishing makes.
     pub fn automatic_title(self) -> String {
         format!("Auto-{}", self.0)
     }
@@ -86,7 +83,7 @@ impl fmt::Display for VersionId {
     }
 }
 
-/// Accepts the canonical decimal only, so that one version has one spelling.
+/// Accepts only the canonical decimal, so that each version has one spelling.
 impl FromStr for VersionId {
     type Err = IdError;
 
@@ -96,25 +93,23 @@ impl FromStr for VersionId {
     }
 }
 
-/// One configuration of an Agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentConfig {
     pub id: ConfigId,
     pub kind: ConfigKind,
     pub config: Config,
-    /// Grows with each change; 0 as long as there was none.
+    /// Grows with each change; 0 before the first one.
     pub revision: i64,
     pub updated_at: Timestamp,
 }
 
 impl AgentConfig {
-    /// Whether anything was ever written here.
+    /// Tells whether the configuration was ever written.
     pub const fn is_set(&self) -> bool {
         self.revision > 0
     }
 }
 
-/// Both configurations of an Agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentConfigs {
     pub staging: AgentConfig,
@@ -122,7 +117,6 @@ pub struct AgentConfigs {
 }
 
 impl AgentConfigs {
-    /// The one of this kind.
     pub const fn of(&self, kind: ConfigKind) -> &AgentConfig {
         match kind {
             ConfigKind::Staging => &self.staging,
@@ -130,38 +124,39 @@ impl AgentConfigs {
         }
     }
 
-    /// What a change of staging begins with: what is in force, while nothing was ever staged.
+    /// Returns the fields that a change of staging starts from: staging, or the live ones while
+    /// nothing was ever staged.
     pub const fn base(&self) -> &Config {
         if self.staging.is_set() { &self.staging.config } else { &self.live.config }
     }
 
-    /// What a change that was decided by these rests on.
+    /// Revisions to compare at commit, for a change that was decided from these configurations.
     pub const fn revisions(&self) -> Revisions {
         Revisions { staging: self.staging.revision, live: self.live.revision }
     }
 }
 
-/// The revisions of both configurations of an Agent; of one that has none, 0.
+/// Revisions of both configurations of an Agent; 0 where there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Revisions {
     pub staging: i64,
     pub live: i64,
 }
 
-/// A configuration that is kept to come back to.
+/// A saved configuration that can be restored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentVersion {
     pub id: VersionId,
     pub title: String,
-    /// Made by publishing, and replaced by later ones of these.
+    /// Made by publishing; later automatic versions replace it.
     pub automatic: bool,
     pub created_at: Timestamp,
-    /// Absent where it was not asked for.
+    /// None if the query left it out.
     pub snapshot: Option<Config>,
 }
 
-/// `config` with these fields: each replaces what was there, null takes it away, what is not named
-/// stays.
+/// Returns `config` with `fields` applied: a value replaces the old one, null removes the field,
+/// fields that are not named stay.
 #[must_use]
 pub fn merged(config: &Config, fields: &Config) -> Config {
     let mut merged = config.clone();
@@ -174,7 +169,7 @@ pub fn merged(config: &Config, fields: &Config) -> Config {
     merged
 }
 
-/// The names of the fields in which two configurations differ, in their order.
+/// Names of the fields that differ between two configurations, sorted.
 pub fn differing(one: &Config, other: &Config) -> Vec<String> {
     let mut names: Vec<&String> = one.keys().chain(other.keys()).collect();
     names.sort_unstable();
@@ -182,7 +177,8 @@ pub fn differing(one: &Config, other: &Config) -> Vec<String> {
     names.into_iter().filter(|name| one.get(*name) != other.get(*name)).cloned().collect()
 }
 
-/// The apps that a configuration assigns, as `app/version`: they are its Agent's, installed.
+/// The apps that a configuration assigns, as `app/version`. The store refuses one that the Agent
+/// has not installed.
 pub fn assigned(config: &Config) -> impl Iterator<Item = String> {
     let apps = config.get("apps").and_then(Value::as_array).into_iter().flatten();
     apps.filter_map(|one| {

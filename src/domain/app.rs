@@ -1,5 +1,5 @@
-//! What an account keeps of an app: that an Agent has installed it, with its settings, or the data of
-//! the account's integration with it.
+//! Data that an account keeps for an app: an Agent's installation and its settings, or the
+//! account's integration.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,12 +10,12 @@ use super::clock::Timestamp;
 use super::id::AccountId;
 use super::words::words;
 
-/// Long enough for the id of any app (v2: `appId`, `integrationSlug`); bounds what lists show.
+/// Longest app id in bytes (v2: `appId`, `integrationSlug`); bounds the size of lists.
 const LONGEST_ID: usize = 64;
-/// The same of a version (`v1`, `2026-11-01`).
+/// Longest version in bytes (`v1`, `2026-11-01`).
 const LONGEST_VERSION: usize = 32;
 
-/// One version of an app: `crm` `v1`.
+/// One version of an app, such as `crm` `v1`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AppRef {
     id: String,
@@ -23,19 +23,17 @@ pub struct AppRef {
 }
 
 impl AppRef {
-    /// `None` where one of them is no such name: letters, digits, `-`, `_` and `.`, a letter or a
-    /// digit first, up to 64 and up to 32 of them.
+    /// Returns None if the id or the version is not a name: letters, digits, `-`, `_` and `.`,
+    /// beginning with a letter or a digit, at most 64 bytes (id) and 32 bytes (version).
     pub fn new(id: &str, version: &str) -> Option<Self> {
         let fits = is_name(id, LONGEST_ID) && is_name(version, LONGEST_VERSION);
         fits.then(|| Self { id: id.to_owned(), version: version.to_owned() })
     }
 
-    /// Of all versions the same.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Which of its versions.
     pub fn version(&self) -> &str {
         &self.version
     }
@@ -47,7 +45,7 @@ impl fmt::Display for AppRef {
     }
 }
 
-/// Whether a text can name an app, a version or one of their settings.
+/// Tells whether a text can name an app, a version or one of their settings.
 pub fn is_name(text: &str, longest: usize) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
     text.len() <= longest
@@ -56,35 +54,35 @@ pub fn is_name(text: &str, longest: usize) -> bool {
 }
 
 words! {
-    /// What a record is for.
+    /// Purpose of a record.
     Use {
-        /// An Agent has the app.
+        /// An Agent's installation of the app.
         Installed = "app",
-        /// An account's own data for it.
+        /// An account's integration with the app.
         Integration = "integration",
     }
 }
 
-/// What an account keeps of one version of an app, for one use.
+/// The record of one account for one app version and one use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppRecord {
     pub account: AccountId,
     pub of: Use,
     pub app: AppRef,
-    /// What is no secret.
+    /// Values that are not secret.
     pub shown: Map<String, Value>,
-    /// What the secrets are called.
+    /// Names of the secrets.
     pub secrets: BTreeSet<String>,
-    /// They themselves, as only the vault opens them; `None` where there are none.
+    /// The secrets, sealed by the vault; None if there are none.
     pub sealed: Option<Vec<u8>>,
-    /// One more with each change.
+    /// Grows with each change.
     pub revision: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
 impl AppRecord {
-    /// One that nothing was put into yet.
+    /// Returns a record without values.
     pub fn empty(account: AccountId, of: Use, app: AppRef, now: Timestamp) -> Self {
         Self {
             account,
@@ -99,25 +97,24 @@ impl AppRecord {
         }
     }
 
-    /// The same to be kept as a new one: one that is made again after it was taken away is no earlier
-    /// one, whatever somebody read of that.
+    /// Returns this record with a first revision taken from its creation time. A record that is
+    /// removed and made again so never repeats a revision that somebody read before.
     #[must_use]
     pub fn begun(self) -> Self {
         Self { revision: self.created_at.millis().max(1), ..self }
     }
 
-    /// Whether it has a value of this name, secret or not.
+    /// Tells whether a value of this name exists, secret or not.
     pub fn has(&self, name: &str) -> bool {
         self.shown.contains_key(name) || self.secrets.contains(name)
     }
 
-    /// Whether it has no value at all.
     pub fn is_bare(&self) -> bool {
         self.shown.is_empty() && self.secrets.is_empty()
     }
 
-    /// Where the vault keeps its secrets: those of another account, or another use, do not open
-    /// here.
+    /// Identity that the vault binds the secrets to: they cannot be opened for another account or
+    /// use.
     pub fn place(&self) -> String {
         format!("{}/{}/{}", self.of, self.account, self.app)
     }

@@ -1,5 +1,5 @@
-//! Who did what to which account: the audit log (on whose behalf, before and after, when,
-//! from where). Nothing secret is ever put into it.
+//! The audit log: actor, account, action, changed fields, time and remote address. It never holds a
+//! secret.
 
 use std::net::IpAddr;
 
@@ -10,75 +10,72 @@ use super::clock::Timestamp;
 use super::id::{AccountId, AuditId, KeyId, MemberId};
 use super::words::words;
 
-/// Whoever changes something.
+/// The kind of actor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
     /// The command line, on the machine of the store.
     Operator,
-    /// This program by itself, as when a receiver answers 410.
+    /// This program itself, for example when a receiver answers 410.
     Gateway,
-    /// A key, and the account or the member that owns it.
+    /// A key, and the account or member that owns it.
     Key { key: KeyId, account: AccountId, member: Option<MemberId> },
 }
 
-/// Whoever changes something, from where, and in which request.
+/// The author of a change, with the remote address and the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor {
     pub who: Who,
     pub remote: Option<IpAddr>,
-    /// As in `X-Request-Id`.
+    /// The id in `X-Request-Id`.
     pub request: Option<Uuid>,
-    /// The request may be carried out once only.
+    /// Set if the request carries an `Idempotency-Key`.
     pub once: Option<Once>,
 }
 
 impl Actor {
-    /// The command line.
     pub const OPERATOR: Self = Self::of(Who::Operator);
-    /// This program by itself.
     pub const GATEWAY: Self = Self::of(Who::Gateway);
 
-    /// Without a request.
+    /// Returns an actor without a request.
     pub const fn of(who: Who) -> Self {
         Self { who, remote: None, request: None, once: None }
     }
 
-    /// What is done at this moment.
     pub const fn at(&self, at: Timestamp) -> Act<'_> {
         Act { by: self, at }
     }
 }
 
-/// Whoever changes something, and when: what every change of the store wants to know.
+/// The author and the time of a change; every change in the store takes one.
 #[derive(Clone, Copy, Debug)]
 pub struct Act<'a> {
     pub by: &'a Actor,
     pub at: Timestamp,
 }
 
-/// A request that carries an `Idempotency-Key`: whatever it changes is changed once.
+/// The identity of a request with an `Idempotency-Key`. Its changes are committed at most once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Once {
     /// SHA-256 of the API key's id, the operation and the `Idempotency-Key`.
     pub digest: [u8; 32],
-    /// SHA-256 of what was asked for.
+    /// SHA-256 of the request's content.
     pub request: [u8; 32],
-    /// Until when it is remembered.
+    /// The digest is remembered until then.
     pub until: Timestamp,
 }
 
-/// Whose doing a list of entries is narrowed to.
+/// Filter of the audit log by actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doer {
     Operator,
     Gateway,
     Key(KeyId),
-    /// An account, with the members that belong to it, or one member: their ids are of one sequence.
+    /// An account with its members, or one member: their ids come from one sequence.
     User(AccountId),
 }
 
 words! {
-    /// What was done.
+    /// The action in an audit entry.
     Deed {
         AccountCreated = "account.created",
         AccountUpdated = "account.updated",
@@ -143,7 +140,7 @@ words! {
     }
 }
 
-/// One field, before and after; `None` where it had or has no value.
+/// One changed field; None where it had or has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub field: String,
@@ -152,7 +149,6 @@ pub struct Change {
 }
 
 impl Change {
-    /// A field that changed, in words fit to be shown.
     pub fn new(field: &str, before: Option<impl ToString>, after: Option<impl ToString>) -> Self {
         Self {
             field: field.to_owned(),
@@ -161,29 +157,29 @@ impl Change {
         }
     }
 
-    /// A field of something new.
+    /// A field of a new object.
     pub fn made(field: &str, after: impl ToString) -> Self {
         Self::new(field, None::<String>, Some(after))
     }
 
-    /// A field of something that is gone.
+    /// A field of a removed object.
     pub fn gone(field: &str, before: impl ToString) -> Self {
         Self::new(field, Some(before), None::<String>)
     }
 }
 
-/// One row of the log.
+/// One row of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub id: AuditId,
     pub at: Timestamp,
-    /// The account that it was done to, with its ancestors.
+    /// The account concerned, with its ancestors.
     pub lineage: Lineage,
     pub deed: Deed,
-    /// What it was done to, in that account: an address, the id of a key …; never a secret.
+    /// The object of the action within the account: an address, the id of a key …; never a secret.
     pub object: String,
     pub changes: Vec<Change>,
     pub actor: Actor,
-    /// How often, where one row stands for several.
+    /// Number of actions that this row stands for.
     pub count: u64,
 }

@@ -1,4 +1,4 @@
-//! What failures mean for a destination: when it rests, and when it is given up. Arithmetic only.
+//! The circuit breaker of a destination: when it rests, and when it is disabled. Arithmetic only.
 
 use std::time::Duration;
 
@@ -8,41 +8,42 @@ use super::destination::Health;
 /// The numbers of `policies/webhooks.toml [breaker]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Breaker {
-    /// After so many failures in a row a destination rests.
+    /// Failures in a row after which a destination rests.
     pub failures: u64,
-    /// The first rest; each failed probe doubles it, up to `longest_rest`.
+    /// Length of the first rest; each failed probe doubles it, up to `longest_rest`.
     pub rest: Duration,
     pub longest_rest: Duration,
-    /// A destination that has failed for so long is disabled.
+    /// A destination that has failed for this long is disabled.
     pub disable_after: Duration,
-    /// A failure that comes later than this after the one before begins anew: an outage weeks ago
-    /// is no days of failure.
+    /// A failure that comes later than this after the previous one starts a new run, so that an
+    /// outage weeks ago does not count as days of failure.
     pub forget_after: Duration,
 }
 
-/// How an attempt at a destination ended.
+/// Result of one attempt at a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Success,
     Failure {
         at: Timestamp,
-        /// It was the one that is let through after a rest.
+        /// The attempt was the probe after a rest.
         probe: bool,
     },
 }
 
-/// What follows for the destination.
+/// Consequence for the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes on with this health.
+    /// The destination continues, with this health.
     Goes(Health),
-    /// It has failed since this time, for too long.
+    /// The destination is disabled; it has failed since this time.
     GivenUp { since: Timestamp },
 }
 
 impl Breaker {
-    /// What `health` becomes when an attempt ends. What was begun before a rest and fails during it
-    /// changes nothing: many that time out together are no reason for a longer rest.
+    /// Returns the verdict when an attempt ends. A failure that is no probe and ends during a rest
+    /// changes nothing: its attempt began before the rest, and many attempts that time out together
+    /// must not lengthen the rest.
     pub fn judge(&self, health: Health, ending: Ending) -> Verdict {
         let Ending::Failure { at, probe } = ending else {
             return Verdict::Goes(Health::default());
@@ -66,8 +67,8 @@ impl Breaker {
         })
     }
 
-    /// Whether a destination whose failures began at `since` (as it was known before) may be given
-    /// up when one more comes at `at`.
+    /// Tells whether a destination that was known to fail since `since` may be disabled by a
+    /// failure at `at`.
     pub fn may_give_up(&self, since: Option<Timestamp>, at: Timestamp) -> bool {
         since.is_some_and(|since| elapsed(since, at) >= self.disable_after)
     }
@@ -79,7 +80,7 @@ impl Breaker {
     }
 }
 
-/// Nothing where a clock went back.
+/// Returns zero if the clock went back.
 fn elapsed(from: Timestamp, to: Timestamp) -> Duration {
     let millis = to.millis().saturating_sub(from.millis());
     Duration::from_millis(u64::try_from(millis).unwrap_or_default())
@@ -136,7 +137,7 @@ mod tests {
         let rests = failed(10);
         assert_eq!(fails(rests, 4_000, false), rests);
         assert_eq!(fails(rests, 4_000, true).rests_until, Some(at(14_000)));
-        // What was begun before and ends after the rest is a failure like any other.
+        // Began before the rest and ended after it: an ordinary failure.
         assert_eq!(fails(rests, 6_000, false).rests_until, Some(at(16_000)));
     }
 

@@ -1,20 +1,19 @@
-//! Why exactly a sender could not be authenticated, and what its administrator can do about it:
-//! every cause, what is told of it and the advice, in one place.
+//! The exact causes that keep a sender from being authenticated. Each has its code, its explanation
+//! and advice for the sender's administrator, in one place.
 
 use std::fmt::Write as _;
 use std::str::FromStr;
 
 macro_rules! causes {
     ($($variant:ident = $code:literal, $told:literal, $advice:literal;)*) => {
-        /// What stood in the way of authentication. More precise than a `Reason`, which is what
-        /// the sending server is told.
+        /// A cause that prevented authentication. More precise than the `Reason` in the reply to
+        /// the sending server.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Cause {
             $(#[doc = $told] $variant,)*
         }
 
         impl Cause {
-            /// Every cause.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// The code in the evidence.
@@ -29,8 +28,9 @@ macro_rules! causes {
     };
 }
 
-// `{from}` is the From domain, `{signer}` d= of the signature, `{selector}` its s=, `{key}` where the
-// key is published, `{record}` where the DMARC record is; `{provider}` and `{where}` belong to a provider whose own domain has signed.
+// Placeholders: `{from}` is the From domain, `{signer}` the signature's d=, `{selector}` its s=,
+// `{key}` the name of the key record, `{record}` the name of the DMARC record. `{provider}` and
+// `{where}` are filled if a provider signed with its own domain.
 causes! {
     NotSigned = "not_signed",
         "Nothing proves that it comes from {from}.",
@@ -136,8 +136,8 @@ causes! {
         "Nothing to do at first: the sending server tries again. If it lasts, check the name servers of those who sealed the message.";
 }
 
-/// Providers that sign with a domain of their own until told otherwise: what the domain ends in,
-/// who it is, and where custom DKIM is turned on.
+/// Providers that sign with their own domain until custom DKIM is set up: suffix of that domain,
+/// name of the provider, place of the setting.
 const PROVIDERS: &[(&str, &str, &str)] = &[
     ("onmicrosoft.com", "Microsoft 365", "Microsoft Defender portal, Email authentication, DKIM"),
     ("gappssmtp.com", "Google Workspace", "Admin console, Gmail, Authenticate email"),
@@ -151,37 +151,36 @@ const PROVIDERS: &[(&str, &str, &str)] = &[
     ("sendinblue.com", "Brevo", "Senders & Domains"),
 ];
 
-/// What the words about a cause speak of.
+/// Values that fill the placeholders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Particulars<'p> {
     /// The domain of From.
     pub from: &'p str,
-    /// `d=` of the signature that is spoken of; empty where there is none.
+    /// `d=` of the signature concerned; empty if there is none.
     pub signer: &'p str,
-    /// Its `s=`.
+    /// `s=` of that signature.
     pub selector: &'p str,
-    /// The name of the DMARC record that makes alignment strict; empty where none does.
+    /// Name of the DMARC record that makes alignment strict; empty if none does.
     pub record: &'p str,
 }
 
 impl Cause {
-    /// That nothing which counts is signed by a domain that speaks for From.
+    /// Returns the cause for a signature whose domain does not speak for From.
     pub fn of_unaligned(signer: &str) -> Self {
         if provider(signer).is_some() { Self::UnalignedProvider } else { Self::Unaligned }
     }
 
-    /// What happened, in one sentence.
+    /// Explains the cause in one sentence.
     pub fn told(self, of: &Particulars<'_>) -> String {
         filled(self.template().0, of)
     }
 
-    /// What the sender's administrator should do.
+    /// Returns the advice for the sender's administrator.
     pub fn advice(self, of: &Particulars<'_>) -> String {
         filled(self.template().1, of)
     }
 }
 
-/// A text that names no cause.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a cause")]
 pub struct NotACause(String);
@@ -202,7 +201,7 @@ fn provider(signer: &str) -> Option<(&'static str, &'static str)> {
     PROVIDERS.iter().find(|(own, _, _)| of(own)).map(|(_, name, place)| (*name, *place))
 }
 
-/// The template with the particulars in their places; what they hold is never a place.
+/// Fills the placeholders of `template`. Braces inside the values are copied, never filled.
 fn filled(template: &str, of: &Particulars<'_>) -> String {
     let (provider, place) = provider(of.signer).unwrap_or(("the provider", "its documentation"));
     let mut text = String::with_capacity(template.len() + 64);
@@ -255,7 +254,7 @@ mod tests {
         assert!("x".parse::<Cause>().is_err());
     }
 
-    /// Particulars as a reader of the book fills them in; nothing else in the words is in braces.
+    /// Fills the placeholders with general words for the book. The result has no braces left.
     fn generally(template: &str) -> String {
         let places = [
             ("{from}", "FROM-DOMAIN"),
@@ -305,7 +304,7 @@ mod tests {
             assert!(cause.told(&OF).contains(told), "{}", cause.told(&OF));
             assert!(cause.advice(&OF).contains(advice), "{}", cause.advice(&OF));
         }
-        // What a stranger wrote is no place to be filled.
+        // Braces that a stranger wrote are not filled.
         let of = Particulars { signer: "{from}{selector}", ..OF };
         assert!(Cause::Expired.told(&of).contains("of {from}{selector} had"));
     }

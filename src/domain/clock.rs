@@ -1,8 +1,8 @@
 //! Time as a value. The program reads time only through a [`Clock`] that it was given.
 //!
-//! A clock tells two times. The wall clock ([`Clock::now`]) is for people and strangers: dates of
-//! what happened, signatures, certificates. Anybody may set it, so nothing waits by it. Whatever
-//! waits here does so in steady time ([`Clock::steady`]), which only ever goes on, second by second.
+//! A clock has two times. The wall clock ([`Clock::now`]) is for people and strangers: dates,
+//! signatures, certificates. Anybody may set it, so no timer depends on it. Timers and deadlines
+//! use steady time ([`Clock::steady`]), which never goes back and never jumps.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,18 +19,15 @@ pub(super) const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// From milliseconds since the Unix epoch.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
-    /// From a date and a time in UTC.
     pub fn from_utc(at: DateTime) -> Self {
         let millis = at.duration_since(EPOCH).as_nanos().div_euclid(1_000_000);
         Self(i64::try_from(millis).unwrap_or(i64::MAX))
     }
 
-    /// Milliseconds since the Unix epoch.
     pub const fn millis(self) -> i64 {
         self.0
     }
@@ -40,18 +37,18 @@ impl Timestamp {
         self.0.div_euclid(1000)
     }
 
-    /// Its date and its time in UTC; beyond the year 9999 the last one of that.
+    /// Date and time in UTC; beyond the year 9999, the last instant of that year.
     pub fn utc(self) -> DateTime {
         EPOCH.saturating_add(SignedDuration::from_millis(self.0))
     }
 
-    /// This instant plus `duration`; stays at the end of time instead of wrapping.
+    /// Adds `duration`; saturates at the end of time.
     pub fn plus(self, duration: Duration) -> Self {
         let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Self(self.0.saturating_add(millis))
     }
 
-    /// This instant minus `duration`; stays at the beginning of time instead of wrapping.
+    /// Subtracts `duration`; saturates at the beginning of time.
     pub fn minus(self, duration: Duration) -> Self {
         let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Self(self.0.saturating_sub(millis))
@@ -65,14 +62,13 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Tells an instant.
 type Source = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// Two clocks are never read at the same instant: a smaller difference is none.
+/// Tolerance in milliseconds when two clocks are compared: they cannot be read at the same instant.
 const SAME_MILLIS: i64 = 1000;
 
-/// The source of the present. Production hands in the system's clocks, tests hand in their own.
-/// Clones share the place where steady time stands.
+/// The source of the present. Production passes the system's clocks, tests pass their own. Clones
+/// share the offset of steady time.
 #[derive(Clone)]
 pub struct Clock {
     wall: Source,
@@ -80,26 +76,26 @@ pub struct Clock {
     kept: Arc<Kept>,
 }
 
-/// In milliseconds, but for the count.
+/// Shared state of the clones, in milliseconds except for `steps`.
 #[derive(Default)]
 struct Kept {
-    /// From the steady source to steady time, which went on before this process began.
+    /// Added to the steady source to get steady time, which began before this process.
     offset: AtomicI64,
     is_aligned: AtomicBool,
-    /// How far the wall clock is ahead of steady time, when last looked at.
+    /// How far the wall clock was ahead of steady time at the last [`Clock::look`].
     ahead: AtomicI64,
     steps: AtomicU64,
 }
 
 impl Clock {
-    /// A clock that answers with `now`, and whose steady time is the same.
+    /// Returns a clock whose wall time and steady time both come from `now`.
     pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         let wall: Source = Arc::new(now);
         Self { steady: Arc::clone(&wall), wall, kept: Arc::default() }
     }
 
-    /// A wall clock beside a source that never goes back and never jumps. Both tell about the same
-    /// now.
+    /// Returns a clock with two sources. `steady` must never go back or jump. Both must count from
+    /// the same epoch.
     pub fn beside(
         wall: impl Fn() -> Timestamp + Send + Sync + 'static,
         steady: impl Fn() -> Timestamp + Send + Sync + 'static,
@@ -107,27 +103,27 @@ impl Clock {
         Self { wall: Arc::new(wall), steady: Arc::new(steady), kept: Arc::default() }
     }
 
-    /// The present instant, by the wall clock.
+    /// The present by the wall clock.
     pub fn now(&self) -> Timestamp {
         (self.wall)()
     }
 
-    /// The present instant in steady time, which no step of the wall clock moves. Gateways on one
-    /// store share it, and a restart takes it up again.
+    /// The present in steady time, which no step of the wall clock moves. Gateways on one store
+    /// share it, and it continues after a restart.
     pub fn steady(&self) -> Timestamp {
         let offset = self.kept.offset.load(Ordering::SeqCst);
         Timestamp((self.steady)().0.saturating_add(offset))
     }
 
-    /// Takes up the steady time of a store: at first whatever it is, later only forward, so that
-    /// steady time goes back for nobody who has read it.
+    /// Adopts the steady time of the store. The first call sets any value; later calls only move
+    /// forward, so that no reader sees steady time go back.
     pub fn align(&self, steady: Timestamp) {
         let offset = steady.0.saturating_sub((self.steady)().0);
         let kept = &self.kept;
         if kept.is_aligned.swap(true, Ordering::SeqCst) {
             let before = kept.offset.fetch_max(offset, Ordering::SeqCst);
             let moved = offset.saturating_sub(before).max(0);
-            // Time that was caught up with is no step of the wall clock.
+            // The wall clock did not step: steady time caught up.
             kept.ahead.fetch_sub(moved, Ordering::SeqCst);
         } else {
             kept.offset.store(offset, Ordering::SeqCst);
@@ -135,8 +131,9 @@ impl Clock {
         }
     }
 
-    /// Whether the wall clock has gone another way than steady time since the last look, by `least`
-    /// or more: by how many milliseconds it was set forward, or back if negative. Counts it.
+    /// Compares the wall clock with steady time since the last look. Returns the milliseconds by
+    /// which the wall clock was set forward (negative: back) if that is `least` or more, and counts
+    /// the step; else None.
     pub fn look(&self, least: Duration) -> Option<i64> {
         let ahead = self.difference();
         let step = ahead.saturating_sub(self.kept.ahead.swap(ahead, Ordering::SeqCst));
@@ -144,22 +141,23 @@ impl Clock {
         is_step.then(|| self.kept.steps.fetch_add(1, Ordering::SeqCst)).map(|_| step)
     }
 
-    /// Steps of the wall clock that were noticed so far.
+    /// Number of steps of the wall clock that [`Clock::look`] has found.
     pub fn steps(&self) -> u64 {
         self.kept.steps.load(Ordering::SeqCst)
     }
 
-    /// The steady time of an instant that the wall clock told, or will tell.
+    /// Converts an instant of the wall clock, past or future, to steady time.
     pub fn steady_of(&self, wall: Timestamp) -> Timestamp {
         Timestamp(wall.0.saturating_sub(self.ahead()))
     }
 
-    /// What the wall clock tells at an instant of steady time, as people are shown it.
+    /// Converts steady time to the wall clock, for people.
     pub fn wall_of(&self, steady: Timestamp) -> Timestamp {
         Timestamp(steady.0.saturating_add(self.ahead()))
     }
 
-    /// As it was when last looked at, unless there has been a step since.
+    /// Returns the value of the last look, or the present difference if the wall clock has stepped
+    /// since.
     fn ahead(&self) -> i64 {
         let (kept, present) = (self.kept.ahead.load(Ordering::SeqCst), self.difference());
         if kept.abs_diff(present) <= SAME_MILLIS.unsigned_abs() { kept } else { present }
@@ -170,28 +168,30 @@ impl Clock {
     }
 }
 
-/// The wall clock as far as it is believed by who deletes what is old. A step forward is not: until
-/// the clock has gone on for long without another one, what was the time before goes on. A step back
-/// is believed at once. What was wrong when the process began cannot be told from the truth.
+/// The wall clock as retention trusts it before it deletes old data. A step back is trusted at
+/// once. A step forward is trusted only after the clock has gone on for `calm` without another
+/// step; until then the time before the step continues. A clock that was wrong when the process
+/// began is not noticed.
 #[derive(Clone, Debug)]
 pub struct Belief {
     clock: Clock,
-    /// How long a clock that was set forward must go on.
+    /// Steady time that must pass after a step forward before it is trusted.
     calm: Duration,
-    /// How far the wall clock is ahead of steady time, in milliseconds, as far as it is believed.
+    /// Trusted lead of the wall clock over steady time, in milliseconds.
     ahead: i64,
-    /// What it claims instead, since when.
+    /// Lead that the wall clock claims after a step forward, and the steady time when it was first
+    /// seen.
     claim: Option<(i64, Timestamp)>,
 }
 
 impl Belief {
-    /// Believes the clock as it is now.
+    /// Trusts the clock as it is now.
     pub fn new(clock: Clock, calm: Duration) -> Self {
         let ahead = clock.difference();
         Self { clock, calm, ahead, claim: None }
     }
 
-    /// The present, by the wall clock as far as it is believed.
+    /// Returns the present by the trusted wall clock.
     pub fn now(&mut self) -> Timestamp {
         let (ahead, steady) = (self.clock.difference(), self.clock.steady());
         if ahead.saturating_sub(self.ahead) <= SAME_MILLIS {
@@ -227,7 +227,7 @@ mod tests {
             (1_718_463_395_123, "2024-06-15T14:56:35.123Z"),
             (4_107_542_399_999, "2100-02-28T23:59:59.999Z"),
             (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
-            // Of a certificate that never expires (RFC 5280 §4.1.2.5).
+            // Expiry of a certificate that never expires (RFC 5280 §4.1.2.5).
             (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
         ] {
             let at = Timestamp::from_millis(millis);
@@ -240,7 +240,7 @@ mod tests {
     const SECOND: i64 = 1000;
     const YEAR: i64 = 365 * 86_400 * SECOND;
 
-    /// A clock, its wall and its steady source.
+    /// Returns a clock with its wall and steady sources.
     fn moved() -> (Clock, Arc<AtomicI64>, Arc<AtomicI64>) {
         let (wall, steady) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicI64::new(0)));
         let told = |source: &Arc<AtomicI64>| {
@@ -264,14 +264,14 @@ mod tests {
         for (number, step) in (1_u64..).zip([YEAR, -YEAR, -3_600_000, 3_600_000, 2 * YEAR]) {
             wall.fetch_add(step, Ordering::SeqCst);
             pass([&wall, &steady], SECOND);
-            // Before it was looked at, too.
+            // Conversion is right even before the step is looked at.
             assert_eq!(clock.steady_of(clock.now()), clock.steady(), "{step}");
             assert_eq!(clock.look(least), Some(step));
             assert_eq!((clock.look(least), clock.steps()), (None, number), "{step}");
             assert_eq!(clock.wall_of(clock.steady()), clock.now(), "{step}");
         }
         assert_eq!(clock.steady().millis() - before.millis(), 5 * SECOND);
-        // What a daemon does when it slews is no step.
+        // A daemon that slews the clock makes no step.
         wall.fetch_add(1999, Ordering::SeqCst);
         assert_eq!(clock.look(least), None);
     }
@@ -305,7 +305,7 @@ mod tests {
         assert_eq!(goes(-SECOND * 2, 2), 5 * SECOND, "back");
         assert_eq!(goes(YEAR, 50), 55 * SECOND);
         assert_eq!(goes(0, 99), 154 * SECOND);
-        // Counted from when it was first seen.
+        // The calm counts from the first sight of the step.
         assert_eq!(goes(0, 1), YEAR + 155 * SECOND);
     }
 }

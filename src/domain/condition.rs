@@ -1,4 +1,4 @@
-//! Which rows of the conversation log are meant: comparisons of its fields, all of which must hold.
+//! Filters of the conversation log: conditions on its fields, all of which must hold.
 
 use std::str::FromStr as _;
 
@@ -12,7 +12,6 @@ use super::instant;
 use super::log_field::{Kind, LogField, Op};
 use super::source::Source;
 
-/// A value that a field is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scalar {
     Integer(i64),
@@ -21,16 +20,14 @@ pub enum Scalar {
     Id(Uuid),
 }
 
-/// What a comparison asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Test {
-    /// Of a comparison with one value, or with any of several.
+    /// Compares with one value, or with any of several.
     Values(Vec<Scalar>),
-    /// Whether there is a value.
+    /// Tells whether there is a value.
     IsSet(bool),
 }
 
-/// One comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     pub field: LogField,
@@ -38,17 +35,17 @@ pub struct Condition {
     pub test: Test,
 }
 
-/// The rows of a time that fulfil all conditions.
+/// Rows of a period that fulfil all conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogFilter {
     pub conditions: Vec<Condition>,
-    /// Not older.
+    /// Inclusive.
     pub since: Option<Timestamp>,
-    /// Older.
+    /// Exclusive.
     pub before: Option<Timestamp>,
 }
 
-/// A condition that a field does not take.
+/// Why a field does not accept a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConditionError {
     #[error("{} does not take {op}: expected one of {}", field.name(), known(*field))]
@@ -69,7 +66,8 @@ fn known(field: LogField) -> String {
 }
 
 impl Condition {
-    /// Reads the values as those of the field; says what may be asked otherwise.
+    /// Parses the values by the kind of the field. Fails with the operators or values that the
+    /// field accepts.
     pub fn new(field: LogField, op: Op, values: &[&str]) -> Result<Self, ConditionError> {
         let shape = |expected| Err(ConditionError::Shape { field, op, expected });
         if !field.kind().ops().contains(&op) {
@@ -99,7 +97,7 @@ impl Condition {
         Ok(Self { field, op, test: Test::Values(values) })
     }
 
-    /// What it says of the time: not older than the one, older than the other.
+    /// Returns the period that the condition allows: from (inclusive) and until (exclusive).
     fn time(&self) -> (Option<Timestamp>, Option<Timestamp>) {
         let unit = match self.field {
             LogField::Timestamp => 1000,
@@ -122,7 +120,7 @@ impl Condition {
 }
 
 impl LogFilter {
-    /// With the times that its conditions name: what lies outside need not be looked at.
+    /// Narrows the period to the times that the conditions name, so that rows outside are not read.
     #[must_use]
     pub fn narrowed(mut self) -> Self {
         for condition in &self.conditions {
@@ -137,12 +135,12 @@ impl LogFilter {
     }
 }
 
-/// How many of these name a field that is told by looking at deliveries.
+/// Counts the conditions on fields that are computed from deliveries.
 pub fn delivery_terms(conditions: &[Condition]) -> usize {
     conditions.iter().filter(|condition| condition.field.is_of_deliveries()).count()
 }
 
-/// A whole sender in the spelling that is kept.
+/// Rewrites a complete sender to its stored spelling.
 fn spell(value: &mut Scalar) {
     let Scalar::Text(text) = value else { return };
     let elsewhere = text.split_once(':').and_then(|(source, address)| {

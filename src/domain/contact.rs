@@ -1,4 +1,4 @@
-//! A sender known to an Agent's organization.
+//! Contacts: the senders that an organization knows.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,20 +10,22 @@ use super::clock::Timestamp;
 use super::id::{AccountId, ContactId};
 use super::source::Source;
 
-/// Under what a contact writes: one spelling each, so that it is the contact's key in its
-/// organization. Who is known by mail is never the same contact as one who writes otherwise: a
-/// mailbox is proven, all else is the word of the platform that handed it in.
+/// The handle of a contact, in one spelling: its key within an organization. A contact known by
+/// mail is never the same as one of another channel. A mailbox is proven; other handles are claims
+/// of the platform that submitted the message.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Handle {
     Mailbox(Address),
-    /// A telephone number or a name, as the platform gave it; never of [`Source::Email`].
+    /// A telephone number or a name, as the platform sent it; the source is never
+    /// [`Source::Email`].
     Elsewhere {
         source: Source,
         address: String,
     },
 }
 
-/// `local@domain`, or `sms:+15551231234`: no local part holds a colon.
+/// `local@domain`, or `sms:+15551231234`. A local part never contains a colon, so the two cannot be
+/// confused.
 impl fmt::Display for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -33,7 +35,7 @@ impl fmt::Display for Handle {
     }
 }
 
-/// Reads back what was kept.
+/// Reads back a stored handle.
 impl FromStr for Handle {
     type Err = AddressError;
 
@@ -46,7 +48,7 @@ impl FromStr for Handle {
     }
 }
 
-/// Text under which nobody can write.
+/// Why a text is not a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandleError {
     #[error("is empty")]
@@ -59,11 +61,12 @@ pub enum HandleError {
     NoNumber,
 }
 
-/// Octets of a handle without its source, and of a name: more than any platform's, and a bound of
-/// what every list shows.
+/// Longest handle (without its source) or name, in bytes: longer than any platform's, and a bound
+/// for lists.
 const LONGEST: usize = 256;
 
-/// One line of text as people see it: trimmed, composed (NFC), without what they do not see.
+/// Returns one line of text: trimmed, in NFC. Fails if it is empty, too long, or contains invisible
+/// characters.
 pub fn plain_line(text: &str) -> Result<String, HandleError> {
     let text = ComposingNormalizerBorrowed::new_nfc().normalize(text.trim()).into_owned();
     if text.is_empty() {
@@ -80,8 +83,8 @@ pub fn plain_line(text: &str) -> Result<String, HandleError> {
     if text.chars().any(unseen) { Err(HandleError::Unseen) } else { Ok(text) }
 }
 
-/// The same of what was written or called: a telephone number that begins with `+` in its one
-/// spelling (E.164), whatever stands between its digits; short codes and names as they are.
+/// Like [`plain_line`], but a text that begins with `+` must be a telephone number and is returned
+/// in E.164, without separators between the digits. Short codes and names are returned as they are.
 pub fn line_or_number(text: &str) -> Result<String, HandleError> {
     let text = plain_line(text)?;
     match text.strip_prefix('+') {
@@ -90,7 +93,7 @@ pub fn line_or_number(text: &str) -> Result<String, HandleError> {
     }
 }
 
-/// `+15551231234` of `1 (555) 123-1234`.
+/// `1 (555) 123-1234` → `+15551231234`.
 fn e164(number: &str) -> Option<String> {
     let between = [' ', '-', '.', '(', ')', '/', '\u{a0}'];
     let digits: String = number.chars().filter(|c| !between.contains(c)).collect();
@@ -99,8 +102,8 @@ fn e164(number: &str) -> Option<String> {
 }
 
 impl Handle {
-    /// Who writes otherwise than by mail, in one spelling. Without a source, what is a telephone
-    /// number is taken for a sender of texts, and all else for one of a chat.
+    /// Returns the handle of a sender of another channel than mail. Without a source, a telephone
+    /// number is taken for SMS and everything else for chat.
     pub fn elsewhere(source: Option<Source>, text: &str) -> Result<Self, HandleError> {
         let plain = plain_line(text)?;
         let source = source.unwrap_or_else(|| match plain.strip_prefix('+').and_then(e164) {
@@ -114,7 +117,7 @@ impl Handle {
         Ok(Self::Elsewhere { source, address })
     }
 
-    /// By which way it writes.
+    /// The channel.
     pub const fn source(&self) -> Source {
         match self {
             Self::Mailbox(_) => Source::Email,
@@ -122,7 +125,7 @@ impl Handle {
         }
     }
 
-    /// The mailbox of who writes by mail.
+    /// The mailbox; None for other channels.
     pub const fn mailbox(&self) -> Option<&Address> {
         match self {
             Self::Mailbox(address) => Some(address),
@@ -130,7 +133,7 @@ impl Handle {
         }
     }
 
-    /// Without the source: `local@domain`, `+15551231234`.
+    /// The handle without its source: `local@domain`, `+15551231234`.
     pub fn address(&self) -> String {
         match self {
             Self::Mailbox(address) => address.to_string(),
@@ -139,19 +142,20 @@ impl Handle {
     }
 }
 
-/// The same person under another Agent of the organization is the same contact.
+/// A sender known to an organization. All Agents of the organization share one contact for a
+/// handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contact {
     pub id: ContactId,
     pub organization: AccountId,
     pub handle: Handle,
-    /// The display name of the latest accepted message that had one.
+    /// Display name in the latest accepted message that had one.
     pub name: Option<String>,
     pub first_seen: Timestamp,
     pub last_seen: Timestamp,
 }
 
-/// What an accepted message told us about its sender.
+/// Effect of an accepted message on its contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContactChange {
     Created,

@@ -1,36 +1,35 @@
-//! Header fields that a customer adds to what is sent to its own application: closed rules, so that
-//! no field can change what a request is, where it goes, or what signs it (threats H9).
+//! Header fields that a customer adds to its deliveries. The rules are closed: no field may change
+//! the framing, the target or the signature of a request (threats H9).
 
 use super::secret::{MASK, Secret};
 
-/// A field that is sent along with each delivery. Its value may be a password of the receiver.
+/// A field sent with each delivery. Its value may be a password for the receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomHeader {
     pub name: String,
     pub value: Secret,
 }
 
-/// How many fields one destination may have, and how long they may be, in octets.
+/// Limits of one destination: number of fields, and bytes of names and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderBounds {
     pub count: usize,
     pub name: usize,
     pub value: usize,
-    /// `Authorization` may be one of them: relays have it, as v2 shows.
+    /// Allows `Authorization`: true for relays, as in v2.
     pub authorization: bool,
 }
 
-/// Why fields cannot be sent, in words that a customer may read.
+/// Why fields cannot be sent, in words for customers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     #[error("headers: there are at most {0}: leave some out")]
     TooMany(usize),
-    /// `at` counts from 0, in the order in which they came.
+    /// `at` is the index in the request, from 0.
     #[error("headers[{at}]: {fault}")]
     Wrong { at: usize, fault: HeaderFault },
 }
 
-/// What is wrong with one field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderFault {
     #[error("a name has 1 to {0} octets")]
@@ -58,8 +57,8 @@ const PROXY: &str = "no proxy passes deliveries on: use a header of your own";
 
 const AUTHORIZATION: &str = "authorization";
 
-/// Names that are refused, `*` for any end, and what to do instead. In small letters, with `-` for
-/// `_`: many servers read `Content_Length` as `Content-Length` (RFC 3875 §4.1.18).
+/// Reserved names (`*` matches any suffix), and what to do instead. Compared in lower case with `_`
+/// read as `-`: many servers treat `Content_Length` as `Content-Length` (RFC 3875 §4.1.18).
 const RESERVED: &[(&str, &str)] = &[
     ("host", "it follows from the url: name the host there"),
     ("content-*", BODY),
@@ -86,7 +85,7 @@ const RESERVED: &[(&str, &str)] = &[
     ("forwarded", PROXY),
 ];
 
-/// These fields, if all of them may be sent.
+/// Returns the fields if all of them may be sent; else fails with the first that may not.
 fn checked(
     fields: Vec<(String, String)>,
     bounds: HeaderBounds,
@@ -107,8 +106,8 @@ fn checked(
     Ok(headers)
 }
 
-/// These fields, if all of them may be sent. One whose value is [`MASK`], as answers show it, keeps
-/// the value that it has in `known`.
+/// Returns the fields if all of them may be sent. A value of [`MASK`], as the API shows it, keeps
+/// the value in `known`.
 pub fn merged(
     fields: Vec<(String, String)>,
     known: &[CustomHeader],
@@ -135,7 +134,7 @@ fn name_is_free(name: &str, bounds: HeaderBounds) -> Result<(), HeaderFault> {
         return Err(HeaderFault::NameCharacters);
     }
     let folded = name.to_ascii_lowercase().replace('_', "-");
-    // As `Authorization` itself, and in no other spelling.
+    // Only in this spelling: `_` is not read as `-` here.
     if bounds.authorization && name.eq_ignore_ascii_case(AUTHORIZATION) {
         return Ok(());
     }
@@ -182,7 +181,7 @@ mod tests {
         assert_eq!(taken[0].value.expose(), b"s3cret with blanks");
         assert_eq!(taken.len(), 2);
         assert_eq!(check(&[]), Ok(Vec::new()));
-        // Near what is reserved, and not it.
+        // Similar to reserved names, but free.
         for name in ["X-Host", "Contents", "Hosts", "Dated", "Tea", "X-Authorization", "Webhooks"] {
             assert!(check(&[(name, "x")]).is_ok(), "{name}");
         }
@@ -214,7 +213,7 @@ mod tests {
             for name in [name.clone(), name.to_ascii_uppercase(), name.replace('-', "_")] {
                 assert_eq!(fault(&name, "x"), expected, "{name}");
             }
-            // Even with nothing behind the hyphen.
+            // Reserved even with nothing after the hyphen.
             let bare = pattern.trim_end_matches('*');
             assert!(check(&[(bare, "x")]).is_err(), "{bare}");
         }

@@ -1,12 +1,12 @@
-//! Numbers as people write them, kept exactly: a database gets two whole numbers, and divides.
+//! Decimal numbers, kept exactly: the database gets two integers and divides them.
 
-/// At most 2^53 in absolute value, so that every value is one of the floating-point numbers, and the
-/// quotient by a power of ten is the nearest one to what was written.
+/// Largest absolute value of the digits, 2^53: up to here integers are exact in floating point, so
+/// the quotient by a power of ten is the nearest float to the number as written.
 const MOST: i64 = 1 << 53;
-/// Digits behind the point.
+/// Most digits after the point.
 const DIGITS: u32 = 15;
 
-/// A number with at most 15 digits behind its point.
+/// A number with at most 15 digits after the point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decimal {
     /// The number without its point.
@@ -16,12 +16,11 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    /// A whole number.
     pub const fn whole(digits: i64) -> Self {
         Self { digits, divisor: 1 }
     }
 
-    /// Reads `-12`, `0.5`, `.5`; no exponent, no sign but `-`.
+    /// Reads `-12`, `0.5`, `.5`. Returns None for exponents, a plus sign, or too many digits.
     pub fn parse(text: &str) -> Option<Self> {
         let (sign, unsigned) = match text.strip_prefix('-') {
             Some(unsigned) => (-1, unsigned),
@@ -39,7 +38,6 @@ impl Decimal {
         (digits <= MOST).then_some(Self { digits: sign * digits, divisor })
     }
 
-    /// The nearest floating-point number.
     #[expect(clippy::cast_precision_loss, reason = "both are at most 2^53: they are exact")]
     pub fn value(self) -> f64 {
         self.digits as f64 / self.divisor as f64

@@ -1,4 +1,4 @@
-//! One event for one destination, and the attempts to bring it there.
+//! Deliveries: one event for one destination, and the attempts to deliver it.
 
 use serde_json::Value;
 
@@ -11,46 +11,46 @@ use super::message::Message;
 use super::words::words;
 
 words! {
-    /// Where a delivery stands.
+    /// The state of a delivery.
     State {
         /// Waiting for its next attempt, or being attempted.
         Pending = "pending",
-        /// Answered 2xx.
+        /// The receiver answered 2xx.
         Delivered = "delivered",
-        /// All attempts were used up; kept, and replayable.
+        /// All attempts failed; the delivery is kept and can be replayed.
         Exhausted = "exhausted",
-        /// Its destination was removed.
+        /// The destination was removed.
         Cancelled = "cancelled",
     }
 }
 
 words! {
-    /// What a replay sends again.
+    /// The deliveries that a replay sends again.
     Extent {
-        /// What was given up.
+        /// Exhausted deliveries.
         Failed = "failed",
-        /// That, and what was delivered.
+        /// Exhausted and delivered ones.
         All = "all",
     }
 }
 
-/// However many destinations wait, a claim looks at so many deliveries of each, or more: who gets
-/// fewer of one has all of its that are due.
+/// Least number of deliveries of each destination that a claim looks at, however many destinations
+/// wait. A claim that got fewer of a destination has all of its due deliveries.
 pub const TAKEN_OF_EACH: usize = 8;
 
-/// What an event is about, as stored.
+/// Subject of an event, as stored.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Subject {
     Message(Box<Message>),
     Contact(Contact),
-    /// As the event itself tells it.
+    /// The data in the event itself.
     Told(Value),
-    /// What the event named has been erased since.
+    /// The subject was erased after the event.
     Erased,
 }
 
 words! {
-    /// What the body of an event was made of: where that has changed, the body is out of date.
+    /// Source of an event's body. When it has changed, the body is out of date.
     Content {
         Message = "message",
         Contact = "contact",
@@ -60,7 +60,6 @@ words! {
 }
 
 impl Subject {
-    /// Of what kind it is.
     pub const fn content(&self) -> Content {
         match self {
             Self::Message(_) => Content::Message,
@@ -71,42 +70,42 @@ impl Subject {
     }
 }
 
-/// A delivery that a dispatcher has claimed: everything one attempt needs.
+/// A delivery that a dispatcher has claimed, with everything that one attempt needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
     pub delivery: DeliveryId,
     /// Attempts made before this one.
     pub attempts: u32,
-    /// Names this claim: a result is taken only from the latest claimant.
+    /// Number of this claim. The store accepts a result only with the fence of the latest claim.
     pub fence: i64,
     pub destination: Destination,
     pub event: Event,
     pub subject: Subject,
 }
 
-/// One POST and its end.
+/// One POST and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     pub id: AttemptId,
     pub at: Timestamp,
     pub latency_ms: u32,
-    /// The HTTP status, if an answer came.
+    /// HTTP status; None if no answer came.
     pub status: Option<u16>,
-    /// The first 2 KiB of the answer's body.
+    /// The first 2 KiB of the response body.
     pub response: Vec<u8>,
-    /// Why there was no usable answer, in plain words.
+    /// Why there was no usable response, in plain words.
     pub error: Option<String>,
 }
 
-/// What follows from an attempt.
+/// Consequence of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// 2xx.
+    /// The receiver answered 2xx.
     Delivered,
-    /// Try again at this steady time.
+    /// Retry at this steady time.
     RetryAt(Timestamp),
-    /// The schedule is used up.
+    /// No attempts are left.
     Exhausted,
-    /// 410: the destination is gone; it and everything pending for it goes with it.
+    /// The receiver answered 410: the destination and its pending deliveries are given up.
     Gone,
 }

@@ -1,4 +1,4 @@
-//! A URL that wants the events of one category, and how it wants them.
+//! Destinations: URLs that receive the events of one category.
 
 use url::Url;
 
@@ -10,7 +10,7 @@ use super::id::{AccountId, DestinationId};
 use super::secret::Secret;
 use super::words::words;
 
-/// Belongs to an account and receives the events of that account and of all below it.
+/// Belongs to an account and receives the events of that account and of all accounts below it.
 /// (account, url, category) is unique.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
@@ -20,34 +20,34 @@ pub struct Destination {
     pub category: Category,
     pub label: String,
     pub wants: Wants,
-    /// The key of the Standard Webhooks signature: 24 to 64 octets, shown once as `whsec_…`.
+    /// Key of the Standard Webhooks signature: 24 to 64 bytes, shown once as `whsec_…`.
     pub secret: Secret,
-    /// When that took the place of another.
+    /// When the secret replaced an earlier one.
     pub secret_rotated_at: Option<Timestamp>,
-    /// Those that it had before, the newest first: each signs beside the other until its time.
+    /// Earlier secrets, newest first. Each also signs until its `until`.
     pub former_secrets: Vec<FormerSecret>,
-    /// Why nothing is sent to it, if that is so.
+    /// Set if nothing is sent to the destination.
     pub disabled: Option<Disabled>,
     pub health: Health,
     pub created_at: Timestamp,
 }
 
 words! {
-    /// How much of what happened is sent.
+    /// How much of an event is sent.
     Payload {
-        /// All of it.
+        /// Everything.
         Full = "full",
-        /// What a list shows: no text but its beginning, no HTML, no attachments.
+        /// As in lists: only the beginning of the text, no HTML, no attachments.
         Summary = "summary",
-        /// Ids only: nothing that needs protecting.
+        /// Ids only: no data that needs protection.
         Thin = "thin",
     }
 }
 
-/// How a destination wants its events.
+/// Delivery options of a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wants {
-    /// The events of a room one by one, in order.
+    /// Sends the events of a room one at a time, in order.
     pub ordered: bool,
     pub payload: Payload,
     pub headers: Vec<CustomHeader>,
@@ -59,28 +59,27 @@ impl Default for Wants {
     }
 }
 
-/// A signing key that was replaced.
+/// A replaced signing key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormerSecret {
     pub secret: Secret,
-    /// It signs until then, so that the receiver has time to change over.
+    /// Still signs until this time, so that the receiver can change keys.
     pub until: Timestamp,
 }
 
-/// Since when nothing is sent, and why, in words that a customer may read.
+/// Since when and why nothing is sent, in words for customers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disabled {
     pub at: Timestamp,
     pub reason: String,
 }
 
-/// What its attempts since the last success came to.
+/// Results of the attempts since the last success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Failures in a row.
     pub failures: u64,
     pub failing_since: Option<Timestamp>,
     pub last_failure_at: Option<Timestamp>,
-    /// Nothing is sent before this, after many failures; then one delivery as a probe.
+    /// After many failures: nothing is sent before this time; then one delivery is sent as a probe.
     pub rests_until: Option<Timestamp>,
 }

@@ -1,24 +1,23 @@
-//! Mail domains, in the one spelling that is ever compared: the lower-case A-label form.
+//! Mail domains, in the one spelling that is ever compared: lower-case A-labels.
 
 use std::fmt;
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 
-/// A host name of at least one label, IDNA-normalised to lower-case A-labels, at most 253 octets
-/// (RFC 1035 §2.3.4), letters, digits and hyphens only (RFC 5321 §2.3.5).
+/// A host name of at least one label, IDNA-normalised to lower-case A-labels, at most 253 bytes
+/// (RFC 1035 §2.3.4), with letters, digits and hyphens only (RFC 5321 §2.3.5).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DomainName(String);
 
-/// Text that is not a mail domain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a domain: expected letters, digits, hyphens and single dots between labels")]
 pub struct DomainNameError(pub String);
 
 impl DomainName {
-    /// Parses U-labels or A-labels. A trailing dot, an underscore and an address literal are
-    /// refused. So is every spelling that IDNA would map onto another one (full-width letters and
-    /// dots, invisible characters, decomposed accents), letter case apart: what is compared must be
-    /// what a person wrote.
+    /// Parses U-labels or A-labels. Refuses a trailing dot, an underscore and an address literal.
+    /// Also refuses every spelling that IDNA would map to another one (full-width letters and dots,
+    /// invisible characters, decomposed accents), except for letter case: the name that is compared
+    /// must be the name that a person wrote.
     pub fn parse(text: &str) -> Result<Self, DomainNameError> {
         let refuse = || DomainNameError(text.chars().take(80).collect());
         if text.is_empty() || text.len() > 1024 {
@@ -34,9 +33,8 @@ impl DomainName {
         if as_written { Self::kept(&ascii) } else { Err(refuse()) }
     }
 
-    /// Reads back a spelling that was made here and kept, by this version or an earlier one. The
-    /// tables of IDNA grow and change, and must not make what is stored unreadable: so labels are
-    /// not looked into.
+    /// Reads back a stored spelling, made by this version or an earlier one. Does not check labels
+    /// against the IDNA tables: the tables change, and must not make stored rows unreadable.
     pub fn kept(text: &str) -> Result<Self, DomainNameError> {
         let labels_are_hosts = text.split('.').all(|label| {
             !label.is_empty()
@@ -55,21 +53,20 @@ impl DomainName {
         Ok(Self(text.to_owned()))
     }
 
-    /// With U-labels: for people to read, never to compare.
+    /// Returns the U-labels: to show to people, never to compare.
     pub fn to_unicode(&self) -> String {
         idna::domain_to_unicode(&self.0).0
     }
 
-    /// The lower-case A-label form.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Whether a label was written as this U-label, letter case apart. Composed, and each capital the
-/// very one of its small letter: so that signs which only map onto letters (the Kelvin sign onto
-/// k, the Ångström sign onto å) are none. A capital that has two small letters (Σ at the end of a
-/// word) is refused where the two differ.
+/// Tells whether `written` is `u_label` apart from letter case. It must be composed, and each
+/// capital must be the only capital of its small letter. This excludes signs that only map to
+/// letters (Kelvin sign to k, Ångström sign to å). A capital with two small letters (Σ at the end
+/// of a word) is refused where the two differ.
 fn is_label(written: &str, u_label: &str) -> bool {
     let is_own_capital =
         |c: char| c.to_lowercase().eq([c]) || c.to_lowercase().flat_map(char::to_uppercase).eq([c]);
@@ -105,7 +102,7 @@ mod tests {
         }
     }
 
-    /// Labels and what RFC 3492 makes of them, computed elsewhere.
+    /// Labels with their RFC 3492 forms, computed elsewhere.
     #[test]
     fn a_and_u_labels_are_one_spelling() {
         for (u_label, a_label) in [
@@ -139,7 +136,7 @@ mod tests {
             "\u{2126}mega.example",
             "mi\u{17f}t.example",
             "\u{3f4}eta.example",
-            // Capitals whose small letters are two, or two letters.
+            // Capitals with two small forms, or with a small form of two letters.
             "\u{392}\u{38c}\u{39b}\u{39f}\u{3a3}.example",
             "\u{130}stanbul.example",
             "STRA\u{1e9e}E.example",
@@ -152,7 +149,7 @@ mod tests {
             "go\u{ad}od.example",
             "go\u{fe0f}od.example",
             "good\u{ff61}example",
-            // A-labels of what is no U-label, or is one of nothing.
+            // A-labels that encode no valid U-label, or nothing.
             "xn--a.example",
             "xn--a-.example",
             "xn--.example",

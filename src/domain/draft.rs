@@ -1,4 +1,4 @@
-//! A draft of an Agent's policy: what would become of mail if it were in force.
+//! A draft of an Agent's policy: shows the verdicts that mail would get if it were in force.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::policy::{Facts, Mode, Proof, decide};
 use super::reason::{Ground, Reason};
 use super::verdict::Verdict;
 
-/// Changes to a policy that nobody has made yet.
+/// Proposed changes to a policy, not yet made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Draft {
     mode: Option<Mode>,
@@ -16,8 +16,8 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// The mode, if it is to be another, and changes to the list; refused with the first address
-    /// that is both to be added and removed.
+    /// Makes a draft of a new mode, if any, and changes to the allowlist. Fails with the first
+    /// address that is both added and removed.
     pub fn new(
         mode: Option<Mode>,
         add: impl IntoIterator<Item = Address>,
@@ -31,23 +31,23 @@ impl Draft {
         }
     }
 
-    /// The mode under the draft, where it is `mode` now.
+    /// The mode under the draft, given the present one.
     pub fn mode(&self, mode: Mode) -> Mode {
         self.mode.unwrap_or(mode)
     }
 
-    /// Whether `sender` would be on the list, where it is or is not now.
+    /// Tells whether `sender` would be on the list, given whether it is now.
     pub fn lists(&self, sender: &Address, listed: bool) -> bool {
         (listed || self.add.contains(sender)) && !self.remove.contains(sender)
     }
 
-    /// The verdict that a message of the past would have had under the draft: `was` is its verdict,
-    /// `listed` whether its sender is on the list now, `mode` the mode now.
+    /// Returns the verdict that a past message would have had under the draft. `was` is its
+    /// verdict, `mode` the present mode, and `listed` tells whether its sender is on the list now.
     ///
-    /// Only what the policy decided can change: the sender was authenticated, and admitted or not.
-    /// Without a sender there was no such decision. What was decided behind the policy (a rate;
-    /// later the word of a relay, contract §6) stays as it was, unless the draft refuses the sender
-    /// before it comes to that; what would be admitted anew is not asked for its rate.
+    /// Only policy decisions can change: the sender was authenticated, and admitted or refused. A
+    /// record without a sender had no such decision. A decision after the policy (a rate; the
+    /// verdict of a relay, contract §6) stands unless the draft refuses the sender first. Rates are
+    /// not checked for messages that the draft would newly admit.
     pub fn verdict(
         &self,
         was: Verdict,
@@ -148,7 +148,7 @@ mod tests {
                 (&remove, Open, true, was),
             ] {
                 assert_eq!(draft.verdict(was, Some(&sender), mode, listed), would, "{reason:?}");
-                // At RCPT nobody knew a sender.
+                // At RCPT the sender is not known yet.
                 assert_eq!(draft.verdict(was, None, mode, listed), was);
             }
         }

@@ -1,4 +1,4 @@
-//! Something that happened, and who wants to hear of it.
+//! The events, and the categories that destinations receive.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use super::source::Source;
 use super::words::words;
 
 words! {
-    /// What a destination subscribes to (its `type`).
+    /// Category of events that a destination receives (its `type`).
     Category {
         Conversation = "conversation",
         Incoming = "incoming",
@@ -21,27 +21,26 @@ words! {
     }
 }
 
-/// What the `data` of an event shows.
+/// Content of an event's `data`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
     Message,
     Contact,
-    /// The configuration that is in force now.
+    /// The live configuration.
     Published,
-    /// The configuration that is staged now.
+    /// The staged configuration.
     Reverted,
     Policy,
     Account,
     Invitation,
     Webhook,
-    /// A webhook, and why nothing is sent to it.
+    /// A webhook, and why it is disabled.
     DisabledWebhook,
 }
 
-/// What an event comes from.
 #[derive(Clone, Copy)]
 enum Cause {
-    /// A message that arrived: `/logs` counts its deliveries with the message.
+    /// The arrival of a message: `/logs` counts its deliveries with the message.
     Arrival,
     Change,
 }
@@ -50,8 +49,7 @@ macro_rules! events {
     ($($variant:ident = $word:literal, $category:ident, $about:ident, $cause:ident, $path:expr,
        $description:literal;)*) => {
         words! {
-            /// The events that are made. Two are beside the contract's list: those that concern a
-            /// destination itself.
+            /// All events. Two are not in the contract's list: those about a destination itself.
             EventName { $(#[doc = $description] $variant = $word,)* }
         }
 
@@ -61,22 +59,21 @@ macro_rules! events {
                 match self { $(Self::$variant => Category::$category,)* }
             }
 
-            /// What its `data` shows.
             pub const fn about(self) -> About {
                 match self { $(Self::$variant => About::$about,)* }
             }
 
-            /// Whether it is one of those by which the arrival of a message is announced.
+            /// Tells whether the event announces the arrival of a message.
             pub const fn is_arrival(self) -> bool {
                 match self { $(Self::$variant => matches!(Cause::$cause, Cause::Arrival),)* }
             }
 
-            /// Where to read the whole of it, if anywhere, where it names no message.
+            /// API path of the full data, for events that name no message.
             pub const fn path(self) -> Option<&'static str> {
                 match self { $(Self::$variant => $path,)* }
             }
 
-            /// When it is made.
+            /// When the event is made.
             pub const fn description(self) -> &'static str {
                 match self { $(Self::$variant => $description,)* }
             }
@@ -84,7 +81,7 @@ macro_rules! events {
     };
 }
 
-// Name, category, what its data shows, cause, where to read the whole; when it is made.
+// Name, category, content of `data`, cause, path of the full data; when it is made.
 events! {
     EmailReceived = "email.received", Incoming, Message, Arrival, None,
         "A message was accepted for an Agent.";
@@ -116,36 +113,37 @@ events! {
         "A test of a webhook was requested; only that webhook gets it.";
 }
 
-/// Something that happened to an account. A message or a contact is named, not copied: the row it
-/// names was written in the same transaction.
+/// Something that happened to an account. Names its message or contact instead of copying it; the
+/// row with that id was written in the same transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     pub id: EventId,
     pub name: EventName,
     pub at: Timestamp,
-    /// The account that it happened to, with its ancestors: all of them may listen.
+    /// The account that the event happened to, with its ancestors: destinations of all of them may
+    /// receive it.
     pub lineage: Lineage,
     pub message: Option<MessageId>,
     pub contact: Option<ContactId>,
-    /// Of an event that names no message and no contact, its `data`: what an account, a member or a
-    /// policy was at that moment, and what an invitation said.
+    /// The `data` of an event that names no message and no contact: the account, member, policy or
+    /// invitation as it was at that moment.
     pub told: Option<Value>,
 }
 
 impl Event {
-    /// The message that its id names: one that tells nothing itself is about it.
+    /// Returns the message in the event's id, or None for an event that carries its own data.
     pub fn of_message(&self) -> Option<MessageId> {
         self.told.is_none().then_some(MessageId(self.id.row()))
     }
 
-    /// The conversation that it belongs to; within one, events have an order.
+    /// Returns the room of the event. Events of one room are ordered.
     pub fn room(&self) -> Option<Room> {
         Some(Room { contact: self.contact?, agent: self.lineage.agent? })
     }
 }
 
-/// The events of one accepted message, in the order in which they are told: those that are no arrivals
-/// last, as `/logs` tells deliveries apart by the numbers of their events.
+/// Returns the events of one accepted message, in their order. Events that are no arrivals come
+/// last, because `/logs` tells deliveries apart by event number.
 pub fn announced(
     contact: ContactChange,
     first_of_room: bool,

@@ -1,13 +1,12 @@
-//! What an account may use beside what everybody may. The partner has all; an account below it has
-//! what was assigned to it, or what all have by default, as far as its parent has it, too.
+//! Features: functions that not every account has. The partner has all of them. Any other account
+//! has a feature if it was assigned or is on by default, and if its parent has it too.
 
 use super::account::Lineage;
 use super::id::AccountId;
 use super::words::words;
 
 words! {
-    /// The closed list: what each is worth, and whether all have it by default, is said in
-    /// `policies/apps.toml`.
+    /// The closed list. `policies/apps.toml` says which are on by default.
     Feature {
         /// Apps of the catalogue, and integrations.
         Apps = "apps",
@@ -20,7 +19,7 @@ words! {
     }
 }
 
-/// What an account was given, or denied.
+/// An explicit assignment or denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     pub account: AccountId,
@@ -28,26 +27,26 @@ pub struct Grant {
     pub granted: bool,
 }
 
-/// How an account stands with a feature.
+/// State of one feature for one account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     pub feature: Feature,
-    /// Whether it has it.
     pub enabled: bool,
-    /// What was assigned to the account itself; `None`: what all have by default.
+    /// Assigned to or withheld from this account itself; None: the default applies.
     pub granted: Option<bool>,
-    /// Whether its parent has it, without which it has none. The partner has no parent.
+    /// True if the parent has the feature; without it the account cannot have it. Always true for
+    /// the partner.
     pub above: bool,
 }
 
-/// How the account at the end of this lineage stands with the feature: `grants` are those of the
-/// accounts of the lineage, `default` is what one has without any.
+/// Returns the state of the feature for the last account of `lineage`. `grants` are those of all
+/// its accounts; `default` applies where there is none.
 pub fn held(feature: Feature, lineage: &Lineage, grants: &[Grant], default: bool) -> Held {
     let of = |account: AccountId| {
         let grant = grants.iter().find(|one| one.account == account && one.feature == feature);
         grant.map(|one| one.granted)
     };
-    // From the root down: whoever lacks it, all below it lack it.
+    // From the root down: below an account without the feature nobody has it.
     let (mut above, mut enabled, mut granted) = (true, true, None);
     for account in lineage.ids().filter(|id| Some(*id) != lineage.partner) {
         granted = of(account);
@@ -92,7 +91,7 @@ mod tests {
             let feature = Feature::Relays;
             let expected = Held { feature, enabled, granted, above };
             assert_eq!(held(feature, &lineage(ids), &given, default), expected, "{grants:?}");
-            // Of another feature nothing was said.
+            // A grant for another feature changes nothing.
             let other = held(Feature::Apps, &lineage(ids), &given, default);
             assert_eq!(other.enabled, default || ids.len() == 1);
         }

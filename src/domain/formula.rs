@@ -1,22 +1,21 @@
-//! The little language of metrics: numbers, fields of the log, `+ - * /`, comparisons (1 or 0) and
-//! parentheses. `latencyMs / 1000`, `delivered / deliveries`, `outcome == 'refused'`.
+//! The language of metrics: numbers, log fields, `+ - * /`, comparisons (1 or 0) and parentheses.
+//! `latencyMs / 1000`, `delivered / deliveries`, `outcome == 'refused'`.
 //!
-//! What has no value makes none, and so does a division by zero. Databases differ in what they do
-//! beyond the range of their numbers, so a formula that could lead there is refused beforehand.
+//! A null operand makes the result null, and so does a division by zero. Databases differ beyond
+//! the range of their numbers, so formulas that could get there are refused when they are parsed.
 
 use super::decimal::Decimal;
 use super::log_field::{Kind, LogField};
 
-/// Longest text of a formula, octets.
+/// Longest formula, in bytes.
 const LONGEST: usize = 500;
-/// Parentheses and signs inside each other: bounds the stack here, and in the databases.
+/// Deepest nesting of parentheses and signs: bounds the stack here and in the databases.
 const DEEPEST: u32 = 20;
-/// Leaves and operators, so that a row costs a bounded number of look-ups.
+/// Most operands and operators, which bounds the look-ups per row.
 const LARGEST: u32 = 60;
-/// Results lie between 10 to the power of this and of its negative; they are summed over many rows.
+/// Bound of the results, as a power of ten and its inverse: they are summed over many rows.
 const WIDEST: i32 = 250;
 
-/// A calculation with two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     Add,
@@ -31,13 +30,14 @@ pub enum Operator {
     NotEqual,
 }
 
-/// What a formula says.
+/// The syntax tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Formula {
     Constant(Decimal),
-    /// A field of numbers.
+    /// A numeric field.
     Field(LogField),
-    /// Whether a field of text has this value, or has not; 1 or 0, also where it has none.
+    /// 1 if a text field has this value, else 0; `negated` swaps them. A null field equals no
+    /// value.
     Is {
         field: LogField,
         text: String,
@@ -48,7 +48,7 @@ pub enum Formula {
 }
 
 impl Operator {
-    /// As it is written, and as both databases write it.
+    /// The operator in SQL, the same in both databases.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Add => "+",
@@ -64,13 +64,12 @@ impl Operator {
         }
     }
 
-    /// Whether it makes 1 or 0.
+    /// Tells whether the result is 1 or 0.
     pub const fn compares(self) -> bool {
         !matches!(self, Self::Add | Self::Subtract | Self::Multiply | Self::Divide)
     }
 }
 
-/// Why a text is no formula.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormulaError {
     #[error("formula has at most {LONGEST} octets")]
@@ -84,18 +83,19 @@ pub enum FormulaError {
          divide less"
     )]
     TooWide,
-    /// `place` counts characters from 1.
+    /// `place` is a character position, from 1.
     #[error("formula, character {place}: expected {expected}")]
     Expected { place: usize, expected: &'static str },
     #[error("formula, character {place}: expected {LEAF}; fields are {}", LogField::names())]
     NoField { place: usize },
 }
 
-/// What stands where no operator does.
+/// Expected where an operand must begin.
 const LEAF: &str = "a number, a field, or a parenthesis";
 
 impl Formula {
-    /// Reads it.
+    /// Parses a formula. Fails if it is malformed, too large or too deep, or if its results could
+    /// leave the range of numbers.
     pub fn parse(text: &str) -> Result<Self, FormulaError> {
         if text.len() > LONGEST {
             return Err(FormulaError::TooLong);
@@ -113,7 +113,7 @@ impl Formula {
         Ok(formula)
     }
 
-    /// How often it names a field that is told by looking at deliveries.
+    /// Counts the uses of fields that are computed from deliveries.
     pub fn delivery_terms(&self) -> usize {
         match self {
             Self::Constant(_) => 0,
@@ -126,7 +126,7 @@ impl Formula {
     fn size(&self) -> Size {
         match self {
             Self::Constant(number) => Size::of(*number),
-            // Whole numbers of 64 bits; of latencyMs thousandths.
+            // 64-bit integers; `latencyMs` has thousandths.
             Self::Field(field) if field.kind() == Kind::Real => Size::new(19, -3),
             Self::Field(_) => Size { high: 19, low: 0, grain: 0 },
             Self::Is { .. } => Size { high: 0, low: 0, grain: 0 },
@@ -147,19 +147,20 @@ impl Formula {
     }
 }
 
-/// How large the results of a formula may be, in powers of ten.
+/// Bounds of a formula's results, as powers of ten.
 #[derive(Clone, Copy)]
 struct Size {
-    /// None is beyond.
+    /// Upper bound of the absolute value.
     high: i32,
-    /// None is below, unless it is 0.
+    /// Lower bound of the absolute value, unless the result is 0.
     low: i32,
-    /// All are multiples of a power of two that is not below: what is left of a difference is one.
+    /// The results are multiples of a power of two not below this; bounds the rest of a difference
+    /// from below.
     grain: i32,
 }
 
 impl Size {
-    /// Of numbers with 53 bits.
+    /// Bounds of floating-point numbers with 53 bits.
     const fn new(high: i32, low: i32) -> Self {
         Self { high, low, grain: low - 17 }
     }
@@ -200,7 +201,7 @@ impl Reader<'_> {
         FormulaError::Expected { place: self.place(), expected }
     }
 
-    /// Takes the first of these that follows.
+    /// Consumes the first of `signs` that comes next.
     fn take<T: Copy>(&mut self, signs: &[(&str, T)]) -> Option<T> {
         self.skip();
         let rest = self.rest();
@@ -209,7 +210,7 @@ impl Reader<'_> {
         Some(*meaning)
     }
 
-    /// As many octets as fulfil this.
+    /// Consumes characters while `belongs` holds.
     fn run(&mut self, belongs: impl Fn(char) -> bool) -> String {
         let rest = self.rest();
         let end = rest.find(|c| !belongs(c)).unwrap_or(rest.len());
@@ -322,7 +323,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Behind the name of a field of text.
+    /// Parses a comparison after the name of a text field.
     fn is(&mut self, field: LogField) -> Result<Formula, FormulaError> {
         let fault = "== or != and a text in quotes behind a field of text";
         let negated = self.take(&[("==", false), ("!=", true)]);
@@ -343,7 +344,7 @@ mod tests {
 
     use super::*;
 
-    /// With parentheses round everything.
+    /// Prints every parenthesis.
     fn shown(formula: &Formula) -> String {
         match formula {
             Formula::Constant(number) => number.value().to_string(),

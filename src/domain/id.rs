@@ -9,10 +9,9 @@ use uuid::Uuid;
 
 use super::clock::Clock;
 
-/// The largest integer that every JSON reader keeps exact (RFC 8259 §6).
+/// Largest integer that every JSON reader keeps exact (RFC 8259 §6).
 pub const LARGEST_USER_ID: i64 = (1 << 53) - 1;
 
-/// Text that is not a canonical decimal of 1 … 2^53−1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "an id is a whole number from 1 to 9007199254740991, without sign, spaces or leading zeros"
@@ -26,18 +25,17 @@ macro_rules! user_id {
         pub struct $name(i64);
 
         impl $name {
-            /// The id, when `value` lies in 1 … 2^53−1.
+            /// Returns None unless `value` is in 1 … 2^53−1.
             pub const fn new(value: i64) -> Option<Self> {
                 if value >= 1 && value <= LARGEST_USER_ID { Some(Self(value)) } else { None }
             }
 
-            /// The number itself.
             pub const fn get(self) -> i64 {
                 self.0
             }
         }
 
-        /// Accepts the canonical decimal only, so that one account has one spelling.
+        /// Accepts only the canonical decimal, so that each account has one spelling.
         impl FromStr for $name {
             type Err = IdError;
 
@@ -101,7 +99,7 @@ uuid_id!(
     MessageId
 );
 uuid_id!(
-    /// A thread: the id of the first message of it.
+    /// A thread: the id of its first message.
     ThreadId
 );
 uuid_id!(
@@ -113,7 +111,7 @@ uuid_id!(
     IntakeId
 );
 uuid_id!(
-    /// An event; also the receiver's idempotency key.
+    /// An event; receivers use it as their idempotency key.
     EventId
 );
 uuid_id!(
@@ -137,7 +135,7 @@ uuid_id!(
     RelayAttemptId
 );
 uuid_id!(
-    /// Where a provider posts what it received.
+    /// A URL to which a provider posts mail.
     WayId
 );
 uuid_id!(
@@ -149,82 +147,81 @@ uuid_id!(
     AuditId
 );
 uuid_id!(
-    /// A template of Agents' configurations.
+    /// A template of Agent configurations.
     TemplateId
 );
 
 impl MessageId {
-    /// The id of one of the events that announce the message.
+    /// Returns the id of the event with this number among those that announce the message.
     pub fn event(self, number: u8) -> EventId {
         EventId(self.0).nth(number)
     }
 }
 
 impl EventId {
-    /// So many events at most are announced together, numbered from 1.
+    /// Most events that are announced together; their numbers start at 1.
     pub const TOGETHER: u8 = 15;
 
-    /// The id that all have in common that are announced together: of their message, or one of their
-    /// own. No event has it itself, so that no receiver takes one for the other.
+    /// Returns the id that all events announced together share: the id of their message, or one of
+    /// their own. No event has this id itself, so that no receiver confuses them.
     pub const fn row(self) -> Uuid {
         Uuid::from_u128(self.0.as_u128() & !0xf)
     }
 
-    /// Which of those that are announced together it is: the last four bits, in which the mint
-    /// leaves zero. A number in the list of all names would change where that list does.
+    /// Returns the event's number among those announced together: the last four bits, which the
+    /// mint leaves zero. It is independent of the list of event names, which may change.
     pub const fn number(self) -> u8 {
         let [.., last] = *self.0.as_bytes();
         last & 0xf
     }
 
-    /// The one with this number of those that are announced with this one.
+    /// Returns the id of the event with this number, announced together with this one.
     #[must_use]
     pub fn nth(self, number: u8) -> Self {
         Self(Uuid::from_u128(self.row().as_u128() | u128::from(number & 0xf)))
     }
 }
 
-/// Fills a buffer with bytes that nobody can predict.
+/// Fills a buffer with unpredictable bytes.
 pub type Random = Arc<dyn Fn(&mut [u8]) + Send + Sync>;
 
-/// Makes identifiers and secrets from the clock and the randomness that it was given.
+/// Makes identifiers and secrets from a clock and a source of randomness.
 #[derive(Clone)]
 pub struct Mint {
     clock: Clock,
     random: Random,
-    /// The latest UUID of this mint and its clones.
+    /// Latest UUID of this mint and its clones.
     latest: Arc<Mutex<Moment>>,
 }
 
 impl Mint {
-    /// A mint over this clock and this randomness.
     pub fn new(clock: Clock, random: Random) -> Self {
         Self { clock, random, latest: Arc::default() }
     }
 
-    /// A UUIDv7 (RFC 9562 §5.7) of the present millisecond, greater than all that this mint and
-    /// its clones made before: in the order of their ids, things of one commit are in the order in
-    /// which they were made. While the clock stands still or goes back, the random part grows by a
-    /// random step (§6.2, method 2), so that the next id is still not to be guessed.
+    /// Returns a UUIDv7 (RFC 9562 §5.7) of the present millisecond, greater than all earlier ones
+    /// of this mint and its clones: sorting by id gives the order of creation. While the clock
+    /// stands still or goes back, the random part grows by a random step (§6.2, method 2), so that
+    /// ids stay unpredictable.
     pub fn uuid(&self) -> Uuid {
         self.last_of(0)
     }
 
-    /// The id of a message, as [`Self::uuid`]; those of its events are nobody else's either.
+    /// Returns the id of a message. The ids of its events are reserved with it.
     pub fn message(&self) -> MessageId {
         MessageId(self.event().row())
     }
 
-    /// The id of the first of the events of something that is no message.
+    /// Returns the id of the first event of something that is no message.
     pub fn event(&self) -> EventId {
         EventId(self.last_of(0xf)).nth(1)
     }
 
-    /// The last of the next UUIDs that differ in these lowest bits alone.
+    /// Returns the last UUID of the next free block whose members differ only in the bits `lowest`.
     fn last_of(&self, lowest: u128) -> Uuid {
         let mut random = [0; 16];
         (self.random)(&mut random);
-        // A step that has them all set leads beyond all that have the others in common.
+        // A step with all these bits set moves past the whole block.
         let random = u128::from_be_bytes(random) | lowest;
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let now = u64::try_from(self.clock.now().millis()).unwrap_or(0);
@@ -233,14 +230,12 @@ impl Mint {
         latest.uuid()
     }
 
-    /// 256 random bits.
     pub fn secret(&self) -> [u8; 32] {
         let mut secret = [0; 32];
         (self.random)(&mut secret);
         secret
     }
 
-    /// The clock behind the identifiers.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -252,7 +247,7 @@ impl fmt::Debug for Mint {
     }
 }
 
-/// What a UUIDv7 says beside its version and variant.
+/// A UUIDv7 without its version and variant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Moment {
     millis: u64,
@@ -263,13 +258,13 @@ struct Moment {
 impl Moment {
     const RANDOM_BITS: u32 = 74;
     const LOW_BITS: u32 = 62;
-    /// A new millisecond begins in the lower half, so that there is room above (RFC 9562 §6.2).
+    /// Each millisecond begins in the lower half, which leaves room to count up (RFC 9562 §6.2).
     const FIRST: u128 = (1 << (Self::RANDOM_BITS - 1)) - 1;
     const LAST: u128 = (1 << Self::RANDOM_BITS) - 1;
-    /// Within a millisecond.
+    /// Largest step within a millisecond.
     const STEP: u128 = (1 << 32) - 1;
 
-    /// The one after this, `now` if that is later; always greater.
+    /// Returns the successor, at time `now` if that is later; always greater than this one.
     const fn next(self, now: u64, random: u128) -> Self {
         if now > self.millis {
             return Self { millis: now, random: random & Self::FIRST };
@@ -278,7 +273,7 @@ impl Moment {
         if random_part <= Self::LAST {
             return Self { millis: self.millis, random: random_part };
         }
-        // Millions of millions of ids in one millisecond: the rest bear the next one's time.
+        // The millisecond is full: use the next one.
         Self { millis: self.millis + 1, random: random & Self::FIRST }
     }
 
@@ -302,7 +297,7 @@ mod tests {
     use super::super::clock::Timestamp;
     use super::*;
 
-    /// A mint with this clock, and with randomness of which every octet is `octet`.
+    /// A mint with this clock whose random bytes all equal `octet`.
     fn mint(now: impl Fn() -> i64 + Send + Sync + 'static, octet: u8) -> Mint {
         let clock = Clock::new(move || Timestamp::from_millis(now()));
         Mint::new(clock, Arc::new(move |octets: &mut [u8]| octets.fill(octet)))
@@ -343,7 +338,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the clock goes, and beside whatever else is made.
+        /// For any course of the clock, mixed with other ids.
         #[test]
         fn the_ids_of_a_message_and_its_events_are_nobody_elses(
             times in prop::collection::vec((-5_i64..50, any::<bool>()), 1..200),

@@ -6,12 +6,12 @@ use jiff::fmt::temporal::{Pieces, PiecesOffset};
 
 use super::clock::{EPOCH, Timestamp};
 
-/// Octets of a date without a time.
+/// Length of a date without a time, in bytes.
 const DATE: usize = 10;
 
-/// Reads Unix seconds, a date (its first instant in UTC), or a date and a time with its zone
-/// (RFC 3339 §5.6; seconds may be left out), up to the year 9999. Anything else, impossible dates too,
-/// is `None`.
+/// Parses Unix seconds, a date (its first instant in UTC), or a date and time with zone (RFC 3339
+/// §5.6; seconds optional), up to the year 9999. Returns None for anything else, impossible dates
+/// included.
 pub fn parse(text: &str) -> Option<Timestamp> {
     if (1..=12).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit()) {
         let since = SignedDuration::from_secs(text.parse().ok()?);
@@ -30,8 +30,8 @@ pub fn parse(text: &str) -> Option<Timestamp> {
     utc.ok().map(Timestamp::from_utc)
 }
 
-/// Whether it is written as RFC 3339 has it. jiff takes more: names of zones, offsets of hours alone,
-/// leap seconds.
+/// Tells whether the text is written as in RFC 3339. jiff also accepts zone names, offsets in hours
+/// alone, and leap seconds.
 fn has_shape(text: &str) -> bool {
     let digit = |c: char| if c.is_ascii_digit() { '0' } else { c.to_ascii_uppercase() };
     let shape: String = text.chars().map(digit).collect();

@@ -1,4 +1,4 @@
-//! The lasting trace of one verdict with its evidence, kept for accepted and refused mail alike.
+//! The lasting record of one verdict with its evidence, kept for accepted and refused mail.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,47 +12,47 @@ use super::message::Digest;
 use super::source::Source;
 use super::verdict::Verdict;
 
-/// Not a message and not an event. Of refused mail it keeps headers, hashes and evidence, never
+/// Neither a message nor an event. For refused mail it keeps headers, hashes and evidence, never
 /// the body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IntakeRecord {
     pub id: IntakeId,
     pub at: Timestamp,
-    /// By which way it came.
+    /// The channel.
     pub source: Source,
-    /// Whose record it is: the Agent's lineage; without an Agent the lineage of the account that
-    /// owns the recipient's domain; else that of the partner.
+    /// The owner of the record: the Agent's lineage; without an Agent, that of the account with the
+    /// recipient's domain; else that of the partner.
     pub lineage: Lineage,
     pub agent: Option<AccountId>,
-    /// As given in RCPT; empty when the client never came so far. Of what was handed in otherwise the
-    /// Agent's username.
+    /// As given in RCPT; empty if the client did not get that far. The Agent's username for other
+    /// channels.
     pub recipient: String,
-    /// The mailbox in From, as far as one could be found; proven only if accepted. Of what was handed
-    /// in otherwise, who the platform says wrote it.
+    /// The mailbox in From, if one was found; proven only if accepted. For other channels, the
+    /// sender named by the platform.
     pub sender: Option<Handle>,
     /// As given in MAIL; empty for the null reverse-path.
     pub envelope_from: String,
     pub remote_address: IpAddr,
     pub helo: String,
     pub verdict: Verdict,
-    /// What happened, in plain words.
+    /// The explanation, in plain words.
     pub explanation: String,
     pub message: Option<MessageId>,
-    /// Octets; 0 where no message was sent.
+    /// Bytes; 0 if no message was sent.
     pub size: u64,
     pub digest: Option<Digest>,
-    /// The header section as received, bounded.
+    /// The header section as received, cut at a limit.
     pub headers: Vec<u8>,
     pub evidence: Evidence,
-    /// How many refusals this record stands for: more than 1 only at RCPT.
+    /// Number of refusals that this record counts; above 1 only at RCPT.
     pub count: u64,
-    /// From the end of the message until its commit began; `None` where there was none.
+    /// From the end of the message to the begin of its commit; None if there was no commit.
     pub took: Option<Duration>,
 }
 
 #[cfg(test)]
 impl IntakeRecord {
-    /// For tests that look at a part of a record: all else is empty.
+    /// An empty record, for tests that look at a part of it.
     pub(crate) fn blank(verdict: Verdict) -> Self {
         Self {
             id: IntakeId(uuid::Uuid::nil()),

@@ -1,4 +1,4 @@
-//! An API key: who owns it and what may be shown of it.
+//! API keys: their owners, and the parts that may be shown.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use super::id::{AccountId, KeyId, MemberId};
 use super::words::words;
 
 words! {
-    /// The types of keys that v2 has.
+    /// The key types of v2.
     KeyType {
         Admin = "admin",
     }
 }
 
-/// SHA-256 of a key: the only form in which it is kept, and how it is looked up.
+/// SHA-256 of a key: the only form that is stored, and the key of look-ups.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyHash(pub [u8; 32]);
 
@@ -23,7 +23,6 @@ impl fmt::Debug for KeyHash {
     }
 }
 
-/// Who owns a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyOwner {
     Account(AccountId),
@@ -31,7 +30,7 @@ pub enum KeyOwner {
 }
 
 impl KeyOwner {
-    /// Its id: accounts' and members' are of one sequence.
+    /// Returns the id; accounts and members share one sequence.
     pub const fn id(self) -> i64 {
         match self {
             Self::Account(id) => id.get(),
@@ -40,31 +39,29 @@ impl KeyOwner {
     }
 }
 
-/// What may be shown of a key.
+/// The parts of a key that may be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     pub id: KeyId,
-    /// The account that it acts for; of a member's key, the one that the member belongs to.
+    /// The account that the key acts for; for a member's key, the member's account.
     pub account: AccountId,
-    /// The member that owns it, where no account does.
+    /// The member that owns the key; None if the account does.
     pub member: Option<MemberId>,
     pub purpose: String,
     pub last_four: String,
     pub created_at: Timestamp,
-    /// From when on it opens nothing.
+    /// The key is refused from this time on.
     pub expires_at: Option<Timestamp>,
-    /// To the hour or so.
+    /// Accurate to about an hour.
     pub last_used_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
 }
 
 impl Key {
-    /// The member, where it is one's; the account otherwise.
     pub fn owner(&self) -> KeyOwner {
         self.member.map_or(KeyOwner::Account(self.account), KeyOwner::Member)
     }
 
-    /// Whether it has reached its end by then.
     pub fn is_expired(&self, at: Timestamp) -> bool {
         self.expires_at.is_some_and(|end| end <= at)
     }

@@ -1,27 +1,25 @@
-//! What a conversation log tells of one intake record: the closed table of its fields, by the names
-//! that requests and answers use. What each is in the database, `store` knows.
+//! The fields of the conversation log: a closed table, by the names in requests and responses.
+//! `store` knows their columns.
 
 use uuid::Uuid;
 
 use super::clock::Timestamp;
 use super::words::words;
 
-/// What the values of a field are.
+/// Type of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     Integer,
-    /// A number that may have a fraction.
+    /// May have a fraction.
     Real,
     Text,
-    /// A UUID.
     Id,
-    /// A moment.
     Time,
-    /// Known from v2, and never filled: null in every row.
+    /// Known from v2, null in every row.
     Unfilled,
 }
 
-/// One value of one row.
+/// The value of one field in one row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LogValue {
     Null,
@@ -33,7 +31,7 @@ pub enum LogValue {
 }
 
 words! {
-    /// How a filter compares. `ne` and `nin` let rows through that have no value.
+    /// Comparison of a filter. `ne` and `nin` also match rows without a value.
     Op {
         Eq = "eq",
         Ne = "ne",
@@ -44,41 +42,39 @@ words! {
         In = "in",
         Nin = "nin",
         Contains = "contains",
-        /// Without regard to ASCII case.
+        /// Ignores ASCII case.
         Icontains = "icontains",
         Startswith = "startswith",
         Isnull = "isnull",
-        /// The opposite.
+        /// Opposite of `isnull`.
         Isset = "isset",
     }
 }
 
 macro_rules! fields {
     ($($variant:ident = $name:literal, $kind:ident, $listed:literal, $about:literal;)*) => {
-        /// A field of the log.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum LogField { $(#[doc = $about] $variant,)* }
 
         impl LogField {
-            /// All of them, in the order in which they are listed.
+            /// All fields, in the order of the API.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The interface's word.
+            /// The name in the API.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// What its values are.
             pub const fn kind(self) -> Kind {
                 match self { $(Self::$variant => Kind::$kind,)* }
             }
 
-            /// Whether it is shown where no fields are asked for.
+            /// Tells whether the field is shown by default.
             pub const fn is_listed(self) -> bool {
                 match self { $(Self::$variant => $listed,)* }
             }
 
-            /// What it says, for people.
+            /// The description in the API.
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$variant => $about,)* }
             }
@@ -127,7 +123,7 @@ fields! {
 }
 
 impl Kind {
-    /// The interface's word.
+    /// The name in the API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Integer => "integer",
@@ -139,12 +135,12 @@ impl Kind {
         }
     }
 
-    /// Whether one can calculate with its values.
+    /// Tells whether formulas may calculate with the values.
     pub const fn is_number(self) -> bool {
         matches!(self, Self::Integer | Self::Real)
     }
 
-    /// How a filter may compare its values.
+    /// The comparisons that filters may use.
     pub const fn ops(self) -> &'static [Op] {
         match self {
             Self::Integer | Self::Real | Self::Time => &[
@@ -176,17 +172,16 @@ impl Kind {
 }
 
 impl LogField {
-    /// The field of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|field| field.name() == name)
     }
 
-    /// Whether it is told by looking at all deliveries of the message.
+    /// Tells whether the value is computed from all deliveries of the message.
     pub const fn is_of_deliveries(self) -> bool {
         matches!(self, Self::Deliveries | Self::Delivered | Self::Exhausted | Self::Pending)
     }
 
-    /// All names, for whoever used another.
+    /// All names, for error messages.
     pub fn names() -> String {
         Self::ALL.iter().map(|field| field.name()).collect::<Vec<_>>().join(", ")
     }
@@ -204,7 +199,7 @@ mod tests {
         assert_eq!(names.len(), LogField::ALL.len());
         for field in LogField::ALL {
             assert_eq!(LogField::named(field.name()), Some(*field));
-            // A suffix begins with two underscores.
+            // Two underscores begin a suffix.
             assert!(!field.name().contains("__") && !field.about().is_empty());
         }
         assert_eq!(LogField::named("Outcome"), None);

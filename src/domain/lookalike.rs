@@ -1,6 +1,5 @@
-//! What could make a person take an address for another one (UTS #39, threats A13). Addresses are
-//! never equal because they look alike; whoever enters one in a list is told that it may not be the
-//! one that is meant.
+//! Addresses that people could confuse (UTS #39, threats A13). Addresses are never equal because
+//! they look alike. A customer who puts a doubtful address on a list gets a warning.
 
 use std::iter::once;
 
@@ -10,13 +9,13 @@ use icu_properties::{CodePointMapData, CodePointSetData};
 
 use super::address::Address;
 
-/// Small letters of other scripts that have the shape of a Latin one: a word of nothing but these
-/// reads as a Latin word.
+/// Letters of other scripts with the shape of a small Latin letter: a word of only these reads as a
+/// Latin word.
 const LATIN_SHAPES: &str = "асԁеһіјӏорԛѕԝхуѵαικνορυωօոսհ";
-/// Those Latin letters, in the same order.
+/// The Latin letters of those shapes, in the same order.
 const LATIN_LETTERS: &str = "acdehijlopqswxyvaikvopuwonuh";
 
-/// Scripts that are written together, with Latin letters or without (UTS #39 §5.2, "highly
+/// Scripts that are used together, with or without Latin letters (UTS #39 §5.2, "highly
 /// restrictive").
 const TOGETHER: &[&[Script]] = &[
     &[Script::Han, Script::Hiragana, Script::Katakana],
@@ -24,9 +23,8 @@ const TOGETHER: &[&[Script]] = &[
     &[Script::Han, Script::Bopomofo],
 ];
 
-/// Says what is remarkable about an address, each in a sentence; nothing about most of them. The
-/// local part and each label of the domain are words of their own, which may be of different
-/// scripts.
+/// Returns one sentence for each doubt about an address; none for most addresses. The local part
+/// and each label of the domain may be of different scripts.
 pub fn warnings(address: &Address) -> Vec<String> {
     let domain = address.domain().to_unicode();
     let words = once(address.local()).chain(domain.split('.'));
@@ -43,13 +41,12 @@ pub fn warnings(address: &Address) -> Vec<String> {
     found
 }
 
-/// Says how a display name deceives that shows another address than the sender's `own`; nothing
-/// about a name that is or contains that very address, nor about one without an address. The name
-/// is read as a person sees it: without characters that nobody sees, and with variants of letters
-/// and signs (fullwidth @) as those letters.
+/// Returns a warning if a display name shows another address than the sender's `own`. Returns None
+/// if the name is or contains `own`, or shows no address. The name is read as people see it:
+/// without invisible characters, and with letter variants and signs (fullwidth @) as plain letters.
 ///
-/// No list of addresses is asked: whatever an Agent's list holds, an address in a name that is not
-/// the sender's is not the sender's, and one that looks like another is named with that one.
+/// The Agent's list is not consulted: any address in a name that is not the sender's own is
+/// deceptive. The warning also says which address it looks like.
 pub fn deceit_of_name(name: &str, own: &Address) -> Option<String> {
     if !name.contains(['@', '\u{ff20}', '\u{fe6b}']) {
         return None;
@@ -63,7 +60,7 @@ pub fn deceit_of_name(name: &str, own: &Address) -> Option<String> {
     let between =
         |c: char| c.is_whitespace() || "<>()[],;:\"\u{ab}\u{bb}\u{2039}\u{203a}".contains(c);
     let shown = seen.split(between).filter(|word| !is_own(word)).find_map(|word| {
-        // Quotation marks and what ends a sentence.
+        // Strips quotation marks and final punctuation.
         let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
         (is_address_like(bare) && !is_own(bare)).then_some(bare)
     })?;
@@ -72,13 +69,13 @@ pub fn deceit_of_name(name: &str, own: &Address) -> Option<String> {
     Some(format!("the display name shows {shown}{looks}, and the sender is {own}"))
 }
 
-/// Takes no room, or so little that nobody sees a gap.
+/// Characters of no width, or too narrow to be noticed.
 fn is_unseen(c: char) -> bool {
     matches!(c, '\u{2005}'..='\u{200a}' | '\u{202f}')
         || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
 }
 
-/// The full stops that separate labels of domains, too (UTS #46).
+/// Replaces the other full stops that separate labels (UTS #46).
 const fn with_plain_dots(c: char) -> char {
     match c {
         '\u{3002}' | '\u{ff0e}' | '\u{ff61}' => '.',
@@ -86,14 +83,14 @@ const fn with_plain_dots(c: char) -> char {
     }
 }
 
-/// Something, an @, and labels of which the last has a letter.
+/// A local part, an @, and labels of which the last has a letter.
 fn is_address_like(word: &str) -> bool {
     let Some((local, domain)) = word.rsplit_once('@') else { return false };
     let Some((labels, last)) = domain.rsplit_once('.') else { return false };
     !local.is_empty() && !labels.is_empty() && last.chars().any(char::is_alphabetic)
 }
 
-/// The Latin letter of which `c` has the shape, or `c`.
+/// Returns the Latin letter with the shape of `c`, or `c`.
 fn latin(c: char) -> char {
     let mut shapes = LATIN_SHAPES.chars().zip(LATIN_LETTERS.chars());
     shapes.find(|(shape, _)| *shape == c).map_or(c, |(_, letter)| letter)
@@ -112,7 +109,7 @@ fn of_word(word: &str) -> Option<String> {
     looks_latin.then(|| format!("{word:?} looks like Latin letters and is of another script"))
 }
 
-/// Those of the letters, each once; digits, signs and marks are of all.
+/// Returns the scripts of the letters, each once. Digits, signs and marks belong to all scripts.
 fn scripts(word: &str) -> Vec<Script> {
     let mut found = Vec::new();
     for script in word.chars().map(|c| CodePointMapData::<Script>::new().get(c)) {

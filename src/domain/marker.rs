@@ -1,25 +1,24 @@
-//! Our delivery marker: the trace that a message bears, wherever it goes on from here, of the
-//! address that it has reached here. Whoever sends an Agent's mail on adds the field; a message
-//! that comes back with it to the same address goes round in a loop (contract §2, Replies).
+//! The delivery marker: a header field that names an address which a message has reached here. A
+//! relay that sends an Agent's mail on adds the field. A message that comes back to the same
+//! address with its marker is in a loop (contract §2, Replies).
 
 use std::fmt;
 
-/// The name of the header field.
 pub const FIELD: &str = "X-Gatepost-Delivered";
 
-/// The value of the field: 128 bits that name an address to this installation and tell nobody else
-/// anything. It proves nothing, and nothing is accepted because of it: whoever repeats one that he
-/// has seen only has his own message refused.
+/// The value of the field: 128 bits that name an address to this installation and to nobody else.
+/// It proves nothing, and no message is accepted because of it. A sender who copies a marker only
+/// gets his own message refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Marker([u8; 16]);
 
 impl Marker {
-    /// Of these octets; which those of an address are, `app::intake` says.
+    /// `app::intake` computes the bytes from an address.
     pub const fn new(octets: [u8; 16]) -> Self {
         Self(octets)
     }
 
-    /// Reads the value of a field; `None` where it is none of ours.
+    /// Parses the value of a field; None if it is not a marker.
     pub fn read(value: &[u8]) -> Option<Self> {
         let text = str::from_utf8(value.trim_ascii()).ok()?;
         let is_hex = text.len() == 32 && text.bytes().all(|octet| octet.is_ascii_hexdigit());
@@ -28,7 +27,6 @@ impl Marker {
     }
 }
 
-/// 32 hexadecimal digits, lower case.
 impl fmt::Display for Marker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))

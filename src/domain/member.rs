@@ -7,11 +7,11 @@ use super::id::{AccountId, MemberId};
 use super::words::words;
 
 words! {
-    /// What a member may do in its account.
+    /// Rights of a member in its account.
     Role {
-        /// Everything that the account's own key may.
+        /// All rights of the account's own key.
         Admin = "admin",
-        /// Everything but to manage accounts, members, keys and domains.
+        /// All but managing accounts, members, keys and domains.
         Member = "member",
     }
 }
@@ -20,25 +20,26 @@ words! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     pub id: MemberId,
-    /// The account that it belongs to: never an Agent (contract §4).
+    /// The member's account; never an Agent (contract §4).
     pub account: AccountId,
-    /// That account's, its own id among them.
+    /// The lineage of that account, itself included.
     pub lineage: Lineage,
     pub email: Address,
     pub role: Role,
-    /// `permittedAccountIds`: the Agents that it is restricted to; empty restricts nothing.
+    /// `permittedAccountIds`: the only Agents that the member may act on; empty means no
+    /// restriction.
     pub permitted: Vec<AccountId>,
     pub created_at: Timestamp,
 }
 
 impl Member {
-    /// Whether it may do all that its account's own key may: somebody must stay who can.
+    /// Tells whether the member has all rights of its account's key. One such member must remain.
     pub fn is_unrestricted_administrator(&self) -> bool {
         self.role == Role::Admin && self.permitted.is_empty()
     }
 
-    /// Whether it is found with this account as the target: it belongs to it or to one below it;
-    /// of an Agent, it belongs to its organization and may act on it.
+    /// Tells whether the member is listed for this target: it belongs to `account` or to an account
+    /// below. For an Agent: it belongs to the Agent's organization and may act on the Agent.
     pub fn is_of(&self, account: &Account) -> bool {
         match account.kind {
             AccountType::Agent => {

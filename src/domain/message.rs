@@ -1,4 +1,4 @@
-//! An accepted message, as its Agent will read it.
+//! Accepted messages, as Agents read them.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::sender::Sender;
 use super::session::SessionKey;
 use super::source::{Inbox, Source};
 
-/// SHA-256 of the raw bytes of a message, and the name under which they are kept.
+/// SHA-256 of a message's raw bytes, and the name under which they are stored.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);
 
@@ -33,15 +33,14 @@ impl std::fmt::Debug for Digest {
     }
 }
 
-/// What was read out of an accepted message, before it has a contact or a place in the store.
+/// The content of an accepted mail, before it has a contact or a place in the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mail {
     pub from: Sender,
-    /// The text that a person would read.
     pub text: String,
     pub subject: Option<String>,
-    /// `To` and `Cc` as shown: `Name <local@domain>` or `local@domain`, at most as many as
-    /// `policies/intake.toml` says.
+    /// `To` and `Cc` as shown: `Name <local@domain>` or `local@domain`; `policies/intake.toml`
+    /// limits their number.
     pub to: Vec<String>,
     pub cc: Vec<String>,
     pub reply_to: Vec<String>,
@@ -54,28 +53,27 @@ pub struct Mail {
     pub auto_submitted: Option<String>,
     pub disposition_notification_to: Option<String>,
     pub attachments: Vec<Attachment>,
-    /// Remarks about the content.
     pub findings: Vec<Finding>,
 }
 
 /// A leaf part that was not chosen as text, or the HTML part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attachment {
-    /// The part's index in the order of the message, as `mail::mime` counts: with the message it
-    /// names the attachment.
+    /// Index of the part in the message, as `mail::mime` counts; together with the message it
+    /// identifies the attachment.
     pub part: u32,
     /// Lower case, without parameters: `image/png`.
     pub content_type: String,
-    /// Cleaned of paths, controls and bidi characters; never empty, at most 255 octets.
+    /// Without paths, controls and bidi characters; never empty, at most 255 bytes.
     pub filename: String,
-    /// Octets after decoding.
+    /// Bytes after decoding.
     pub size: u64,
-    /// Shown in `attachments`; false for the HTML part alone.
+    /// Shown in `attachments`; false only for the HTML part.
     pub listed: bool,
 }
 
 impl Received {
-    /// From this handle, without a word.
+    /// A message from this handle with empty content.
     pub fn of(handle: Handle) -> Self {
         Self {
             handle,
@@ -94,7 +92,7 @@ impl Received {
 }
 
 impl Mail {
-    /// From this sender, without a word.
+    /// A mail from this sender with empty content.
     pub fn of(from: Sender) -> Self {
         Self {
             from,
@@ -114,23 +112,22 @@ impl Mail {
         }
     }
 
-    /// The part that `metadata.emailHtml` points at.
+    /// Returns the part that `metadata.emailHtml` points at.
     pub fn html(&self) -> Option<&Attachment> {
         self.attachments.iter().find(|part| !part.listed)
     }
 }
 
-/// How one copy of a message came. Beside the message itself, which may be there for others too
-/// that it reached under another address or by another envelope.
+/// How one copy of a message arrived. Kept apart from the content, which copies for other addresses
+/// and envelopes share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Passage {
-    /// Of the address that it reached; `None` only of messages from before there were markers.
+    /// Marker of the address that the copy reached; None for messages older than markers.
     pub marker: Option<Marker>,
-    /// The same, or an origin that a later version knows.
+    /// None if a later version stored an origin unknown to this one.
     pub automation: Option<Automation>,
 }
 
-/// A stored message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
     pub id: MessageId,
@@ -139,100 +136,98 @@ pub struct Message {
     pub agent_username: String,
     pub contact: ContactId,
     pub at: Timestamp,
-    /// Messages of a room that answer each other.
+    /// The messages of a room that answer each other.
     pub thread: ThreadId,
     pub inbox: Inbox,
-    /// The session that it came in; one from before there were sessions came in none.
+    /// The session of the message; None for messages older than sessions.
     pub session: Option<SessionId>,
-    /// Octets of the original.
+    /// Bytes of the original.
     pub size: u64,
     pub raw: Digest,
-    /// What was read out of it cannot be read back: `content` has only what is known beside it.
+    /// The stored content cannot be read back; `content` holds only what the row itself has.
     pub unreadable: bool,
     pub content: Content,
 }
 
-/// What a message says, and how it came.
+/// The content of a message, by channel.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     Mail(Box<Mailed>),
     Received(Box<Received>),
 }
 
-/// Mail, proven and admitted.
+/// Mail, authenticated and admitted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mailed {
     pub mail: Mail,
-    /// The recipient's tag: `local+tag@domain`.
+    /// The tag in the recipient: `local+tag@domain`.
     pub tag: Option<String>,
-    /// The results of all methods; `None` only where the contents cannot be read back.
+    /// Results of all methods; None only if the content cannot be read back.
     pub authentication: Option<Arc<Results>>,
     pub passage: Passage,
 }
 
-/// What the account's own platform handed in: its word, checked in shape and size alone.
+/// A message submitted by the account's own platform: unproven, checked only in shape and size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Received {
     pub handle: Handle,
-    /// The sender's name, where the platform gave one.
+    /// The sender's name, if the platform sent one.
     pub name: Option<String>,
     pub text: String,
-    /// What was written or called, spelled as handles are.
+    /// The number or name that was written to or called, spelled like a handle.
     pub to: Option<String>,
-    /// The platform's name for the thread, inside its room.
+    /// The platform's name of the thread within its room.
     pub thread: Option<String>,
     pub attachments: Vec<Linked>,
-    /// As given.
+    /// As sent.
     pub context: Map<String, Value>,
-    /// As given, of names that the record does not use itself.
+    /// As sent; names that the record itself uses are not allowed.
     pub metadata: Map<String, Value>,
-    /// Where the platform wants to hear answers; nothing is ever sent to it.
+    /// Where the platform wants replies; nothing is ever sent there.
     pub outbound_url: Option<String>,
-    /// `[{role, content}]` of a text or a chat, where the platform gave it.
+    /// `[{role, content}]` of an SMS or a chat, if the platform sent it.
     pub chat_dialog: Option<Value>,
-    /// Of a call alone.
+    /// Set for calls only.
     pub call: Call,
 }
 
-/// Something that lies elsewhere; nobody here has looked at it.
+/// A linked resource; its content was not checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Linked {
-    /// The platform's word: `image`, `image/png`.
+    /// As the platform sent it: `image`, `image/png`.
     pub kind: String,
-    /// https.
+    /// https only.
     pub url: String,
 }
 
-/// What a platform tells of a call.
+/// Details of a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Call {
     /// Seconds.
     pub duration: Option<u64>,
     pub missed: bool,
-    /// The caller's name is a known nuisance's (CNAM).
+    /// The caller's name is known for nuisance calls (CNAM).
     pub cnam_spam: bool,
     /// `[{role, content}]`.
     pub dialog: Option<Value>,
-    /// https.
+    /// https only.
     pub recording: Option<String>,
-    /// The number that it was diverted from.
+    /// The number that the call was diverted from.
     pub diversion: Option<String>,
     pub summary: Option<String>,
     pub outcome: Option<String>,
 }
 
 impl Message {
-    /// The conversation that the message belongs to.
     pub const fn room(&self) -> Room {
         Room { contact: self.contact, agent: self.agent }
     }
 
-    /// What a worker knows its session by.
+    /// Returns the key of the session for workers; None without a session.
     pub fn session_key(&self) -> Option<SessionKey> {
         self.session.map(|id| SessionKey { room: self.room(), id })
     }
 
-    /// By which way it came.
     pub const fn source(&self) -> Source {
         match &self.content {
             Content::Mail(_) => Source::Email,
@@ -240,7 +235,7 @@ impl Message {
         }
     }
 
-    /// Who sent it: of mail the proven mailbox.
+    /// The sender: for mail the proven mailbox.
     pub fn from(&self) -> Handle {
         match &self.content {
             Content::Mail(mailed) => Handle::Mailbox(mailed.mail.from.address.clone()),
@@ -248,7 +243,6 @@ impl Message {
         }
     }
 
-    /// The sender's display name.
     pub fn from_name(&self) -> Option<&str> {
         match &self.content {
             Content::Mail(mailed) => mailed.mail.from.name.as_deref(),
@@ -256,7 +250,6 @@ impl Message {
         }
     }
 
-    /// The text that a person would read.
     pub fn text(&self) -> &str {
         match &self.content {
             Content::Mail(mailed) => &mailed.mail.text,
@@ -264,7 +257,7 @@ impl Message {
         }
     }
 
-    /// The same, for tests that change it.
+    /// Returns the mail, for tests that change it.
     #[cfg(test)]
     pub(crate) fn mailed_mut(&mut self) -> &mut Mailed {
         match &mut self.content {
@@ -273,7 +266,7 @@ impl Message {
         }
     }
 
-    /// What mail alone has.
+    /// Returns the mail; None for other channels.
     pub fn mailed(&self) -> Option<&Mailed> {
         match &self.content {
             Content::Mail(mailed) => Some(mailed),

@@ -1,4 +1,4 @@
-//! Metrics over the conversation log: what is calculated for each row, and how rows are put together.
+//! Metrics over the conversation log: a formula for each row, and an aggregation of the rows.
 
 use super::condition::{Condition, delivery_terms};
 use super::formula::Formula;
@@ -6,10 +6,10 @@ use super::log_field::{LogField, Op};
 use super::words::words;
 
 words! {
-    /// How the values of many rows become one.
+    /// Aggregation of many values to one.
     Aggregation {
         Average = "avg",
-        /// How many rows have a value.
+        /// Number of rows that have a value.
         Count = "count",
         Sum = "sum",
         Least = "min",
@@ -18,7 +18,7 @@ words! {
 }
 
 words! {
-    /// The length of a bucket of a series, in UTC; weeks begin on Monday.
+    /// Length of a bucket of a series, in UTC; weeks begin on Monday.
     Interval {
         Hour = "hour",
         Day = "day",
@@ -28,7 +28,7 @@ words! {
 }
 
 words! {
-    /// By which moment a definition says that rows are dated; both are the same one.
+    /// The date field of a definition; both name the same moment.
     DateFilter {
         Timestamp = "timestamp",
         Date = "date",
@@ -36,7 +36,7 @@ words! {
 }
 
 words! {
-    /// By what rows are told apart.
+    /// The field by which rows are grouped.
     Grouping {
         Reason = "reason",
         Outcome = "outcome",
@@ -45,7 +45,6 @@ words! {
     }
 }
 
-/// What is calculated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
     pub name: String,
@@ -53,29 +52,29 @@ pub struct Metric {
     pub filters: Vec<Condition>,
     pub formula: Formula,
     pub aggregation: Aggregation,
-    /// What the result is multiplied with.
+    /// Factor of the result.
     pub scale: f64,
-    /// Digits behind the point that are shown; all without it.
+    /// Digits after the point in the result; None shows all.
     pub precision: Option<u32>,
-    /// With fewer rows that have a value, there is no result.
+    /// Fewer rows with a value give no result.
     pub minimum_sample: u64,
 }
 
-/// What the rows of one bucket come to. Buckets can be put together.
+/// Aggregate of the rows of one bucket; two can be added.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// Rows that have a value.
+    /// Number of rows that have a value.
     pub events: u64,
     pub sum: f64,
     pub least: Option<f64>,
     pub greatest: Option<f64>,
 }
 
-/// One that everybody has: name, title, what must hold, formula, aggregation, digits.
+/// A built-in metric: name, title, filter, formula, aggregation.
 type Ready =
     (&'static str, &'static str, Option<(LogField, &'static str)>, &'static str, Aggregation);
 
-/// Those that everybody has. Counted refusals count as often as they happened.
+/// The built-in metrics. A record that counts several refusals counts as that many.
 const READY: &[Ready] = &[
     ("accepted", "Accepted", Some((LogField::Outcome, "accepted")), "count", Aggregation::Sum),
     ("refused", "Refused", Some((LogField::Outcome, "refused")), "count", Aggregation::Sum),
@@ -89,7 +88,7 @@ const READY: &[Ready] = &[
 ];
 
 impl Metric {
-    /// One of those that everybody has.
+    /// Returns the built-in metric of this name.
     pub fn ready(name: &str) -> Option<Self> {
         let (name, title, which, formula, aggregation) =
             READY.iter().copied().find(|(known, ..)| *known == name)?;
@@ -106,17 +105,17 @@ impl Metric {
         })
     }
 
-    /// How often its filters and its formula name fields of deliveries.
+    /// Counts the uses of fields that are computed from deliveries.
     pub fn delivery_terms(&self) -> usize {
         delivery_terms(&self.filters) + self.formula.delivery_terms()
     }
 
-    /// The names of those that everybody has.
+    /// Names of the built-in metrics, for error messages.
     pub fn ready_names() -> String {
         READY.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ")
     }
 
-    /// The result; `None` where there is nothing to calculate it from, or too little.
+    /// Returns the result, or None if there are no values, or fewer than `minimum_sample`.
     pub fn result(&self, tally: &Tally) -> Option<f64> {
         if tally.events < self.minimum_sample {
             return None;
@@ -137,13 +136,13 @@ impl Metric {
         let shown = self.precision.and_then(|precision| {
             format!("{value:.*}", usize::try_from(precision).ok()?).parse().ok()
         });
-        // No negative zero.
+        // Turns -0 into 0.
         shown.unwrap_or(value) + 0.0
     }
 }
 
 impl Tally {
-    /// What both come to together.
+    /// Adds the rows of `other`.
     pub fn add(&mut self, other: &Self) {
         let either =
             |one: Option<f64>, other: Option<f64>, pick: fn(f64, f64) -> f64| match (one, other) {

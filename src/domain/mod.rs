@@ -1,9 +1,11 @@
-//! The nouns, and the few decisions that need nothing but nouns.
+//! The nouns, and the pure decisions that need nothing else.
 //!
-//! Everybody calls in here; this room imports nothing of the crate, does no I/O, reads no clock
-//! and draws no randomness. Its types have no wire shape: what a client, a receiver or a table
-//! sees is written in `http/routes`, `app/mailbox/record` and `store`. The words are those of the
-//! contract: one noun per idea, spelled the same everywhere.
+//! Every other room may import this one. This room imports nothing from the crate outside `domain`
+//! (tests use `testkit`). It does no I/O, reads no clock and draws no random numbers: callers pass
+//! the time in. The types have no wire shape, except `evidence`, which is stored and shown as it is
+//! declared. The shapes that clients, receivers and tables see are in `http/routes`, the `record`
+//! files of `app`, and `store`. The words are those of the contract: one noun per idea, spelled the
+//! same everywhere.
 
 pub mod account;
 pub mod address;

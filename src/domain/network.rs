@@ -1,11 +1,12 @@
-//! Whom limits are for: a network, and not the addresses that one customer can change within it.
-//! Mail's are for an IPv4 /24; the API's, where a whole office may have one address, for that one.
+//! Networks that limits apply to, so that a customer gains nothing by changing addresses within its
+//! network. Limits for mail use the IPv4 /24; limits for the API use the single IPv4 address, which
+//! may already stand for a whole office.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
 
-/// A part of IPv4, or of IPv6. An IPv4 address in IPv6 form is the IPv4 address.
+/// A part of IPv4 or IPv6. An IPv4-mapped IPv6 address counts as its IPv4 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Network {
     V4(u32),
@@ -21,7 +22,7 @@ impl Network {
         }
     }
 
-    /// The IPv4 /24 or the IPv6 /48, of which one customer is given all /64s.
+    /// The IPv4 /24 or IPv6 /48 of an address; a /48 is usually one customer.
     pub fn of_site(address: IpAddr) -> Self {
         match Self::of(address) {
             Self::V6(bits) => Self::V6(bits >> 16),
@@ -41,8 +42,8 @@ impl Network {
     }
 }
 
-/// How many there are of each, networks or addresses; what there is none of takes no room, so that
-/// it holds no more than is counted at the time.
+/// Counts per key. Keys with count 0 are removed, so the map never holds more keys than are
+/// counted.
 #[derive(Clone, Debug)]
 pub struct Tally<K>(HashMap<K, usize>);
 
@@ -53,18 +54,18 @@ impl<K> Default for Tally<K> {
 }
 
 impl<K: Eq + Hash> Tally<K> {
-    /// How many there are of this one.
+    /// Returns the count of `key`.
     pub fn of(&self, key: &K) -> usize {
         self.0.get(key).copied().unwrap_or(0)
     }
 
-    /// One more.
+    /// Adds one.
     pub fn add(&mut self, key: K) {
         let count = self.0.entry(key).or_insert(0);
         *count = count.saturating_add(1);
     }
 
-    /// One less, if there is any.
+    /// Subtracts one, not below 0.
     pub fn remove(&mut self, key: &K) {
         if let Some(count) = self.0.get_mut(key) {
             *count = count.saturating_sub(1);
@@ -74,12 +75,11 @@ impl<K: Eq + Hash> Tally<K> {
         }
     }
 
-    /// How many different ones there are.
+    /// Number of keys with a count above 0.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is nothing of anything.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,30 +1,30 @@
-//! The paths of MAIL and RCPT (RFC 5321 §4.1.2): found, checked for shape, handed on as sent.
+//! The paths of MAIL and RCPT (RFC 5321 §4.1.2): found, checked, and returned as sent.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Octets of a path with its angle brackets (RFC 5321 §4.5.3.1.3).
+/// Longest path in bytes, with its angle brackets (RFC 5321 §4.5.3.1.3).
 const MAX_PATH: usize = 256;
 
-/// Octets of a domain (RFC 5321 §4.5.3.1.2).
+/// Longest domain in bytes (RFC 5321 §4.5.3.1.2).
 const MAX_DOMAIN: usize = 255;
 
-/// Octets of the local part of a recipient (RFC 5321 §4.5.3.1.1): ours are no longer. Those of
-/// senders are, where a forwarder or a list has put another address into them, and RFC 5321
-/// §4.5.3.1 asks for no limit where none is needed: their path has one.
+/// Longest local part of a recipient in bytes (RFC 5321 §4.5.3.1.1); ours are no longer. Senders
+/// may exceed it, where forwarders or lists put another address into theirs: RFC 5321 §4.5.3.1
+/// advises against limits, and the path has its own.
 const MAX_LOCAL: usize = 64;
 
-/// What is wrong with a path.
+/// Why a path is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathFault {
-    /// It is not `<local@domain>`.
+    /// Not `<local@domain>`.
     Syntax,
-    /// It is longer than RFC 5321 §4.5.3.1 allows.
+    /// Longer than RFC 5321 §4.5.3.1 allows.
     TooLong,
-    /// It has octets outside ASCII, and nobody agreed on SMTPUTF8 (RFC 6531 §3.1).
+    /// Contains bytes outside ASCII without SMTPUTF8 (RFC 6531 §3.1).
     EightBit,
 }
 
-/// Which path it is: they differ in what may stand for a mailbox.
+/// The command of the path: MAIL and RCPT allow different exceptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathKind {
     /// MAIL: may be empty, `<>` (RFC 5321 §4.5.5).
@@ -33,15 +33,15 @@ pub enum PathKind {
     Forward,
 }
 
-/// Finds `<path>` at the start of `text`. Answers what is inside, and the text behind it, which
-/// begins with a space where there is any.
+/// Finds `<path>` at the start of `text`. Returns its content and the rest, which is empty or
+/// begins with a space. Returns None if there is no path.
 pub fn split(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let (path, rest) = split_at_bracket(text.strip_prefix(b"<")?)?;
     (rest.is_empty() || rest.starts_with(b" ")).then_some((path, rest))
 }
 
-/// Checks a path without its angle brackets; answers it as sent, without a source route.
-/// `smtputf8` says whether UTF-8 is allowed.
+/// Checks a path without its angle brackets and returns it as sent, without its source route.
+/// `smtputf8` allows UTF-8.
 pub fn parse(path: &[u8], kind: PathKind, smtputf8: bool) -> Result<String, PathFault> {
     if !smtputf8 && !path.is_ascii() {
         return Err(PathFault::EightBit);
@@ -66,7 +66,7 @@ pub fn parse(path: &[u8], kind: PathKind, smtputf8: bool) -> Result<String, Path
     Ok(mailbox.to_owned())
 }
 
-/// What is no path, for a record: no longer than a path, its controls spelled out.
+/// Returns an invalid path for a record: cut to the length of a path, controls escaped.
 pub fn shown(text: &str) -> String {
     let mut shown = String::new();
     for character in text.chars() {
@@ -109,20 +109,20 @@ fn without_route(path: &str) -> Option<&str> {
     hops_are_domains.then_some(mailbox)
 }
 
-/// Exactly one `@` outside quotes, a local part in front of it, a domain or literal behind it.
+/// Exactly one `@` outside quotes, with a local part before it and a domain or literal after it.
 fn is_mailbox(text: &str) -> bool {
     text.rsplit_once('@').is_some_and(|(local, domain)| {
         (is_domain(domain) || is_literal(domain)) && (is_quoted(local) || is_unquoted(local))
     })
 }
 
-/// Lenient about the letters: no sender is refused for an underscore, and no recipient is found
-/// under a name that is none.
+/// Lenient: no sender is refused for an underscore, and a recipient under an invalid name is not
+/// found anyway.
 fn is_domain(text: &str) -> bool {
     is_unquoted(text)
 }
 
-/// An address literal (RFC 5321 §4.1.3); no other kind than these two was ever registered.
+/// An address literal (RFC 5321 §4.1.3). Only these two kinds were ever registered.
 fn is_literal(text: &str) -> bool {
     let Some(inside) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else {
         return false;
@@ -133,12 +133,12 @@ fn is_literal(text: &str) -> bool {
     }
 }
 
-/// Lenient about dots: some providers give out addresses such as `a..b@`.
+/// Lenient about dots: some providers assign addresses such as `a..b@`.
 fn is_unquoted(local: &str) -> bool {
     !local.is_empty() && local.chars().all(|c| !c.is_whitespace() && !"<>()[]@,;:\\\"".contains(c))
 }
 
-/// One quoted string and nothing beside it.
+/// Exactly one quoted string.
 fn is_quoted(local: &str) -> bool {
     let Some(inside) = local.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
         return false;
@@ -241,7 +241,7 @@ mod tests {
             assert!(parse(&path(octets)).is_ok());
             assert_eq!(parse(&path(octets + 1)), Err(PathFault::TooLong));
         }
-        // A list has put the reader's address into its own.
+        // A mailing list has put the subscriber's address into its own.
         assert!(reverse(&local(200)).is_ok());
         assert_eq!(reverse(&local(245)), Err(PathFault::TooLong));
     }

@@ -1,11 +1,11 @@
-//! An Agent's inbound policy, and the one pure function that decides by it.
+//! The inbound policy of an Agent, and the one pure function that applies it.
 
 use super::clock::Timestamp;
 use super::reason::Reason;
 use super::words::words;
 
 words! {
-    /// Who may write to an Agent.
+    /// The senders that may write to an Agent.
     Mode {
         /// Only authenticated senders on the Agent's list, by exact address.
         Allowlist = "allowlist",
@@ -14,18 +14,17 @@ words! {
     }
 }
 
-/// An Agent's policy as its owner sees it. A new Agent has `Allowlist` and an empty list.
+/// The policy as the Agent's owner sees it. A new Agent has `Allowlist` and an empty list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     pub mode: Mode,
-    /// Entries on the list; they count in `allowlist` mode only.
+    /// Entries on the list; they apply in `allowlist` mode only.
     pub allowlist_count: u64,
-    /// Grows with every change of the mode or the list; the commit compares it (contract §2.5).
+    /// Grows with each change of the mode or the list; the commit compares it (contract §2.5).
     pub version: i64,
     pub updated_at: Timestamp,
 }
 
-/// One entry of an allowlist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedSender {
     pub address: super::address::Address,
@@ -33,34 +32,34 @@ pub struct AllowedSender {
     pub added_at: Timestamp,
 }
 
-/// What authentication found, reduced to what the decision needs.
+/// The result of authentication, reduced to what the decision needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// An aligned, counted signature: the From domain vouches for the sender.
+    /// An aligned signature that counts: the From domain vouches for the sender.
     Authenticated,
-    /// No such signature; the reason says how far it came.
+    /// No such signature; the reason tells which check failed.
     Unproven(Reason),
-    /// A lookup that could have changed the answer failed for the time being.
+    /// A look-up that could have changed the result failed for now.
     Undecidable(Reason),
 }
 
-/// Everything that the decision about one recipient depends on.
+/// All facts that the decision about one recipient depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// The Agent and all its ancestors are active.
     pub recipient_active: bool,
-    /// The message has passed through here for this same address, or through too many hops.
+    /// The message has already reached this address, or has passed too many servers.
     pub looping: bool,
     pub proof: Proof,
     pub mode: Mode,
-    /// The sender is on the Agent's list, by exact address.
+    /// The sender's exact address is on the Agent's list.
     pub listed: bool,
 }
 
-/// Decides one recipient of one transaction; `None` accepts.
+/// Decides on one recipient of one transaction; None accepts.
 ///
-/// Default deny: only an authenticated sender that the mode admits is accepted. The order is that
-/// of the contract: what is wrong with the recipient, then with the message, then who sent it.
+/// Default deny: only an authenticated sender that the mode admits is accepted. The order is the
+/// contract's: first the recipient, then the message, then the sender.
 pub const fn decide(facts: Facts) -> Option<Reason> {
     if !facts.recipient_active {
         return Some(Reason::InactiveRecipient);

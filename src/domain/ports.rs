@@ -1,5 +1,5 @@
-//! The few traits that turn an arrow round: the SMTP room asks `Intake` without knowing `app`,
-//! and `app` wakes the dispatcher without knowing `webhook`.
+//! Traits that reverse a dependency: the SMTP room calls `Intake` without importing `app`, and
+//! `app` wakes the dispatcher without importing `webhook`.
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use super::address::Address;
 use super::id::{AccountId, IntakeId};
 use super::reason::Reason;
 
-/// Who is at the other end of an SMTP session.
+/// The client of an SMTP session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
     pub address: IpAddr,
@@ -18,16 +18,16 @@ pub struct Client {
     pub helo: String,
     /// EHLO rather than HELO.
     pub esmtp: bool,
-    /// Present once the session is encrypted.
+    /// Set once the session is encrypted.
     pub tls: Option<TlsFacts>,
 }
 
-/// What was agreed on in a TLS handshake, as Received fields and records name it.
+/// The result of a TLS handshake, in the words of Received fields and records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFacts {
     /// `TLSv1.3` or `TLSv1.2`.
     pub version: String,
-    /// The name of the cipher suite (IANA), as `TLS_AES_256_GCM_SHA384`.
+    /// IANA name of the cipher suite, such as `TLS_AES_256_GCM_SHA384`.
     pub cipher: String,
 }
 
@@ -38,67 +38,67 @@ pub struct Envelope {
     /// The reverse-path as sent, without angle brackets; empty for `<>`.
     pub reverse_path: String,
     pub recipients: Vec<Recipient>,
-    /// The client asked for SMTPUTF8 (RFC 6531).
+    /// The client sent SMTPUTF8 (RFC 6531).
     pub smtputf8: bool,
-    /// The provider that handed the message on over HTTP, where no client brought it over SMTP; then
-    /// the envelope is what it says.
+    /// Set if a provider posted the message over HTTP; then the envelope is the provider's claim.
     pub posted: Option<Posted>,
 }
 
-/// How a provider handed a message on.
+/// Details of a message that a provider posted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posted {
-    /// Its name, as it stands in the path that it posts to.
+    /// Name of the provider, as in the path of its URL.
     pub provider: &'static str,
-    /// What proved that it was the provider, in plain words.
+    /// The proof that the provider posted, in plain words.
     pub proof: &'static str,
-    /// The account's own application was asked and let it pass (contract §6).
+    /// The account's own application was asked and let the message pass (contract §6).
     pub relayed: bool,
 }
 
-/// A recipient that some Agent answers to.
+/// A recipient that belongs to an Agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipient {
     pub agent: AccountId,
-    /// The address that was asked for, without the tag; for `postmaster` the one that stands for
-    /// it. The Agent has it, or is its domain's catch-all.
+    /// The address in RCPT without its tag; for `postmaster`, the configured address. It is the
+    /// Agent's, or the Agent is the catch-all of its domain.
     pub address: Address,
     /// `local+tag@domain`.
     pub tag: Option<String>,
     /// The forward-path as sent, without angle brackets.
     pub as_sent: String,
-    /// The organization with whose sharing recipients it may be in one transaction: the verdict cannot
-    /// differ from theirs (contract §2, Policy). Of several organizations none are, so that each keeps
-    /// its own copy of one message, and nothing is written for two.
+    /// Recipients with the same organization here may share a transaction, because their verdicts
+    /// cannot differ (contract §2, Policy). Recipients of different organizations never share one,
+    /// so that each organization keeps its own copy of a message. None: the recipient needs a
+    /// transaction of its own.
     pub shares: Option<AccountId>,
 }
 
 impl Recipient {
-    /// Whether both may be in one transaction.
+    /// Tells whether both recipients may be in one transaction.
     pub fn may_be_with(&self, other: &Self) -> bool {
         self.shares.is_some() && self.shares == other.shares
     }
 }
 
-/// The answer to one RCPT or to one message: `reason` is `None` when it was accepted.
+/// The result of one RCPT or one message; accepted if `reason` is None.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub reason: Option<Reason>,
-    /// What exactly was wrong, in plain words fit for the client to read: one line, ASCII.
+    /// The exact fault, in plain words for the client: one line of ASCII.
     pub detail: Option<String>,
     pub record: Option<IntakeId>,
-    /// Every message that it accepts was here before (contract §2, Repeats).
+    /// Every message that it accepts is a repeat (contract §2, Repeats).
     pub again: bool,
 }
 
-/// What the SMTP room asks of the rest of the house.
+/// The port through which the SMTP room reaches `app`.
 pub trait Intake: Send + Sync + 'static {
-    /// MAIL: how many octets are free where messages are kept? `None` where that is nobody's to
+    /// At MAIL: returns the free bytes where messages are stored, or None if this process cannot
     /// know, as on PostgreSQL.
     fn free_space(&self) -> impl Future<Output = Option<u64>> + Send;
 
-    /// MAIL, with an empty `path`, or RCPT: the client's network has brought too much lately.
-    /// Leaves a counted record (contract §2.3), and answers what the client is told.
+    /// At MAIL (with an empty `path`) or RCPT: records that the client's network has sent too much.
+    /// Leaves a counted record (contract §2.3) and returns the reply for the client.
     fn over_rate(
         &self,
         client: &Client,
@@ -106,8 +106,8 @@ pub trait Intake: Send + Sync + 'static {
         path: &str,
     ) -> impl Future<Output = Answer> + Send;
 
-    /// RCPT: which Agent answers to this forward-path? `path` is as sent, without angle brackets;
-    /// it may be `postmaster` without a domain.
+    /// At RCPT: returns the recipient for this forward-path, or the reply that refuses it. `path`
+    /// is as sent, without angle brackets; it may be `postmaster` without a domain.
     fn recipient(
         &self,
         client: &Client,
@@ -115,12 +115,12 @@ pub trait Intake: Send + Sync + 'static {
         path: &str,
     ) -> impl Future<Output = Result<Recipient, Answer>> + Send;
 
-    /// The end of DATA: `raw` is the message as received, dot-unstuffed and otherwise unaltered.
+    /// At the end of DATA: decides on the message and stores it. `raw` is as received, with dots
+    /// unstuffed and nothing else changed.
     fn message(&self, envelope: Envelope, raw: Bytes) -> impl Future<Output = Answer> + Send;
 
-    /// The session itself had to turn a transaction away (size, bare line ends): leaves the
-    /// record. `head` is the beginning of the message as far as it was kept, `size` the octets
-    /// read or declared.
+    /// Records a transaction that the session itself refused (size, bare line ends). `head` is the
+    /// beginning of the message, as far as it was kept; `size` the bytes read or declared.
     fn refused(
         &self,
         envelope: Envelope,
@@ -131,8 +131,8 @@ pub trait Intake: Send + Sync + 'static {
     ) -> impl Future<Output = Answer> + Send;
 }
 
-/// Something waits to be told that there is work.
+/// A task that can be told that there is work.
 pub trait Wake: Send + Sync {
-    /// Returns at once; a wake-up that comes while it works is not lost.
+    /// Returns at once. A call while the task is working is not lost.
     fn wake(&self);
 }

@@ -1,76 +1,79 @@
-//! How much one may bring in a minute, by the generic cell rate algorithm (ITU-T I.371): of each
-//! count one moment is kept, at which everything would have been served if it had come at the rate
-//! from the beginning. It may be a minute ahead: so a minute's worth may come at once, and after
-//! that as much as the rate gives.
+//! Rate limits per minute, by the generic cell rate algorithm (ITU-T I.371). Each key has one
+//! moment: the end of its queue, if its items were served one by one at the rate. The moment may be
+//! at most a minute ahead. So a minute's worth may come at once, and after that as much as the rate
+//! allows.
 //!
-//! Moments are durations since whatever the caller counts from; one clock for one set of tallies.
+//! Moments are durations since an origin of the caller's choice; all calls on one set of tallies
+//! must use the same clock.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-/// How far ahead a count may be.
+/// How far ahead of now the moment of a key may be.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What one costs of a minute.
+/// Time that one item takes at the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate(Duration);
 
 impl Rate {
-    /// So many in a minute; `None` for 0, where nothing is counted.
+    /// Returns None for 0, which means no limit.
     pub fn per_minute(count: u32) -> Option<Self> {
         MINUTE.checked_div(count).map(Self)
     }
 }
 
-/// What one that was counted takes of its count: from when until when it is served.
+/// The slot of one counted item in the queue of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     from: Duration,
     to: Duration,
 }
 
-/// The counts of all who have brought something lately, of a bounded number.
+/// Rate counters of a bounded number of keys.
 #[derive(Debug)]
 pub struct Tallies<K> {
-    /// Until when each is ahead; in the past is as good as nowhere.
+    /// The moment of each key. A moment in the past equals no entry.
     until: HashMap<K, Duration>,
     most: usize,
 }
 
 impl<K: Clone + Eq + Hash> Tallies<K> {
-    /// Counts so many at the same time; two at least.
+    /// Keeps at most `most` keys, at least two.
     pub fn new(most: usize) -> Self {
         Self { until: HashMap::new(), most: most.max(2) }
     }
 
-    /// Whether one more of `key` is within the rate.
+    /// Tells whether one more item of `key` is within the rate.
     pub fn may(&self, key: &K, rate: Rate, now: Duration) -> bool {
         self.ahead(key, now) + rate.0 <= MINUTE
     }
 
-    /// Whether one more of `key` is within the rate, or within a minute's worth beyond it.
+    /// Tells whether one more item of `key` is within the rate, or exceeds it by at most a minute's
+    /// worth.
     pub fn may_owe(&self, key: &K, rate: Rate, now: Duration) -> bool {
         self.ahead(key, now) + rate.0 <= 2 * MINUTE
     }
 
-    /// How many more of `key` are within the rate now.
+    /// Returns how many more items of `key` are within the rate now.
     pub fn left(&self, key: &K, rate: Rate, now: Duration) -> u32 {
         let room = MINUTE.saturating_sub(self.ahead(key, now));
         u32::try_from(room.as_nanos() / rate.0.as_nanos().max(1)).unwrap_or(u32::MAX)
     }
 
-    /// How long until one more of `key` is within the rate; nothing if it is.
+    /// Returns the time until one more item of `key` is within the rate.
     pub fn wait(&self, key: &K, rate: Rate, now: Duration) -> Duration {
         (self.ahead(key, now) + rate.0).saturating_sub(MINUTE)
     }
 
-    /// How long until everything of `key` is served, and a whole minute's worth may come again.
+    /// Returns the time until the queue of `key` is empty, and a whole minute's worth may come
+    /// again.
     pub fn ahead(&self, key: &K, now: Duration) -> Duration {
         self.until.get(key).copied().unwrap_or_default().saturating_sub(now)
     }
 
-    /// Counts one more, within the rate or not.
+    /// Counts one more item, within the rate or not.
     pub fn add(&mut self, key: &K, rate: Rate, now: Duration) -> Share {
         if let Some(until) = self.until.get_mut(key) {
             let from = (*until).max(now);
@@ -85,18 +88,18 @@ impl<K: Clone + Eq + Hash> Tallies<K> {
         share
     }
 
-    /// One that was counted did not count. What was served of it meanwhile is past: only what still
-    /// lies ahead is given back, so that nothing is taken off what others have brought since.
+    /// Takes back one counted item. Only the part of its slot that lies ahead is returned: time
+    /// already served must not reduce the count of later items.
     pub fn give_back(&mut self, key: &K, share: Share, now: Duration) {
         if let Some(until) = self.until.get_mut(key) {
             *until = until.saturating_sub(share.to.saturating_sub(share.from.max(now)));
         }
     }
 
-    /// Forgets the half that is least ahead: first those that were quiet for a minute, and never
-    /// the one that brings the most. Half of them at once, so that a crowd of new ones costs each a
-    /// constant; and whoever is new is let in, because only a crowd can fill the map, and to turn
-    /// away everybody who is new would do to honest senders what the crowd cannot do itself.
+    /// Forgets half of the keys: those least ahead. So keys that were quiet for a minute go first,
+    /// and the busiest key never goes. Half at once, so that each new key costs constant time. New
+    /// keys are always let in: only a crowd can fill the map, and refusing new keys would hurt
+    /// honest senders in a way that the crowd cannot.
     fn make_room(&mut self) {
         let mut all: Vec<(K, Duration)> = self.until.drain().collect();
         let Some(last) = all.len().checked_sub(1) else { return };
@@ -110,7 +113,7 @@ impl<K: Clone + Eq + Hash> Tallies<K> {
 mod tests {
     use super::*;
 
-    /// How many of 999 are within the rate, and are counted.
+    /// Counts as many of 999 items as are within the rate; returns their number.
     fn taken(tallies: &mut Tallies<u32>, key: u32, per_minute: u32, now: Duration) -> usize {
         let rate = Rate::per_minute(per_minute).unwrap();
         let mut take = |_: &usize| {
@@ -185,14 +188,14 @@ mod tests {
         assert_eq!(taken(&mut tallies, 1, 2, later), 2, "others");
         tallies.give_back(&1, past, later);
         assert!(!tallies.may(&1, rate, later));
-        // Of one that is being served, the rest: here ten seconds.
+        // An item whose slot has begun returns the rest of it: here ten seconds.
         let mut tallies = Tallies::new(9);
         let half_past = tallies.add(&1, rate, now);
         tallies.add(&1, rate, now + Duration::from_secs(20));
         tallies.give_back(&1, half_past, now + Duration::from_secs(20));
         assert!(tallies.may(&1, rate, now + Duration::from_secs(20)));
         assert_eq!(taken(&mut tallies, 1, 2, now + Duration::from_secs(20)), 1);
-        // One that waits behind others, all of it.
+        // An item that waits behind others returns its whole slot.
         let mut tallies = Tallies::new(9);
         tallies.add(&1, rate, now);
         let waiting = tallies.add(&1, rate, now);

@@ -1,11 +1,10 @@
-//! Why a message was refused or deferred: the closed list of the contract, one row a reason.
-//! Replies, records, the description of the API and the book's table follow from it.
+//! Reasons to refuse or defer a message: the closed list of the contract, one row per reason.
+//! Replies, records, the API description and the book's table are made from it.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::words::Words;
-/// A text that is no reason code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a reason code")]
 pub struct NotAReason(String);
@@ -13,38 +12,37 @@ pub struct NotAReason(String);
 macro_rules! reasons {
     ($($variant:ident = $code:literal, $ground:ident, $smtp:literal $enhanced:literal $words:literal,
        $explanation:literal, $advice:literal;)*) => {
-        /// Why a recipient, a message or a session was turned away (contract §2, Replies).
+        /// Why a recipient, a message or a session was refused or deferred (contract §2, Replies).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Reason {
             $(#[doc = $explanation] $variant,)*
         }
 
         impl Reason {
-            /// Every reason, in the contract's order.
+            /// All reasons, in the order of the contract.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The code shown in records and answers.
+            /// The code in records and in the API.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $code,)* }
             }
 
-            /// What the decision rests on.
             pub const fn ground(self) -> Ground {
                 match self { $(Self::$variant => Ground::$ground,)* }
             }
 
-            /// The SMTP code, the enhanced status code, and the words for the sending side.
-            /// `malformed` found on the wire has notices of its own (550 5.5.2 and close).
+            /// The SMTP code, the enhanced status code, and the text for the sending side.
+            /// `malformed` found by the SMTP session has replies of its own (550 5.5.2 and close).
             pub const fn reply(self) -> (u16, &'static str, &'static str) {
                 match self { $(Self::$variant => ($smtp, $enhanced, $words),)* }
             }
 
-            /// What happened, in plain words, for the people who look after the Agent.
+            /// Explanation for the people in charge of the Agent.
             pub const fn explanation(self) -> &'static str {
                 match self { $(Self::$variant => $explanation,)* }
             }
 
-            /// What somebody can do about it.
+            /// Advice on how to solve it.
             pub const fn advice(self) -> &'static str {
                 match self { $(Self::$variant => $advice,)* }
             }
@@ -63,25 +61,25 @@ macro_rules! reasons {
     };
 }
 
-/// What a decision rests on.
+/// The ground of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ground {
     /// The recipients, before the message is seen.
     Recipient,
     /// The message itself, whoever sent it.
     Message,
-    /// The proof of who sent it: evidence names causes, and each cause has an advice of its own.
+    /// The proof of the sender: the evidence names causes, and each cause has its own advice.
     Proof,
     /// The policy of the Agent.
     Policy,
-    /// Rates and relays, which are asked once the policy has admitted the sender.
+    /// Rates and relays, checked only after the policy has admitted the sender.
     AfterPolicy,
     /// The state of this server.
     Server,
 }
 
-// Code, ground, reply (SMTP code, enhanced code, words for the sending side); for people what
-// happened, and what to do.
+// Code, ground, reply (SMTP code, enhanced code, text for the sending side); for people the
+// explanation and the advice.
 reasons! {
     UnknownRecipient = "unknown_recipient", Recipient, 550 "5.1.1" "no such recipient here",
         "No Agent has this address.",
@@ -146,7 +144,7 @@ reasons! {
 }
 
 impl Reason {
-    /// Whether the sending server is told to try again (4xx) instead of giving up (5xx).
+    /// True for a 4xx reply (try again), false for 5xx.
     pub const fn is_temporary(self) -> bool {
         self.reply().0 < 500
     }

@@ -1,12 +1,12 @@
-//! Entries that were asked for lately, within a bound on the sum of their weights.
+//! A cache of recently used entries, bounded by the sum of their weights.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::mem;
 
-/// Two generations: an entry that is asked for is in the younger one, or moves there. When that has half
-/// of the weight that is allowed, it becomes the older one, whose entries are forgotten: nearly the least
-/// recently used go first, without any order to keep.
+/// Two generations. A used entry is in the young one, or moves there. When the young generation
+/// reaches half of the allowed weight, it becomes the old one, and the entries of the former old
+/// one are dropped. This approximates least-recently-used without keeping an order.
 #[derive(Debug)]
 pub struct Recent<K, V> {
     half: usize,
@@ -22,13 +22,14 @@ struct Weighed<V> {
 }
 
 impl<K: Hash + Eq, V> Recent<K, V> {
-    /// For entries of at most this weight together.
+    /// `most` bounds the total weight.
     pub fn new(most: usize) -> Self {
         let (young, old) = (HashMap::new(), HashMap::new());
         Self { half: most / 2, young, old, young_weight: 0 }
     }
 
-    /// The value of a key; one that is no longer `good` pushes no other out.
+    /// Returns the value of `key` if it is `good`. An old entry that is not good is dropped instead
+    /// of made young, so that it pushes no other out.
     pub fn find(&mut self, key: &K, good: impl Fn(&V) -> bool) -> Option<&V> {
         if let Some((key, one)) = self.old.remove_entry(key).filter(|(_, one)| good(&one.value)) {
             self.put(key, one);
@@ -55,7 +56,8 @@ impl<K: Hash + Eq, V> Recent<K, V> {
         }
     }
 
-    /// Takes all out: it may be large, so that a lock can be let go of before it is dropped.
+    /// Empties the cache and returns its entries. They may be many: the caller can release its lock
+    /// before it drops them.
     #[must_use]
     pub fn empty(&mut self) -> Self {
         mem::replace(self, Self::new(self.half * 2))
@@ -99,7 +101,7 @@ mod tests {
         for (key, is_good) in [("over", false), ("kept", true), ("a", true)] {
             recent.keep(key, is_good, 1);
         }
-        // The first two are old now.
+        // The first two are in the old generation now.
         assert_eq!(recent.find(&"over", |good| *good), None);
         recent.keep("b", true, 1);
         assert_eq!(recent.find(&"kept", |good| *good), Some(&true));

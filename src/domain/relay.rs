@@ -1,5 +1,5 @@
-//! A relay passes an inbound request through the account's own application before the message is
-//! processed (contract §6); an inbound way is where a provider posts what it received.
+//! A relay passes an inbound message to the account's own application before the message is
+//! processed (contract §6). An inbound way is a URL to which a provider posts mail.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use super::id::{AccountId, RelayAttemptId, RelayId};
 use super::secret::Secret;
 use super::words::words;
 
-/// The answer by which an application refuses for good (contract §6); no other does.
+/// The only status by which an application refuses for good (contract §6).
 pub const REFUSES: u16 = 406;
 
 words! {
-    /// What is relayed: a provider's webhook, or mail that arrived over SMTP.
+    /// Kind of relay: a provider's webhook, or mail received over SMTP.
     RelayType {
         Mailgun = "mailgun",
         Sendgrid = "sendgrid",
@@ -30,26 +30,26 @@ words! {
 }
 
 impl RelayType {
-    /// Whether a provider posts it to `/inbound/{type}/{inboundKey}`.
+    /// True if a provider posts to `/inbound/{type}/{inboundKey}`.
     pub const fn has_way_in(self) -> bool {
         !matches!(self, Self::Smtp)
     }
 }
 
-/// One application that is asked. (account, kind) is unique; of those of an Agent and of the accounts
-/// above it, the nearest counts.
+/// An application that is asked about messages. (account, kind) is unique. Among the relays of an
+/// Agent and the accounts above it, the nearest applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relay {
     pub id: RelayId,
     pub account: AccountId,
     pub kind: RelayType,
     pub url: Url,
-    /// From look-up to the beginning of the answer.
+    /// Bounds the time from DNS look-up to the beginning of the response.
     pub timeout: Duration,
     pub headers: Vec<CustomHeader>,
-    /// Codes that let a message go on; none means 200 to 299.
+    /// Status codes that let a message pass; empty means 200 to 299.
     pub success: Vec<u16>,
-    /// The key of the Standard Webhooks signature.
+    /// Key of the Standard Webhooks signature.
     pub secret: Secret,
     /// Grows with each change.
     pub revision: i64,
@@ -57,7 +57,7 @@ pub struct Relay {
     pub updated_at: Timestamp,
 }
 
-/// Which relay a decision rests on, and as of which change.
+/// The relay that a decision rests on, with its revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relayed {
     pub id: RelayId,
@@ -65,13 +65,12 @@ pub struct Relayed {
 }
 
 impl Relay {
-    /// What a decision by it rests on.
     pub const fn relayed(&self) -> Relayed {
         Relayed { id: self.id, revision: self.revision }
     }
 
-    /// What an answer of this status means: only 406 refuses, the success codes pass, all else
-    /// defers, so that nothing bounces while the application is being deployed (contract §6).
+    /// Judges a response: 406 refuses, the success codes pass, everything else defers, so that no
+    /// message bounces while the application is being deployed (contract §6).
     pub fn judge(&self, status: u16) -> Hop {
         let passes = match self.success.as_slice() {
             [] => (200..300).contains(&status),
@@ -85,18 +84,18 @@ impl Relay {
     }
 }
 
-/// What came of asking an application.
+/// Result of asking an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hop {
     Passed,
-    /// It answered 406.
+    /// The application answered 406.
     Refused,
-    /// Anything else, and why, in words that a customer may read.
+    /// Any other result, with its cause in words for customers.
     Deferred(String),
 }
 
 impl Hop {
-    /// How it is kept.
+    /// The result as it is stored.
     pub const fn outcome(&self) -> HopOutcome {
         match self {
             Self::Passed => HopOutcome::Passed,
@@ -107,7 +106,7 @@ impl Hop {
 }
 
 words! {
-    /// How an attempt at a relay ended.
+    /// Stored result of an attempt at a relay.
     HopOutcome {
         Passed = "passed",
         Refused = "refused",
@@ -115,12 +114,12 @@ words! {
     }
 }
 
-/// One attempt, as its account may see it: nothing of what was passed on.
+/// One attempt at a relay, as its account may see it: no content of the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelayAttempt {
     pub id: RelayAttemptId,
     pub relay: RelayId,
-    /// For whom: the Agent of the mail, or the account whose provider posted.
+    /// The Agent of the mail, or the account of the provider's URL.
     pub account: AccountId,
     pub at: Timestamp,
     pub outcome: HopOutcome,
@@ -129,11 +128,11 @@ pub struct RelayAttempt {
     pub error: Option<String>,
 }
 
-/// A request that goes on as it came.
+/// A request to be forwarded as received.
 #[derive(Clone)]
 pub struct Forwarded {
     pub method: String,
-    /// Names and values as received; those about the connection are left out on the way.
+    /// As received; headers about the connection are removed when it is sent.
     pub headers: Vec<(String, Vec<u8>)>,
     pub body: Bytes,
 }
@@ -144,28 +143,28 @@ impl fmt::Debug for Forwarded {
     }
 }
 
-/// Where a provider posts, of an account.
+/// An account's URL for a provider, with its proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Way {
     pub account: Account,
     pub verification: Verification,
 }
 
-/// What proves that a provider posted.
+/// The proof that a provider posted, by provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verification {
-    /// HMAC-SHA256 by the account's HTTP webhook signing key.
+    /// HMAC-SHA256 with the account's HTTP webhook signing key.
     Mailgun { signing_key: Secret },
-    /// ECDSA P-256 by this key (base64 of its DER), where the customer switched the signature on.
+    /// ECDSA P-256 with this key (base64 of its DER); None until the customer turns the signature
+    /// on.
     Sendgrid { public_key: Option<String> },
-    /// Postmark signs nothing: a name and a password in the URL that it is given.
+    /// Postmark does not sign: a user name and a password in its URL.
     Postmark { basic: Option<(String, Secret)> },
-    /// SNS always signs; the topic may be pinned.
+    /// SNS always signs; the topic may be fixed.
     Ses { topic: Option<String> },
 }
 
 impl Verification {
-    /// Whose it is.
     pub const fn kind(&self) -> RelayType {
         match self {
             Self::Mailgun { .. } => RelayType::Mailgun,
@@ -212,7 +211,7 @@ mod tests {
         assert_eq!(own.judge(302), Hop::Passed);
         assert_eq!(own.judge(200).outcome(), HopOutcome::Deferred);
         assert_eq!(own.judge(406), Hop::Refused);
-        // Even where somebody lists it: nothing else says no.
+        // Refuses even if it is listed as a success code: there is no other way to refuse.
         assert_eq!(relay(&[406]).judge(406), Hop::Refused);
     }
 }

@@ -1,19 +1,19 @@
-//! Lines of the log that others can cause as often as they like: the first at once, then one a
-//! minute at most for each cause, which says how many were left out. A peer must not be able to fill
-//! a disk by being refused.
+//! Limits log lines that other parties can cause at will. Each cause writes its first line at once,
+//! then at most one line a minute, which tells how many were left out. A peer must not fill the
+//! disk with refusals.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two lines of the same cause.
+/// Least time between two lines of one cause.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Why a line is written: a closed list, so that what is remembered is bounded.
+/// Cause of a log line: a closed list, which bounds the memory used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// SMTP: less space is free than mail needs.
+    /// SMTP: less free space than mail needs.
     ShortOfSpace,
     /// SMTP: a connection cannot be accepted.
     Accept,
@@ -21,19 +21,19 @@ pub enum Cause {
     NoProxyHeader,
     /// HTTP: a connection cannot be accepted.
     HttpAccept,
-    /// HTTP: a request failed on this path of the route table, by our fault.
+    /// HTTP: a request to this path of the route table failed by our fault.
     Request(&'static str),
-    /// HTTP: a request was put off on this path of the route table, because a limit is reached.
+    /// HTTP: a request to this path of the route table was deferred by a limit.
     PutOff(&'static str),
-    /// HTTP: an answer was not kept for an Idempotency-Key.
+    /// HTTP: a response was not stored for its Idempotency-Key.
     AnswerNotKept,
     /// Store: a group of jobs was not written.
     Group,
     /// Store: the record of a refusal was not written.
     Refusal,
-    /// Store: nobody can say how much space is free.
+    /// Store: the free space cannot be determined.
     UnknownSpace,
-    /// Store: a file of the blob store keeps its mode.
+    /// Store: the mode of a blob file cannot be changed.
     Mode,
     /// Store: an original is missing or damaged.
     Original,
@@ -41,21 +41,21 @@ pub enum Cause {
     Message,
     /// Store: an event cannot be read.
     Event,
-    /// Store: a connection to PostgreSQL has fallen silent.
+    /// Store: a connection to PostgreSQL does not respond.
     Silent,
-    /// Intake: the store failed, for this plain cause, and the sender is asked to retry.
+    /// Intake: the store failed for this cause; the sender is asked to retry.
     Deferred(&'static str),
-    /// Intake: a provider's request was turned away, for a reason of this account's way in.
+    /// Intake: a provider's request was refused because of the account's settings.
     Provider,
     /// Intake and relays: an account's own setting or secret cannot be used.
     Relay,
-    /// Intake and relays: an attempt was not written down.
+    /// Intake and relays: an attempt was not recorded.
     RelayAttempt,
-    /// Relays: more attempts wait to be written down than may.
+    /// Relays: the queue of attempts to record is full.
     RelayQueue,
 }
 
-/// Which lines are due. Cheap to clone; clones count together.
+/// Decides which lines are due. Clones share their state.
 #[derive(Clone)]
 pub struct Repeats {
     now: Arc<dyn Fn() -> Duration + Send + Sync>,
@@ -65,7 +65,7 @@ pub struct Repeats {
 #[derive(Clone, Copy)]
 struct Seen {
     told: Duration,
-    /// Lines that were left out since.
+    /// Lines left out since then.
     left_out: u64,
 }
 
@@ -77,12 +77,13 @@ impl Default for Repeats {
 }
 
 impl Repeats {
-    /// By a clock that says how long it has run.
+    /// Uses a clock that tells how long it has run.
     pub fn by(now: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         Self { now: Arc::new(now), seen: Arc::default() }
     }
 
-    /// Whether a line of this cause is to be written now: how many were left out before it.
+    /// Returns the number of lines left out if a line of this cause is due now; else counts it as
+    /// left out and returns None.
     pub fn due(&self, cause: Cause) -> Option<u64> {
         let now = (self.now)();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,7 +125,7 @@ mod tests {
         for (at, cause, due) in [
             (5, Cause::ShortOfSpace, Some(0)),
             (5, Cause::ShortOfSpace, None),
-            // Another cause, and another path, have their own.
+            // Other causes and other paths count for themselves.
             (6, Cause::Group, Some(0)),
             (6, Cause::Request("/a"), Some(0)),
             (6, Cause::Request("/b"), Some(0)),

@@ -1,25 +1,24 @@
-//! When to try again: arithmetic only.
+//! When to retry: arithmetic only.
 
 use std::time::Duration;
 
-/// The waits before each attempt of a delivery; the first belongs to the first attempt.
+/// The wait before each attempt of a delivery, the first attempt included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     waits: Vec<Duration>,
-    /// How much a wait may grow at random, in percent.
+    /// Largest random addition to a wait, in percent.
     jitter_percent: u32,
 }
 
 impl Schedule {
-    /// A schedule of these waits.
     pub const fn new(waits: Vec<Duration>, jitter_percent: u32) -> Self {
         Self { waits, jitter_percent }
     }
 
-    /// How long to wait before the attempt that follows `attempts` failed ones; `None` when the
-    /// schedule is used up. `luck` (0 … 65535) picks the jitter: spread over receivers that all
-    /// failed together, it keeps them from being hit together again. A receiver's own
-    /// `retry_after` is honoured when it is longer, up to the longest wait of the schedule.
+    /// Returns the wait before the attempt that follows `attempts` failed ones; None if no attempts
+    /// are left. `luck` (0 … 65535) picks the jitter, which spreads out receivers that failed
+    /// together. A receiver's `retry_after` is used if it is longer, up to the longest wait of the
+    /// schedule.
     pub fn wait(
         &self,
         attempts: u32,

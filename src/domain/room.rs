@@ -1,4 +1,4 @@
-//! The conversation of one contact with one Agent.
+//! Rooms: the conversations of one contact with one Agent.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,10 +27,11 @@ impl FromStr for Room {
     }
 }
 
-/// Characters of a preview.
+/// Length of a preview in characters.
 const PREVIEW: usize = 200;
 
-/// How a message begins, on one line: without what it quotes, unless it only quotes.
+/// Returns the beginning of a message on one line: of its own text, or of all its text if it only
+/// quotes.
 pub fn preview(stripped: &str, text: &str) -> String {
     let words = |text: &str| {
         let mut line = String::new();

@@ -1,4 +1,4 @@
-//! The accounts that a request may touch. Made by `app::access` alone; every tenant read of the
+//! The accounts that a request may touch. Only `app::access` makes scopes; every tenant read of the
 //! store takes one.
 
 use super::account::AccountType;
@@ -13,28 +13,26 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// The account `root` and everything below it.
+    /// Covers the account `root` and everything below it.
     pub const fn subtree(root: AccountId, level: AccountType) -> Self {
         Self { root, level, only: None }
     }
 
-    /// Narrowed to these Agents.
+    /// Narrows the scope to these Agents.
     #[must_use]
     pub fn only(self, agents: Vec<AccountId>) -> Self {
         Self { only: Some(agents), ..self }
     }
 
-    /// The account at the top.
     pub const fn root(&self) -> AccountId {
         self.root
     }
 
-    /// The level of the account at the top.
     pub const fn level(&self) -> AccountType {
         self.level
     }
 
-    /// The Agents that it is narrowed to, if it is.
+    /// The Agents that the scope is narrowed to; None if it is not.
     pub fn permitted(&self) -> Option<&[AccountId]> {
         self.only.as_deref()
     }

@@ -3,11 +3,12 @@
 
 use super::address::Address;
 
-/// Who a message says it is from. It is a claim until `verify` has found an aligned signature.
+/// The author that a message claims; proven only once `verify` has found an aligned signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
-    /// The one mailbox that policy, contacts and dedup compare.
+    /// The mailbox that policies, contacts and repeats compare.
     pub address: Address,
-    /// The display name, decoded, without control characters; for people to read, never to judge.
+    /// The display name, decoded, without control characters; shown to people, never used in
+    /// decisions.
     pub name: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! The sessions of a room: a worker keeps what it knows of a conversation under the key of a
-//! session, and whoever wants it to begin anew resets that.
+//! The sessions of a room. A worker keeps its knowledge of a conversation under the key of a
+//! session. A reset begins a new session.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,15 +10,14 @@ use super::clock::Timestamp;
 use super::id::SessionId;
 use super::room::Room;
 
-/// What a worker knows a session by. Shown as `"<contactId>:<agentId>:<uuid>"`: the room, and which
-/// of its sessions. No two sessions ever have the same one.
+/// Key of a session for workers, written as `"<contactId>:<agentId>:<uuid>"`: the room and the
+/// session's id. Keys are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SessionKey {
     pub room: Room,
     pub id: SessionId,
 }
 
-/// A text that is not spelled as a key of a session is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be \"<roomId>:<uuid>\", as events and GET /computer/sessions show it")]
 pub struct SessionKeyError;
@@ -37,29 +36,28 @@ impl FromStr for SessionKey {
         let room = room.parse().map_err(|_| SessionKeyError)?;
         let id = Uuid::try_parse(id).map(SessionId).map_err(|_| SessionKeyError)?;
         let key = Self { room, id };
-        // One session has one spelling.
+        // Each session has only one spelling.
         (key.to_string() == text).then_some(key).ok_or(SessionKeyError)
     }
 }
 
-/// A session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
     pub key: SessionKey,
     pub started_at: Timestamp,
-    /// How many messages came in it, those that are gone by now among them.
+    /// Number of messages in the session, deleted ones included.
     pub messages: u64,
-    /// When the latest of its room came.
+    /// Time of the latest message in its room.
     pub last_at: Option<Timestamp>,
-    /// Of one that was reset; of each room one is not.
+    /// Set once the session was reset. Each room has one session that is not.
     pub ended: Option<Ended>,
 }
 
-/// How a session ended.
+/// The reset of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     pub at: Timestamp,
-    /// In the words of whoever reset it.
+    /// In the words of the person who reset it.
     pub reason: Option<String>,
 }
 

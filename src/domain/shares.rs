@@ -1,15 +1,15 @@
-//! How much of something each holder has, so that nobody has all of it.
+//! Limits per holder, so that no holder takes everything.
 
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::network::Tally;
 
-/// What all holders have; no more holders than there are shares.
+/// The shares taken now, per holder. Holders without a share are not kept.
 #[derive(Debug)]
 pub struct Shares<H: Eq + Hash>(Arc<Mutex<Tally<H>>>);
 
-/// One more for each of its holders, until it is dropped.
+/// A share, taken for each of its holders until it is dropped.
 #[derive(Debug)]
 pub struct Share<H: Eq + Hash> {
     shares: Shares<H>,
@@ -17,7 +17,7 @@ pub struct Share<H: Eq + Hash> {
 }
 
 impl<H: Eq + Hash + Clone> Shares<H> {
-    /// A share that counts for each of these, unless one of them has as many as it may.
+    /// Takes one share for all these holders, or None if one of them already has its maximum.
     pub fn take(&self, wanted: &[(H, usize)]) -> Option<Share<H>> {
         let mut taken = self.lock();
         if wanted.iter().any(|(holder, most)| taken.of(holder) >= *most) {
@@ -31,12 +31,12 @@ impl<H: Eq + Hash + Clone> Shares<H> {
 }
 
 impl<H: Eq + Hash> Shares<H> {
-    /// How many different holders there are.
+    /// Number of holders with a share.
     pub fn holders(&self) -> usize {
         self.lock().len()
     }
 
-    /// Nothing panics while it holds the lock; if something did, the counts would be whole.
+    /// Ignores poisoning: no code panics under the lock, and the counts would still be consistent.
     fn lock(&self) -> MutexGuard<'_, Tally<H>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -73,7 +73,8 @@ mod tests {
             |address: &str| shares.take(&[(Network::of_client(address.parse().unwrap()), 2)]);
         let (first, second) = (take("192.0.2.1").unwrap(), take("::ffff:192.0.2.1").unwrap());
         assert!(take("192.0.2.1").is_none() && take("::ffff:192.0.2.1").is_none());
-        // A neighbour in IPv4 is somebody else; in IPv6, of the same /64, it is the same one.
+        // A neighbouring IPv4 address is another holder; IPv6 addresses of one /64 are the same
+        // one.
         let neighbour = take("192.0.2.2").unwrap();
         let v6 = (take("2001:db8::1").unwrap(), take("2001:db8::ffff:1").unwrap());
         assert!(take("2001:db8::2").is_none());

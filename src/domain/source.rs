@@ -1,10 +1,10 @@
-//! By which way a message came, and in which inbox it is shown.
+//! The channel of a message, and the inbox that shows it.
 
 use super::words::words;
 
 words! {
-    /// By which way a message came. Only mail is proven; what an account's own platform hands in by
-    /// `receiveMessage` is that platform's word.
+    /// The channel of a message. Only mail is proven; messages submitted by `receiveMessage` are
+    /// claims of the account's own platform.
     Source {
         Email = "email",
         Sms = "sms",

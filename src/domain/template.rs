@@ -1,6 +1,6 @@
-//! Templates: what many Agents are configured to be, kept in one place by the reseller or the partner
-//! above them. An Agent that one was applied to is linked with it: it remembers what it got, so that
-//! what its customer changed since can be told apart, and it may not change what the template locks.
+//! Templates of Agent configurations, owned by the reseller or partner above the Agents. Applying a
+//! template links the Agent with it. The link remembers the values that the template wrote: so
+//! changes by the customer can be recognised, and locked fields can be enforced.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,39 +9,37 @@ use super::agent_config::Config;
 use super::clock::Timestamp;
 use super::id::{AccountId, TemplateId};
 
-/// What a template says of the Agents that it is applied to.
+/// Content of a template.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Content {
-    /// Some fields of a configuration; those that are not there are the Agent's own.
+    /// Some fields of a configuration; the Agent decides on all others.
     pub config: Config,
-    /// Fields of a configuration, and whether an Agent must leave them as the template has them.
+    /// Fields of the configuration; true locks the field on linked Agents.
     pub fields: BTreeMap<String, bool>,
-    /// What must be set up on the Agent.
+    /// Integrations that the Agent must have.
     pub integrations: Vec<Integration>,
 }
 
-/// Names an integration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Integration {
     pub slug: String,
     pub version: String,
 }
 
-/// A template.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template {
     pub head: Head,
     pub content: Content,
 }
 
-/// What a list shows of a template.
+/// A template as lists show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     pub id: TemplateId,
-    /// The reseller or the partner that owns it.
+    /// The reseller or partner that owns the template.
     pub account: AccountId,
     pub name: String,
-    /// Only then it is applied and migrated to.
+    /// If false, the template can be neither applied nor migrated to.
     pub enabled: bool,
     /// Grows with each change of the content.
     pub revision: i64,
@@ -49,31 +47,30 @@ pub struct Head {
     pub updated_at: Timestamp,
 }
 
-/// Who may own templates that an account reads and applies: itself and those above it.
+/// Accounts whose templates an account may read and apply: itself and those above it.
 pub fn owners(lineage: &Lineage) -> [Option<AccountId>; 2] {
     [lineage.partner, lineage.reseller]
 }
 
-/// That a template was applied to an Agent.
+/// The link of an Agent with a template.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
     pub agent: AccountId,
     pub template: TemplateId,
-    /// What the template last wrote, field by field.
+    /// The fields and values that the template last wrote.
     pub applied: Config,
-    /// The revision of the template that was last applied whole.
+    /// Revision of the template that was last applied completely.
     pub revision: i64,
     pub linked_at: Timestamp,
 }
 
-/// Fields of Agents that a template may write over although the customer changed them.
+/// Fields that a template may overwrite although the customer changed them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Approved {
-    /// None: what customers changed stays.
+    /// Changes by customers stay.
     #[default]
     Nothing,
     Everything,
-    /// These.
     Fields(BTreeSet<String>),
 }
 
@@ -87,30 +84,31 @@ impl Approved {
     }
 }
 
-/// How much of a template is brought to Agents.
+/// The part of a template that is applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// These fields of the configuration; all without it.
+    /// Only these fields of the configuration; None applies all.
     pub sections: Option<BTreeSet<String>>,
     pub approved: Approved,
 }
 
-/// What bringing a template to an Agent comes to.
+/// Result of applying a template to an Agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// What is staged then.
+    /// The new staged configuration.
     pub config: Config,
-    /// What the template wrote then, now or before.
+    /// The new values of [`Link::applied`].
     pub applied: Config,
-    /// The fields that change.
+    /// Fields that change.
     pub changed: Vec<String>,
-    /// The fields that the customer changed, and that stay as they are.
+    /// Fields that the customer changed and that stay.
     pub overrides: Vec<String>,
 }
 
-/// What `template` makes of what is staged. Where it was applied before, a field that is no longer
-/// what it wrote (`applied`) is the customer's, and stays unless that is approved; where it was not,
-/// all that it has is written. What it had once and has no longer goes.
+/// Applies `template` to the staged configuration. On a linked Agent (`applied` is set), a field
+/// that differs from the value that the template wrote is the customer's; it stays unless `extent`
+/// approves it. On any other Agent, all fields of the template are written. Fields that the
+/// template no longer has are removed.
 pub fn plan(staged: &Config, applied: Option<&Config>, template: &Config, extent: &Extent) -> Plan {
     let mut plan = Plan {
         config: staged.clone(),
@@ -141,8 +139,8 @@ pub fn plan(staged: &Config, applied: Option<&Config>, template: &Config, extent
     plan
 }
 
-/// The locked fields that a change of an Agent's configuration from `old` to `new` may not make:
-/// each becomes what it was, what the template wrote, or what is staged already.
+/// Returns the locked fields that a change from `old` to `new` breaks. A locked field may only keep
+/// its value, take the value that the template wrote, or take the staged one.
 pub fn locked(
     fields: &BTreeMap<String, bool>,
     applied: &Config,
@@ -157,32 +155,32 @@ pub fn locked(
     names.filter(|name| breaks(name)).cloned().collect()
 }
 
-/// A migration of all linked Agents, or of some, to what the template was when it was asked for.
+/// A migration of linked Agents to the template's revision at the time of the request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Migration {
     pub revision: i64,
     pub extent: Extent,
-    /// Only these Agents, in order.
+    /// Only these Agents, in this order; None means all.
     pub targets: Option<Vec<AccountId>>,
     pub asked_at: Timestamp,
-    /// Absent while there are Agents that it has not come to.
+    /// None while there are Agents left.
     pub finished_at: Option<Timestamp>,
     pub tally: Tally,
 }
 
-/// What a migration has come to so far, in Agents.
+/// Progress of a migration, in Agents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Looked at.
+    /// Agents examined.
     pub examined: u64,
-    /// Whose staging is another one now.
+    /// Agents whose staged configuration changed.
     pub changed: u64,
-    /// In which something stayed because the customer had changed it.
+    /// Agents with fields that stay because the customer changed them.
     pub overridden: u64,
-    /// That were left as they were: they would have become too large, or had not installed an app
-    /// that they would have assigned.
+    /// Agents left unchanged: the configuration would be too large, or would assign an app that is
+    /// not installed.
     pub failed: u64,
-    /// The last of those.
+    /// The last Agent that failed.
     pub last_failed: Option<AccountId>,
 }
 
@@ -211,7 +209,7 @@ mod tests {
     #[test]
     fn what_the_customer_changed_stays_until_that_is_approved() {
         let applied = config(json!({ "title": "a", "links": ["x"], "timezone": "UTC" }));
-        // The title was changed, the links were taken away, a voice was chosen.
+        // Changed by the customer: title edited, links removed, voice chosen.
         let staged = config(json!({ "title": "b", "timezone": "UTC", "agentVoice": "v" }));
         let template = config(
             json!({ "title": "c", "links": ["y"], "agentVoice": "w", "agentLang": "multi" }),
@@ -226,7 +224,7 @@ mod tests {
             kept.applied,
             config(json!({ "title": "a", "links": ["x"], "agentLang": "multi" }))
         );
-        // Once more it is still the customer's.
+        // Applied again, it is still the customer's.
         let again = plan(&kept.config, Some(&kept.applied), &template, &extent);
         assert_eq!((&again.config, again.changed.len()), (&kept.config, 0));
         assert_eq!(again.overrides, kept.overrides);
@@ -265,7 +263,7 @@ mod tests {
         assert_eq!(broken(json!({}), &old), ["title"]);
         assert_eq!(broken(json!({ "title": "old", "links": ["x"] }), &old), [""; 0]);
         assert_eq!(broken(json!({ "title": "ours" }), &old), [""; 0]);
-        // What is staged may be published.
+        // The staged value may be published.
         let staged = config(json!({ "title": "mine" }));
         assert_eq!(broken(json!({ "title": "mine" }), &staged), [""; 0]);
     }

@@ -1,5 +1,5 @@
-//! Messages of one room that answer each other. What links them are the Message-IDs that they name
-//! (RFC 5322 §3.6.4), which anybody can write: a thread never leaves its room.
+//! Threads: messages of one room that answer each other. They are linked by the Message-IDs that
+//! they name (RFC 5322 §3.6.4). Anybody can write those, so a thread never leaves its room.
 
 use std::collections::HashMap;
 
@@ -9,25 +9,24 @@ use super::id::{MessageId, ThreadId};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadKey(pub [u8; 16]);
 
-/// By what a message finds its thread, and is found by later ones; a message without keys begins a
-/// thread that nothing can join.
+/// Keys by which a message finds its thread, and later messages find this one. A message without
+/// keys begins a thread that no other can join.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadKeys {
-    /// Of its own Message-ID.
+    /// Key of its own Message-ID.
     pub own: Option<ThreadKey>,
-    /// Of the messages that it names, the first one that is known counts.
+    /// Keys of the messages that it names; the first known one decides.
     pub named: Vec<ThreadKey>,
 }
 
 impl ThreadKeys {
-    /// All of them, in the order in which they count. Its own comes last: an answer may have
-    /// overtaken it.
+    /// All keys in order of precedence. Its own comes last: a reply may have arrived first.
     pub fn all(&self) -> impl Iterator<Item = ThreadKey> {
         self.named.iter().chain(&self.own).copied()
     }
 
-    /// The thread of the message `id` in a room where these are `known`; what it names is known
-    /// from then on.
+    /// Returns the thread of message `id` in a room with the `known` keys, and adds all its keys to
+    /// them.
     pub fn join(&self, id: MessageId, known: &mut HashMap<ThreadKey, ThreadId>) -> ThreadId {
         let found = self.all().find_map(|key| known.get(&key).copied());
         let thread = found.unwrap_or(ThreadId(id.0));
@@ -58,7 +57,7 @@ mod tests {
         assert_eq!(keys(1, &[]).join(id(1), &mut known), thread(1));
         assert_eq!(keys(2, &[]).join(id(2), &mut known), thread(2));
         assert_eq!(keys(3, &[9, 2, 1]).join(id(3), &mut known), thread(2));
-        // What nobody had seen is now known by who named it.
+        // An unknown message is known once another one names it.
         assert_eq!(keys(4, &[9]).join(id(4), &mut known), thread(2));
         assert_eq!(keys(9, &[]).join(id(9), &mut known), thread(2));
         assert_eq!(keys(5, &[8]).join(id(5), &mut known), thread(5));

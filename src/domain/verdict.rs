@@ -1,4 +1,4 @@
-//! What the gateway decided for one recipient of one transaction.
+//! The decision on one recipient of one transaction.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ words! {
     }
 }
 
-/// Every transaction ends in exactly one of these (contract §2.3).
+/// Each transaction ends in exactly one of these (contract §2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     Accepted,
@@ -23,7 +23,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict that a decision amounts to.
     pub const fn of(reason: Option<Reason>) -> Self {
         match reason {
             None => Self::Accepted,
@@ -32,7 +31,6 @@ impl Verdict {
         }
     }
 
-    /// The verdict without its reason.
     pub const fn outcome(self) -> Outcome {
         match self {
             Self::Accepted => Outcome::Accepted,
@@ -41,12 +39,12 @@ impl Verdict {
         }
     }
 
-    /// The word shown in records and answers.
+    /// The word in records and in the API.
     pub const fn as_str(self) -> &'static str {
         self.outcome().as_str()
     }
 
-    /// Why, unless it was accepted.
+    /// The reason; None if accepted.
     pub const fn reason(self) -> Option<Reason> {
         match self {
             Self::Accepted => None,

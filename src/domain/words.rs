@@ -1,13 +1,11 @@
-//! Closed lists of words: an enumeration that is spelled in one place.
+//! Enumerations whose words are spelled in one place.
 
-/// The words of a closed list.
 pub trait Words: Copy + 'static {
     fn all() -> &'static [Self];
 
     fn word(self) -> &'static str;
 }
 
-/// A text that is no word of a closed list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not one of: {}", words.join(", "))]
 pub struct NotAWord {
@@ -24,10 +22,10 @@ macro_rules! words {
         pub enum $name { $($(#[$about])* $variant,)* }
 
         impl $name {
-            /// Every word of the closed list.
+            /// Every word of the list.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The interface's word.
+            /// The word in the API.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
             }

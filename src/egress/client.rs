@@ -1,4 +1,4 @@
-//! One request to a stranger, within bounds of time, size and address.
+//! One request to a stranger, bounded in time, size and addresses.
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
@@ -20,35 +20,36 @@ use crate::rules::{ForwardRules, WebhookRules};
 pub use super::error::EgressError;
 pub use super::lookup::Lookup;
 
-/// Stands in every request whose URL a customer chose, so that a gateway that it comes back to
-/// knows it for what it is, whatever names and proxies lie between (threats H10).
+/// Set in every request to a URL that a customer chose. A gateway that receives such a request can
+/// detect the loop, whatever names and proxies are in between (threats H10).
 pub const LOOP: HeaderName = HeaderName::from_static("x-gatepost-loop");
 
-/// How long a connection is kept for the next request: receivers that end idle ones wait for longer.
+/// How long an idle connection is kept; receivers keep theirs longer.
 const KEPT: Duration = Duration::from_secs(1);
-/// One of so many requests to a host ends the connection that it goes over, so that a host that has moved
-/// is followed.
+/// Each time so many requests went to a host, the connection is closed, so that a host that has
+/// moved is followed.
 const LAST: u32 = 64;
-/// Connections that are kept to one host, and hosts to which some are: together they bound idle sockets.
+/// Most connections kept per host, and most hosts with kept connections: together they bound the
+/// idle sockets.
 const KEPT_PER_HOST: usize = 8;
 const KEPT_HOSTS: usize = 128;
 
-/// Whether the connection is kept after the answer.
+/// Closes or keeps the connection after the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
     Close,
-    /// Kept for a moment: more is to be sent to this host.
+    /// Keep it for a moment: more requests to this host follow.
     Keep,
 }
 
 /// Bounds of one request.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// From look-up to the end of the answer.
+    /// From look-up to the end of the response.
     pub timeout: Duration,
     /// Look-up, connection and TLS.
     pub connect_timeout: Duration,
-    /// Octets of the answer's body that are read; the rest is not.
+    /// Bytes of the response body that are read; the rest is ignored.
     pub max_response_bytes: usize,
 }
 
@@ -63,7 +64,7 @@ impl From<&WebhookRules> for Limits {
 }
 
 impl From<&ForwardRules> for Limits {
-    /// Of what applications answer nothing is read but the status.
+    /// Bounds for relays: of an application's response only the status is read.
     fn from(rules: &ForwardRules) -> Self {
         Self {
             timeout: rules.max_timeout(),
@@ -73,39 +74,39 @@ impl From<&ForwardRules> for Limits {
     }
 }
 
-/// What came back.
+/// A response whose body may be cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     pub status: u16,
-    /// From now (RFC 9110 §10.2.3).
+    /// Counted from now (RFC 9110 §10.2.3).
     pub retry_after: Option<Duration>,
-    /// As much of the body as came in time and within bounds.
+    /// The part of the body that came in time and within bounds.
     pub body: Vec<u8>,
 }
 
-/// What came back, whole.
+/// A complete response.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub status: u16,
     pub headers: HeaderMap,
-    /// From now (RFC 9110 §10.2.3).
+    /// Counted from now (RFC 9110 §10.2.3).
     pub retry_after: Option<Duration>,
     pub body: Vec<u8>,
 }
 
-/// Authorities that are trusted beside those of the system.
+/// Certificate authorities trusted in addition to the system's.
 #[derive(Clone, Debug, Default)]
 pub struct Roots(Vec<reqwest::Certificate>);
 
 impl Roots {
-    /// From PEM; `None` where there is no certificate in it.
+    /// Reads PEM; returns None if it has no certificate.
     pub fn from_pem(text: &[u8]) -> Option<Self> {
         let roots = reqwest::Certificate::from_pem_bundle(text).ok()?;
         (!roots.is_empty()).then_some(Self(roots))
     }
 }
 
-/// Speaks to strangers. Cheap to clone.
+/// Sends requests to strangers. Cheap to clone.
 #[derive(Clone)]
 pub struct Client {
     guard: Guard,
@@ -115,10 +116,10 @@ pub struct Client {
     kept: Arc<Mutex<KeptHosts>>,
 }
 
-/// Hosts to which connections were kept lately: when, and how many requests went over them.
+/// Hosts with recently kept connections: time of the last request, number of requests.
 type KeptHosts = HashMap<String, (Instant, u32)>;
 
-/// Connections of one reach: each checked when it is made.
+/// Connections for one reach. The addresses are checked whenever a connection is made.
 #[derive(Clone)]
 struct Connections {
     resolver: Arc<Checked>,
@@ -127,12 +128,12 @@ struct Connections {
 }
 
 impl Client {
-    /// Fails only where the machine lacks what TLS needs.
+    /// Fails only if the machine lacks what TLS needs.
     pub fn new(guard: Guard, limits: Limits, lookup: Lookup) -> Result<Self, EgressError> {
         Self::trusting(guard, limits, lookup, &Roots::default())
     }
 
-    /// The same; servers are verified by these authorities too.
+    /// Like [`Self::new`], but also trusts `roots`.
     pub fn trusting(
         guard: Guard,
         limits: Limits,
@@ -150,9 +151,9 @@ impl Client {
         Ok(Self { guard, limits, public, operator_only, kept: Arc::default() })
     }
 
-    /// Sends `body` once, to whom a customer named: deliveries, tests and relays go out here. A
-    /// status is an answer, whatever became of the body behind it: the receiver has decided, and
-    /// what follows is for the log only.
+    /// Sends `body` once to a URL that a customer chose: used for deliveries, tests and relays. A
+    /// status is a result even if the body after it fails: the receiver has decided, and the body
+    /// is only for the log.
     pub async fn post(
         &self,
         url: &Url,
@@ -168,7 +169,8 @@ impl Client {
             Some(number) => {
                 let kept = self.send_on(url, (headers.clone(), number), body.clone(), deadline);
                 match kept.await {
-                    // The connection was ended while it was idle: the receiver is as well as ever.
+                    // The connection was closed while idle, which is no fault of the receiver: send
+                    // once more.
                     Err(EgressError::Broken) => {
                         self.send(Method::POST, url, headers, body, deadline).await?
                     }
@@ -183,8 +185,8 @@ impl Client {
         })
     }
 
-    /// Passes a request of another on, to whom a customer named. It has this time until the answer
-    /// begins: of that the status is all that counts, and nothing more of it is read.
+    /// Forwards a request to a URL that a customer chose. `timeout` bounds the time until the
+    /// response begins. Only its status is read.
     pub async fn pass_on(
         &self,
         method: Method,
@@ -199,7 +201,7 @@ impl Client {
         Ok(response.status().as_u16())
     }
 
-    /// Sends one request. An answer that is cut short, or longer than one is read, is none.
+    /// Sends one request. Fails if the response is cut short or longer than the limit.
     pub async fn exchange(
         &self,
         method: Method,
@@ -242,8 +244,8 @@ impl Client {
         sent(request, deadline).await
     }
 
-    /// Posts over a connection that was kept, or is to be. Its address was checked when it was made;
-    /// the host is looked up and checked again all the same (contract §5).
+    /// Posts over a connection that is kept. Its address was checked when it was made; the host is
+    /// looked up and checked again before each request (contract §5).
     async fn send_on(
         &self,
         url: &Url,
@@ -263,14 +265,15 @@ impl Client {
         sent(connections.keeping.post(url.clone()).headers(headers).body(body), deadline).await
     }
 
-    /// The number of this request among those over connections that are kept to its host; `None` where
-    /// none is to be kept, as there are for many hosts already.
+    /// Returns the number of this request among those to its host over kept connections; None if no
+    /// connection may be kept, because there are too many hosts.
     fn kept(&self, url: &Url) -> Option<u32> {
         let (host, now) = (url.authority().to_owned(), Instant::now());
-        // Nothing panics while it holds the lock; if something did, the counts would be whole.
+        // Ignores poisoning: no code panics under this lock, and the counts would still be
+        // consistent.
         let mut hosts = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if hosts.len() >= KEPT_HOSTS && !hosts.contains_key(&host) {
-            // An idle one is looked for once a `KEPT`.
+            // Forgets idle hosts; their connections are closed after `KEPT`.
             hosts.retain(|_, (used, _)| now.duration_since(*used) < 2 * KEPT);
             if hosts.len() >= KEPT_HOSTS {
                 return None;
@@ -282,8 +285,8 @@ impl Client {
         Some(*number)
     }
 
-    /// Picks the connections for a URL. A host that is an address never comes past the resolver:
-    /// it is judged here.
+    /// Returns the connections for a URL. A host that is an IP address never reaches the resolver,
+    /// so it is checked here.
     fn to(&self, url: &Url) -> Result<&Connections, UrlError> {
         Ok(match self.guard.reach(url)? {
             Reach::Public => &self.public,
@@ -323,7 +326,7 @@ fn build(
             .tls_certs_merge(roots.iter().cloned())
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
-            // The blob store's client brings HTTP/2 into the tree; strangers are not spoken to so.
+            // The blob store's client brings HTTP/2 into the build; it is not used with strangers.
             .http1_only()
             .referer(false)
             .retry(reqwest::retry::never())
@@ -333,8 +336,8 @@ fn build(
             .connect_timeout(limits.connect_timeout)
             .dns_resolver(Arc::clone(resolver))
     };
-    // A machine without root certificates can still serve the operator's own plain-http
-    // receivers; every https handshake fails there, as it must.
+    // A machine without root certificates can still reach the operator's own receivers over plain
+    // http; every https handshake fails there, as it must.
     builder()
         .build()
         .or_else(|error| {
@@ -348,7 +351,7 @@ fn build(
         .map_err(|error| EgressError::Setup(error.to_string()))
 }
 
-/// Looks up, checks every address, and hands on exactly what was checked.
+/// Looks up a host, checks every address, and returns exactly those.
 struct Checked {
     lookup: Lookup,
     guard: Guard,
@@ -367,7 +370,7 @@ impl Checked {
             if addresses.is_empty() {
                 return Err(EgressError::Lookup);
             }
-            // One bad address among good ones is an attack or a mistake; neither deserves a try.
+            // One forbidden address among good ones is an attack or a mistake: refuse all.
             if !addresses.iter().all(|address| guard.admits(*address, reach)) {
                 return Err(EgressError::PrivateAddress);
             }
@@ -387,8 +390,8 @@ impl Resolve for Checked {
     }
 }
 
-/// Seconds, or a date. A date counts from the answer's own `Date`, so that a receiver whose clock
-/// is wrong still gets the pause that it asked for.
+/// Parses Retry-After: seconds, or a date. A date is counted from the response's own `Date`, so
+/// that a receiver with a wrong clock still gets the pause that it asked for.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: HeaderName| headers.get(name)?.to_str().ok().map(str::trim);
     let asked = text(RETRY_AFTER)?;

@@ -1,4 +1,4 @@
-//! Why there was no answer, in words that a customer may read.
+//! Why a request got no response, in words for customers.
 
 use std::error::Error as StdError;
 use std::io;
@@ -7,7 +7,7 @@ use rustls::{AlertDescription, CertificateError, PeerIncompatible};
 
 use super::guard::UrlError;
 
-/// Why there was no answer: each in words that a customer may read, and can act upon.
+/// Why a request got no response; customers can read each text and act on it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EgressError {
     #[error(transparent)]
@@ -47,16 +47,16 @@ pub enum EgressError {
     Broken,
     #[error("the answer is longer than one is read")]
     TooLong,
-    /// The operator's business, at the start: the HTTP client could not be made.
+    /// The operator's problem at start-up.
     #[error("the HTTP client could not be set up: {0}")]
     Setup(String),
-    /// The operator's business, too.
+    /// The operator's problem at start-up.
     #[error("the DNS resolver for webhooks could not be set up: {0} (/etc/resolv.conf, or --dns)")]
     Resolver(String),
 }
 
 impl EgressError {
-    /// Whether TLS failed although somebody was there.
+    /// Tells whether TLS failed although the server could be reached.
     pub const fn is_tls(&self) -> bool {
         matches!(
             self,
@@ -71,7 +71,7 @@ impl EgressError {
     }
 }
 
-/// The plain words for what the client reports.
+/// Converts the HTTP client's error to a text for customers.
 pub(super) fn plain(error: &reqwest::Error) -> EgressError {
     if let Some(own) = find::<EgressError>(error) {
         return own.clone();
@@ -115,7 +115,7 @@ fn of_certificate(error: &CertificateError) -> EgressError {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             EgressError::CertificateName
         }
-        // A bad signature is that of another authority by the same name.
+        // A bad signature means another authority of the same name.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             EgressError::CertificateIssuer
         }
@@ -131,7 +131,7 @@ fn find<E: StdError + 'static>(error: &reqwest::Error) -> Option<&E> {
     causes(error).find_map(within)
 }
 
-/// Looks into what `io::Error` holds too: its `source` passes over that.
+/// Also looks inside `io::Error`, whose `source` skips its inner error.
 fn within<'a, E: StdError + 'static>(cause: &'a (dyn StdError + 'static)) -> Option<&'a E> {
     cause.downcast_ref::<E>().or_else(|| {
         let held = cause.downcast_ref::<io::Error>()?.get_ref()?;
@@ -139,7 +139,7 @@ fn within<'a, E: StdError + 'static>(cause: &'a (dyn StdError + 'static)) -> Opt
     })
 }
 
-/// A connection that was there has ended: before a request goes out, in the handshake.
+/// Tells whether an existing connection was closed during the handshake, before a request was sent.
 fn is_end(cause: &(dyn StdError + 'static)) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     cause.downcast_ref::<io::Error>().is_some_and(|error| {

@@ -1,9 +1,9 @@
-//! Which URLs and which addresses may be reached. Pure: it looks nothing up.
+//! Rules for URLs and addresses that may be reached. Pure: makes no look-ups.
 //!
-//! Addresses follow the IANA special-purpose registries (RFC 6890 and updates): what is not
-//! plainly a public unicast address is refused, also inside the IPv6 forms that carry an IPv4
-//! address. An operator's own networks are allowed by name, and only there are plain http and
-//! ports of any number allowed (contract §5).
+//! Addresses follow the IANA special-purpose registries (RFC 6890 and updates): only plain public
+//! unicast addresses are allowed, also inside the IPv6 forms that embed an IPv4 address. An
+//! operator can allow its own networks by name; only there plain http and any port are allowed
+//! (contract §5).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use url::{Host, Url};
 
 use crate::rules::WebhookRules;
 
-/// A URL that nothing is sent to, and what would have to be different.
+/// Why a URL is refused, and what to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     #[error("the URL is too long")]
@@ -34,23 +34,23 @@ pub enum UrlError {
     OwnHost,
 }
 
-/// How far a request may reach.
+/// The networks that a request may reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// Public addresses and the operator's networks.
     Public,
-    /// The operator's networks only: plain http, or a port of no public destination.
+    /// The operator's networks only: for plain http, or a port that is not allowed in public.
     OperatorOnly,
 }
 
-/// The operator's networks and the public ports, and the two questions that they answer.
+/// The operator's networks and the public ports.
 #[derive(Clone, Debug)]
 pub struct Guard {
     allowed: Arc<[IpNet]>,
-    /// Empty: any.
+    /// Empty: any port.
     ports: Arc<[u16]>,
     max_url_bytes: usize,
-    /// This gateway's own, which nothing of it is sent to.
+    /// Hosts of this gateway itself; nothing may be sent to them.
     own: Arc<[Host]>,
 }
 
@@ -62,9 +62,9 @@ impl Guard {
         Self { allowed: allowed.into(), ports, max_url_bytes, own: Arc::default() }
     }
 
-    /// The same for a gateway that goes by these hosts: what leads back to it is refused (threats
-    /// H10). The loopback's names and addresses are left to [`super::client::LOOP`]: whoever has a
-    /// gateway there has receivers there as well.
+    /// Returns a guard that also refuses URLs that lead back to this gateway (threats H10). Names
+    /// and addresses of the loopback are left to [`super::client::LOOP`]: where a gateway runs on
+    /// the loopback, its receivers do too.
     #[must_use]
     pub fn for_gateway_at(self, hosts: impl IntoIterator<Item = Host>) -> Self {
         let own = hosts.into_iter().map(comparable).filter(|host| match host {
@@ -75,12 +75,13 @@ impl Guard {
         Self { own: own.collect(), ..self }
     }
 
-    /// Reads the URL of a new destination. Every refusal is safe to show to the customer.
+    /// Parses the URL of a new destination. Every error is safe to show to the customer.
     pub fn destination(&self, text: &str) -> Result<Url, UrlError> {
         if text.len() > self.max_url_bytes {
             return Err(UrlError::TooLong);
         }
-        // The parser drops tabs, line ends and outer blanks: what is stored is what was written.
+        // The parser drops tabs, line ends and outer blanks; the stored URL must be the written
+        // one.
         if text.chars().any(|c| c.is_control() || c.is_whitespace()) {
             return Err(UrlError::Malformed);
         }
@@ -89,8 +90,8 @@ impl Guard {
         Ok(url)
     }
 
-    /// Judges a URL as far as its text tells, and says how far a request to it may reach. Names
-    /// are judged again by their addresses, with [`Self::admits`], when a connection is made.
+    /// Checks a URL by its text and returns how far a request to it may reach. When a connection is
+    /// made, [`Self::admits`] checks the addresses of the host.
     pub fn reach(&self, url: &Url) -> Result<Reach, UrlError> {
         if !matches!(url.scheme(), "https" | "http") {
             return Err(UrlError::NotHttps);
@@ -121,7 +122,7 @@ impl Guard {
         })
     }
 
-    /// Whether a connection to this address may be made.
+    /// Tells whether a connection to this address may be made.
     pub fn admits(&self, address: IpAddr, reach: Reach) -> bool {
         let address = address.to_canonical();
         let operators = self.allowed.iter().any(|network| network.contains(&address));
@@ -132,7 +133,7 @@ impl Guard {
         match url.host() {
             Some(Host::Ipv4(address)) => self.admits(address.into(), reach),
             Some(Host::Ipv6(address)) => self.admits(address.into(), reach),
-            // A name may turn out to lie in the operator's networks, where there are any.
+            // With allowed networks, any name may resolve to one of them.
             Some(Host::Domain(name)) => {
                 !self.allowed.is_empty() || (reach == Reach::Public && is_public_name(name))
             }
@@ -141,7 +142,7 @@ impl Guard {
     }
 }
 
-/// One spelling of each host: in lower case, without the root's dot, IPv4 as IPv4.
+/// Normalizes a host: lower case, no final dot, IPv4-mapped addresses as IPv4.
 fn comparable(host: Host) -> Host {
     match host {
         Host::Domain(name) => {
@@ -152,9 +153,9 @@ fn comparable(host: Host) -> Host {
     }
 }
 
-/// Whether a host name can belong to a public host: at least two labels, and none of the names
-/// that are set aside for the own machine and the own network (RFC 6761, RFC 6762, RFC 8375; ICANN
-/// resolution 2024.07.29.06 for `internal`, where clouds keep their metadata services).
+/// Tells whether a host name can be public: at least two labels, and not one of the names reserved
+/// for the own machine and network (RFC 6761, RFC 6762, RFC 8375; ICANN resolution 2024.07.29.06
+/// for `internal`, where clouds have their metadata services).
 fn is_public_name(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     let special =
@@ -165,7 +166,7 @@ fn is_public_name(name: &str) -> bool {
             .any(|suffix| name.strip_suffix(suffix).is_some_and(|before| before.ends_with('.')))
 }
 
-/// Whether packets to this address leave for the public internet.
+/// Tells whether packets to this address leave for the public internet.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -173,7 +174,8 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// IPv4 that is not public: IANA IPv4 special-purpose registry, multicast and the rest of class E.
+/// IPv4 addresses that are not public: IANA IPv4 special-purpose registry, multicast and the rest
+/// of class E.
 const SPECIAL_V4: &[([u8; 4], u32)] = &[
     ([0, 0, 0, 0], 8),        // this network, RFC 791
     ([10, 0, 0, 0], 8),       // private, RFC 1918
@@ -200,7 +202,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     })
 }
 
-/// IPv6: only global unicast (2000::/3) is public, less what the IANA registry sets aside in it.
+/// Only global unicast (2000::/3) is public, without the ranges that the IANA registry reserves in
+/// it.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let bits = address.to_bits();
     let within = |network: u128, length: u32| {
@@ -211,12 +214,12 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         return is_public_v4(inner); // ::ffff:0:0/96: the packets are IPv4's, RFC 4291 §2.5.5.2
     }
     // NAT64 is how an IPv6-only gateway reaches the IPv4 internet, so it is as public as the
-    // address inside (RFC 6052 §3.1 forbids others, but a translator need not check).
+    // embedded address (RFC 6052 §3.1 forbids private ones, but a translator need not check).
     if within(0x0064_ff9b_u128 << 96, 96) {
         let [.., a, b, c, d] = address.octets();
         return is_public_v4(Ipv4Addr::new(a, b, c, d));
     }
-    // ISATAP carries an IPv4 address in the interface id of any prefix (RFC 5214 §6.1).
+    // ISATAP embeds an IPv4 address in the interface id of any prefix (RFC 5214 §6.1).
     let isatap = matches!(address.segments(), [_, _, _, _, 0 | 0x0200, 0x5efe, _, _]);
     within(0x2000_u128 << 112, 3)
         && !isatap

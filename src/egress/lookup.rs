@@ -1,8 +1,8 @@
-//! How host names become addresses: by a resolver of egress' own.
+//! Resolves host names with a resolver of its own.
 //!
-//! The names are those that customers chose, and their servers may be silent for as long as they
-//! like. So no thread waits for them (the system's getaddrinfo would hold one of those that intake
-//! needs, long after the attempt was given up), and they share nothing with mail's questions.
+//! Customers choose the names, and their DNS servers may stay silent as long as they like. So no
+//! thread blocks on them (the system's getaddrinfo would hold a thread that intake needs, long
+//! after the attempt was given up), and they share nothing with the queries for mail.
 
 use std::future::Future;
 use std::io;
@@ -25,18 +25,18 @@ use tokio::sync::Semaphore;
 
 use super::error::EgressError;
 
-/// Addresses of one name that are looked at; more are nobody's who wants to be reached.
+/// Most addresses of one name that are used; honest hosts have fewer.
 const MAX_ADDRESSES: usize = 64;
 
 /// A look-up under way.
 pub type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
-/// How host names become addresses; the guard judges all of them.
+/// Resolves host names to addresses. The guard checks all of them.
 #[derive(Clone)]
 pub struct Lookup(Arc<dyn Fn(String) -> Looking + Send + Sync>);
 
 impl Lookup {
-    /// Looks names up with `look`.
+    /// Resolves names with `look`.
     pub fn new<F, R>(look: F) -> Self
     where
         F: Fn(String) -> R + Send + Sync + 'static,
@@ -45,17 +45,17 @@ impl Lookup {
         Self(Arc::new(move |host| Box::pin(look(host))))
     }
 
-    /// Asks these servers (UDP, and TCP for long answers); without any the system's, by its hosts
+    /// Queries these servers (UDP, and TCP for long answers). Without any, uses the system's: hosts
     /// file, `/etc/resolv.conf` and search list as they are now. `within` is the time for a
-    /// connection, of which two tries may take two thirds; at most `places` look-ups are under way
-    /// at the same time, more wait. One that is dropped costs nothing any more. Must be called
-    /// inside the runtime. Fails where the system's servers cannot be read.
+    /// connection; each of two tries may take a third of it. At most `places` look-ups run at the
+    /// same time; more wait. Dropping a look-up ends it. Must be called inside the runtime. Fails
+    /// if the system's servers cannot be read.
     pub fn over(
         servers: Option<&[SocketAddr]>,
         within: Duration,
         places: usize,
     ) -> Result<Self, EgressError> {
-        // Who names servers means those and nothing else.
+        // Named servers replace the hosts file too.
         let hosts = if servers.is_none() { Hosts::from_system() } else { Ok(Hosts::default()) };
         let resolver = resolver(servers, within, places)
             .map_err(|source| EgressError::Resolver(source.to_string()))?;
@@ -63,7 +63,7 @@ impl Lookup {
         Ok(Self::by(resolver, hosts.unwrap_or_default(), places))
     }
 
-    /// A name in `hosts` is that and nothing else, whatever DNS or the search list would make of it.
+    /// A name in `hosts` has only those addresses, whatever DNS or the search list would return.
     fn by(resolver: TokioResolver, hosts: Hosts, places: usize) -> Self {
         let (places, hosts) = (Arc::new(Semaphore::new(places)), Arc::new(hosts));
         Self::new(move |host| {
@@ -82,13 +82,13 @@ impl Lookup {
         })
     }
 
-    /// The addresses of one host.
+    /// Returns the addresses of one host.
     pub(super) fn look(&self, host: &str) -> Looking {
         (self.0)(host.to_owned())
     }
 }
 
-/// What the hosts file says of a name.
+/// Returns the addresses of a name in the hosts file.
 fn listed(hosts: &Hosts, name: &Name) -> Vec<IpAddr> {
     let kinds = [RecordType::A, RecordType::AAAA].into_iter();
     let found =
@@ -110,14 +110,14 @@ fn resolver(
             (ResolverConfig::from_parts(None, Vec::new(), servers), ResolverOpts::default())
         }
     };
-    // Its own look into that file comes after the search list.
+    // The resolver would consult the hosts file only after the search list.
     options.use_hosts_file = ResolveHosts::Never;
     options.timeout = within / 3;
     options.attempts = 1;
     options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
     // Each attempt looks its host up anew (contract §5).
     options.cache_size = 0;
-    // Both questions of every look-up may go over one connection.
+    // Both queries of every look-up may share one connection.
     options.max_active_requests = places.saturating_mul(2);
     TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
         .with_options(options)

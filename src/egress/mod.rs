@@ -1,11 +1,11 @@
-//! The only way out to strangers: URLs that customers chose, and answers that anybody may send.
+//! The only way out to strangers: to URLs that customers chose and servers that may return
+//! anything.
 //!
-//! [`guard`] says which URLs and addresses may be reached, [`client`] reaches them and no others
-//! (and asks for their names by a resolver that is not mail's),
-//! [`signature`] proves to the receiver who sent what. `webhook` and `relay` call in here. What
-//! never happens: a redirect is followed, a proxy of the environment is used, a cookie is kept, an
-//! answer is decompressed, a name is looked up twice between check and connection, or the text of
-//! an inner error reaches a customer.
+//! [`guard`] decides which URLs and addresses may be reached. [`client`] reaches those and no
+//! others; it resolves names with `lookup`, not with mail's resolver. [`signature`] proves the
+//! sender to the receiver. Never done here: following a redirect, using a proxy of the environment,
+//! keeping a cookie, decompressing a response, connecting to an address that was not checked,
+//! showing the text of an inner error to a customer.
 
 pub mod client;
 mod error;

@@ -1,8 +1,9 @@
-//! Standard Webhooks 1.0 over `id.timestamp.body`: `v1`, HMAC-SHA256 by the secret, and `v1a`,
-//! Ed25519, for receivers that are to verify without being able to sign.
+//! Standard Webhooks 1.0 signatures over `id.timestamp.body`: `v1`, HMAC-SHA256 with the secret,
+//! and `v1a`, Ed25519, for receivers that should verify without being able to sign.
 //!
-//! The key of `v1a` is made from the secret, so that both are rotated as one and nothing more is
-//! kept. Whoever holds the secret could sign by it, too; whoever holds the public key could not.
+//! The key of `v1a` is derived from the secret, so that both rotate together and nothing more is
+//! stored. The holder of the secret could also sign with it; the holder of the public key could
+//! not.
 
 use aws_lc_rs::error::KeyRejected;
 use aws_lc_rs::hmac;
@@ -13,20 +14,20 @@ use base64::engine::general_purpose::STANDARD;
 use crate::domain::clock::Timestamp;
 use crate::domain::secret::Secret;
 
-/// The version of the symmetric scheme, as it stands before each signature.
+/// The prefix of a symmetric signature.
 pub const VERSION: &str = "v1";
-/// That of the asymmetric one.
+/// The prefix of an asymmetric signature.
 const ASYMMETRIC: &str = "v1a";
-/// Keeps this use of the secret apart from all others.
+/// Separates this use of the secret from all others.
 const KEY_OF: &[u8] = b"gatepost webhook v1a ed25519";
 
-/// The secret as a customer is shown it, once: `whsec_` and base64 with padding.
+/// Returns the secret as it is shown to a customer, once: `whsec_` and base64 with padding.
 pub fn shown(secret: &Secret) -> String {
     format!("whsec_{}", STANDARD.encode(secret.expose()))
 }
 
-/// The key that verifies `v1a`, as a customer is shown it: `whpk_` and base64 with padding. No
-/// secret, and made from one: it says which one is in use.
+/// Returns the key that verifies `v1a`, as shown to customers: `whpk_` and base64 with padding. Not
+/// secret. It is derived from the secret, so it tells which one is in use.
 pub fn public_key(secret: &Secret) -> Option<String> {
     let pair = pair(secret).ok()?;
     Some(format!("whpk_{}", STANDARD.encode(pair.public_key())))
@@ -34,20 +35,21 @@ pub fn public_key(secret: &Secret) -> Option<String> {
 
 fn pair(secret: &Secret) -> Result<Ed25519KeyPair, KeyRejected> {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose());
-    // As long as a private key of Ed25519: 32 octets (RFC 8032 §5.1.5).
+    // As long as an Ed25519 private key: 32 bytes (RFC 8032 §5.1.5).
     Ed25519KeyPair::from_seed_unchecked(hmac::sign(&key, KEY_OF).as_ref())
 }
 
-/// The value of `webhook-signature` with one `v1,…`: for what is too large to be signed twice.
+/// Returns a `webhook-signature` value with one `v1,…`: for bodies that are too large to be signed
+/// twice.
 pub fn plain_header(secret: &Secret, id: &str, at: Timestamp, body: &[u8]) -> String {
     format!("{VERSION},{}", sign(secret, id, at, body))
 }
 
-/// One signature in base64, without the version. `at` counts in whole seconds, as it stands in
-/// `webhook-timestamp`; `body` is exactly what goes over the wire.
+/// Returns one signature in base64 without its prefix. `at` is rounded down to whole seconds, as in
+/// `webhook-timestamp`; `body` is exactly what is sent.
 pub fn sign(secret: &Secret, id: &str, at: Timestamp, body: &[u8]) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.expose());
-    // Piece by piece: a whole message is not copied to be signed.
+    // In pieces, so that a whole message is not copied.
     let mut context = hmac::Context::with_key(&key);
     let seconds = at.seconds().to_string();
     for piece in [id.as_bytes(), b".", seconds.as_bytes(), b".", body] {
@@ -56,7 +58,7 @@ pub fn sign(secret: &Secret, id: &str, at: Timestamp, body: &[u8]) -> String {
     STANDARD.encode(context.sign())
 }
 
-/// The first signature of such a value, without the version.
+/// Returns the first signature of a `webhook-signature` value, without its prefix.
 pub fn first_of(header: &str) -> &str {
     let first = header.split(' ').next().unwrap_or_default();
     first.split_once(',').map_or("", |(_, signature)| signature)
@@ -66,9 +68,9 @@ fn signed_content(id: &str, at: Timestamp, body: &[u8]) -> Vec<u8> {
     [id.as_bytes(), b".", at.seconds().to_string().as_bytes(), b".", body].concat()
 }
 
-/// The value of `webhook-signature`: a `v1,…` and a `v1a,…` per secret, separated by spaces, so
-/// that a receiver that knows any one of them can verify (rotation signs with the old and the new).
-/// Those of `v1` come first.
+/// Returns a `webhook-signature` value with a `v1,…` and a `v1a,…` per secret, separated by spaces,
+/// `v1` first. A receiver that knows any one of the secrets can verify (during a rotation the old
+/// and the new one sign).
 pub fn header<'a>(
     secrets: impl IntoIterator<Item = &'a Secret>,
     id: &str,
@@ -145,7 +147,7 @@ mod tests {
         let header = header([&secret], "msg_p5jXN8AQM9LWM0D4loKWxJek", at, body);
         let (symmetric, asymmetric) = header.split_once(' ').unwrap();
         assert_eq!(symmetric, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
-        // By PyNaCl, from the same secret: it cannot change without changing every customer's.
+        // Made by PyNaCl from the same secret: a change would change every customer's key.
         let public = "whpk_fxBYWWNbVCxXcsHmdp0A+vcB/TGSUdp9uv+cQbfQWUI=";
         assert_eq!(public_key(&secret).as_deref(), Some(public));
         let signature = "v1a,n0HV01iC/WIXPmE/stu7SfxWqVbemrMnuaIZkXAP/Fmg\

@@ -1,7 +1,7 @@
-//! From when until when a certificate is valid, read from its DER.
+//! Reads the validity period of a certificate from its DER.
 //!
-//! rustls checks the certificates of others and never says when one's own runs out; this reads as
-//! far as the two times (RFC 5280 §4.1) and nothing behind them.
+//! rustls checks other parties' certificates but never tells when one's own expires. This reads up
+//! to the two times (RFC 5280 §4.1) and nothing after them.
 
 use jiff::civil::DateTime;
 
@@ -11,17 +11,17 @@ const INTEGER: u8 = 0x02;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 const SEQUENCE: u8 = 0x30;
-/// `[0] EXPLICIT`: the version of a certificate that has one.
+/// `[0] EXPLICIT`: the optional version of a certificate.
 const VERSION: u8 = 0xa0;
 
-/// The first and the last instant at which the certificate `der` is valid; `None` where it is no
+/// Returns the first and the last instant at which the certificate `der` is valid; None if it is no
 /// certificate.
 pub fn validity(der: &[u8]) -> Option<(Timestamp, Timestamp)> {
     let (certificate, _) = expect(der, SEQUENCE)?;
     let (fields, _) = expect(certificate, SEQUENCE)?;
     let fields = expect(fields, VERSION).map_or(fields, |(_, rest)| rest);
     let (_, fields) = expect(fields, INTEGER)?;
-    // The algorithm of the signature, and the issuer.
+    // Skip the signature algorithm and the issuer.
     let (_, fields) = expect(fields, SEQUENCE)?;
     let (_, fields) = expect(fields, SEQUENCE)?;
     let (times, _) = expect(fields, SEQUENCE)?;
@@ -35,13 +35,13 @@ fn expect(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     (found == tag).then_some((content, rest))
 }
 
-/// One element: its tag, its content, and what follows it (X.690 §8.1, definite lengths only).
+/// Parses one element: tag, content, rest (X.690 §8.1, definite lengths only).
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, der) = der.split_first()?;
     let (length, der) = der.split_first()?;
     let (length, der) = match length {
         0..=0x7f => (usize::from(*length), der),
-        // More than four octets of length are no certificate.
+        // No certificate needs more than four length bytes.
         0x81..=0x84 => {
             let (octets, der) = der.split_at_checked(usize::from(length - 0x80))?;
             let length = octets.iter().fold(0, |sum, octet| sum << 8 | usize::from(*octet));
@@ -53,7 +53,7 @@ fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((*tag, content, rest))
 }
 
-/// `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ` (RFC 5280 §4.1.2.5), and what follows it.
+/// Parses `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ` (RFC 5280 §4.1.2.5); returns the time and the rest.
 fn time(der: &[u8]) -> Option<(Timestamp, &[u8])> {
     let (tag, text, rest) = element(der)?;
     let digits = std::str::from_utf8(text).ok()?.strip_suffix('Z')?;

@@ -1,17 +1,17 @@
-//! Which leaves are the text of a message and which stand for it as HTML: the body lists of
-//! RFC 8621 §4.1.4, whose recursion is a walk over the list of parts here.
+//! Picks the leaves that are shown as text and as HTML: the body lists of RFC 8621 §4.1.4, computed
+//! without recursion.
 
 use super::structure::{Entry, Kind};
 
-/// The parts that are shown, by number, in the order in which they are shown. A part can be in
-/// both; images that stand between texts are left out, because they have none.
+/// Indices of the shown parts, in display order. A part can be in both lists. Images between texts
+/// are left out, because they have no text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bodies {
     pub(super) text: Vec<usize>,
     pub(super) html: Vec<usize>,
 }
 
-/// Sorts the leaves of a message, forwarded messages not looked into.
+/// Sorts the leaves of a message into the lists. Forwarded messages are skipped.
 pub(super) fn bodies(entries: &[Entry]) -> Bodies {
     let mut bodies = Bodies::default();
     let mut levels: Vec<Level> = Vec::new();
@@ -31,13 +31,12 @@ pub(super) fn bodies(entries: &[Entry]) -> Bodies {
     bodies
 }
 
-/// An open multipart.
 struct Level {
     entry: usize,
     is_alternative: bool,
     is_related: bool,
     in_alternative: bool,
-    /// A list that a sibling in another form ended takes nothing more on this level.
+    /// False once a sibling in the other form has closed this list on this level.
     takes_text: bool,
     takes_html: bool,
     text_before: usize,
@@ -59,7 +58,7 @@ impl Level {
         }
     }
 
-    /// An alternative that came in one form only stands for the other form as well.
+    /// Closes a multipart. An alternative that has only one form represents the other form as well.
     fn end(self, bodies: &mut Bodies) {
         if !(self.is_alternative && self.takes_text && self.takes_html) {
             return;

@@ -1,9 +1,9 @@
-//! Octets become text as a browser would read them: the labels and decoders of the WHATWG Encoding
-//! Standard, and `legacy` for what it has not.
+//! Decodes bytes to text as a browser would: with the labels and decoders of the WHATWG Encoding
+//! Standard, and with `legacy` for charsets that it lacks.
 //!
-//! ISO-2022-CN and its kin are one U+FFFD. What is invalid becomes U+FFFD, a byte order mark is
-//! obeyed and left out. Without a label that is known, octets are UTF-8 where more of them fit than
-//! do not, others windows-1252, the standard's own fallback; plain text may be ISO-2022-JP.
+//! ISO-2022-CN and similar charsets become one U+FFFD. Invalid bytes become U+FFFD. A byte order
+//! mark decides and is removed. Without a known label, bytes are UTF-8 if more of them fit than do
+//! not, else windows-1252, the standard's fallback. Plain text may also be ISO-2022-JP.
 
 use encoding_rs::{
     BIG5, CoderResult, EUC_KR, Encoding, GBK, ISO_2022_JP, REPLACEMENT, SHIFT_JIS, UTF_8, UTF_16BE,
@@ -14,31 +14,30 @@ use memchr::memmem;
 use super::legacy::Legacy;
 use super::visible;
 
-/// Octets of an HTML document that are searched for a charset (HTML Standard §13.2.3.2).
+/// Bytes of an HTML document that are searched for a charset (HTML Standard §13.2.3.2).
 const META_REACH: usize = 1024;
 
-/// Text, and how it was read.
+/// Decoded text, and how it was decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Decoded {
     pub(super) text: String,
-    /// The name that the standard gives to the charset, or `legacy`.
+    /// Name of the charset in the standard, or from `legacy`.
     pub(super) charset: &'static str,
-    /// The text goes on behind what was kept.
+    /// There is more text than was kept.
     pub(super) is_cut: bool,
-    /// The label could not be obeyed.
+    /// Why the label was not followed.
     pub(super) fault: Option<Fault>,
 }
 
-/// What is wrong with a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Nobody here knows the charset.
+    /// The charset is unknown.
     Unknown,
-    /// The octets cannot be in it.
+    /// The bytes cannot be in this charset.
     Impossible,
 }
 
-/// A label that was not obeyed.
+/// A label that was not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Misread {
     pub(super) fault: Fault,
@@ -46,12 +45,12 @@ pub(super) struct Misread {
 }
 
 impl Misread {
-    /// Nothing of it could be read.
+    /// Tells whether nothing could be decoded.
     pub(super) fn is_lost(self) -> bool {
         self.read_as == REPLACEMENT.name()
     }
 
-    /// The text may not be the one that was meant, so that the octets are worth keeping.
+    /// Tells whether the text may be wrong, so that the original bytes are worth keeping.
     pub(super) fn is_guess(self) -> bool {
         self.fault == Fault::Unknown && self.read_as != UTF_8.name()
     }
@@ -69,12 +68,12 @@ enum Charset {
     Legacy(Legacy),
 }
 
-/// Decodes `octets` as the charset called `label`; at most `max` octets of text.
+/// Decodes bytes in the charset `label` to at most `max` bytes of text.
 pub(super) fn decode(octets: &[u8], label: Option<&str>, max: usize) -> Decoded {
     decode_or(octets, label, max, &|| guess_text(octets))
 }
 
-/// [`decode`] of an HTML document, which may name its charset itself where its part does not.
+/// Like [`decode`], for HTML, which may name its charset itself.
 pub(super) fn decode_html(octets: &[u8], label: Option<&str>, max: usize) -> Decoded {
     decode_or(octets, label, max, &|| named_by_meta(octets).unwrap_or_else(|| guess(octets)))
 }
@@ -85,7 +84,7 @@ fn decode_or(
     max: usize,
     guess: &dyn Fn() -> &'static Encoding,
 ) -> Decoded {
-    // A mark wins over every label, so that it does not matter what is wrong with one.
+    // A byte order mark overrides any label, even an invalid one.
     if let Some((marked, _)) = Encoding::for_bom(octets) {
         return decode_as(octets, Charset::Standard(marked), max);
     }
@@ -102,17 +101,17 @@ fn decode_or(
     Decoded { fault, ..decode_as(octets, charset, max) }
 }
 
-/// The charset called `label`, in lower case. Otherwise what is wrong with the label, if anything:
-/// many programs say US-ASCII who do not know what follows.
+/// Returns the charset of a label in lower case, or the fault of the label. Err(None) means that
+/// the label says nothing: many programs write US-ASCII without knowing what follows.
 fn labelled(label: &str, octets: &[u8]) -> Result<Charset, Option<Fault>> {
-    // The code pages of Windows under the names that Python and others write.
+    // Windows code pages by the names of Python and others.
     let encoding = match label {
         "cp874" | "ms874" => Some(WINDOWS_874),
         "cp932" | "ms932" => Some(SHIFT_JIS),
         "cp936" | "ms936" => Some(GBK),
         "cp949" | "ms949" | "uhc" => Some(EUC_KR),
         "cp950" | "ms950" => Some(BIG5),
-        // To the standard that is windows-1252.
+        // The standard would read it as windows-1252.
         "us-ascii" | "ascii" | "ansi_x3.4-1968" if !is_plain_ascii(octets) => return Err(None),
         _ => Encoding::for_label(label.as_bytes()),
     };
@@ -126,7 +125,7 @@ fn labelled(label: &str, octets: &[u8]) -> Result<Charset, Option<Fault>> {
     if is_wide && is_narrow(octets) { Err(Some(Fault::Impossible)) } else { Ok(charset) }
 }
 
-/// Whether text of ASCII is called UTF-16, where each blank would have a NUL beside it.
+/// Tells whether ASCII text is labelled UTF-16, in which each blank would come with a NUL.
 fn is_narrow(octets: &[u8]) -> bool {
     let is_text = |octet: &u8| matches!(octet, b'\t' | b'\n' | b'\r' | 0x20..=0x7e);
     octets.iter().all(is_text) && octets.iter().any(u8::is_ascii_whitespace)
@@ -148,7 +147,7 @@ fn decode_as(octets: &[u8], charset: Charset, max: usize) -> Decoded {
     };
     let mut decoder = encoding.new_decoder();
     let most = decoder.max_utf8_buffer_length(octets.len()).unwrap_or(usize::MAX);
-    // Room for one more character: a decoder stops when the next might not fit.
+    // Room for one more character: a decoder stops when the next one might not fit.
     let mut text = String::with_capacity(most.min(max.saturating_add(8)));
     let (result, _, _) = decoder.decode_to_string(octets, &mut text, true);
     let is_cut = result == CoderResult::OutputFull || text.len() > max;
@@ -156,7 +155,7 @@ fn decode_as(octets: &[u8], charset: Charset, max: usize) -> Decoded {
     Decoded { text, charset: encoding.name(), is_cut, fault: None }
 }
 
-/// Octets of another charset look like a character of UTF-8 here and there, so the many decide.
+/// Guesses by majority: bytes of other charsets form valid UTF-8 characters now and then.
 fn guess(octets: &[u8]) -> &'static Encoding {
     let (mut fitting, mut unfitting) = (0_usize, 0_usize);
     for chunk in octets.utf8_chunks() {
@@ -166,8 +165,8 @@ fn guess(octets: &[u8]) -> &'static Encoding {
     if octets.is_ascii() || fitting > unfitting { UTF_8 } else { WINDOWS_1252 }
 }
 
-/// [`guess`] of plain text. Japanese mail often does not say that it is ISO-2022-JP (RFC 1468);
-/// in HTML that guess could hide markup that other readers see.
+/// Like [`guess`], for plain text. Japanese mail often does not declare ISO-2022-JP (RFC 1468). In
+/// HTML that guess could hide markup that other readers see.
 fn guess_text(octets: &[u8]) -> &'static Encoding {
     let escapes = [&b"\x1b$B"[..], b"\x1b$@"];
     let has_escape =
@@ -190,7 +189,7 @@ fn named_by_meta(octets: &[u8]) -> Option<&'static Encoding> {
         let end = |c: char| c.is_ascii_whitespace() || matches!(c, '"' | '\'' | ';' | '/');
         Encoding::for_label(label.split(end).next()?.as_bytes())
     })?;
-    // What could be read so far is no UTF-16.
+    // The bytes read so far show that it is not UTF-16.
     if named == UTF_16BE || named == UTF_16LE {
         return Some(UTF_8);
     }
@@ -244,14 +243,14 @@ mod tests {
             ("iso-2022-cn-ext", "replacement"),
             ("cp866", "IBM866"),
             ("cp874", "windows-874"),
-            // What the standard replaces or has not, and mail was written in.
+            // Charsets that the standard replaces or lacks, and that mail was written in.
             ("iso-2022-kr", "ISO-2022-KR"),
             ("HZ-GB-2312", "HZ-GB-2312"),
             ("utf-7", "UTF-7"),
             ("unicode-1-1-utf-7", "UTF-7"),
             (" IBM850 ", "CP850"),
             ("cp437", "CP437"),
-            // No labels: the fallback, by what the octets are.
+            // Not labels: the fallback by content.
             ("utf-32", "windows-1252"),
             ("x-unknown", "windows-1252"),
             ("cesu-8", "windows-1252"),
@@ -274,25 +273,25 @@ mod tests {
             ("latin1", b"\x80\x93x", "\u{20ac}\u{201c}x"),
             ("iso-8859-15", b"\xa4", "\u{20ac}"),
             ("utf-16le", b"a\0\x3d\xd8\x00\xde", "a\u{1f600}"),
-            // Invalid octets, an overlong form, surrogates alone, a cut sequence.
+            // Invalid bytes, an overlong form, lone surrogates, a truncated sequence.
             ("utf-8", b"a\xffb\xc0\xafc", "a\u{fffd}b\u{fffd}\u{fffd}c"),
             ("utf-8", b"\xed\xa0\x80", "\u{fffd}\u{fffd}\u{fffd}"),
             ("utf-16le", b"\x00\xd8a\0", "\u{fffd}a"),
             ("utf-16be", b"\xdc\x00\0a", "\u{fffd}a"),
             ("gbk", b"a\xc4", "a\u{fffd}"),
             ("shift_jis", b"\x82<b>", "\u{fffd}<b>"),
-            // Never decoded, so that nothing in it is active.
+            // Never decoded, so that nothing in it becomes markup.
             ("iso-2022-cn", b"\x1b$)A<script>", "\u{fffd}"),
-            // Decoded as what was meant; whoever looks for markup looks at the text.
+            // Decoded as meant; checks for markup look at the text.
             ("iso-2022-kr", b"\x1b$)C<b>\x0e0!\x0f", "<b>\u{ac00}"),
             ("hz-gb-2312", b"~{<:~}<b>", "\u{5df1}<b>"),
             ("utf-7", b"+ADw-script+AD4-", "<script>"),
             ("utf-7", b"\xef\xbb\xbf+ADw-", "+ADw-"),
-            // UTF-16 that is none.
+            // Labelled UTF-16, but not.
             ("utf-16", b"Hello Al", "Hello Al"),
             ("utf-16be", b"\0H\0i\0 ", "Hi "),
             ("utf-16be", b"O`Y}", "\u{4f60}\u{597d}"),
-            // A mark is obeyed, whatever the label says, and is no text.
+            // A byte order mark overrides the label and is not part of the text.
             ("latin1", b"\xef\xbb\xbf\xc3\xa4", "\u{e4}"),
             ("utf-8", b"\xff\xfea\0", "a"),
             ("utf-8", b"\xfe\xff\0a", "a"),
@@ -313,7 +312,7 @@ mod tests {
     fn a_chance_hit_makes_no_utf8() {
         let latin = "windows-1252";
         for (octets, name) in [
-            // C9 BB and DC 93 are characters of UTF-8, too.
+            // C9 BB and DC 93 are valid UTF-8 characters too.
             (&b"Le \xabCAF\xc9\xbb \x85 \xe9l\xe8ves"[..], latin),
             (b"\x84\xc4\xd6\xdc\x93", latin),
             ("Füße – „ÄÖÜ“ und CAFɻ".as_bytes(), "UTF-8"),

@@ -1,11 +1,11 @@
-//! Colours of HTML and CSS (CSS Color 4): only as far as it takes to see that a text has the colour
-//! of what is behind it.
+//! Colours of HTML and CSS (CSS Color 4), as far as needed to see that a text has the colour of its
+//! background.
 
 use std::sync::LazyLock;
 
-/// Channels that differ by no more than this are one colour to the eye: `#f5f5f5` on white is.
+/// Largest difference of a channel that the eye does not see, as between `#f5f5f5` and white.
 const NEAR: u8 = 12;
-/// Octets of a colour as it is written; none that is meant to be read is longer.
+/// Longest colour in bytes.
 const LONGEST: usize = 128;
 
 /// Red, green, blue and opacity, each 0 to 255.
@@ -15,11 +15,11 @@ pub(super) struct Colour([u8; 4]);
 impl Colour {
     pub(super) const BLACK: Self = Self([0, 0, 0, 255]);
     pub(super) const WHITE: Self = Self([255, 255, 255, 255]);
-    /// Of a link that no style colours.
+    /// The default colour of links.
     pub(super) const LINK: Self = Self([0, 0, 238, 255]);
 
-    /// Reads a colour as CSS or an attribute of HTML writes it; `None` for what is no colour or
-    /// depends on the reader's program.
+    /// Parses a colour of CSS or of an HTML attribute. Returns None if it is invalid or depends on
+    /// the reader's program.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         if text.len() > LONGEST {
@@ -35,7 +35,7 @@ impl Colour {
         if let Some((name, rest)) = text.split_once('(') {
             return function(name.trim(), rest.trim_end().strip_suffix(')')?);
         }
-        // Attributes of HTML may leave the number sign out; no name is written in six hex digits.
+        // HTML attributes may omit the number sign. No colour name consists of six hex digits.
         if text.len() == 6
             && let Some(colour) = hex(&text)
         {
@@ -45,17 +45,17 @@ impl Colour {
         NAMED.get(at).and_then(|(_, digits)| hex(digits))
     }
 
-    /// Nobody sees a text of this colour, whatever is behind it.
+    /// Tells whether text of this colour is invisible on any background.
     pub(super) const fn is_clear(self) -> bool {
         self.0[3] <= NEAR
     }
 
-    /// Hides what is behind it.
+    /// Tells whether the colour is opaque.
     pub(super) const fn is_solid(self) -> bool {
         self.0[3] == 255
     }
 
-    /// Whether a text of this colour disappears in front of the other.
+    /// Tells whether text of this colour disappears on the other.
     pub(super) fn is_near(self, other: Self) -> bool {
         let [red, green, blue, _] = self.0;
         let [red2, green2, blue2, _] = other.0;
@@ -119,7 +119,7 @@ fn octet(part: f32) -> u8 {
     (part.clamp(0.0, 1.0) * 255.0).round() as u8
 }
 
-/// The names of CSS Color 4 §6.1 and their digits, sorted.
+/// The colour names of CSS Color 4 §6.1 with their hex digits, sorted.
 static NAMED: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
     let mut words = NAMES.split_ascii_whitespace();
     std::iter::from_fn(|| Some((words.next()?, words.next()?))).collect()

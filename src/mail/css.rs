@@ -1,5 +1,5 @@
-//! What a style declares (CSS 2.1, and what newer modules add), reduced to what decides whether a
-//! text can be seen.
+//! Style declarations (CSS 2.1 and newer modules), reduced to those that decide whether a text is
+//! visible.
 
 use cssparser::Parser;
 
@@ -7,7 +7,7 @@ use super::colour::Colour;
 use super::measures::{self, Size};
 use super::style::{self, Style};
 
-/// What decides about being seen. Each has a place in [`Declared`].
+/// Properties that affect visibility. Each is an index of [`Declared`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Property {
     Display,
@@ -43,18 +43,18 @@ pub(super) enum Property {
 
 const PROPERTIES: usize = Property::Transform as usize + 1;
 
-/// The value of a property, reduced to the question whether it hides.
+/// The value of a property, reduced to whether it hides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value {
-    /// Whether it is such as hides, or keeps white space.
+    /// True if the value hides, or keeps white space.
     Flag(bool),
-    /// As large as the text around it.
+    /// As in the surrounding element.
     Inherited,
-    /// A colour; `None` when it is not known or an image.
+    /// None if it is unknown or an image.
     Colour(Option<Colour>),
 }
 
-/// Declarations, the last of each property.
+/// The last declaration of each property.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Declared([Option<Value>; PROPERTIES]);
 
@@ -63,7 +63,7 @@ impl Declared {
         self.0.get(property as usize).copied().flatten()
     }
 
-    /// Whether a flag is declared and set.
+    /// Tells whether a flag is declared and true.
     pub(super) fn is(&self, property: Property) -> bool {
         self.get(property) == Some(Value::Flag(true))
     }
@@ -74,7 +74,7 @@ impl Declared {
         }
     }
 
-    /// What `later` declares takes the place of what is here.
+    /// Overrides these declarations with `later`.
     pub(super) fn add(&mut self, later: &Self) {
         for (own, later) in self.0.iter_mut().zip(later.0) {
             *own = later.or(*own);
@@ -86,12 +86,12 @@ impl Declared {
     }
 }
 
-/// The declarations of a style attribute; the important ones apart.
+/// Parses a style attribute. Returns the normal and the important declarations.
 pub(super) fn declarations(style: &str) -> (Declared, Declared) {
     block(&mut Parser::new(style))
 }
 
-/// Those of the block of a rule; rules inside rules are passed over.
+/// Parses the block of a rule in the same way; nested rules are skipped.
 pub(super) fn block(input: &mut Parser<'_>) -> (Declared, Declared) {
     let mut block = Block::default();
     style::read_body(input, &mut block);
@@ -117,7 +117,7 @@ impl Style for Block {
     }
 }
 
-/// A value that is not known sets nothing, as browsers drop a declaration that is not valid.
+/// Records one declaration. Unknown values are ignored, as browsers ignore invalid declarations.
 fn declare(property: &str, value: &str, declared: &mut Declared) {
     use Property::{Background, Colour, FontSize, Image, MarginLeft, MarginTop, TextFill};
     let letters = |size| match size {
@@ -146,7 +146,7 @@ fn declare(property: &str, value: &str, declared: &mut Declared) {
         "background-image" => set(Image, image(value)),
         "background" => {
             let (colour, image) = (background(value), image(value));
-            // The shorthand resets what it does not name.
+            // The shorthand resets the parts that it does not name.
             let is_valid = colour.is_some() || image.is_some();
             set(Background, colour.or(is_valid.then_some(Value::Inherited)));
             set(Image, image.or(is_valid.then_some(Value::Flag(false))));
@@ -163,14 +163,14 @@ fn is_global(value: &str) -> bool {
     matches!(value, "inherit" | "initial" | "unset" | "revert" | "revert-layer")
 }
 
-/// What is no colour, a size or a margin.
+/// Parses all properties except colours, font sizes and margins.
 fn flag(name: &str, value: &str) -> Option<(Property, Value)> {
     use Property::{
         Bottom, Clip, ClipPath, ContentVisibility, Display, Filter, Height, Left, MarginLeft,
         MarginTop, MaxHeight, MaxWidth, Opacity, Overflow, Position, Right, Scale, Top, Transform,
         Translate, Width,
     };
-    // Either a word that hides nothing, or what a measure says.
+    // True or false from `judge`; false for the words that hide nothing.
     let or = |words: &[&str], judge: fn(&str) -> Option<bool>| {
         if is_global(value) || words.contains(&value) { Some(false) } else { judge(value) }
     };
@@ -203,7 +203,7 @@ fn flag(name: &str, value: &str) -> Option<(Property, Value)> {
             (Overflow, Some(true))
         }
         "overflow" => (Overflow, among(&["visible", "auto", "scroll"])),
-        // The other axis may hide still.
+        // The other axis may still hide.
         "overflow-x" | "overflow-y" => {
             (Overflow, matches!(value, "hidden" | "clip").then_some(true))
         }
@@ -229,7 +229,7 @@ fn flag(name: &str, value: &str) -> Option<(Property, Value)> {
     Some((property, Value::Flag(hides?)))
 }
 
-/// Those that the elements inside take over.
+/// Properties that child elements inherit.
 fn inherited_flag(name: &str, value: &str) -> Option<(Property, Value)> {
     let (property, hides) = match name {
         "visibility" => match value {
@@ -254,7 +254,7 @@ fn is_first_far(value: &str) -> Option<bool> {
     measures::is_far(value.split_ascii_whitespace().next()?)
 }
 
-/// Words of a `display` that shows.
+/// Values of `display` that show the element.
 const DISPLAYS: &[&str] = &[
     "block",
     "inline",
@@ -291,7 +291,7 @@ fn offset(value: &str) -> Option<bool> {
     if is_global(value) || value == "auto" { Some(false) } else { measures::is_far(value) }
 }
 
-/// A colour of letters.
+/// Parses a text colour.
 fn colour(value: &str) -> Option<Value> {
     let function = value.split_once('(').map_or("", |(name, _)| name);
     match value {
@@ -299,7 +299,7 @@ fn colour(value: &str) -> Option<Value> {
         "initial" | "canvastext" | "windowtext" | "linktext" | "canvas" | "window" => {
             Some(Value::Colour(None))
         }
-        // Valid, and what they are is not known here.
+        // Valid, but the colour is unknown.
         _ => Colour::parse(value).map(|colour| Value::Colour(Some(colour))).or_else(|| {
             let is_valid = value.ends_with(')') && UNKNOWN_COLOURS.contains(&function);
             is_valid.then_some(Value::Colour(None))
@@ -316,7 +316,7 @@ fn image(value: &str) -> Option<Value> {
     (is_image || is_none).then_some(Value::Flag(is_image))
 }
 
-/// `Inherited` for a background that leaves what is behind it to be seen.
+/// Parses a background. `Inherited` means that it is transparent.
 fn background(value: &str) -> Option<Value> {
     if value.contains("var(") || value.contains("-mix(") {
         return Some(Value::Colour(None));
@@ -325,7 +325,7 @@ fn background(value: &str) -> Option<Value> {
         return Some(Value::Inherited);
     }
     let found = Colour::parse(value).or_else(|| {
-        // The colour of the shorthand stands anywhere among its few words.
+        // In a shorthand, the colour may be any of its first few words.
         value.split_ascii_whitespace().take(8).find_map(Colour::parse)
     })?;
     if found.is_clear() {
@@ -376,14 +376,14 @@ mod tests {
             ("content-visibility:hidden", Property::ContentVisibility, true),
             ("max-height:calc(0px)", Property::MaxHeight, true),
             ("d\\isplay:no\\6e e", Property::Display, true),
-            // A rule inside, a mistake, a brace, parentheses that do not end: the next one counts.
+            // A nested rule, an error, a brace, unclosed parentheses: the next declaration counts.
             ("a{color:red}display:none", Property::Display, true),
             ("a:hover{color:red}display:none", Property::Display, true),
             ("a:b;x;{};}display:none", Property::Display, true),
             ("display:none;color:rgb(1;display:block", Property::Display, true),
             ("@media screen{display:none}", Property::Display, true),
             ("display:none;@media print{display:block}", Property::Display, true),
-            // What is not valid resets nothing; nor does the other side.
+            // Invalid values reset nothing, and one side does not reset the other.
             ("display:none;display:x", Property::Display, true),
             ("opacity:0;opacity:x", Property::Opacity, true),
             ("visibility:hidden;visibility:0", Property::Visibility, true),

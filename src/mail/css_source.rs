@@ -1,20 +1,19 @@
-//! CSS as it is written, made simple, on the tokenizer that browsers stand on (CSS Syntax 3): no
-//! comments, strings empty, escapes decoded, so that commas, colons and parentheses that are left are
-//! those of the grammar.
+//! Simplifies CSS values with the tokenizer of browsers (CSS Syntax 3): removes comments, empties
+//! strings, decodes escapes. The commas, colons and parentheses that remain belong to the grammar.
 
 use cssparser::{ParseError, Parser, ToCss as _, Token, TokenSerializationType};
 
-/// Brackets inside each other whose content is read.
+/// Deepest nesting of brackets whose content is read.
 const DEEPEST: usize = 16;
 
-/// Nothing is told of an error: a browser drops what is not valid.
+/// Errors carry no details: a browser just drops invalid CSS.
 pub(super) type Parsed<T> = Result<T, ParseError<()>>;
 
-/// All that is left of `input`, without white space at its ends.
+/// Returns the rest of `input` simplified and trimmed.
 ///
 /// # Errors
-/// A block in braces, a bracket that nothing opened, a string or an address that does not end:
-/// nothing that holds one is valid.
+/// Fails on a block in braces, an unopened bracket, an unclosed string or url(): these make any
+/// value invalid.
 pub(super) fn plain(input: &mut Parser<'_>) -> Parsed<String> {
     let mut out = String::new();
     write(input, &mut out, 0)?;
@@ -47,7 +46,7 @@ fn write(input: &mut Parser<'_>, out: &mut String, depth: usize) -> Parsed<()> {
                 out.push('#');
                 out.extend(name.chars().map(of_name));
             }
-            // Writing to memory cannot fail.
+            // Writing to memory does not fail.
             token => token.to_css(out).unwrap_or_default(),
         }
         if let Some(close) = close {
@@ -60,7 +59,7 @@ fn write(input: &mut Parser<'_>, out: &mut String, depth: usize) -> Parsed<()> {
     Ok(())
 }
 
-/// Another character for one that has a meaning in the grammar: here it was escaped.
+/// Replaces a character that was escaped but would now have a meaning in the grammar.
 const fn of_name(c: char) -> char {
     match c {
         _ if c.is_ascii_alphanumeric() || !c.is_ascii() => c,

@@ -1,33 +1,33 @@
-//! The elements that are open at a place of an HTML document: how they look, and which start tags
-//! end them.
+//! The open elements of an HTML document: their look, and the tags that close them.
 
 use super::look::{Look, Style};
 use super::sheet::Element;
 use super::tags::TagName;
 
-/// Open elements remembered at a time; some start tags look through them. Real mail nests a few
-/// dozen; deeper elements keep their text and lose their style, and that is said.
+/// Most open elements that are tracked, because some tags search them. Real mail nests a few dozen.
+/// Deeper elements keep their text but lose their style, and `is_cut` tells so.
 const MOST_OPEN: usize = 128;
-/// Elements that a start tag looks through for one that it ends: text nests a few deep in its
-/// paragraph.
+/// How many elements a start tag searches for one that it closes implicitly; text is nested only a
+/// few levels in its paragraph.
 const IMPLIED_REACH: usize = 32;
-/// Looks that misnested elements of one document may cost: about 0.05 s.
+/// Most recomputed looks for misnested elements of one document: about 0.05 s.
 const MOST_RESTYLED: usize = 100_000;
-/// Equal formatting elements that an end tag of another leaves open (HTML Standard §13.2.4.3).
+/// Most equal formatting elements that are reopened after another end tag (HTML Standard
+/// §13.2.4.3).
 const MOST_EQUAL: usize = 3;
 
-/// What an end tag of another element does to one (HTML Standard §13.2.4.2 and §13.2.4.3).
+/// How an element reacts to the end tag of another element (HTML Standard §13.2.4.2 and §13.2.4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Ends with what is around it.
+    /// Closed together with an enclosing element.
     Plain,
-    /// Goes on behind the end of what is around it.
+    /// Reopened after the end of an enclosing element.
     Formatting,
-    /// No inline end tag reaches through it.
+    /// Stops inline end tags.
     Block,
-    /// No end tag but those of tables reaches through it.
+    /// Stops all end tags except those of tables.
     Barrier,
-    /// A barrier inside which formatting ends.
+    /// A barrier that also ends formatting inside.
     Marker,
 }
 
@@ -55,47 +55,46 @@ impl Kind {
     }
 }
 
-/// An open element.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open<'a> {
     pub(super) element: Element<'a>,
     pub(super) look: Look,
-    /// Where its start tag begins, in octets.
+    /// Byte offset of its start tag.
     pub(super) start: usize,
     style: Style,
     kind: Kind,
 }
 
 impl<'a> Open<'a> {
-    /// An element of this style inside what has the look `around`.
+    /// Opens an element with this style inside the look `around`.
     pub(super) fn new(element: Element<'a>, style: Style, around: Look, start: usize) -> Self {
         let kind = Kind::of(element.name.as_str());
         Self { element, look: around.inside(&style), start, style, kind }
     }
 }
 
-/// The open elements, outermost first; at most [`MOST_OPEN`] are remembered.
+/// The open elements, outermost first; at most [`MOST_OPEN`] are tracked.
 #[derive(Default)]
 pub(super) struct OpenElements<'a> {
     open: Vec<Open<'a>>,
     names: Census,
-    /// Open elements beyond [`MOST_OPEN`].
+    /// Number of open elements beyond [`MOST_OPEN`].
     beyond: usize,
-    /// How many of them there were with the outermost hidden one, and it.
+    /// The outermost hidden element beyond [`MOST_OPEN`], and its value of `beyond`.
     hidden_beyond: Option<(usize, Open<'a>)>,
     restyled: usize,
-    /// Some elements are not looked at as they should be.
+    /// Some elements were not fully examined.
     pub(super) is_cut: bool,
 }
 
 impl<'a> OpenElements<'a> {
-    /// The look of what comes next.
+    /// Returns the look of the next content.
     pub(super) fn look(&self) -> Look {
         let inner = self.open.last().map(|open| open.look);
         self.hidden_beyond.map(|(_, open)| open.look).or(inner).unwrap_or_default()
     }
 
-    /// Where the outermost hidden element begins, in octets.
+    /// Returns the byte offset of the outermost hidden element.
     pub(super) fn hidden_from(&self) -> Option<usize> {
         let beyond = self.hidden_beyond.iter().map(|(_, open)| open);
         let mut hidden = self.open.iter().chain(beyond).filter(|o| o.look.hidden_by().is_some());
@@ -119,12 +118,12 @@ impl<'a> OpenElements<'a> {
         }
     }
 
-    /// Whether nothing but the root and the body is open.
+    /// Tells whether only the root and the body are open.
     pub(super) const fn has_roots_only(&self) -> bool {
         self.open.len() == 2
     }
 
-    /// The root (0) or the body (1), which every document has, turns out to have a tag.
+    /// Replaces the implicit root (0) or body (1) when its tag appears.
     pub(super) fn replace_root(&mut self, slot: usize, root: Open<'a>) {
         if let Some(open) = self.open.get_mut(slot) {
             *open = root;
@@ -132,8 +131,7 @@ impl<'a> OpenElements<'a> {
         self.restyle(slot);
     }
 
-    /// An element that a start tag opens without a tag of its own (§13.1.2.4): the body of a table
-    /// and its row.
+    /// Returns the element that must be opened before `tag` (§13.1.2.4): a table's body or row.
     pub(super) fn implied(&self, tag: TagName) -> Option<TagName> {
         let inner = self.open.last().filter(|_| self.open.len() < MOST_OPEN)?;
         match (tag.as_str(), inner.element.name.as_str()) {
@@ -143,8 +141,8 @@ impl<'a> OpenElements<'a> {
         }
     }
 
-    /// Ends the innermost element of this name, and all inside it, as far as its end tag reaches;
-    /// its look, if it is known.
+    /// Closes the innermost element of this name and all elements inside it, if its end tag reaches
+    /// it. Returns its look if that is known.
     pub(super) fn close(&mut self, name: TagName) -> Option<Look> {
         if self.beyond > 0 {
             self.beyond -= 1;
@@ -158,7 +156,7 @@ impl<'a> OpenElements<'a> {
         let kind = Kind::of(text);
         let is = |open: &Open<'_>| open.element.name == name;
         let at = match text {
-            // What follows still stands in the body.
+            // Later content still belongs to the body.
             "html" | "body" => return self.open.get(1).map(|body| body.look),
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
                 self.find(is_heading, |open| open.kind.is_barrier(), MOST_OPEN)
@@ -176,8 +174,8 @@ impl<'a> OpenElements<'a> {
         if kind == Kind::Formatting && holds_block { self.take_out(at) } else { self.end(at) }
     }
 
-    /// Elements that a start tag ends without an end tag (HTML Standard §13.1.2.4), so that a
-    /// hidden paragraph does not hide what follows it.
+    /// Closes elements that this start tag ends implicitly (HTML Standard §13.1.2.4), so that a
+    /// hidden paragraph does not hide the text after it.
     pub(super) fn close_implied(&mut self, tag: TagName) {
         if self.beyond > 0 {
             return;
@@ -211,14 +209,16 @@ impl<'a> OpenElements<'a> {
 
     fn end_implied(&mut self, targets: &[&str], stops: impl Fn(&Open<'a>) -> bool) {
         if targets.iter().any(|name| self.names.may_have(TagName::new(name))) {
-            // A search that a barrier ends pays for nothing that it finds, so it is kept short.
+            // A search that stops at a barrier closes nothing, so nothing pays for it: keep it
+            // short.
             if let Some(at) = self.find(|open| is_named(open, targets), stops, IMPLIED_REACH) {
                 self.end(at);
             }
         }
     }
 
-    /// The innermost of the last `reach` elements that is a target, unless one stops the search.
+    /// Finds the innermost target among the last `reach` elements, unless another element stops the
+    /// search.
     fn find(
         &self,
         is_target: impl Fn(&Open<'a>) -> bool,
@@ -236,7 +236,7 @@ impl<'a> OpenElements<'a> {
         None
     }
 
-    /// Ends the element at `at` and all inside it; formatting inside it goes on behind it, so that
+    /// Closes the element at `at` and all inside it. Formatting inside it is reopened, so that
     /// white letters stay white.
     fn end(&mut self, at: usize) -> Option<Look> {
         if at + 1 == self.open.len() {
@@ -268,7 +268,7 @@ impl<'a> OpenElements<'a> {
         }
     }
 
-    /// Ends a formatting element that blocks stand in; they go on without it.
+    /// Removes a formatting element that contains blocks; the blocks stay open without it.
     fn take_out(&mut self, at: usize) -> Option<Look> {
         let taken = self.open.get(at).copied()?;
         self.open.remove(at);
@@ -277,7 +277,7 @@ impl<'a> OpenElements<'a> {
         Some(taken.look)
     }
 
-    /// Works out again how the elements from `at` on look.
+    /// Recomputes the look of the elements from `at` on.
     fn restyle(&mut self, at: usize) {
         let around = at.checked_sub(1).and_then(|at| self.open.get(at));
         let mut look = around.map(|open| open.look).unwrap_or_default();
@@ -311,8 +311,8 @@ fn ends_items(open: &Open<'_>) -> bool {
     open.kind.is_barrier() || is_named(open, &["ul", "ol", "dl"])
 }
 
-/// How many open elements there are by a digest of their name, so that an end tag without a start
-/// costs no search.
+/// Counts the open elements by a digest of their names, so that an unmatched end tag needs no
+/// search.
 struct Census([u16; 256]);
 
 impl Default for Census {
@@ -343,7 +343,7 @@ impl Census {
     }
 }
 
-/// Line breaks around an element: 2 leaves an empty line.
+/// Line breaks around an element; 2 leaves an empty line.
 pub(super) fn breaks(name: &str) -> usize {
     match name {
         "p" | "h1" | "h2" | "h3" | "h4" | "h5" | "h6" | "ul" | "ol" | "dl" | "pre" | "hr" => 2,
@@ -354,7 +354,7 @@ pub(super) fn breaks(name: &str) -> usize {
     }
 }
 
-/// Whether it is the name of an element that mail is written with.
+/// Tells whether the name is an element that occurs in mail.
 pub(super) fn is_markup(name: &str) -> bool {
     let is_plain = Kind::of(name) == Kind::Plain;
     !is_plain || is_void(name) || matches!(name, "script" | "span" | "style" | "title")

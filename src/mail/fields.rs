@@ -1,5 +1,5 @@
-//! The header fields that Gatepost goes by, each named once. Values are reached by these names
-//! alone, so that nothing is read that `unsignedHeaders` does not know: a new one is added here.
+//! The header fields that Gatepost uses, each named once. All values are read through these names,
+//! so that `unsignedHeaders` covers every field that is used: add new fields here.
 
 macro_rules! known {
     ($($name:ident = $text:literal;)+) => {
@@ -10,10 +10,9 @@ macro_rules! known {
         }
 
         impl Known {
-            /// All of them, in the order in which `unsignedHeaders` lists them.
+            /// All fields, in the order of `unsignedHeaders`.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// The name as it is usually written.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)+
@@ -24,8 +23,7 @@ macro_rules! known {
 }
 
 known! {
-    // Fields that name the author and the message, for people and programs; not all of them are
-    // read here.
+    // Author and message, for people and programs; some are not read here.
     From = "From";
     Date = "Date";
     Sender = "Sender";
@@ -37,13 +35,13 @@ known! {
     InReplyTo = "In-Reply-To";
     References = "References";
     Subject = "Subject";
-    // They decide how the body is read.
+    // Decide how the body is read.
     MimeVersion = "MIME-Version";
     ContentType = "Content-Type";
     ContentTransferEncoding = "Content-Transfer-Encoding";
     ContentDisposition = "Content-Disposition";
     ContentId = "Content-ID";
-    // They decide whether a machine may answer.
+    // Decide whether a machine may reply.
     DispositionNotificationTo = "Disposition-Notification-To";
     AutoSubmitted = "Auto-Submitted";
     Precedence = "Precedence";
@@ -67,13 +65,13 @@ known! {
 }
 
 impl Known {
-    /// Whether `name` is its name, in any letter case.
+    /// Tells whether `name` names this field, in any letter case.
     pub const fn names(self, name: &[u8]) -> bool {
         name.eq_ignore_ascii_case(self.as_str().as_bytes())
     }
 
-    /// Whether a reader is shown it, or it changes how the message is read or answered. The others
-    /// are evidence of the way that the message took.
+    /// Tells whether readers see the field, or it changes how the message is read or answered. The
+    /// others are evidence of the message's route.
     pub const fn says_something(self) -> bool {
         !matches!(
             self,

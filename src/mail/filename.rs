@@ -1,17 +1,17 @@
-//! Names of attachments, made harmless (threats D5): nothing that a file system, a header or a
-//! reader's eye could take for something else.
+//! Makes names of attachments harmless (threats D5): nothing in them can mislead a file system, a
+//! header or a reader.
 
 use super::visible::Unseen;
 
-/// Octets of a file name, the limit of the common file systems.
+/// Longest file name in bytes, the limit of common file systems.
 const MOST_OCTETS: usize = 255;
-/// Octets of an extension that survives a cut.
+/// Longest extension in bytes that is kept when a name is cut.
 const LONGEST_EXTENSION: usize = 32;
 
-/// A file name for people: the last path component, without controls, unseen characters and
-/// characters that Windows forbids; not a device name; at most 255 octets, the extension kept.
-/// Where nothing is left: `attachment` with the extension that goes with `content_type`. What it has
-/// made it leaves as it is: links name parts by it.
+/// Returns a file name for people: the last path component, without controls, invisible characters
+/// and characters that Windows forbids; no device name; at most 255 bytes with the extension kept.
+/// If nothing is left, returns `attachment` with the extension for `content_type`. Idempotent:
+/// links identify parts by the result.
 pub(super) fn sanitise(name: Option<&str>, content_type: &str) -> String {
     let name = name.unwrap_or_default();
     let base = name.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -25,7 +25,7 @@ pub(super) fn sanitise(name: Option<&str>, content_type: &str) -> String {
         })
         .collect();
     let mut settled = clean;
-    // What a cut leaves may end in a dot, or be a device; a third look changes nothing.
+    // A cut name may end in a dot or be a device name; after the third round nothing changes.
     for _ in 0..3 {
         settled = settle(&settled);
     }
@@ -35,7 +35,7 @@ pub(super) fn sanitise(name: Option<&str>, content_type: &str) -> String {
     }
 }
 
-/// Windows drops dots and spaces at the end, so a name must not depend on them.
+/// Removes final dots and spaces, which Windows drops, and defuses device names.
 fn settle(name: &str) -> String {
     let name = name.trim().trim_end_matches(['.', ' ']);
     if is_device(name) { cut(&format!("_{name}")) } else { cut(name) }
@@ -54,7 +54,7 @@ fn cut(name: &str) -> String {
     format!("{stem}{extension}")
 }
 
-/// Windows opens a device for these names, whatever their extension.
+/// Tells whether Windows opens a device for the name, whatever its extension.
 fn is_device(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or_default().trim_end().to_ascii_lowercase();
     let numbered = |prefix| {
@@ -69,7 +69,7 @@ fn is_device(name: &str) -> bool {
         || numbered("lpt")
 }
 
-/// The usual extension of the types that come without a name.
+/// The usual extension of types that often come without a name.
 fn extension(content_type: &str) -> &'static str {
     match content_type {
         "application/gzip" => ".gz",

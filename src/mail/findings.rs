@@ -1,11 +1,11 @@
-//! Remarks about the content of a message, for an Agent that cannot see what a person would. A
-//! remark refuses nothing.
+//! Remarks about the content of a message, for an Agent that does not see it as a person would. A
+//! remark never refuses a message.
 //!
-//! Each is `{kind, detail, field, start, end}`. `field` names what it is about: `message` of the
-//! record, or `emailSubject`, `emailReplyTo`, `emailHtml` of its metadata. `start` and `end` say
-//! where in it: the first character and the one behind the last, counted in Unicode code points
-//! (Python's `text[start:end]`); both are null where the whole field is meant. Those of `emailHtml`
-//! count in the part decoded by `charset`, which stands beside them, without a byte order mark.
+//! A remark is `{kind, detail, field, start, end}`. `field` names the place: `message` of the
+//! record, or `emailSubject`, `emailReplyTo`, `emailHtml` of its metadata. `start` and `end` give
+//! the range in Unicode code points, end exclusive (Python's `text[start:end]`); both are null if
+//! the whole field is meant. Ranges in `emailHtml` refer to the part decoded by the remark's
+//! `charset`, without a byte order mark.
 
 use std::collections::BTreeSet;
 
@@ -23,25 +23,24 @@ use super::text::Readable;
 use super::unseen::{self, Run};
 use super::visible::{self, Unseen};
 
-/// Octets of each text whose words are compared.
+/// Bytes of each text that are compared.
 const COMPARED: usize = 65_536;
-/// Words that a text must have before it is compared.
+/// Fewest words that a text must have to be compared.
 const FEWEST_WORDS: usize = 5;
 
-/// Everything that the remarks are drawn from.
+/// The material for remarks.
 pub(super) struct Evidence<'e> {
     pub(super) from: &'e Sender,
     pub(super) subject: Option<&'e str>,
     pub(super) reply_to: &'e [ShownMailbox],
     pub(super) readable: &'e Readable,
     pub(super) doubts: &'e [Doubt],
-    /// The number of the part that is `emailHtml`.
+    /// Number of the part that is `emailHtml`.
     pub(super) html_part: Option<u32>,
-    /// Effects of unsigned fields on the body.
     pub(super) unsigned: Vec<String>,
 }
 
-/// All that a remark can be; docs/message.md explains each.
+/// All kinds of remarks; docs/message.md explains each.
 pub const KINDS: &[&str] = &[
     "display_name_deceives",
     "reply_to_differs",
@@ -62,7 +61,7 @@ pub const KINDS: &[&str] = &[
     "content_cut",
 ];
 
-/// The remarks, at most `max`. Where there are more, no kind pushes another out.
+/// Returns at most `max` remarks. If there are more, every kind keeps a share.
 pub(super) fn findings(evidence: &Evidence<'_>, max: usize) -> Vec<Finding> {
     let mut found = Vec::new();
     let from = &evidence.from.address;
@@ -92,7 +91,7 @@ pub(super) fn findings(evidence: &Evidence<'_>, max: usize) -> Vec<Finding> {
     let is_long = |text: Option<&str>| text.is_some_and(|text| text.len() > COMPARED);
     let readable = evidence.readable;
     let html = readable.html.as_ref().map(|html| html.text.as_str());
-    // Both are there where they are compared.
+    // Both exist, so they are compared.
     let is_compared_in_part =
         readable.plain.is_some() && (is_long(readable.plain.as_deref()) || is_long(html));
     if readable.is_cut || is_compared_in_part {
@@ -120,13 +119,13 @@ fn of_html(evidence: &Evidence<'_>, found: &mut Vec<Finding>) {
     }
     for passage in &html.hidden {
         let detail = format!("the HTML hides {:?} ({})", passage.text, passage.how);
-        // Those who make templates write comments, too.
+        // Authors of templates write comments too.
         let kind = if passage.how.ends_with("comment") { "hidden_comment" } else { "hidden_text" };
         add(kind, &detail, passage.span);
     }
 }
 
-/// `remark` of `emailHtml`, with the charset that its places count in.
+/// Adds the charset in which the range of an `emailHtml` remark counts.
 fn in_charset(remark: Finding, evidence: &Evidence<'_>) -> Finding {
     Finding { charset: Some(evidence.readable.charset.into()), ..remark }
 }
@@ -138,7 +137,7 @@ fn of_label(doubt: &Doubt, evidence: &Evidence<'_>) -> Finding {
     remark(doubt.kind, &doubt.detail, "message", None)
 }
 
-/// What stands in HTML parts beside `emailHtml`; their rendered text is part of `message`.
+/// Adds remarks about other HTML parts; their rendered text is part of `message`.
 fn of_other_htmls(evidence: &Evidence<'_>, found: &mut Vec<Finding>) {
     for html in &evidence.readable.other_htmls {
         for link in &html.links {
@@ -181,7 +180,8 @@ fn unseen_remark(run: &Run, field: &'static str) -> Finding {
     remark(kind, &detail, field, Some(run.span))
 }
 
-/// At most `max` of `found`, in their order; the first of each kind, then the second of each.
+/// Returns at most `max` of `found` in their order: the first of each kind, then the second of
+/// each, and so on.
 fn fairly(found: Vec<Finding>, max: usize) -> Vec<Finding> {
     if found.len() <= max {
         return found;
@@ -208,8 +208,7 @@ fn fairly(found: Vec<Finding>, max: usize) -> Vec<Finding> {
     found.into_iter().enumerate().filter_map(is_kept).collect()
 }
 
-/// Whether two texts have less than half of their words in common, measured on the one that has
-/// more of them.
+/// Tells whether two texts share less than half of their words, measured on the one with more.
 fn differ(plain: &str, html: &str) -> bool {
     let (plain, html) = (words(plain), words(html));
     let most = plain.len().max(html.len());
@@ -217,7 +216,7 @@ fn differ(plain: &str, html: &str) -> bool {
     most >= FEWEST_WORDS && shared * 2 < most
 }
 
-/// Addresses and links are left out: plain text spells them out, HTML hides them behind words.
+/// Leaves out addresses and links: plain text spells them out, HTML hides them behind words.
 fn words(text: &str) -> BTreeSet<String> {
     visible::cut(text, COMPARED)
         .split_whitespace()

@@ -1,4 +1,4 @@
-//! Header values for people: decoded, on one line, bounded. Read from the scanned fields alone.
+//! Header values for people: decoded, on one line, bounded. Made from the scanned fields only.
 
 use mail_parser::{HeaderForm, HeaderValue};
 
@@ -10,7 +10,7 @@ use super::library::{decode_words, guarded};
 use super::scan::Headers;
 use super::{visible, words};
 
-/// What a message says about itself. None of it is proven, and none of it decides anything.
+/// Fields of a message for people. None of them is proven, and none decides anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     pub subject: Option<String>,
@@ -21,15 +21,15 @@ pub struct Shown {
     /// Without angle brackets.
     pub message_id: Option<String>,
     pub in_reply_to: Vec<String>,
-    /// The nearest ancestors, when there are more than are shown.
+    /// Only the nearest ancestors, if there are too many to show.
     pub references: Vec<String>,
-    /// As the sender's clock had it.
+    /// By the sender's clock.
     pub date: Option<Timestamp>,
     pub auto_submitted: Option<String>,
     pub disposition_notification_to: Option<String>,
 }
 
-/// A mailbox as the sender wrote it, cleaned.
+/// A mailbox in a header field, cleaned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ShownMailbox {
     pub(super) name: Option<String>,
@@ -58,7 +58,7 @@ pub fn shown(headers: &Headers<'_>, limits: &IntakeLimits) -> Shown {
     }
 }
 
-/// The mailboxes of the first field called `name`, at most as many as are shown.
+/// Returns the mailboxes of the first field with this name, up to the number shown.
 pub(super) fn mailboxes(
     headers: &Headers<'_>,
     name: Known,
@@ -82,8 +82,8 @@ pub(super) fn mailboxes(
 }
 
 impl ShownMailbox {
-    /// `Name <local@domain>`. A name with specials is quoted (RFC 5322 §3.2.4), so that no name can
-    /// pass for an address.
+    /// Formats `Name <local@domain>`. A name with specials is quoted (RFC 5322 §3.2.4), so that no
+    /// name looks like an address.
     fn into_text(self) -> Option<String> {
         let quoted = |name: String| {
             if name.contains(|c: char| "()<>[]:;@\\,\"".contains(c)) {

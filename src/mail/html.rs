@@ -1,8 +1,7 @@
-//! HTML as a person would read it, and what such a person would not see: hidden text, and links
-//! that deceive.
+//! Renders HTML as a person would see it, and finds hidden text and deceptive links.
 //!
-//! Styles in attributes are followed, and those of `<style>` as far as [`super::sheet`] reads them.
-//! Linear, without recursion.
+//! Follows styles in attributes, and those in `<style>` that [`super::sheet`] understands. Linear,
+//! without recursion.
 
 use super::elements::{Open, OpenElements, breaks, is_void};
 use super::look::{Look, Style};
@@ -12,22 +11,21 @@ use super::tags::{Piece, Pieces, Tag, TagName, decode_entities};
 use super::text_sink::TextSink;
 use super::visible;
 
-/// Octets of a link's text that are compared.
+/// Bytes of a link's text that are compared.
 const COMPARED: usize = 2000;
-/// Words of prose, so that the comments and names of those who make templates are none.
+/// Fewest words of a hidden comment that count as prose; fewer are notes of template authors.
 const PROSE: usize = 8;
-/// Words of a `title` or `alt` that is longer than any picture needs.
+/// Fewest words of a `title` or `alt` that are more than any picture needs.
 const LONG_PROSE: usize = 30;
 
-/// An HTML document, read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reading {
     pub(super) text: String,
-    /// Hidden passages that say something else than the text does, bounded in count and length.
+    /// Hidden passages that the text does not contain; bounded in number and length.
     pub(super) hidden: Vec<Passage>,
-    /// Links that deserve a remark, bounded in count and length.
+    /// Links that deserve a remark; bounded in number and length.
     pub(super) links: Vec<Link>,
-    /// There was more than was kept or compared.
+    /// Some content was not kept or not compared.
     pub(super) is_cut: bool,
 }
 
@@ -39,8 +37,8 @@ pub(super) struct Link {
     pub(super) span: Span,
 }
 
-/// Reads `html`: at most `max_text` octets of text and `max_notes` hidden passages and links each.
-/// `is_notable` chooses the links that are worth keeping.
+/// Reads `html`. Keeps at most `max_text` bytes of text, and at most `max_notes` hidden passages of
+/// each kind and `max_notes` links. `is_notable` selects the links.
 pub(super) fn read(
     html: &str,
     max_text: usize,
@@ -61,7 +59,7 @@ pub(super) fn read(
         is_cut: false,
     };
     reader.read_sheets(html);
-    // Every document has them, with a tag or without (HTML Standard §13.1.2.4).
+    // Every document has both, with or without tags (HTML Standard §13.1.2.4).
     for name in ["html", "body"] {
         reader.enter(&Tag { name: TagName::new(name), ..Tag::default() }, 0);
     }
@@ -98,13 +96,13 @@ struct Reader<'a, 'r> {
     links: Vec<Link>,
     max_notes: usize,
     is_notable: &'r dyn Fn(&str, &str) -> bool,
-    /// Passages of each kind.
+    /// Number of passages of each kind.
     kept: [usize; 3],
     is_cut: bool,
 }
 
 impl<'a> Reader<'a, '_> {
-    /// Style sheets hold for what stands before them, too.
+    /// Reads the style sheets first: they also apply to elements before them.
     fn read_sheets(&mut self, html: &str) {
         let mut media = None;
         for piece in Pieces::new(html) {
@@ -177,10 +175,10 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Opens the element of `tag`, unless it has no content; how it looks.
+    /// Opens the element of `tag` unless it is void. Returns its look.
     fn enter(&mut self, tag: &Tag<'a>, start: usize) -> Look {
         let name = tag.name.as_str();
-        // The root and the body are there already.
+        // The root and the body are already open.
         let root = ["html", "body"].iter().position(|root| *root == name);
         let root = root.filter(|_| self.open.has_roots_only());
         let element = Element::new(tag.name, tag.id, tag.class);
@@ -209,7 +207,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Text in a comment, which no program shows but the one that a condition names.
+    /// Text in a comment; only the program that a condition names would show it.
     fn comment(&mut self, text: &str, span: Span) {
         match text.trim_start().strip_prefix("[if").and_then(|rest| rest.split_once('>')) {
             Some((_, inside)) => self.aside(inside, "conditional comment", 3, span),
@@ -217,7 +215,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// Remembers `markup` that is shown nowhere, if it has at least `fewest` words.
+    /// Keeps `markup` as a hidden passage if it has at least `fewest` words.
     fn aside(&mut self, markup: &str, how: &'static str, fewest: usize, span: Span) {
         let mut hidden = Hidden::new(how, span);
         for piece in Pieces::new(markup) {
@@ -267,7 +265,7 @@ impl<'a> Reader<'a, '_> {
             return;
         }
         let Some(count) = self.kept.get_mut(hidden.kind() as usize) else { return };
-        // Some will turn out to say what the text says.
+        // Keep more than needed: some will turn out to repeat the text.
         if *count < self.max_notes.saturating_mul(4) {
             *count += 1;
             self.hidden.push(hidden);
@@ -282,7 +280,7 @@ impl<'a> Reader<'a, '_> {
         let shown = plainly(&text);
         let (mut hidden, mut counts, mut links) = (Vec::new(), [0_usize; 3], self.links);
         let mut kept = self.hidden;
-        // What a style hides comes first: nothing else pushes it out.
+        // Passages hidden by styles come first, so that no other kind displaces them.
         kept.sort_by_key(Hidden::kind);
         for passage in kept {
             let Some(count) = counts.get_mut(passage.kind() as usize) else { continue };
@@ -301,7 +299,7 @@ impl<'a> Reader<'a, '_> {
 
 fn append_sample(sample: &mut String, text: &str) {
     let room = COMPARED.saturating_sub(sample.len());
-    // Blank runs say nothing and would use the room up.
+    // Blanks would use up the room.
     let text = if sample.is_empty() { text.trim_start() } else { text };
     sample.push_str(visible::cut(text, room));
 }

@@ -1,7 +1,7 @@
-//! What is left of a style attribute when a stranger's page is shown: size, colour and space of
-//! text and boxes. Nothing that loads, moves, covers or hides something.
+//! Filters style attributes for pages that show a stranger's HTML: keeps size, colour and spacing
+//! of text and boxes. Drops everything that loads, moves, covers or hides content.
 
-/// The properties that are kept; ammonia is told the same.
+/// The properties that are kept; ammonia gets the same list.
 pub(super) const PROPERTIES: &[&str] = &[
     "background-color",
     "border",
@@ -39,12 +39,12 @@ pub(super) const PROPERTIES: &[&str] = &[
     "width",
 ];
 
-/// Octets of a value; a list of fonts is the longest that makes sense.
+/// Longest value in bytes; font lists are the longest useful ones.
 const LONGEST: usize = 200;
 
-/// The declarations of `style` that are kept, in their order. One whose value has a character that
-/// no plain value needs goes as a whole: a backslash, a slash, a colon, a quote that is not about a
-/// font's name, a parenthesis that is not `rgb()`'s.
+/// Returns the declarations of `style` that are kept, in order. Drops a declaration if its value
+/// has any unusual character: a backslash, a slash, a colon, a quote outside font names, or
+/// parentheses other than those of `rgb()`.
 pub(super) fn kept(style: &str) -> String {
     let mut kept = String::new();
     for declaration in style.split(';') {
@@ -53,7 +53,7 @@ pub(super) fn kept(style: &str) -> String {
         let Some(name) = PROPERTIES.iter().find(|known| **known == name) else { continue };
         let mut value = value.trim().to_ascii_lowercase();
         if *name == "font-family" {
-            // Names of several words need no quotes (CSS Fonts 4 §3.1).
+            // Font names of several words need no quotes (CSS Fonts 4 §3.1).
             value.retain(|c| c != '\'' && c != '"');
         }
         if is_plain(&value) && is_visible(name, &value) {
@@ -73,7 +73,7 @@ fn is_plain(value: &str) -> bool {
         .unwrap_or(value);
     let mut before = ' ';
     let plain = inner.chars().all(|c| {
-        // A length below zero draws one thing over another, or off the page.
+        // Negative lengths draw one thing over another, or off the page.
         let fits = match c {
             '-' => before.is_ascii_alphanumeric(),
             _ => c.is_ascii_alphanumeric() || matches!(c, ' ' | '#' | '.' | ',' | '%'),
@@ -84,8 +84,8 @@ fn is_plain(value: &str) -> bool {
     plain && !inner.is_empty() && value.len() <= LONGEST
 }
 
-/// Whether its numbers are those of a page that shows what it says: none of more than four digits,
-/// which puts things off the page, and no letters, lines or boxes of no size.
+/// Tells whether the numbers leave the content visible: at most four digits, so that nothing is
+/// moved off the page, and no letters, lines or boxes of size zero.
 fn is_visible(name: &str, value: &str) -> bool {
     const SIZES: &[&str] = &["font-size", "line-height", "max-width"];
     let words = || value.split([' ', ',', '(', ')']).filter(|word| !word.starts_with('#'));
@@ -96,7 +96,7 @@ fn is_visible(name: &str, value: &str) -> bool {
         if !has_digits {
             return true;
         }
-        // `1e9` is a number as well, of two digits.
+        // Numbers like `1e9` are refused: few digits, huge value.
         let is_bare = number.chars().all(|c| c.is_ascii_digit() || c == '.');
         let Some(size) = number.parse::<f32>().ok().filter(|_| is_bare) else { return false };
         let least = match unit {

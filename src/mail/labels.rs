@@ -1,8 +1,8 @@
-//! Parts whose labels do not say what they are: read all the same, and named in a remark.
+//! Parts with invalid or wrong labels: they are read anyway, and a remark names the fault.
 //!
-//! A type that nobody can read is text/plain (RFC 2045 §5.2), and so is a multipart without parts:
-//! text that would be a file beside an empty message is missed by whoever reads the message. Other
-//! programs may make something else of such a part (threats D11, D12), which the remark is for.
+//! An unreadable type is treated as text/plain (RFC 2045 §5.2), and so is a multipart without
+//! parts. If such text became a file beside an empty message, readers would miss it. Other programs
+//! may treat the part differently (threats D11, D12); the remark warns of that.
 
 use super::charset::{self, Misread};
 use super::library::MediaType;
@@ -10,24 +10,24 @@ use super::structure::{self, Bounds, Entry, Kind, StructureError};
 use super::transfer::Fault;
 use super::visible;
 
-/// Octets of a label that a remark shows.
+/// Bytes of a label that a remark shows.
 const SHOWN: usize = 100;
 
-/// Something about a part that its labels do not say, or say wrongly.
+/// A missing or wrong label of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Doubt {
     pub(super) part: usize,
     /// The kind of the remark.
     pub(super) kind: &'static str,
-    /// With the number of the part.
+    /// Includes the number of the part.
     pub(super) detail: String,
 }
 
-/// The parts of a message, as they are read.
+/// Finds the parts of a message, with their labels corrected.
 pub(super) fn parts(raw: &[u8], bounds: Bounds) -> Result<Vec<Entry>, StructureError> {
     let mut entries = structure::walk(raw, bounds)?;
     for entry in entries.iter_mut().filter(|entry| entry.kind == Kind::Leaf) {
-        // What is taken for a file by somebody, or not looked into, stays as it says.
+        // Parts that some reader takes for a file, and forwarded ones, keep their labels.
         if !entry.is_disputed && !entry.is_forwarded && entry.is_inline() {
             settle(raw, entry);
         }
@@ -44,7 +44,7 @@ fn settle(raw: &[u8], entry: &mut Entry) {
     let subtype = |media: &MediaType| media.subtype.clone().unwrap_or_default();
     let broken = multipart.map(|media| format!("multipart/{}", subtype(media)));
     let is_named = entry.position > 0 && entry.name().is_some_and(|name| !name.is_empty());
-    // No text has NULs: what was meant was a file.
+    // Text has no NULs: this is a file.
     let is_text = || memchr::memchr(0, &entry.transfer.decode(body)).is_none();
     if broken.is_some() || entry.odd_type.is_some() {
         if is_named || !is_text() {
@@ -66,7 +66,7 @@ fn settle(raw: &[u8], entry: &mut Entry) {
     }
 }
 
-/// What is to be said of a part that is shown.
+/// Returns the doubts about a shown part.
 pub(super) fn doubts(part: usize, entry: &Entry, misread: Option<Misread>) -> Vec<Doubt> {
     let doubt =
         |kind, detail: String| Doubt { part, kind, detail: format!("part {part} {detail}") };

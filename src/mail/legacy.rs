@@ -1,8 +1,9 @@
-//! Charsets that old mail is written in and the WHATWG Encoding Standard has not, or replaces so
-//! that no browser reads them: UTF-7, HZ, ISO-2022-KR, the code pages of DOS.
+//! Charsets of old mail that the WHATWG Encoding Standard lacks or replaces, so that browsers do
+//! not decode them: UTF-7, HZ, ISO-2022-KR, DOS code pages.
 //!
-//! Browsers fear markup in letters that look harmless to a filter. Here the decoded text is examined,
-//! and a page is made of it, in UTF-8; octets in these charsets are handed out for saving only.
+//! Browsers avoid them because harmless-looking letters could decode to markup. Here the decoded
+//! text is examined, and pages are made from it in UTF-8. The original bytes are only served for
+//! download.
 
 use encoding_rs::{EUC_KR, GBK};
 use oem_cp::code_table::DECODING_TABLE_CP_MAP;
@@ -10,7 +11,7 @@ use oem_cp::code_table_type::TableType;
 
 use super::library;
 
-/// Names of the code pages, as Python and iconv know them, by number.
+/// Code pages by number, with their names in Python and iconv.
 const PAGES: &[(u16, &str)] = &[
     (437, "CP437"),
     (720, "CP720"),
@@ -30,10 +31,10 @@ const PAGES: &[(u16, &str)] = &[
     (869, "CP869"),
 ];
 
-/// An octet that neither GBK nor EUC-KR has: read as U+FFFD.
+/// A byte that is invalid in GBK and EUC-KR: decoded as U+FFFD.
 const INVALID: u8 = 0xff;
 
-/// Octets of UTF-7 that the shortest character can take, with leftover bits (`+AGEAA-`).
+/// Most bytes that the shortest character can take in UTF-7, with leftover bits (`+AGEAA-`).
 const LONGEST_OF_UTF7: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +49,7 @@ pub(super) enum Legacy {
 }
 
 impl Legacy {
-    /// The charset called `label`, which is in lower case.
+    /// Returns the charset with this label, in lower case.
     pub(super) fn named(label: &str) -> Option<Self> {
         match label {
             "utf-7"
@@ -65,7 +66,7 @@ impl Legacy {
         }
     }
 
-    /// `cp437`, `IBM-437`, `IBM00858` and the like, or the number alone.
+    /// Accepts `cp437`, `IBM-437`, `IBM00858` and similar, or the number alone.
     fn code_page(label: &str) -> Option<Self> {
         const PREFIXES: &[&str] = &["csibm", "cspcp", "ccsid", "ibm", "cp", "dos", ""];
         let rest = match label {
@@ -89,7 +90,7 @@ impl Legacy {
         }
     }
 
-    /// The text of `octets`; more than `max` octets of it may be there, but not all.
+    /// Decodes `octets`. The text may exceed `max` bytes, but decoding stops soon after.
     pub(super) fn decode(self, octets: &[u8], max: usize) -> String {
         let reach = |each: usize| {
             let most = max.saturating_mul(each).saturating_add(each);
@@ -111,7 +112,7 @@ const fn is_graphic(octet: u8) -> bool {
     matches!(octet, 0x21..=0x7e)
 }
 
-/// HZ: characters of GB 2312 stand between `~{` and `~}`, at most to the end of the line.
+/// HZ: characters of GB 2312 between `~{` and `~}`, or up to the end of the line.
 fn hz_as_gbk(octets: &[u8]) -> Vec<u8> {
     let (mut out, mut rest, mut is_shifted) = (Vec::with_capacity(octets.len()), octets, false);
     while let Some((&first, tail)) = rest.split_first() {
@@ -128,7 +129,7 @@ fn hz_as_gbk(octets: &[u8]) -> Vec<u8> {
                 out.push(b'~');
                 2
             }
-            // A line that goes on.
+            // A continued line.
             (false, b'~', [b'\n', ..]) => 2,
             (false, b'~', [b'\r', b'\n', ..]) => 3,
             _ => take(&mut out, &mut is_shifted, first, tail),
@@ -138,12 +139,12 @@ fn hz_as_gbk(octets: &[u8]) -> Vec<u8> {
     out
 }
 
-/// ISO-2022-KR: characters of KS X 1001 stand between SO and SI, at most to the end of the line.
+/// ISO-2022-KR: characters of KS X 1001 between SO and SI, or up to the end of the line.
 fn kr_as_euc(octets: &[u8]) -> Vec<u8> {
     let (mut out, mut rest, mut is_shifted) = (Vec::with_capacity(octets.len()), octets, false);
     while let Some((&first, tail)) = rest.split_first() {
         let taken = match (first, tail) {
-            // Says what SO shifts to, of which there is one.
+            // Announces the set that SO selects; there is only one.
             (0x1b, [b'$', b')', b'C', ..]) => 4,
             (0x0e | 0x0f, _) => {
                 is_shifted = first == 0x0e;
@@ -156,7 +157,7 @@ fn kr_as_euc(octets: &[u8]) -> Vec<u8> {
     out
 }
 
-/// One character, and how many octets it has: two where they are shifted.
+/// Copies one character. Returns its length in bytes: two if shifted.
 fn take(out: &mut Vec<u8>, is_shifted: &mut bool, first: u8, tail: &[u8]) -> usize {
     let second = tail.first().copied().filter(|second| is_graphic(*second));
     *is_shifted &= first != b'\n';
@@ -210,7 +211,7 @@ mod tests {
             ("ibm850", b"Gr\x81\xe1e \xb5", "Gr\u{fc}\u{df}e \u{c1}"),
             ("cp858", b"\xd5", "\u{20ac}"),
             ("cp857", b"a\xe7", "a\u{fffd}"),
-            // RFC 1843 §1; a line that goes on, a tilde, an end of line instead of `~}`.
+            // RFC 1843 §1; a continued line, a tilde, a line end instead of `~}`.
             ("hz", b"x ~{<:Ky2;~} y", "x \u{5df1}\u{6240}\u{4e0d} y"),
             ("hz", b"a~~b~\r\nc~\nd ~{<:\r\n<:", "a~bcd \u{5df1}\r\n<:"),
             ("hz", b"~{< ~} ~{<", "\u{fffd}  \u{fffd}"),
@@ -219,7 +220,7 @@ mod tests {
             ("iso-2022-kr", b"\x0e0!0\n0!\x0e0\x0f", "\u{ac00}\u{fffd}\n0!\u{fffd}"),
             ("utf-7", b"Hi Mom +Jjo-!", "Hi Mom \u{263a}!"),
             ("utf-7", b"+2D3eAA- +- +ADw-b+AD4-", "\u{1f600} + <b>"),
-            // What is left open at the end is not lost.
+            // An open shift at the end loses nothing.
             ("utf-7", b"a+AGEAYg", "aab"),
             ("utf-7", b"+/v8-a", "a"),
         ] {

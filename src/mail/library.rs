@@ -1,8 +1,9 @@
-//! The one door to mail-parser: its settings, and the wall that a panic in it cannot pass.
+//! The only access to mail-parser: its settings, and a guard against panics.
 //!
-//! Our own scanner has judged the header section before anything here runs; what comes back is for
-//! people to read, except the From that [`super::mime`] compares with the scanned one. It is given
-//! single fields, the header section once, and transfer encodings; never the structure of a body.
+//! Our own scanner has judged the header section before anything here runs. The results are for
+//! people, except the From mailbox that [`super::mime`] compares with the scanned one. mail-parser
+//! gets single fields, the header section once, and transfer encodings; never the structure of a
+//! body.
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,26 +14,27 @@ use memchr::memmem;
 use super::words;
 use crate::domain::address::Address;
 
-/// Runs `work`, which calls the library; `None` when the library panicked (threats F8: it did in
-/// an earlier version, on a message that a stranger could send).
+/// Runs `work`, which calls the library. Returns None if it panics (threats F8: an earlier version
+/// did, on a message that a stranger could send).
 pub(super) fn guarded<T>(work: impl FnOnce() -> T) -> Option<T> {
-    // Nothing that `work` touches outlives a panic: it owns its output and borrows only bytes.
+    // Unwind safe: `work` owns its output and only borrows bytes, so nothing broken outlives a
+    // panic.
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-/// A header section as the library sees it: never trusted, only compared.
+/// The library's reading of a header section: only compared, never trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OtherReading {
-    /// The one mailbox of the one From field, if that is what there is.
+    /// The one mailbox of the one From field; None in any other case.
     pub(super) from: Option<Address>,
-    /// Where the body begins.
+    /// Offset of the body.
     pub(super) body_at: usize,
 }
 
-/// Reads the header section of `raw` with the library; the parts are found by
-/// [`super::structure`], whose cost is bounded. `None` for what the library cannot bear.
+/// Reads the header section of `raw` with the library. Returns None if the library fails or panics.
+/// The parts are found by [`super::structure`], whose cost is bounded.
 pub(super) fn other_reading(raw: &[u8]) -> Option<OtherReading> {
-    // Each Received field is parsed at some cost and never read.
+    // Parsing Received fields is costly, and their values are not used.
     let parser = MessageParser::new().header(HeaderName::Received, HeaderForm::Raw);
     guarded(|| {
         let message = parser.parse_headers(raw)?;
@@ -52,34 +54,34 @@ pub(super) fn other_reading(raw: &[u8]) -> Option<OtherReading> {
     })?
 }
 
-/// What a Content-Type field says (RFC 2045 §5.1, RFC 2231).
+/// The content of a Content-Type field (RFC 2045 §5.1, RFC 2231).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MediaType {
-    /// `text`, lower case.
+    /// Lower case: `text`.
     pub(super) kind: String,
-    /// `plain`, lower case.
+    /// Lower case: `plain`.
     pub(super) subtype: Option<String>,
-    /// Never empty, and without white space at its end, which no delimiter keeps.
+    /// Never empty; without trailing white space, which no delimiter has.
     pub(super) boundary: Option<Vec<u8>>,
     pub(super) charset: Option<String>,
     pub(super) name: Option<String>,
 }
 
 impl MediaType {
-    /// Whether it is a type and a subtype, as RFC 2045 §5.1 wants them.
+    /// Tells whether type and subtype are valid (RFC 2045 §5.1).
     pub(super) fn is_valid(&self) -> bool {
         is_token(&self.kind) && self.subtype.as_deref().is_some_and(is_token)
     }
 }
 
-/// RFC 6838 §4.2 restricts names to these characters and this length.
+/// Checks the characters and the length of RFC 6838 §4.2.
 pub(super) fn is_token(text: &str) -> bool {
     (1..=127).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b))
 }
 
-/// Reads the value of a Content-Type field, also of one that lacks its first semicolon or, of text,
-/// its subtype; `None` where there is no type in it.
+/// Parses a Content-Type value, even without its first semicolon or, for text, without a subtype.
+/// Returns None if there is no type.
 pub(super) fn media_type(value: &[u8]) -> Option<MediaType> {
     let value = without_utf7(value);
     guarded(|| match HeaderForm::ContentType.parse(&value).value() {
@@ -101,7 +103,7 @@ pub(super) fn media_type(value: &[u8]) -> Option<MediaType> {
     })?
 }
 
-/// The kind, lower case, and the file name of a Content-Disposition field (RFC 2183).
+/// Returns the kind, in lower case, and the file name of a Content-Disposition field (RFC 2183).
 pub(super) fn disposition(value: &[u8]) -> (Option<String>, Option<String>) {
     let value = without_utf7(value);
     let read = || match HeaderForm::ContentType.parse(&value).value() {
@@ -114,8 +116,8 @@ pub(super) fn disposition(value: &[u8]) -> (Option<String>, Option<String>) {
     guarded(read).unwrap_or_default()
 }
 
-/// `value` with every charset of RFC 2231 that is UTF-7 called UTF-8: of all that the library knows
-/// and the WHATWG Encoding Standard does not, the one that writes what it does not say.
+/// Renames every UTF-7 charset of RFC 2231 to UTF-8. Of the charsets that the library knows beyond
+/// the WHATWG Encoding Standard, UTF-7 is the one that can smuggle in other characters.
 fn without_utf7(value: &[u8]) -> Cow<'_, [u8]> {
     let is_label = |before: &[u8]| {
         let before = before.strip_suffix(b"-").or(before.strip_suffix(b"_")).unwrap_or(before);
@@ -135,8 +137,8 @@ fn without_utf7(value: &[u8]) -> Cow<'_, [u8]> {
     value
 }
 
-/// The value of a Content-Transfer-Encoding field; one that nobody knows leaves octets as they
-/// are (RFC 2045 §6.4).
+/// Parses a Content-Transfer-Encoding value. An unknown encoding leaves the bytes as they are (RFC
+/// 2045 §6.4).
 pub(super) fn transfer_encoding(value: &[u8]) -> Encoding {
     let token = value.split(|byte| *byte == b'(').next().unwrap_or_default().trim_ascii();
     if token.eq_ignore_ascii_case(b"base64") {
@@ -148,17 +150,17 @@ pub(super) fn transfer_encoding(value: &[u8]) -> Encoding {
     }
 }
 
-/// The text of UTF-7 (RFC 2152). Octets that it has not are those of ISO-8859-1.
+/// Decodes UTF-7 (RFC 2152). Bytes that are invalid in it are read as ISO-8859-1.
 pub(super) fn utf7(octets: &[u8]) -> String {
-    // The library drops letters that nothing ends, so an end of line ends them.
+    // The library drops letters at an unterminated end, so terminate them with a line feed.
     let ended = [octets, b"\n"].concat();
     let mut text = guarded(|| Charset::Utf7.decode_owned(ended)).unwrap_or_default();
     text.pop();
     text
 }
 
-/// Unfolds a header value and decodes its encoded words (RFC 2047). Octets that are no UTF-8 come
-/// back as U+FFFD; a value that the library cannot bear as the empty text.
+/// Unfolds a header value and decodes its encoded words (RFC 2047). Bytes that are not UTF-8 become
+/// U+FFFD. Returns an empty text if the library fails or panics.
 pub(super) fn decode_words(value: &[u8]) -> String {
     let value = words::in_utf8(value);
     guarded(|| match HeaderForm::Text.parse(&value).value() {

@@ -1,10 +1,10 @@
-//! The line ends of mail, for messages that come from files instead of over the wire.
+//! Line ends of messages that come from files instead of the network.
 
 use memchr::memchr3_iter;
 
 use crate::rules::BareLineEnds;
 
-/// Mail has CRLF line ends; an editor writes LF. What has a single CRLF is left as it is.
+/// Turns LF line ends into CRLF. A message with any CRLF stays unchanged.
 pub fn with_crlf(raw: Vec<u8>) -> Vec<u8> {
     if raw.windows(2).any(|pair| pair == b"\r\n") {
         return raw;
@@ -19,8 +19,8 @@ pub fn with_crlf(raw: Vec<u8>) -> Vec<u8> {
     text
 }
 
-/// The octets that an SMTP session would hand on of a file's: [`with_crlf`], and CRLF in the place
-/// of each CR or LF that stands alone, if the session were to do so.
+/// Returns the bytes that an SMTP session would pass on: [`with_crlf`], and CRLF for each lone CR
+/// or LF if sessions are set to do that.
 pub fn as_received(raw: Vec<u8>, bare: BareLineEnds) -> Vec<u8> {
     let raw = with_crlf(raw);
     if bare == BareLineEnds::Reject || bares(&raw).next().is_none() {
@@ -37,8 +37,8 @@ pub fn as_received(raw: Vec<u8>, bare: BareLineEnds) -> Vec<u8> {
     text
 }
 
-/// The first thing in a message that an SMTP session refuses before anybody looks at it (550 5.5.2,
-/// contract §2, `malformed`), in words: a NUL, or a CR or an LF that stands alone.
+/// Describes the first byte that an SMTP session would refuse unseen (550 5.5.2, contract §2,
+/// `malformed`): a NUL, or a lone CR or LF. Returns None if there is none.
 pub fn refused_on_the_wire(raw: &[u8]) -> Option<String> {
     let at = bares(raw).next()?;
     let what = match raw.get(at) {
@@ -49,7 +49,7 @@ pub fn refused_on_the_wire(raw: &[u8]) -> Option<String> {
     Some(format!("a bare {what} at octet {at}: no SMTP session takes it (550 5.5.2)"))
 }
 
-/// Where there is a NUL, or a CR or an LF that stands alone.
+/// Offsets of NULs, and of lone CRs and LFs.
 fn bares(raw: &[u8]) -> impl Iterator<Item = usize> {
     memchr3_iter(b'\r', b'\n', 0, raw).filter(move |at| match raw.get(*at) {
         Some(b'\r') => raw.get(at + 1) != Some(&b'\n'),
@@ -73,7 +73,7 @@ mod tests {
             (b"a\r\nb\r", "CR at octet 4", b"a\r\nb\r\n"),
             (b"a\r\n\0\r", "NUL at octet 3", b"a\r\n\0\r\n"),
             (b"a\rb\nc\r\n", "CR at octet 1", b"a\r\nb\r\nc\r\n"),
-            // An editor's line ends are none that stand alone.
+            // An editor's line ends are not lone LFs.
             (b"a\nb\n", "", b"a\r\nb\r\n"),
             (b"a\n\0\n", "NUL at octet 3", b"a\r\n\0\r\n"),
         ] {

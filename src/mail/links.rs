@@ -1,4 +1,4 @@
-//! Links that deceive the one who reads their text.
+//! Links that deceive their readers.
 
 use icu_properties::CodePointMapData;
 use icu_properties::props::Script;
@@ -10,22 +10,22 @@ use crate::domain::domain_name::DomainName;
 use super::visible::{self, Unseen};
 use super::words;
 
-/// Letters of Cyrillic, Greek and Armenian that pass for Latin ones in small type.
+/// Cyrillic, Greek and Armenian letters that look Latin in small type.
 const LOOK_ALIKES: &str = "\
     \u{430}\u{441}\u{435}\u{43e}\u{440}\u{445}\u{443}\u{456}\u{458}\u{455}\u{4bb}\
     \u{501}\u{51b}\u{51d}\u{4bd}\u{4cf}\u{3bf}\u{3bd}\u{3c1}\u{3b1}\u{3ba}\u{3b9}\
     \u{3c5}\u{3c7}\u{3c9}\u{3b3}\u{57d}\u{578}\u{585}\u{570}\u{566}\u{581}\u{584}";
 
-/// What is wrong with a link.
+/// The fault of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Deceit {
     /// `link_text_differs` or `deceptive_link`.
     pub(super) kind: &'static str,
-    /// What the link does, in plain words: `leads to evil.example`.
+    /// The link's effect in plain words: `leads to evil.example`.
     pub(super) does: String,
 }
 
-/// Compares what a link shows with its target. `None` for an honest one.
+/// Compares the text of a link with its target. Returns None for an honest link.
 pub(super) fn deceit(shown: &str, target: &str) -> Option<Deceit> {
     let differs = |does| Some(Deceit { kind: "link_text_differs", does });
     let deceives = |does| Some(Deceit { kind: "deceptive_link", does });
@@ -60,15 +60,15 @@ pub(super) fn deceit(shown: &str, target: &str) -> Option<Deceit> {
     }
 }
 
-/// Hosts below one name that somebody registered.
+/// Tells whether two hosts belong to one registered domain.
 fn is_same_site(one: &str, other: &str) -> bool {
     let bare = |host: &str| host.strip_prefix("www.").unwrap_or(host).to_owned();
     let site = |host: &str| psl::domain_str(host).map(ToOwned::to_owned);
     bare(one) == bare(other) || (site(one).is_some() && site(one) == site(other))
 }
 
-/// The host that a link's text names: the first web address in it, or the whole text when it is a
-/// host name under a known public suffix.
+/// Returns the host that a link's text names: that of the first web address in it, or the whole
+/// text if it is a host name under a known public suffix.
 fn named_host(shown: &str) -> Option<String> {
     let web_host = |text: &str| {
         let url = Url::parse(text).ok()?;
@@ -91,8 +91,8 @@ fn named_host(shown: &str) -> Option<String> {
     (is_known && name.as_str().contains('.')).then(|| name.as_str().to_owned())
 }
 
-/// A host in another alphabet that passes for one in Latin, as it is shown: alphabets mixed in one
-/// label, or nothing but look-alikes (UTS 39 §5).
+/// Returns the host as displayed if it could pass for a Latin one: it mixes alphabets in a label,
+/// or consists of look-alikes (UTS 39 §5).
 fn look_alike(host: &str) -> Option<String> {
     if !host.contains("xn--") {
         return None;
@@ -107,13 +107,13 @@ fn deceives(label: &str) -> bool {
     let has = |script| label.chars().any(|c| scripts.get(c) == script);
     let foreign = [Script::Cyrillic, Script::Greek, Script::Armenian, Script::Cherokee];
     let is_foreign = foreign.into_iter().any(has);
-    // Letters of phonetics: `ɡ`, `ɑ`.
+    // Phonetic letters, such as `ɡ` and `ɑ`.
     let is_phonetic = label.chars().any(|c| matches!(c, '\u{250}'..='\u{2af}'));
     let is_look_alike = |c: char| LOOK_ALIKES.contains(c) || c.is_ascii_digit() || c == '-';
     is_phonetic || (is_foreign && (has(Script::Latin) || label.chars().all(is_look_alike)))
 }
 
-/// Percent signs undone; the address of a mailto link (RFC 6068 §2).
+/// Decodes percent signs in the address of a mailto link (RFC 6068 §2).
 fn decoded(path: &str) -> String {
     let mut octets = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();

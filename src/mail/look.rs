@@ -1,25 +1,24 @@
-//! How an element looks: what it takes from the element around it, and what its own style changes;
-//! only as far as it takes to say whether its text can be seen, and what hides it.
+//! The look of an element: inherited from its parent and changed by its own style, as far as needed
+//! to tell whether its text is visible and what hides it.
 
 use super::colour::Colour;
 use super::css::{Declared, Property, Value, declarations};
 use super::tags::{Tag, decode_entities};
 
-/// The look of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Look {
-    /// What nothing inside can undo.
+    /// Hidden for good: nothing inside can undo it.
     gone: Option<&'static str>,
     /// A size inside undoes it.
     is_tiny: bool,
     /// `visible` inside undoes it.
     is_invisible: bool,
     is_indented: bool,
-    /// `None` where it is not known.
+    /// None if unknown.
     colour: Option<Colour>,
-    /// What fills the letters instead of the colour, where that is declared.
+    /// Fill colour of the letters, if declared; it overrides `colour`.
     fill: Option<Option<Colour>>,
-    /// The colour behind it; `None` where it is an image or not known.
+    /// Background colour; None if it is an image or unknown.
     behind: Option<Colour>,
     pub(super) is_preformatted: bool,
 }
@@ -40,13 +39,13 @@ impl Default for Look {
 }
 
 impl Look {
-    /// What hides text of this look.
+    /// Returns the property that hides text of this look; None if it is visible.
     pub(super) fn hidden_by(self) -> Option<&'static str> {
         let blends = match (self.fill.unwrap_or(self.colour), self.behind) {
             (Some(colour), Some(behind)) => {
                 colour.is_clear() || (colour.is_solid() && colour.is_near(behind))
             }
-            // Letters may be cut out of a picture.
+            // Unknown colours: the letters may be cut out of an image.
             _ => false,
         };
         self.gone
@@ -56,9 +55,9 @@ impl Look {
             .or(blends.then_some("color"))
     }
 
-    /// The look of an element of this style inside an element of this look.
+    /// Returns the look of an element with this style inside this look.
     pub(super) fn inside(self, style: &Style) -> Self {
-        // Most elements say nothing about their look.
+        // Most elements declare nothing.
         let mut look = style.declared.as_ref().map_or(self, |declared| self.styled(declared));
         look.gone = look.gone.or(style.gone);
         look.is_preformatted |= style.is_preformatted;
@@ -112,7 +111,7 @@ impl Look {
     }
 }
 
-/// What an element declares, wherever it stands.
+/// The style of an element, independent of its position.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Style {
     declared: Option<Declared>,
@@ -121,14 +120,14 @@ pub(super) struct Style {
 }
 
 impl Style {
-    /// The style of `tag`; `sheet` is what style sheets declare for it, and what of it is
-    /// important.
+    /// Returns the style of `tag`. `sheet` has the normal and important declarations of the style
+    /// sheets.
     pub(super) fn of(tag: &Tag<'_>, sheet: Option<&(Declared, Declared)>) -> Self {
         let own = tag.style.map(|style| declarations(&decode_entities(style)));
         let mut declared = None;
         if own.is_some() || sheet.is_some() || has_hints(tag) {
             let declared = declared.insert(hints(tag));
-            // The own style is the stronger one, among what is important as well.
+            // The style attribute overrides the sheets, also among important declarations.
             let layers = || sheet.into_iter().chain(&own);
             layers().for_each(|(normal, _)| declared.add(normal));
             layers().for_each(|(_, important)| declared.add(important));
@@ -139,7 +138,7 @@ impl Style {
             "template" => Some("template"),
             "script" | "style" | "title" => Some("head"),
             "dialog" if !tag.is_open => Some("dialog"),
-            // Shown by programs only that cannot show the element itself.
+            // Only shown by programs that do not support the element.
             "canvas" | "video" | "audio" | "datalist" | "meter" | "progress" => Some("fallback"),
             _ => None,
         };
@@ -152,7 +151,7 @@ fn has_hints(tag: &Tag<'_>) -> bool {
     tag.href.is_some() || tag.has_image || tag.bgcolor.is_some() || tag.colour.is_some()
 }
 
-/// What attributes of HTML and the reader's program declare, weaker than any style.
+/// Declarations of HTML attributes and of browsers' defaults; weaker than any style.
 fn hints(tag: &Tag<'_>) -> Declared {
     let mut declared = Declared::default();
     let mut colour = |property, text: Option<&str>| {

@@ -1,6 +1,6 @@
-//! Signs that no person wrote a message: what it says of itself in its header section, and the
-//! null reverse-path. Recorded for whoever would answer it (RFC 3834 §2, contract §3); no message
-//! is refused for any of them.
+//! Signs that a machine wrote a message: fields of its header section, and the null reverse-path.
+//! Recorded for Agents that may reply (RFC 3834 §2, contract §3). No message is refused because of
+//! them.
 
 use crate::domain::automation::{Automation, Origin};
 use crate::domain::evidence::{Word, automation, count};
@@ -23,20 +23,20 @@ const LIST_FIELDS: &[Known] = &[
     Known::ListArchive,
 ];
 
-/// These are in newsletters too, where nobody can write to all others.
+/// Also set by newsletters, where readers cannot write to each other.
 const BULK_FIELDS: &[Known] = &[Known::ListUnsubscribe, Known::ListUnsubscribePost];
 
-/// What the header section says about machines.
+/// Signs of automation in a message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Signs {
     pub automation: Automation,
-    /// Our own, of whatever addresses; at most as many as a message may have fields.
+    /// Markers of this or other installations; bounded by the limit of header fields.
     pub markers: Vec<Marker>,
-    /// The fields that were read, for the record.
+    /// The fields read, for the record.
     pub facts: automation::Automation,
 }
 
-/// Reads the signs. `null_reverse_path` says that the message came with `MAIL FROM:<>`.
+/// Reads the signs. `null_reverse_path` is true for `MAIL FROM:<>`.
 pub fn signs(headers: &Headers<'_>, null_reverse_path: bool, limits: &IntakeLimits) -> Signs {
     let found = Found {
         auto_submitted: headers.all(Known::AutoSubmitted).map(keyword).collect(),
@@ -67,9 +67,9 @@ pub fn signs(headers: &Headers<'_>, null_reverse_path: bool, limits: &IntakeLimi
 }
 
 struct Found {
-    /// Keywords, in lower case, as those of `precedence`.
+    /// Keywords in lower case, like `precedence`.
     auto_submitted: Vec<String>,
-    /// Of `multipart/report`; empty where it names no type.
+    /// Type of a `multipart/report`; empty if it names none.
     report: Option<String>,
     precedence: Vec<String>,
     lists: Vec<Known>,
@@ -97,13 +97,13 @@ impl Found {
         Automation { origin: self.origin(), may_auto_reply: signs.is_empty(), signs }
     }
 
-    /// What is said outright goes before what is only the way of such mail: a list passes on what
-    /// machines wrote, and machines answer with a null reverse-path (RFC 3834 §3.3).
+    /// Picks the origin. Explicit statements take precedence over mere habits of such mail: lists
+    /// pass on mail of machines, and machines reply with a null reverse-path (RFC 3834 §3.3).
     fn origin(&self) -> Origin {
         let says = |word: &str| self.auto_submitted.iter().any(|keyword| keyword == word);
         match self.report.as_deref() {
             Some("delivery-status") => return Origin::Bounce,
-            // A receipt (RFC 8098) is an answer.
+            // A receipt (RFC 8098) is a reply.
             Some("disposition-notification") => return Origin::AutoReplied,
             _ => {}
         }
@@ -122,7 +122,7 @@ impl Found {
         }
     }
 
-    /// Any keyword but `no`, those that are not known here too (RFC 3834 §5).
+    /// Tells whether there is any keyword but `no`, unknown ones included (RFC 3834 §5).
     fn is_automatic(&self) -> bool {
         self.auto_submitted.iter().any(|keyword| keyword != "no")
     }
@@ -139,13 +139,13 @@ impl Found {
         self.precedence_is(&["bulk", "junk"]) || !self.lists.is_empty()
     }
 
-    /// MS-OXCMAIL 2.2.3.2.14: the sender wants no answer by a machine, whoever he is.
+    /// Tells whether the sender asks machines not to reply (MS-OXCMAIL 2.2.3.2.14).
     fn is_suppressed(&self) -> bool {
         self.suppress.iter().any(|word| ["all", "oof", "autoreply"].contains(&word.as_str()))
     }
 }
 
-/// The type of a report (RFC 6522), in lower case: empty where a `multipart/report` names none.
+/// Returns the type of a report (RFC 6522) in lower case; empty if a `multipart/report` names none.
 fn report_type(headers: &Headers<'_>) -> Option<String> {
     let text = bare(headers.first(Known::ContentType)?);
     let mut parts = text.split(';').map(str::trim);
@@ -158,7 +158,7 @@ fn report_type(headers: &Headers<'_>) -> Option<String> {
     Some(named.unwrap_or_default())
 }
 
-/// The word at the beginning of a value, in front of its parameters.
+/// Returns the first word of a value, without its parameters.
 fn keyword(value: &[u8]) -> String {
     let text = bare(value);
     let word = text.split(|c: char| c == ';' || c.is_whitespace()).find(|word| !word.is_empty());
@@ -171,7 +171,7 @@ fn words(value: &[u8]) -> Vec<String> {
     words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-/// A value in lower case without its comments, which nest (RFC 5322 §3.2.2).
+/// Returns a value in lower case without its comments, which nest (RFC 5322 §3.2.2).
 fn bare(value: &[u8]) -> String {
     let (mut depth, mut is_quoted, mut is_escaped) = (0_usize, false, false);
     let mut out = String::new();
@@ -206,7 +206,7 @@ mod tests {
         signs(&scan(raw.as_bytes(), &limits).unwrap(), null, &limits)
     }
 
-    /// Field lines, what they make of a message, and by which signs.
+    /// Field lines, expected origin, expected signs.
     const CASES: &[(&str, Origin, &str)] = &[
         ("", Origin::Person, ""),
         ("Auto-Submitted: no\n", Origin::Person, ""),
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(json!(found.facts), expected);
         let twice = read("Received: from a\nX: y\nReceived: from b\n", false);
         assert_eq!(twice.facts.received_fields, 2);
-        // Bounded, however much there is.
+        // Bounded, whatever the message contains.
         let many = read(&format!("X-Auto-Response-Suppress: {}\n", "a, ".repeat(50_000)), false);
         assert!(json!(many.facts).to_string().len() < 2000, "{:?}", many.facts);
     }

@@ -1,8 +1,8 @@
-//! The strict parser of a From value: exactly one mailbox, or a named reason why not.
+//! The strict parser of a From value: exactly one mailbox, or a named error.
 //!
-//! Strictness is the defence against parser differentials (threats F1, F11): wherever two readers
-//! could see two different mailboxes, there is none. The display name is for people and decides
-//! nothing; comments are skipped and never yield an address (RFC 5322 §3.2.2).
+//! Strictness is the defence against parser differentials (threats F1, F11): a value in which two
+//! readers could see two different mailboxes is refused. The display name is for people and decides
+//! nothing. Comments are skipped and never yield an address (RFC 5322 §3.2.2).
 
 use crate::domain::address::{Address, AddressError};
 use crate::domain::sender::Sender;
@@ -53,7 +53,7 @@ impl From<AddressError> for MailboxError {
 #[derive(Debug)]
 pub(super) struct Mailbox {
     pub(super) sender: Sender,
-    /// The address as written is outside ASCII (RFC 6531).
+    /// The address as written contains characters outside ASCII (RFC 6531).
     pub(super) is_international: bool,
 }
 
@@ -61,15 +61,15 @@ pub(super) struct Mailbox {
 enum Token<'a> {
     Space,
     Comment,
-    /// With its quotation marks.
+    /// Includes its quotation marks.
     Quoted(&'a [u8]),
-    /// A run without white space and specials; dots are part of it (obs-phrase, dot-atom).
+    /// A run without white space and specials; dots are allowed (obs-phrase, dot-atom).
     Word(&'a [u8]),
     Special(u8),
 }
 
-/// Parses a From value as received, folding kept; the display name keeps at most `max_name`
-/// octets. Linear in the value.
+/// Parses a From value as received, folding included. The display name keeps at most `max_name`
+/// bytes. Takes linear time.
 pub(super) fn parse(value: &[u8], max_name: usize) -> Result<Mailbox, MailboxError> {
     let tokens = tokens(value)?;
     refuse_lists(&tokens)?;
@@ -120,7 +120,7 @@ fn refuse_lists(tokens: &[Token<'_>]) -> Result<(), MailboxError> {
     Ok(())
 }
 
-/// Exactly `local "@" domain`, with gaps around it and none within.
+/// Parses exactly `local "@" domain`, with gaps around it but none inside.
 fn address(tokens: &[Token<'_>]) -> Result<(Address, bool), MailboxError> {
     let first = tokens.iter().position(|token| !is_gap(token)).ok_or(MailboxError::Missing)?;
     let last = tokens.iter().rposition(|token| !is_gap(token)).unwrap_or(first);
@@ -138,9 +138,9 @@ fn address(tokens: &[Token<'_>]) -> Result<(Address, bool), MailboxError> {
     Ok((Address::parse(text)?, !text.is_ascii()))
 }
 
-/// The display name, decoded. An `@` outside quotation marks is refused unless the phrase is the
-/// very address that follows (`a@b.example <a@b.example>`, which real senders write): readers
-/// disagree about which one counts.
+/// Decodes the display name. An `@` outside quotation marks is refused, because readers disagree
+/// about which address counts. The exception is a phrase that repeats the address that follows
+/// (`a@b.example <a@b.example>`), which real senders write.
 fn display_name(
     phrase: &[Token<'_>],
     address_in_brackets: &Address,
@@ -149,7 +149,7 @@ fn display_name(
     let mut text: Vec<u8> = Vec::new();
     for token in phrase {
         match *token {
-            // What stands on both sides of a comment is one gap.
+            // White space on both sides of a comment is one gap.
             Token::Space | Token::Comment if text.ends_with(b" ") => {}
             Token::Space | Token::Comment => text.push(b' '),
             Token::Word(word) => text.extend_from_slice(word),
@@ -167,7 +167,7 @@ fn repeats(phrase: &[Token<'_>], address_in_brackets: &Address) -> bool {
         && address(phrase).is_ok_and(|(address, _)| address == *address_in_brackets)
 }
 
-/// The content of a quoted string (RFC 5322 §3.2.4), unfolded.
+/// Returns the content of a quoted string (RFC 5322 §3.2.4), unfolded.
 fn unquote(quoted: &[u8]) -> impl Iterator<Item = u8> + '_ {
     let inside = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
     let mut escaped = false;
@@ -205,7 +205,7 @@ fn tokens(value: &[u8]) -> Result<Vec<Token<'_>>, MailboxError> {
     Ok(tokens)
 }
 
-/// The specials of RFC 5322 §3.2.3 apart from the dot.
+/// The specials of RFC 5322 §3.2.3 except the dot.
 const fn is_special(byte: u8) -> bool {
     matches!(
         byte,
@@ -217,9 +217,9 @@ fn run(bytes: &[u8], belongs: impl Fn(u8) -> bool) -> usize {
     bytes.iter().position(|byte| !belongs(*byte)).unwrap_or(bytes.len())
 }
 
-/// The length of the encoded word (RFC 2047 §2) at the start of `bytes`. Many senders leave commas
-/// and colons in it as they are, against §5 (3); brackets, quotation marks and `@` stay refused,
-/// because a reader that does not know encoded words would see an address in them.
+/// Returns the length of the encoded word (RFC 2047 §2) at the start of `bytes`. Commas and colons
+/// are allowed in it: many senders write them, against §5 (3). Brackets, quotation marks and `@`
+/// are not, because a reader without encoded words would see an address in them.
 fn encoded_word(bytes: &[u8]) -> Option<usize> {
     let inside = bytes.strip_prefix(b"=?")?;
     let is_harmless =
@@ -229,7 +229,7 @@ fn encoded_word(bytes: &[u8]) -> Option<usize> {
     (marks == 3 && word.ends_with(b"?=")).then_some(word.len() + 2)
 }
 
-/// The length of the quoted string at the start of `bytes`.
+/// Returns the length of the quoted string at the start of `bytes`.
 fn quoted(bytes: &[u8]) -> Result<usize, MailboxError> {
     let mut escaped = false;
     for (at, byte) in bytes.iter().enumerate().skip(1) {
@@ -243,7 +243,7 @@ fn quoted(bytes: &[u8]) -> Result<usize, MailboxError> {
     Err(MailboxError::Unclosed)
 }
 
-/// The length of the comment at the start of `bytes`; comments nest.
+/// Returns the length of the comment at the start of `bytes`; comments nest.
 fn comment(bytes: &[u8]) -> Result<usize, MailboxError> {
     let (mut depth, mut escaped) = (0_usize, false);
     for (at, byte) in bytes.iter().enumerate() {

@@ -1,15 +1,15 @@
-//! Measures of CSS (CSS Values 4): numbers, lengths, sizes of letters, clippings, transformations;
-//! only as far as it takes to see that they hide. `None` is what is not valid or not known; such a
-//! declaration changes nothing, as in a browser.
+//! CSS measures (CSS Values 4): numbers, lengths, font sizes, clipping, transforms, as far as
+//! needed to tell whether they hide text. None means invalid or unknown; such a declaration changes
+//! nothing, as in a browser.
 
-/// Pixels beyond which a text is out of sight.
+/// Pixels after which a text is out of sight.
 const FAR: f32 = 200.0;
-/// A share of its size, or of its opacity, below which a text is not seen.
+/// Share of size or opacity below which a text is invisible.
 const FAINT: f32 = 0.05;
-/// Arguments of a function that are looked at.
+/// Most arguments of a function that are read.
 const MOST_ARGUMENTS: usize = 16;
 
-/// The number at the start of a CSS value and the unit behind it.
+/// Returns the number at the start of a CSS value, and its unit.
 pub(super) fn number(value: &str) -> Option<(f32, &str)> {
     let inside = value.strip_prefix("calc(").map(|inside| inside.trim_end_matches(')').trim());
     let value = inside.unwrap_or(value);
@@ -27,7 +27,7 @@ pub(super) fn number(value: &str) -> Option<(f32, &str)> {
     Some((digits.parse().ok()?, unit.trim_end_matches(')').trim()))
 }
 
-/// A share: `0.5`, `50%`.
+/// Parses a share: `0.5`, `50%`.
 fn share(value: &str) -> Option<f32> {
     match number(value)? {
         (number, "") => Some(number),
@@ -36,17 +36,17 @@ fn share(value: &str) -> Option<f32> {
     }
 }
 
-/// Whether an opacity, or a factor of the size, leaves nothing to be seen.
+/// Tells whether an opacity or scale factor makes text invisible.
 pub(super) fn is_faint(value: &str) -> Option<bool> {
     share(value).map(|share| share <= FAINT)
 }
 
-/// Pixels in a unit, roughly.
+/// Approximate pixels per unit.
 fn pixels(unit: &str) -> Option<f32> {
     Some(match unit {
         "" | "px" | "pt" | "q" => 1.0,
         "em" | "rem" | "pc" | "lh" | "rlh" | "ic" => 16.0,
-        // A share of the screen, or of a letter.
+        // Shares of the screen, or of a letter.
         "%" | "vw" | "vh" | "vmin" | "vmax" | "vi" | "vb" | "ex" | "ch" | "cap" => 8.0,
         "in" => 96.0,
         "cm" => 38.0,
@@ -55,41 +55,41 @@ fn pixels(unit: &str) -> Option<f32> {
     })
 }
 
-/// A length in pixels, roughly.
+/// Approximate length in pixels.
 pub(super) fn length(value: &str) -> Option<f32> {
     let (number, unit) = number(value)?;
     Some(number * pixels(unit)?)
 }
 
-/// Whether a length hides. One without a unit is valid in some documents only: it hides, but it
-/// shows nothing again.
+/// Judges a length by `hides`. A length without unit is valid only in some documents: it can hide
+/// text, but cannot make it visible again.
 fn judged(value: &str, hides: impl Fn(f32) -> bool) -> Option<bool> {
     let (number, unit) = number(value)?;
     let hidden = hides(number * pixels(unit)?);
     (hidden || !unit.is_empty() || number == 0.0).then_some(hidden)
 }
 
-/// Whether an offset moves a text out of sight.
+/// Tells whether an offset moves text out of sight.
 pub(super) fn is_far(value: &str) -> Option<bool> {
     judged(value, |pixels| pixels <= -FAR)
 }
 
-/// Whether a height or width leaves no room.
+/// Tells whether a height or width leaves no room.
 pub(super) fn is_nothing(value: &str) -> Option<bool> {
     length(value).filter(|pixels| *pixels >= 0.0)?;
     judged(value, |pixels| pixels <= 0.5)
 }
 
-/// The size of letters, as far as it hides.
+/// Font size, as far as it hides text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Size {
     Seen,
     Tiny,
-    /// It is seen, or not, as the text around it is.
+    /// As visible as the surrounding text.
     Relative,
 }
 
-/// A `font-size`.
+/// Parses a `font-size`.
 pub(super) fn size(value: &str) -> Option<Size> {
     let of = |is_tiny| if is_tiny { Size::Tiny } else { Size::Seen };
     if let Some((number, unit)) = number(value) {
@@ -114,24 +114,24 @@ pub(super) fn size(value: &str) -> Option<Size> {
     }
 }
 
-/// The size in a `font`, which stands before the line height and the family.
+/// Parses the size in a `font` shorthand, which comes before line height and family.
 pub(super) fn size_of_font(value: &str) -> Option<Size> {
     if matches!(value, "inherit" | "unset" | "initial" | "revert" | "revert-layer") {
         return size(value);
     }
     let mut words = value.split_ascii_whitespace();
-    // A weight is a number without a unit.
+    // A number without unit is a weight.
     let word = words.by_ref().take(MOST_ARGUMENTS).find_map(|word| {
         let word = word.split('/').next().unwrap_or_default();
         let (number, unit) = number(word)?;
         (number == 0.0 || !unit.is_empty()).then_some(word)
     })?;
-    // Without a family it is not valid.
+    // Invalid without a family.
     words.next()?;
     size(word)
 }
 
-/// Whether a `clip` or `clip-path` leaves nothing.
+/// Tells whether a `clip` or `clip-path` leaves nothing.
 pub(super) fn is_clipped(value: &str) -> Option<bool> {
     let (name, inside) = value.strip_suffix(')')?.split_once('(')?;
     let numbers: Vec<_> = inside
@@ -156,7 +156,7 @@ pub(super) fn is_clipped(value: &str) -> Option<bool> {
     })
 }
 
-/// Whether a `transform` leaves nothing to be seen.
+/// Tells whether a `transform` makes text invisible.
 pub(super) fn is_transformed_away(value: &str) -> Option<bool> {
     let functions = value.strip_suffix(')')?;
     let mut hides = false;

@@ -1,9 +1,9 @@
-//! Which part of a message is the text, which the HTML, and which are attachments; after RFC 2046
-//! and the body lists of RFC 8621 §4.1.4 (`structure`, `bodies`).
+//! Sorts the parts of a message into text, HTML and attachments, by RFC 2046 and the body lists of
+//! RFC 8621 §4.1.4 (`structure`, `bodies`).
 //!
-//! A forwarded message is one attachment and is not looked into. Parts are decoded one at a time,
-//! and decoding makes none larger, so that memory is bounded by the message; what is read as text
-//! is bounded by itself.
+//! A forwarded message is one attachment and is not opened. Parts are decoded one at a time, and
+//! decoding never enlarges them, so memory is bounded by the size of the message. Text has its own
+//! limits.
 
 use std::collections::BTreeSet;
 
@@ -21,8 +21,9 @@ use super::structure::{self, Entry, Kind};
 use super::text::{self, Body, Readable};
 use super::unsigned::LeftOut;
 
-/// The most that `policies/intake.toml` may say: what was accepted under any limits is served
-/// again, with the same numbers. Header sections of parts had no limit once.
+/// The largest bounds that `policies/intake.toml` allows. Stored messages are read with these,
+/// because they must keep their part numbers whatever the limits were. Earlier versions did not
+/// limit the header sections of parts.
 pub(super) const WIDEST: structure::Bounds = structure::Bounds {
     parts: 100_000,
     depth: 100,
@@ -30,22 +31,21 @@ pub(super) const WIDEST: structure::Bounds = structure::Bounds {
     header_fields: usize::MAX,
 };
 
-/// One leaf of a stored message, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Lower case, without parameters: `image/png`.
     pub content_type: String,
-    /// The declared charset of a text part, lower case, a plain token; the octets are in it.
+    /// The declared charset of a text part, lower case, a plain token; the bytes are encoded in it.
     pub charset: Option<String>,
-    /// Harmless: cleaned by `filename::sanitise`.
+    /// Made harmless by `filename::sanitise`.
     pub filename: String,
-    /// Without the transfer encoding, otherwise unaltered.
+    /// Transfer encoding removed, otherwise unchanged.
     pub bytes: Vec<u8>,
 }
 
 impl Part {
-    /// Whether a record could have called it `name`. The number alone does not do: a part of a
-    /// message that an earlier version stored may have had another.
+    /// Tells whether a record may have called this part `name`. The number alone is not enough: an
+    /// earlier version may have numbered the parts differently.
     pub fn is_called(&self, name: &str) -> bool {
         name == self.filename || filename::sanitise(Some(name), &self.content_type) == self.filename
     }
@@ -58,20 +58,19 @@ pub(super) struct Leaf {
     pub(super) content_type: String,
     pub(super) filename: String,
     pub(super) size: u64,
-    /// The HTML part that stands for the whole message.
+    /// The HTML part of the message.
     pub(super) is_html: bool,
 }
 
-/// The content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) readable: Readable,
     pub(super) leaves: Vec<Leaf>,
-    /// Of the parts that are shown.
+    /// About the shown parts.
     pub(super) doubts: Vec<Doubt>,
-    /// The message itself.
+    /// The root part.
     pub(super) root: Option<Entry>,
-    /// Its text outside of all parts.
+    /// Text of the root outside its parts.
     pub(super) left_out: LeftOut,
 }
 
@@ -96,7 +95,7 @@ pub(super) fn content(
     let entries = guarded(|| labels::parts(raw, bounds(limits)))
         .ok_or_else(unreadable)?
         .map_err(|error| refused(Reason::Malformed, &error.to_string()))?;
-    // A body that begins elsewhere means that other fields were seen as well.
+    // Another start of the body means that the library saw other fields.
     let begins = entries.first().map(|root| root.body.start);
     if other.body_at != headers.body_at || begins != Some(headers.body_at) {
         let detail = "scanners disagree about the end of the header section";
@@ -105,8 +104,8 @@ pub(super) fn content(
     guarded(|| read(raw, &entries, limits)).ok_or_else(unreadable)
 }
 
-/// Serves one leaf of a message, by the number that `content` gave it. `None` where the number
-/// names no leaf. The limits of the day do not matter: they were checked when the message came in.
+/// Returns one leaf of a message by the number that `content` gave it, or None if there is none.
+/// Present limits do not apply: they were checked when the message arrived.
 pub fn part(raw: &[u8], index: u32) -> Option<Part> {
     let entries = guarded(|| labels::parts(raw, WIDEST))?.ok()?;
     let (_, entry) = leaves(&entries).find(|(number, _)| u32::try_from(*number) == Ok(index))?;
@@ -154,7 +153,7 @@ fn read(raw: &[u8], entries: &[Entry], limits: &IntakeLimits) -> Content {
     let misread = |number: usize| {
         readable.misread.iter().find(|(part, _)| *part == number).map(|(_, misread)| *misread)
     };
-    // What nobody can read as text, or only by guessing, is a file.
+    // A text that can only be guessed is also listed as a file.
     let is_read =
         |body: &&Body<'_>| !body.is_html && !misread(body.number).is_some_and(Misread::is_guess);
     let shown: BTreeSet<_> = texts.iter().filter(is_read).map(|body| body.number).collect();
@@ -183,8 +182,8 @@ fn leaf(raw: &[u8], number: usize, entry: &Entry, is_html: bool) -> Leaf {
     }
 }
 
-/// What can be an attachment of the message itself, by number: a forwarded message is one, and a
-/// multipart without parts that has anything in it.
+/// Returns the possible attachments with their indices. A forwarded message is one, and so is a
+/// multipart without parts, unless it is empty.
 pub(super) fn leaves(entries: &[Entry]) -> impl Iterator<Item = (usize, &Entry)> {
     entries.iter().enumerate().filter(|(_, entry)| {
         let is_empty = entry.body.is_empty()
@@ -193,7 +192,8 @@ pub(super) fn leaves(entries: &[Entry]) -> impl Iterator<Item = (usize, &Entry)>
     })
 }
 
-/// `type/subtype` of plain tokens (RFC 2045 §5.1); anything else is octets.
+/// Returns `type/subtype` if both are plain tokens (RFC 2045 §5.1), else
+/// `application/octet-stream`.
 fn content_type(entry: &Entry) -> String {
     let Some(declared) = &entry.media else {
         let is_message = entry.kind == Kind::Message;
@@ -205,7 +205,7 @@ fn content_type(entry: &Entry) -> String {
     }
 }
 
-/// The declared charset of a text part, lower case, where it is a plain token.
+/// Returns the declared charset of a text part in lower case, if it is a plain token.
 pub(super) fn charset(entry: &Entry) -> Option<String> {
     let media = entry.media.as_ref().filter(|media| media.kind == "text")?;
     let declared = media.charset.as_deref()?;

@@ -1,29 +1,30 @@
-//! Raw bytes become facts: who a message says it is from, what it says, what hangs on it.
+//! Reads raw messages: sender, text, attachments, remarks.
 //!
-//! Two steps. [`scan::scan`] reads the header section strictly and yields the one From mailbox that
-//! `verify` proves and `app` judges. [`summarise`] reads the rest for an accepted message: text,
-//! HTML, attachments, remarks. [`mime::part`] serves one attachment later, [`page::page`] the HTML.
+//! Two steps. [`scan::scan`] reads the header section strictly and finds the one From mailbox,
+//! which `verify` authenticates and `app` decides on. [`summarise`] reads the rest of an accepted
+//! message: text, HTML, attachments, remarks. Later, [`mime::part`] returns one attachment, and
+//! [`page::page`] the HTML.
 //!
-//! - `scan`, `mailbox`: our own code on raw octets, no library below them;
+//! - `scan`, `mailbox`: our own parsers of raw bytes; a library only decodes the display name;
 //! - `structure`, `bodies`: our own walk over the parts, whose cost is bounded;
-//! - `labels`, `transfer`: types and encodings that do not say what a part is, settled and named;
-//! - `charset`, `words`: octets become text by the WHATWG Encoding Standard, and by `legacy` where
-//!   it stops;
-//! - `library`: the one door to mail-parser, with a wall against its panics;
-//! - `fields`: the names of all fields that are read;
-//! - `headers`, `mime`, `text`, `html`, `reply`, `filename`, `findings`: for people and Agents to
-//!   read; nothing in them decides about acceptance, except that `mime` refuses what it cannot read
-//!   whole or reads differently than the scanner did;
-//! - below `html`: `tags` (the tokenizer), `elements`, `look` (over `sheet`, `media`, `css`, `colour`),
-//!   `passages`, `text_sink`; below `findings`: `unseen`, `links`, `unsigned`; below `reply`: `quotes`;
-//! - `page`: the HTML part for people, over `sanitise` (twice: our tags, then ammonia) and
-//!   `inline_style`;
-//! - `machine`: signs that no person wrote it;
-//! - `visible`: what can be seen of a text; `line_ends`: those of files become those of mail.
+//! - `labels`, `transfer`: correct wrong types and encodings of parts, and name them;
+//! - `charset`, `words`: decode bytes by the WHATWG Encoding Standard; `legacy` has more charsets;
+//! - `library`: the only access to mail-parser, with a guard against panics;
+//! - `fields`: the names of all header fields that are read;
+//! - `headers`, `mime`, `text`, `html`, `reply`, `filename`, `findings`: content for people and
+//!   Agents. It never decides on acceptance, with one exception: `mime` refuses a message that
+//!   cannot be read completely, or that mail-parser reads differently than the scanner;
+//! - below `html`: `tags` (the tokenizer), `elements`, `look`, `passages`, `text_sink`;
+//! - below `look`: `sheet`, `style`, `css`, `css_source`, `measures`, `colour`;
+//! - below `findings`: `unseen`, `links`, `unsigned`; below `reply`: `quotes`;
+//! - `page`: the HTML part for people, made by `sanitise` (two allowlists: ours, then ammonia's)
+//!   and `inline_style`;
+//! - `machine`: signs that a machine wrote the message;
+//! - `visible`: visible and invisible characters; `line_ends`: line ends of messages from files.
 //!
-//! Called by `verify` (scanned headers) and `app`. No I/O, no clock, no randomness: identifiers are
-//! given in. Total: every octet string gets an answer, in time linear in its length and within
-//! the limits of `policies/intake.toml`; nothing recurses.
+//! Used by `verify` (scanned headers) and `app`. No I/O, no clock, no randomness. Every input has a
+//! result, in time linear in its length and within the limits of `policies/intake.toml`. Nothing
+//! recurses deeper than a small constant.
 
 mod bodies;
 mod charset;
@@ -77,12 +78,12 @@ use self::findings::Evidence;
 use self::mime::Content;
 use self::scan::{Fault, Headers};
 
-/// Reads the content of a message whose header section has been scanned; its signature leaves the
-/// `unsigned` fields open.
+/// Reads the content of a message whose header section has been scanned. `unsigned` are the fields
+/// that its signature does not cover.
 ///
 /// # Errors
-/// `Malformed` for too many parts or levels, or content that cannot be read; `SenderInvalid` when
-/// mail-parser sees another From or another header section than the scanner did.
+/// `Malformed` for too many parts or levels, or unreadable content; `SenderInvalid` if mail-parser
+/// sees another From or another header section than the scanner.
 pub fn summarise(
     raw: &[u8],
     headers: &Headers<'_>,
@@ -90,7 +91,7 @@ pub fn summarise(
     limits: &IntakeLimits,
 ) -> Result<Mail, Fault> {
     let content = mime::content(raw, headers, limits)?;
-    // Nothing here is known to panic; if something does, the sender is told so (threats D10).
+    // No panic is known here; if there is one, the message is refused (threats D10).
     library::guarded(|| describe(headers, content, unsigned, limits)).ok_or_else(|| Fault {
         reason: Reason::Malformed,
         detail: "the content of the message cannot be read".to_owned(),

@@ -1,5 +1,5 @@
-//! The HTML part of a message as a page for people: sanitised, the pictures of the message itself
-//! in it, and nothing from anywhere else.
+//! The HTML part of a message as a page for people: sanitised, with the message's own pictures, and
+//! nothing loaded from elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -16,38 +16,38 @@ use super::mime::{WIDEST, leaves};
 use super::sanitise::sanitise;
 use super::structure::Entry;
 
-/// How much a page may take (`policies/access.toml`, `[media]`).
+/// Limits of a page (`policies/access.toml`, `[media]`).
 #[derive(Clone, Copy, Debug)]
 pub struct PageBounds {
-    /// Octets of HTML that are read.
+    /// Bytes of HTML.
     pub html_bytes: usize,
     pub tags: usize,
-    /// Octets of all pictures in it, decoded; each is counted as often as it is shown.
+    /// Decoded bytes of all pictures; each counts as often as it is shown.
     pub picture_bytes: usize,
 }
 
-/// The HTML part of a message, to be shown.
+/// The HTML part of a message, ready to be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Harmless: cleaned by `filename::sanitise`.
+    /// Made harmless by `filename::sanitise`.
     pub filename: String,
     pub shown: Shown,
 }
 
-/// What there is to be shown.
+/// The content of the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// A page in UTF-8.
+    /// HTML in UTF-8.
     Html(String),
-    /// The text of one that is too large to be made harmless.
+    /// Only its text, if the HTML is too large to be sanitised.
     Text(String),
 }
 
-/// Said where the text of a page is cut.
+/// Appended if the text is cut.
 const CUT: &str = "\n\n[The HTML goes on: the original has all of it.]\n";
 
-/// The part with this number, if it is the HTML that stands for the whole message (what a record's
-/// `emailHtml` names). Attached HTML is a file, and this is `None`.
+/// Returns the part with this number if it is the HTML of the message (`emailHtml` in a record).
+/// Returns None for others: attached HTML is a file.
 pub fn page(raw: &[u8], index: u32, bounds: PageBounds) -> Option<Page> {
     let entries = guarded(|| labels::parts(raw, WIDEST))?.ok()?;
     let number = usize::try_from(index).ok()?;
@@ -81,7 +81,7 @@ fn decoded(raw: &[u8], entry: &Entry) -> Option<Vec<u8>> {
     guarded(|| entry.transfer.decode(body).into_owned())
 }
 
-/// The parts of a message that its page may show, each decoded once.
+/// The pictures of a message, each decoded once.
 struct Pictures<'m> {
     raw: &'m [u8],
     /// By Content-ID; of equal ones the first.
@@ -101,7 +101,7 @@ impl<'m> Pictures<'m> {
         Self { raw, named, made: BTreeMap::new(), left }
     }
 
-    /// The picture that `cid:` with this name means (RFC 2392 §2), as a `data:` URI.
+    /// Returns the picture for a `cid:` URL with this name (RFC 2392 §2), as a `data:` URI.
     fn get(&mut self, name: &str) -> Option<String> {
         let name = percent_decoded(name)?;
         let (id, entry) = self.named.get_key_value(name.as_str())?;
@@ -117,7 +117,8 @@ impl<'m> Pictures<'m> {
     }
 }
 
-/// What the octets are, whatever the part says: pictures of points, which run nothing.
+/// Detects the image type from the bytes, whatever the part's label. Only raster images, which
+/// cannot run code.
 fn kind(octets: &[u8]) -> Option<&'static str> {
     let is_webp = octets.starts_with(b"RIFF") && octets.get(8..12) == Some(b"WEBP");
     match octets {

@@ -1,42 +1,42 @@
-//! Passages of an HTML document that nobody sees, and where they are.
+//! Hidden passages of an HTML document, and their ranges.
 
 use super::visible::{self, Unseen};
 
-/// Octets kept of a passage.
+/// Bytes of a passage that are kept.
 const SAMPLE: usize = 200;
-/// Octets of it that are compared with the text.
+/// Bytes of a passage that are compared with the text.
 const COMPARED: usize = 2000;
 
-/// Where in a text: the first character, and the one behind the last, counted in code points.
+/// A range in a text; the end is exclusive. In code points after [`in_points`], before that in
+/// bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
-/// A hidden passage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Passage {
-    /// How it begins, on one line.
+    /// Its beginning, on one line.
     pub(super) text: String,
     /// The style, or the kind of markup, that hides it.
     pub(super) how: &'static str,
     pub(super) span: Span,
 }
 
-/// What hides passages; none of them takes the place of another.
+/// How a passage is hidden. Each kind has its own quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Style,
-    /// An attribute, or what old programs show.
+    /// An attribute, or fallback content for old programs.
     Aside,
     Comment,
 }
 
-/// A hidden passage in the making.
+/// A hidden passage while it is being read.
 pub(super) struct Hidden {
     text: String,
-    /// The text goes on behind what was kept.
+    /// The passage is longer than what was kept.
     is_cut: bool,
     has_letters: bool,
     how: &'static str,
@@ -56,7 +56,7 @@ impl Hidden {
         }
     }
 
-    /// Unseen characters and runs of blanks say nothing and would use the room up.
+    /// Skips invisible characters and collapses blanks, which would use up the room.
     pub(super) fn add(&mut self, text: &str) {
         for c in text.chars() {
             let unseen = Unseen::of(c);
@@ -75,22 +75,23 @@ impl Hidden {
         }
     }
 
-    /// Whether there is anything to read in it.
+    /// Tells whether the passage has anything to read.
     pub(super) const fn has_letters(&self) -> bool {
         self.has_letters
     }
 
-    /// Words of letters, of what was kept.
+    /// Counts the words with letters in the kept text.
     pub(super) fn words(&self) -> usize {
         let is_word = |word: &&str| word.chars().any(char::is_alphabetic);
         self.text.split(' ').filter(is_word).count()
     }
 
-    /// The passage, unless it says what the text says; `shown` is the text made [`plainly`].
+    /// Returns the passage unless the shown text contains it. `shown` must be normalized by
+    /// [`plainly`].
     pub(super) fn against(self, shown: &str) -> Option<Passage> {
         let own = plainly(&self.text);
         if own.is_empty() {
-            // Letters of the second alphabet alone, which a model reads.
+            // Only invisible tag characters, which a language model can read.
             let text = "tag characters".to_owned();
             return Some(Passage { text, how: self.how, span: self.span });
         }
@@ -105,7 +106,7 @@ impl Hidden {
     }
 }
 
-/// Words in lower case, one space between them.
+/// Normalizes text: lower case, one space between words.
 pub(super) fn plainly(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for word in text.split_whitespace() {
@@ -117,7 +118,7 @@ pub(super) fn plainly(text: &str) -> String {
     out
 }
 
-/// Turns spans in octets of `text` into spans in code points, in one pass over it.
+/// Converts ranges from bytes of `text` to code points, in one pass.
 pub(super) fn in_points<'s>(text: &str, spans: impl Iterator<Item = &'s mut Span>) {
     let mut places: Vec<&mut usize> =
         spans.flat_map(|span| [&mut span.start, &mut span.end]).collect();

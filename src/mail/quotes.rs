@@ -1,14 +1,13 @@
-//! How mail programs mark what they quote: the words of the common ones in the languages that they
-//! speak.
+//! How mail programs mark quoted text, in the common programs and languages.
 
-/// Lines that an attribution may be folded over by the sender's program.
+/// Most lines that a sender's program folds an attribution into.
 const ATTRIBUTION_LINES: usize = 3;
-/// Octets of an attribution; a longer "On … wrote:" is prose.
+/// Longest attribution in bytes; a longer "On … wrote:" is prose.
 const ATTRIBUTION_OCTETS: usize = 400;
-/// Lines of an Outlook header block that are looked at.
+/// Lines of an Outlook header block that are examined.
 const BLOCK_LINES: usize = 6;
 
-/// `Original Message` between hyphens.
+/// Words like `Original Message` between hyphens.
 const SEPARATORS: &[&str] = &[
     "original message",
     "original appointment",
@@ -36,7 +35,7 @@ const SEPARATORS: &[&str] = &[
     "原始邮件",
 ];
 
-/// The fields of an Outlook header block: who, when, to whom and about what.
+/// Field names of an Outlook header block: sender, time, recipient, subject.
 const WHO: &[&str] = &[
     "from",
     "von",
@@ -122,7 +121,7 @@ const WHAT: &[&str] = &[
     "제목",
 ];
 
-/// How an attribution begins and ends in one language. `Am … schrieb Bob:` names the writer last.
+/// Beginning and end of an attribution in each language. `Am … schrieb Bob:` names the author last.
 const ATTRIBUTIONS: &[(&str, &[&str])] = &[
     ("On ", &["wrote:", "said:"]),
     ("Am ", &["schrieb:", "schrieb"]),
@@ -154,7 +153,7 @@ const ATTRIBUTIONS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// `-----Original Message-----`, or a rule of it in another language.
+/// Tells whether a line is `-----Original Message-----` in any language.
 pub(super) fn is_separator(line: &str) -> bool {
     let line = line.trim();
     let inner = line.trim_start_matches('-');
@@ -163,13 +162,14 @@ pub(super) fn is_separator(line: &str) -> bool {
     line.len() - inner.len() >= 3 && inner.ends_with("--") && SEPARATORS.contains(&words.as_str())
 }
 
-/// A rule of underscores, as Outlook draws above the header block.
+/// Tells whether a line is the rule of underscores that Outlook draws above its header block.
 pub(super) fn is_rule(line: &str) -> bool {
     let line = line.trim();
     line.len() >= 10 && line.bytes().all(|byte| byte == b'_')
 }
 
-/// Which of the fields of an Outlook header block a line is; it may be several, as words are shared.
+/// The fields of an Outlook header block that a line may be; several, because languages share
+/// words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BlockField {
     is_who: bool,
@@ -180,7 +180,7 @@ pub(super) struct BlockField {
 }
 
 impl BlockField {
-    /// Of `key: value`, the key possibly in bold.
+    /// Parses `key: value`; the key may be bold.
     pub(super) fn of(line: &str) -> Self {
         let line = line.trim().trim_start_matches('*');
         let Some((key, value)) = line.split_once([':', '\u{ff1a}']) else { return Self::default() };
@@ -200,8 +200,9 @@ impl BlockField {
     }
 }
 
-/// Whether lines begin with Outlook's `From: / Sent: / To: / Subject:` above the quoted message.
-/// An order for a journey has some of them, too: all must be there, and an address or a rule.
+/// Tells whether lines begin with Outlook's `From: / Sent: / To: / Subject:` above the quoted
+/// message. Other texts, such as travel orders, have some of these fields, so all must be there,
+/// and an address or a rule.
 pub(super) fn is_header_block(fields: &[BlockField], has_rule_above: bool) -> bool {
     let Some((first, rest)) = fields.split_first() else { return false };
     let has = |is: fn(&BlockField) -> bool| rest.iter().take(BLOCK_LINES).any(is);
@@ -212,14 +213,14 @@ pub(super) fn is_header_block(fields: &[BlockField], has_rule_above: bool) -> bo
         && has(|field| field.is_what)
 }
 
-/// How many lines the attribution at the start of `lines` takes, and whether it names a time and
-/// an address.
+/// Returns the number of lines of the attribution at the start of `lines`, and whether it has both
+/// a time and an address.
 pub(super) fn attribution(lines: &[&str]) -> Option<(usize, bool)> {
     let first = lines.first()?.trim_start();
     if first.is_empty() || first.starts_with('>') {
         return None;
     }
-    // Most lines are asked no more than whether anything here ends as an attribution does.
+    // Quick check that rejects most lines: an attribution ends with a colon.
     let near = lines.iter().take(ATTRIBUTION_LINES);
     if !near.into_iter().any(|line| line.trim_end().ends_with([':', '\u{ff1a}'])) {
         return None;
@@ -233,7 +234,7 @@ pub(super) fn attribution(lines: &[&str]) -> Option<(usize, bool)> {
         let (has_address, has_time) = (joined.contains('@'), has_time(&joined));
         let is_dated = has_address || has_time;
         let ends = |(start, ends): &(&str, &[&str])| {
-            // Without a word of its own at the start it is one line, with a time or an address.
+            // A pattern without an own first word must fit on one line, with a time or an address.
             let begins = first.starts_with(start) && (!start.is_empty() || (at == 0 && is_dated));
             begins && ends.iter().any(|end| ends_with(&joined, end))
         };
@@ -245,13 +246,14 @@ pub(super) fn attribution(lines: &[&str]) -> Option<(usize, bool)> {
     None
 }
 
-/// `end` at the end; or, without its colon, anywhere in a text that ends with a colon.
+/// Tells whether `text` ends with `end`. If `end` has no colon, it may be anywhere in a text that
+/// ends with a colon.
 fn ends_with(text: &str, end: &str) -> bool {
     let is_whole = end.ends_with([':', '\u{ff1a}']);
     if is_whole { text.ends_with(end) } else { text.ends_with(':') && text.contains(end) }
 }
 
-/// `9:05`, `12:30` or `10.00` somewhere.
+/// Tells whether the text contains a time, such as `9:05`, `12:30` or `10.00`.
 fn has_time(text: &str) -> bool {
     text.as_bytes().windows(4).any(|window| {
         matches!(window, [hour, b':' | b'.', tens, ones]
@@ -259,7 +261,7 @@ fn has_time(text: &str) -> bool {
     })
 }
 
-/// The line that a telephone's program adds: `Sent from my iPhone`.
+/// Tells whether a line is an advertisement of a mail program: `Sent from my iPhone`.
 pub(super) fn is_sent_from(line: &str) -> bool {
     const STARTS: &[&str] = &[
         "sent from my ",

@@ -1,7 +1,7 @@
-//! The new part of a reply: quoted history and the signature taken off the end.
+//! The new part of a reply: without quoted history and signature at its end.
 //!
-//! Conservative: only what stands at the end goes, an answer below or between quotations stays
-//! whole, and a message that has text never becomes empty. One pass with a bounded look-ahead.
+//! Conservative: only text at the end is removed. A reply below or between quotations stays whole,
+//! and a message with text never becomes empty. One pass has a bounded look-ahead.
 
 use super::quotes::{
     BlockField, attribution, is_header_block, is_rule, is_sent_from, is_separator,
@@ -10,15 +10,15 @@ use super::quotes::{
 /// A longer "signature" is text below a rule.
 const SIGNATURE_LINES: usize = 30;
 
-/// Behind hyphens that lost their space: more lines or longer ones are text below a heading.
+/// Limits of a signature after hyphens without their space: more or longer lines are text below a
+/// heading.
 const SHORT_SIGNATURE_LINES: usize = 4;
 const SHORT_SIGNATURE_OCTETS: usize = 60;
 
-/// What is taken off can lay bare another end; so often it is looked again. A text that goes on
-/// after that was made to, and stays whole.
+/// Most passes: each may expose another end. A text that needs more was crafted, and stays whole.
 const MOST_PASSES: usize = 8;
 
-/// `text` without the quoted history and the signature at its end. The same again changes nothing.
+/// Removes the quoted history and the signature at the end of `text`. Idempotent.
 pub(super) fn stripped(text: &str) -> String {
     let whole = text.trim();
     let mut kept: Vec<&str> = whole.lines().collect();
@@ -32,7 +32,8 @@ pub(super) fn stripped(text: &str) -> String {
     whole.to_owned()
 }
 
-/// One look at the end: the lines that stay, the last of them not blank. All, where none would.
+/// Makes one pass. Returns the lines that stay, the last of them not blank; all lines if none would
+/// stay.
 fn pass<'l, 'a>(lines: &'l [&'a str]) -> &'l [&'a str] {
     let kept = lines.get(..history_start(lines)).unwrap_or(lines);
     let kept = without_trailing_quotes(kept);
@@ -42,9 +43,9 @@ fn pass<'l, 'a>(lines: &'l [&'a str]) -> &'l [&'a str] {
     if kept.iter().all(|line| line.trim().is_empty()) { lines } else { kept }
 }
 
-/// The line at which the history begins, or the number of lines.
+/// Returns the first line of the history, or the number of lines.
 fn history_start(lines: &[&str]) -> usize {
-    // From here on there are only quoted and blank lines.
+    // After this line there are only quoted and blank lines.
     let quotes_from = lines.len() - lines.iter().rev().take_while(|line| is_quiet(line)).count();
     let last_quote = lines.iter().rposition(|line| is_quoted(line));
     let has_quotes = last_quote.is_some_and(|last| last >= quotes_from);
@@ -54,7 +55,7 @@ fn history_start(lines: &[&str]) -> usize {
         .enumerate()
         .find_map(|(at, line)| {
             let rest = lines.get(at..).unwrap_or_default();
-            // The rule of underscores that Outlook draws belongs to the block below it.
+            // Outlook's rule of underscores belongs to the block below it.
             let above = at.checked_sub(1).and_then(|above| lines.get(above));
             let has_rule = above.is_some_and(|line| is_rule(line));
             let block = fields.get(at..).unwrap_or_default();
@@ -64,7 +65,7 @@ fn history_start(lines: &[&str]) -> usize {
             let (length, is_certain) = attribution(rest)?;
             let ends_in_quotes = has_quotes && at + length >= quotes_from;
             let has_later_quotes = last_quote.is_some_and(|last| last >= at + length);
-            // Without quotation marks only an attribution with a time and an address is one.
+            // Without quotation marks, an attribution must have a time and an address.
             (ends_in_quotes || (is_certain && !has_later_quotes)).then_some(at)
         })
         .unwrap_or(lines.len())
@@ -83,8 +84,8 @@ fn without_trailing_quotes<'l, 'a>(lines: &'l [&'a str]) -> &'l [&'a str] {
     lines.get(..lines.len() - tail).unwrap_or(lines)
 }
 
-/// RFC 3676 §4.3: the signature follows a line of two hyphens and a space. The space is often lost;
-/// then it must look like a signature, as a heading may be underlined so.
+/// The signature follows a line of two hyphens and a space (RFC 3676 §4.3). Without the space, the
+/// lines must also look like a signature, because headings may be underlined so.
 fn without_signature<'l, 'a>(lines: &'l [&'a str]) -> &'l [&'a str] {
     let start = lines.len().saturating_sub(SIGNATURE_LINES + 1);
     let found = lines.iter().enumerate().skip(start).position(|(at, line)| {
@@ -158,7 +159,7 @@ mod tests {
                  To: y\nSubject: z\n",
                 "Yes.",
             ),
-            // What one end hid is an end, too.
+            // Removing one end exposes another.
             ("Yes.\nOn Mon at 10:00 Bob <b@x.example> wrote:\nfine\n> x", "Yes."),
         ] {
             assert_eq!(stripped(text), expected, "{text}");

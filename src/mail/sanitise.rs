@@ -1,13 +1,13 @@
-//! HTML of a stranger, made harmless (threats D6, D7): two allowlists, one behind the other.
+//! Makes a stranger's HTML harmless (threats D6, D7), with two allowlists in sequence.
 //!
-//! First our own: every tag is written anew, from the few elements below, with the few attributes,
-//! closed in the order in which they were opened. What is written that way has one reading only, so
-//! a parser with another idea of the standard has nothing to disagree about (mutation XSS), and the
-//! tree that a parser of the standard builds of it is no larger than what is written: without that,
-//! formatting that is never closed is opened again in every paragraph, and the tree grows with the
-//! square of the page. Then ammonia, which has such a parser, over the same lists.
+//! The first is our own. Every tag is written anew, from the few elements below with few
+//! attributes, and closed in the order of opening. The result has only one reading, so parsers with
+//! another idea of the standard cannot disagree about it (mutation XSS). And the tree that a
+//! standard parser builds from it is no larger than the text: otherwise unclosed formatting is
+//! reopened in every paragraph, and the tree grows with the square of the page. The second is
+//! ammonia, which has a standard parser, with the same lists.
 //!
-//! Nothing is loaded from anywhere: the only pictures are those that `image` hands in.
+//! Nothing is loaded: the only pictures are those that `image` returns.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -19,17 +19,17 @@ use super::inline_style;
 use super::library::guarded;
 use super::tags::{Piece, Pieces, attributes, decode_entities};
 
-/// Without content.
+/// Elements without content.
 const VOID: [&str; 5] = ["br", "col", "hr", "img", "wbr"];
-/// What a parser of the standard opens again in the next paragraph (HTML Standard §13.2.4.3).
+/// Formatting that a standard parser reopens in the next paragraph (HTML Standard §13.2.4.3).
 const FORMATTING: [&str; 13] =
     ["a", "b", "big", "code", "em", "font", "i", "s", "small", "strike", "strong", "tt", "u"];
-/// The rest of a line.
+/// Other inline elements.
 const PHRASES: [&str; 18] = [
     "abbr", "bdi", "bdo", "cite", "del", "dfn", "ins", "kbd", "mark", "q", "samp", "span", "sub",
     "sup", "time", "var", "rp", "rt",
 ];
-/// What ends a paragraph.
+/// Elements that end a paragraph.
 const BLOCKS: [&str; 28] = [
     "address",
     "article",
@@ -60,10 +60,10 @@ const BLOCKS: [&str; 28] = [
     "table",
     "ul",
 ];
-/// What stands in tables only.
+/// Elements that occur only in tables.
 const OF_TABLES: [&str; 8] = ["caption", "colgroup", "tbody", "td", "tfoot", "th", "thead", "tr"];
 
-/// Attributes of any element: what it looks like and what it is called.
+/// Attributes of any element: its look and title.
 const GENERIC: [&str; 13] = [
     "align", "bgcolor", "border", "color", "dir", "face", "height", "lang", "size", "style",
     "title", "valign", "width",
@@ -78,9 +78,9 @@ const OF_ELEMENT: [(&str, &[&str]); 7] = [
     ("col", &["span"]),
 ];
 
-/// Where a link may lead; the empty rest is refused, which leaves no relative one.
+/// Allowed schemes of links. Links without a scheme are refused, so none is relative.
 const SCHEMES: [&str; 4] = ["http", "https", "mailto", "tel"];
-/// The pictures that `image` may hand in.
+/// Allowed pictures.
 const PICTURES: [&str; 4] = [
     "data:image/gif;base64,",
     "data:image/jpeg;base64,",
@@ -88,14 +88,14 @@ const PICTURES: [&str; 4] = [
     "data:image/webp;base64,",
 ];
 
-/// Elements around another, and formatting among them. Newsletters nest some twenty tables, four
-/// elements each; what goes deeper loses its tags and keeps its text.
+/// Deepest nesting, and most formatting elements in it. Newsletters nest some twenty tables of four
+/// elements each. Deeper elements lose their tags and keep their text.
 const DEEPEST: usize = 200;
 const MOST_FORMATTING: usize = 16;
 
-/// `html` with nothing in it that runs, loads or leads astray; the page of an answer, without its
-/// doctype. `image` answers the content of `cid:` pictures as a `data:` URI. `None` where it has
-/// more than `most` tags, or cannot be read.
+/// Returns the page without scripts, external loads and deceptive markup, and without its doctype.
+/// `image` returns `cid:` pictures as `data:` URIs. Returns None if the page has more than `most`
+/// tags or cannot be read.
 pub(super) fn sanitise(
     html: &str,
     most: usize,
@@ -105,7 +105,7 @@ pub(super) fn sanitise(
     guarded(|| builder().clean(&written).to_string())
 }
 
-/// What our own list leaves, for the second one.
+/// Returns the page after our own allowlist.
 pub(super) fn written(
     html: &str,
     most: usize,
@@ -114,7 +114,7 @@ pub(super) fn written(
     Writer { out: String::new(), open: Vec::new(), image }.write(html, most)
 }
 
-/// The second list.
+/// The second allowlist.
 fn builder() -> Builder<'static> {
     let elements: [&[&'static str]; 5] = [&VOID, &FORMATTING, &PHRASES, &BLOCKS, &OF_TABLES];
     let mut schemes = HashSet::from(SCHEMES);
@@ -144,8 +144,8 @@ fn builder() -> Builder<'static> {
     builder
 }
 
-/// Where a link leads, as a browser understands it (URL Standard §4.4), in the one spelling that
-/// leads there from any page: `https:/x` is a path of ours to a browser that shows it from us.
+/// Returns the target of a link as browsers understand it (URL Standard §4.4), spelled so that it
+/// leads there from any page: on our pages, browsers would read `https:/x` as a path of ours.
 fn target(href: &str) -> Option<String> {
     let url = Url::parse(href).ok()?;
     SCHEMES.contains(&url.scheme()).then(|| url.into())
@@ -154,7 +154,7 @@ fn target(href: &str) -> Option<String> {
 /// Writes a page anew.
 struct Writer<'i> {
     out: String,
-    /// What is open, the innermost last.
+    /// Open elements, innermost last.
     open: Vec<&'static str>,
     image: &'i mut dyn FnMut(&str) -> Option<String>,
 }
@@ -167,7 +167,7 @@ impl Writer<'_> {
                 Piece::Text(text) => self.text(text),
                 Piece::Open(tag) => {
                     left = left.checked_sub(1)?;
-                    // The tag may stand behind something that is no piece (`<!doctype html>`).
+                    // Something that is no piece may precede the tag (`<!doctype html>`).
                     let source = html.get(start..pieces.at()).unwrap_or_default();
                     let source = tag_in(source);
                     if let Some(name) = known(tag.name.as_str()) {
@@ -188,7 +188,7 @@ impl Writer<'_> {
         Some(self.out)
     }
 
-    /// Entities stay as they are: a parser of the standard makes no tag of one.
+    /// Writes text. Entities stay, because a standard parser makes no tag of them.
     fn text(&mut self, text: &str) {
         if !text.trim_ascii().is_empty() {
             self.shelter();
@@ -196,8 +196,8 @@ impl Writer<'_> {
         escape(text, &mut self.out);
     }
 
-    /// A cell for what stands in a table and in none: a parser of the standard would move it in
-    /// front of the table, at a cost that grows with all that it has moved before.
+    /// Opens a cell for content in a table outside its cells. A standard parser would move it
+    /// before the table, at a cost that grows with all content moved before.
     fn shelter(&mut self) {
         let missing: &[&'static str] = match self.open.last() {
             Some(&("table" | "tbody" | "thead" | "tfoot")) => &["tr", "td"],
@@ -261,8 +261,8 @@ impl Writer<'_> {
         }
     }
 
-    /// The end of what is open, and of all that is open in it; what is not open in this cell of a
-    /// table is not ended from within.
+    /// Closes an element and all inside it. An element outside the current table cell is not closed
+    /// from within.
     fn end(&mut self, name: &'static str) {
         let from = match name {
             "table" => 0,
@@ -276,7 +276,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Behind the innermost cell that is open.
+    /// Index after the innermost open cell.
     fn boundary(&self) -> usize {
         let is_cell = |open: &&str| matches!(*open, "td" | "th" | "caption" | "table");
         self.open.iter().rposition(is_cell).map_or(0, |at| at + 1)
@@ -295,7 +295,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A picture of the message itself; of any other the words that stand for it.
+    /// Writes a picture of the message itself; for any other its alternative text.
     fn picture(&mut self, source: &str) {
         let value = |name: &str| {
             let found = attributes(source).find(|(other, _)| other.eq_ignore_ascii_case(name));
@@ -312,7 +312,7 @@ impl Writer<'_> {
             return;
         };
         self.tag("img", source);
-        // What `tag` wrote ends with the mark that is put behind the picture.
+        // Reopens the tag: the source goes before its `>`.
         self.out.pop();
         for piece in [" src=\"", &data, "\">"] {
             self.out.push_str(piece);
@@ -348,9 +348,9 @@ impl Writer<'_> {
     }
 }
 
-/// The start tag at the end of what lies between two pieces.
+/// Returns the start tag at the end of the text between two pieces.
 fn tag_in(source: &str) -> &str {
-    // What is skipped before a tag is a declaration, which ends with `>`, as the tag itself may.
+    // Skips declarations, which end with `>` like the tag itself.
     let mut rest = source;
     while rest.starts_with("<!") || rest.starts_with("<?") || rest.starts_with("</") {
         rest = rest.find('>').and_then(|end| rest.get(end + 1..)).unwrap_or_default();
@@ -358,14 +358,14 @@ fn tag_in(source: &str) -> &str {
     rest
 }
 
-/// The name of an element that is kept.
+/// Returns the name if the element is allowed.
 fn known(name: &str) -> Option<&'static str> {
     let lists: [&[&'static str]; 5] = [&VOID, &FORMATTING, &PHRASES, &BLOCKS, &OF_TABLES];
     lists.into_iter().flatten().find(|known| **known == name).copied()
 }
 
-/// Whether what stands behind a `&` makes it an entity: a number or a name up to its semicolon, or
-/// one of the names that mail writes without (HTML Standard §13.5).
+/// Tells whether the text after a `&` makes it an entity: a number or a name with its semicolon, or
+/// a name that mail writes without one (HTML Standard §13.5).
 fn is_entity(text: &str) -> bool {
     const LONGEST: usize = 32;
     const BARE: [&str; 6] = ["amp", "copy", "gt", "lt", "nbsp", "quot"];
@@ -374,16 +374,16 @@ fn is_entity(text: &str) -> bool {
     named || BARE.iter().any(|name| text.starts_with(name))
 }
 
-/// Characters that begin or end something become entities; entities stay.
+/// Escapes characters that begin or end markup; entities stay.
 fn escape(text: &str, out: &mut String) {
     for (at, c) in text.char_indices() {
         match c {
-            // What a parser looks at again and again where a megabyte of it begins nothing.
+            // A parser would examine each of them at length, and a megabyte of them begins nothing.
             '&' if !is_entity(text.get(at + 1..).unwrap_or_default()) => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            // What no parser keeps as it is (HTML Standard §13.2.3.5).
+            // No parser keeps it (HTML Standard §13.2.3.5).
             '\0' => {}
             c => out.push(c),
         }

@@ -1,9 +1,9 @@
-//! The strict scanner of the header section: it runs before any library sees the bytes.
+//! The strict scanner of the header section. It runs before any library sees the bytes.
 //!
-//! mail-auth and mail-parser disagree about lines that are no fields, and a sender could hide
-//! behind the difference (threats F1, F2). So every line here is a field or its continuation, or
-//! the message is refused (threats G2–G4; contract §2, Authentication). Each octet is looked at a
-//! bounded number of times, and only the first `max_header_bytes` are.
+//! mail-auth and mail-parser treat lines that are no fields differently, and a sender could exploit
+//! the difference (threats F1, F2). So every line must be a field or its continuation, else the
+//! message is refused (threats G2–G4; contract §2, Authentication). Only the first
+//! `max_header_bytes` are read, each byte a bounded number of times.
 
 use crate::domain::address::Address;
 use crate::domain::reason::Reason;
@@ -13,8 +13,8 @@ use crate::rules::IntakeLimits;
 use super::fields::Known;
 use super::mailbox::{self, MailboxError};
 
-/// Fields that may occur once at most: RFC 5322 §3.6, and those of RFC 2045 that decide how a body
-/// is read.
+/// Fields that may occur at most once: RFC 5322 §3.6, and those of RFC 2045 that decide how the
+/// body is read.
 pub const SINGLE_FIELDS: &[Known] = &[
     Known::Date,
     Known::From,
@@ -32,55 +32,54 @@ pub const SINGLE_FIELDS: &[Known] = &[
     Known::ContentTransferEncoding,
 ];
 
-/// A message that goes no further, and what was wrong with it.
+/// Why a message is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}: {detail}")]
 pub struct Fault {
     /// `Malformed`, `SenderInvalid` or `LoopDetected`.
     pub reason: Reason,
-    /// Plain words fit for an SMTP reply: one line, ASCII.
+    /// Plain words for an SMTP reply: one line of ASCII.
     pub detail: String,
-    /// The mailbox in From, where exactly one could still be read; proven by nothing.
+    /// The mailbox in From, if exactly one could be read; not proven.
     pub from: Option<Address>,
 }
 
-/// One field as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
     /// As written; compare without case.
     pub name: &'a [u8],
-    /// Everything after the colon, folding kept, without the final CRLF.
+    /// Everything after the colon, folding included, without the final CRLF.
     pub value: &'a [u8],
 }
 
-/// A header section that passed.
+/// A valid header section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Headers<'a> {
     /// In the order of the message.
     pub fields: Vec<Field<'a>>,
-    /// Where the body begins; the length of the message when it has none.
+    /// Offset of the body; the length of the message if there is none.
     pub body_at: usize,
-    /// The one mailbox of the one From field: a claim until a signature proves it.
+    /// The one mailbox of the one From field; unproven until a signature is verified.
     pub from: Sender,
-    /// How many Received fields there are.
     pub received: usize,
-    /// The From address is written outside ASCII, which only an SMTPUTF8 transaction may carry.
+    /// The From address contains characters outside ASCII, which only an SMTPUTF8 transaction may
+    /// carry.
     pub needs_smtputf8: bool,
 }
 
 impl<'a> Headers<'a> {
-    /// The value of the first field of this name.
+    /// Returns the value of the first field with this name.
     pub fn first(&self, name: Known) -> Option<&'a [u8]> {
         self.all(name).next()
     }
 
-    /// The values of all fields of this name, in the order of the message.
+    /// Returns the values of all fields with this name, in the order of the message.
     pub fn all<'s>(&'s self, name: Known) -> impl Iterator<Item = &'a [u8]> + 's {
         values(&self.fields, name)
     }
 
-    /// Refuses an address outside ASCII that came without SMTPUTF8 (RFC 6531 §3.4): to be called
-    /// with what the envelope says.
+    /// Refuses an address outside ASCII without SMTPUTF8 (RFC 6531 §3.4). Callers pass the
+    /// envelope's parameter.
     pub fn permit(&self, smtputf8: bool) -> Result<(), Fault> {
         if self.needs_smtputf8 && !smtputf8 {
             return Err(Fault {
@@ -96,9 +95,9 @@ impl<'a> Headers<'a> {
 /// Splits the header section into its fields and finds the one From mailbox.
 ///
 /// # Errors
-/// `Malformed` for a section that breaks a rule of the format or a limit, `LoopDetected` for too
+/// In this order: `Malformed` if the section breaks the format or a limit, `LoopDetected` for too
 /// many Received fields, `SenderInvalid` for a repeated single field or a From that is not exactly
-/// one mailbox; in this order.
+/// one mailbox.
 pub fn scan<'a>(raw: &'a [u8], limits: &IntakeLimits) -> Result<Headers<'a>, Fault> {
     let mut fields = Vec::new();
     let fault = |reason, detail, fields: &[Field<'_>]| Fault {
@@ -140,10 +139,10 @@ pub fn scan<'a>(raw: &'a [u8], limits: &IntakeLimits) -> Result<Headers<'a>, Fau
     }
 }
 
-/// The header section as received, at most `max` octets of it: for the record, also of a message
-/// whose scan failed. It ends in front of the first line that is neither a field nor its
-/// continuation, whatever the line ends are, because from there on it may be the body, which a
-/// record never keeps (contract §2.3).
+/// Returns the header section as received, at most `max` bytes, for the record; also for a message
+/// whose scan failed. It stops at the first line that is neither a field nor a continuation, with
+/// any line ends, because the body may begin there and a record never keeps the body (contract
+/// §2.3).
 pub fn section(raw: &[u8], max: usize) -> &[u8] {
     let window = raw.get(..max).unwrap_or(raw);
     let mut at = 0;
@@ -159,7 +158,7 @@ pub fn section(raw: &[u8], max: usize) -> &[u8] {
     window
 }
 
-/// Also with white space in front of the colon, which is evidence of an attempt.
+/// Also accepts white space before the colon: such a line is evidence of an attempt.
 fn resembles_field(line: &[u8]) -> bool {
     let colon = line.iter().position(|byte| *byte == b':');
     let name = colon.and_then(|colon| line.get(..colon)).unwrap_or_default().trim_ascii_end();
@@ -170,7 +169,8 @@ fn values<'a: 's, 's>(fields: &'s [Field<'a>], name: Known) -> impl Iterator<Ite
     fields.iter().filter(move |field| name.names(field.name)).map(|field| field.value)
 }
 
-/// For records of refused mail: the address, where all From fields that were reached name one.
+/// Returns the From address for records of refused mail: the one that all readable From fields
+/// agree on, else None.
 fn readable_from(fields: &[Field<'_>], limits: &IntakeLimits) -> Option<Address> {
     let mut found = None;
     for value in values(fields, Known::From) {
@@ -187,7 +187,6 @@ fn readable_from(fields: &[Field<'_>], limits: &IntakeLimits) -> Option<Address>
     found
 }
 
-/// What is wrong with a header section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 enum SectionError {
     #[error("the header section is longer than {0} octets")]
@@ -208,8 +207,7 @@ enum SectionError {
     NoField(usize),
 }
 
-/// Collects the fields into `fields`, also those before an error, and returns where the body
-/// begins.
+/// Collects the fields and returns the offset of the body. On error, `fields` has those before it.
 fn split<'a>(
     raw: &'a [u8],
     limits: &IntakeLimits,
@@ -256,21 +254,21 @@ fn split<'a>(
     Ok(at)
 }
 
-/// The first line of `bytes` without its CRLF, free of controls.
+/// Returns the first line without its CRLF. Fails if it contains a control character.
 fn line(bytes: &[u8], number: usize) -> Result<&[u8], SectionError> {
     let is_control = |byte: &u8| byte.is_ascii_control() && *byte != b'\t';
     let end = bytes.iter().position(is_control).ok_or(SectionError::Unended)?;
     match bytes.get(end..) {
         Some([b'\r', b'\n', ..]) => Ok(bytes.get(..end).unwrap_or_default()),
-        // The LF may lie outside the window, or never come.
+        // The LF may be outside the window, or missing.
         Some([b'\r']) => Err(SectionError::Unended),
         Some([b'\r' | b'\n' | 0, ..]) => Err(SectionError::BareLineEnd(number)),
         _ => Err(SectionError::Control(number)),
     }
 }
 
-/// The length of the name at the start of a line, when a colon follows it at once: printable ASCII
-/// without space and colon (RFC 5322 §2.2).
+/// Returns the length of the field name if a colon follows at once: printable ASCII without space
+/// and colon (RFC 5322 §2.2).
 fn name_length(line: &[u8]) -> Option<usize> {
     let length = line.iter().position(|byte| !matches!(byte, 0x21..=0x39 | 0x3b..=0x7e))?;
     (length > 0 && line.get(length) == Some(&b':')).then_some(length)

@@ -1,8 +1,8 @@
-//! The rules of `<style>`, as far as mail uses them: names, classes and ids, one inside the other.
+//! Rules of `<style>`, as far as mail uses them: names, classes and ids, and their nesting.
 //!
-//! Rules under a condition that holds on some screens only (`@media (max-width: …)`) are left out,
-//! as are selectors by attribute or state, and rules inside rules. Bounded: [`MOST_RULES`] rules and [`MOST_STEPS`] steps of
-//! comparing them with elements.
+//! Skips rules under conditions that hold only on some screens (`@media (max-width: …)`), selectors
+//! by attribute or state, and nested rules. Bounded by [`MOST_RULES`] rules and [`MOST_STEPS`]
+//! comparison steps.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use super::style::{self, Style};
 use super::tags::TagName;
 use super::visible;
 
-/// Rules that are kept, one for each selector: large newsletters have some hundred.
+/// Most rules, one per selector; large newsletters have some hundred.
 const MOST_RULES: usize = 2000;
-/// Comparisons of a part of a selector with an element, for one document: about 0.1 s.
+/// Most comparisons of a compound with an element in one document: about 0.1 s.
 const MOST_STEPS: usize = 2_000_000;
-/// Classes of an element that are looked up, and classes in a selector.
+/// Most classes of an element that are looked up, and of a compound.
 const MOST_CLASSES: usize = 8;
-/// Octets of a `class` or an `id` that are looked at.
+/// Bytes of a `class` or an `id` that are read.
 const MOST_OCTETS: usize = 1024;
-/// Elements that a selector speaks of.
+/// Most compounds in a selector.
 const MOST_COMPOUNDS: usize = 16;
 
 /// An element as selectors see it.
@@ -29,14 +29,14 @@ const MOST_COMPOUNDS: usize = 16;
 pub(super) struct Element<'a> {
     pub(super) name: TagName,
     id: Option<&'a str>,
-    /// Empty behind the last one.
+    /// Unused slots are empty.
     classes: [&'a str; MOST_CLASSES],
-    /// It has more classes than that.
+    /// Some classes were left out.
     is_cut: bool,
 }
 
 impl<'a> Element<'a> {
-    /// The attributes are taken apart once, and only as far as is looked at.
+    /// Splits the attributes once, within the limits.
     pub(super) fn new(name: TagName, id: Option<&'a str>, class: Option<&'a str>) -> Self {
         let all = class.unwrap_or_default();
         let kept = visible::cut(all, MOST_OCTETS);
@@ -53,13 +53,13 @@ impl<'a> Element<'a> {
     }
 }
 
-/// `td.x.y#z`.
+/// One compound of a selector, such as `td.x.y#z`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Compound {
     name: Option<TagName>,
     id: Option<String>,
     classes: Vec<String>,
-    /// It stands directly inside the one before it (`>`).
+    /// Must be a direct child of the compound before it (`>`).
     is_child: bool,
 }
 
@@ -70,7 +70,7 @@ impl Compound {
             && self.classes.iter().all(|class| element.classes.contains(&class.as_str()))
     }
 
-    /// What a comparison costs.
+    /// Cost of one comparison.
     const fn steps(&self) -> usize {
         1 + self.classes.len()
     }
@@ -78,25 +78,24 @@ impl Compound {
 
 #[derive(Clone, Debug)]
 struct Rule {
-    /// The element itself, and outwards what it must stand in.
+    /// The element's own compound first, then outwards.
     path: Vec<Compound>,
-    /// Ids, classes, names; then the place in the document (Selectors 4 §17).
+    /// Specificity (ids, classes, names), then position in the document (Selectors 4 §17).
     weight: (usize, usize, usize, usize),
     normal: Declared,
     important: Declared,
 }
 
-/// The style sheets of a document.
 #[derive(Debug, Default)]
 pub(super) struct Sheet {
     rules: Vec<Rule>,
-    /// By what the element itself must have.
+    /// Rules by an id, class or name that the element itself must have.
     by_id: BTreeMap<String, Vec<usize>>,
     by_class: BTreeMap<String, Vec<usize>>,
     by_name: BTreeMap<TagName, Vec<usize>>,
     others: Vec<usize>,
     steps: usize,
-    /// There were more rules, or comparisons, than are looked at.
+    /// Some rules or comparisons were left out.
     pub(super) is_cut: bool,
 }
 
@@ -127,8 +126,8 @@ impl Sheet {
         self.rules.push(Rule { path, weight, normal, important });
     }
 
-    /// What the sheets declare for `element` inside `around`, the nearest last, and what of it is
-    /// important; `None` where that is nothing.
+    /// Returns the normal and the important declarations for `element` inside `around` (nearest
+    /// last); None if there are none.
     pub(super) fn declared<'e, 'f: 'e>(
         &mut self,
         element: &Element<'_>,
@@ -188,8 +187,8 @@ impl Style for Sheet {
     }
 }
 
-/// Matches outwards, each part at the nearest element that it fits; no way back, which mail does
-/// not need and which would cost more than a bounded number of steps.
+/// Matches outwards, each compound at the nearest element that fits. No backtracking: mail does not
+/// need it, and its cost would not be bounded.
 fn matches<'e, 'f: 'e>(
     path: &[Compound],
     element: &Element<'_>,
@@ -217,7 +216,7 @@ fn matches<'e, 'f: 'e>(
     })
 }
 
-/// The path of a selector, innermost first; `None` for what is not read.
+/// Parses a selector, innermost compound first; None if it is not supported.
 fn selector(text: &str) -> Option<Vec<Compound>> {
     if text.contains(['[', ':', '+', '~', '\\', '&']) {
         return None;
@@ -293,15 +292,15 @@ mod tests {
             ("h1,.x , p{display:none}", &["p"], true),
             ("table .x{display:none}", &["table", "tr", "td|x"], true),
             ("table > .x{display:none}", &["table", "tr", "td|x"], false),
-            // Each table has a body.
+            // Each table has an implicit body.
             ("table>tr>.x{display:none}", &["table", "tbody", "tr", "td|x"], false),
             ("table>tbody>tr>.x{display:none}", &["table", "tbody", "tr", "td|x"], true),
             ("div table .x{display:none}", &["table", "tr", "td|x"], false),
-            // Weight, then order, then importance.
+            // Specificity, then order, then importance.
             (".x{display:none}p{display:block}", &["p|x"], true),
             (".x{display:none}.x{display:block}", &["p|x"], false),
             (".x{display:none!important}p.x{display:block}", &["p|x"], true),
-            // Comments, conditions, what is not read.
+            // Comments, conditions, unsupported rules.
             ("/*a{*/p{display:none}", &["p"], true),
             ("<!-- p{display:none} -->", &["p"], true),
             ("@import 'x'; p{display:none}", &["p"], true),
@@ -365,7 +364,7 @@ mod tests {
         for _ in 0..100 {
             sheet.declared(&one, around.iter());
         }
-        // One element may go beyond by what all rules cost it.
+        // One element may exceed the limit by the cost of all rules.
         assert!(sheet.is_cut && sheet.steps <= MOST_STEPS + MOST_RULES * 257);
     }
 
@@ -391,7 +390,7 @@ mod tests {
         ] {
             assert_eq!(selector(&text).is_some(), is_read, "{}", text.len());
         }
-        // A comparison costs what it compares.
+        // A comparison costs as many steps as the compound has parts.
         let mut sheet = Sheet::default();
         sheet.read(&format!("{}{{display:none}}", ".x".repeat(MOST_CLASSES)), "");
         sheet.declared(&cut, [].iter());

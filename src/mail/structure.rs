@@ -1,14 +1,15 @@
-//! The parts of a message, found in one pass over its lines (RFC 2046 §5.1).
+//! Finds the parts of a message in one pass over its lines (RFC 2046 §5.1).
 //!
-//! Our own walk, because its cost must hold by construction (threats D1–D3): mail-parser looks for
-//! every open boundary in every line that begins with hyphens, and again from the start of parts
-//! that never end, which costs seconds to hours for one crafted message. Here each line is looked
-//! at once, a line with hyphens is looked up once in a map of the open boundaries, and nothing
-//! recurses; a message that reaches a limit is refused rather than read in part.
+//! This is our own walk, because its cost must be bounded by construction (threats D1–D3).
+//! mail-parser compares each line that begins with hyphens with every open boundary, and starts
+//! again at parts that never end; a crafted message costs it seconds to hours. Here each line is
+//! read once, a line with hyphens is looked up once in a map of the open boundaries, and nothing
+//! recurses. A message that reaches a limit is refused, never read in part.
 //!
-//! Parts are numbered in the order of the message: containers and the parts of forwarded messages
-//! included. What cannot be read loses nothing: a multipart without parts stays a leaf, a line that
-//! is no field begins the body, and what no delimiter ends runs to the end of what encloses it.
+//! Parts are numbered in the order of the message, including containers and the parts of forwarded
+//! messages. Malformed input loses no content: a multipart without parts becomes a leaf, a line
+//! that is no field begins the body, and a part without delimiter extends to the end of its
+//! container.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -23,14 +24,14 @@ use super::library::{MediaType, disposition, media_type, transfer_encoding};
 use super::transfer::Transfer;
 use super::visible;
 
-/// Octets of one MIME field that are read; real ones have some hundred. With `max_parts` this
-/// bounds what the parser of parameters is given.
+/// Bytes of one MIME field that are read; real ones have some hundred. Together with `max_parts`
+/// this bounds the input of the parameter parser.
 const READ_OF_FIELD: usize = 4096;
 
-/// Octets of a type that are shown where nobody can read it.
+/// Bytes shown of an unreadable type.
 const SHOWN_OF_TYPE: usize = 100;
 
-/// The fields that say what a part is.
+/// The fields that describe a part.
 const READ: &[Known] = &[
     Known::ContentType,
     Known::ContentDisposition,
@@ -38,58 +39,57 @@ const READ: &[Known] = &[
     Known::ContentId,
 ];
 
-/// Bounds of [`walk`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) parts: usize,
-    /// Containers around a part: multiparts and forwarded messages.
+    /// Levels of containers around a part: multiparts and forwarded messages.
     pub(super) depth: usize,
-    /// Octets and fields of each header section.
+    /// Bytes and fields of each header section.
     pub(super) header_bytes: usize,
     pub(super) header_fields: usize,
 }
 
-/// What a part is to the walk.
+/// The kind of a part for the walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Leaf,
-    /// Has parts of its own.
     Multipart,
-    /// A forwarded message that is not transfer-encoded; its root part is its one child.
+    /// A forwarded message without transfer encoding; its root part is its only child.
     Message,
 }
 
-/// One part: its fields that matter, and where its body lies.
+/// One part: its relevant fields and the range of its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) kind: Kind,
-    /// The container that it stands in, by number.
+    /// Index of its container.
     pub(super) parent: Option<usize>,
-    /// Its place among the children of its parent.
+    /// Index among the children of its parent.
     pub(super) position: usize,
-    /// `None` where there is no such field or no type in it.
+    /// None without a Content-Type, or if that has no type.
     pub(super) media: Option<MediaType>,
-    /// What its Content-Type says, for people, where that is no type (RFC 2045 §5.1).
+    /// The Content-Type as written, for people, if it is invalid (RFC 2045 §5.1).
     pub(super) odd_type: Option<String>,
     /// `inline`, `attachment` or another, lower case.
     pub(super) disposition: Option<String>,
     pub(super) filename: Option<String>,
-    /// What a page calls it by (RFC 2392), without angle brackets.
+    /// The name by which HTML refers to it (RFC 2392), without angle brackets.
     pub(super) content_id: Option<String>,
     pub(super) transfer: Transfer,
-    /// Octets of the message: behind the header section, before the line end of the delimiter.
+    /// Byte range in the message: from after the header section to before the line end of the
+    /// delimiter.
     pub(super) body: Range<usize>,
-    /// It, or a container of it, has fields of one name that say different things: readers take
-    /// the first or the last of them, so that one sees text where another sees a file.
+    /// The part or one of its containers repeats a field with different values. Readers take the
+    /// first or the last one, so that one may see text where another sees a file.
     pub(super) is_disputed: bool,
-    /// It lies in a forwarded message, at whatever level.
+    /// Inside a forwarded message, at any level.
     pub(super) is_forwarded: bool,
     children: usize,
 }
 
 impl Entry {
-    /// Whether the type is `kind/subtype`; a part without a type is `text/plain`, or a message in
-    /// a digest (RFC 2046 §5.1.5).
+    /// Tells whether the type is `kind/subtype`. A part without a type is `text/plain`, or a
+    /// message if it is in a digest (RFC 2046 §5.1.5).
     pub(super) fn is(&self, kind: &str, subtype: &str) -> bool {
         match &self.media {
             Some(media) => media.kind == kind && media.subtype.as_deref() == Some(subtype),
@@ -97,19 +97,19 @@ impl Entry {
         }
     }
 
-    /// A disposition that nobody knows is an attachment (RFC 2183 §2.8).
+    /// Tells whether the part is inline. An unknown disposition means attachment (RFC 2183 §2.8).
     pub(super) fn is_inline(&self) -> bool {
         self.disposition.as_deref().is_none_or(|kind| kind == "inline")
     }
 
-    /// The name that the sender gave it, as written.
+    /// The name from the sender, as written.
     pub(super) fn name(&self) -> Option<&str> {
         let named = || self.media.as_ref()?.name.as_deref();
         self.filename.as_deref().or_else(named)
     }
 }
 
-/// A message that is not read.
+/// Why the structure of a message is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum StructureError {
     #[error("the message has too many parts or levels of them")]
@@ -118,12 +118,12 @@ pub(super) enum StructureError {
     TooLongHeader,
 }
 
-/// Finds the parts of `raw`. There is always at least one.
+/// Finds the parts of `raw`; at least one.
 pub(super) fn walk(raw: &[u8], bounds: Bounds) -> Result<Vec<Entry>, StructureError> {
     counted(raw, bounds).0
 }
 
-/// [`walk`], and how many lines were looked at: the work, whatever the message says.
+/// Like [`walk`], but also returns the number of lines read: the measure of work.
 fn counted(raw: &[u8], bounds: Bounds) -> (Result<Vec<Entry>, StructureError>, usize) {
     let mut walk = Walk {
         raw,
@@ -143,14 +143,13 @@ fn counted(raw: &[u8], bounds: Bounds) -> (Result<Vec<Entry>, StructureError>, u
     (next.map(|_| walk.entries), lines)
 }
 
-/// An open container.
 struct Frame {
     entry: usize,
-    /// Of a multipart whose close delimiter did not come yet.
+    /// Set for a multipart until its close delimiter.
     boundary: Option<Vec<u8>>,
 }
 
-/// A line that ends parts: a delimiter of the frame with this number.
+/// A delimiter line of frame `frame`; ends parts.
 struct Delimiter {
     frame: usize,
     is_close: bool,
@@ -163,14 +162,14 @@ struct Walk<'a> {
     bounds: Bounds,
     entries: Vec<Entry>,
     frames: Vec<Frame>,
-    /// The frames of each open boundary, the innermost last.
+    /// The frames of each open boundary, innermost last.
     open: BTreeMap<Vec<u8>, Vec<usize>>,
     dashes: memmem::Finder<'static>,
     lines: Cell<usize>,
 }
 
 impl Walk<'_> {
-    /// Reads the part whose header section begins at `head_at`, and returns where the next begins.
+    /// Reads the part whose header section begins at `head_at`. Returns the start of the next part.
     fn part(&mut self, head_at: usize) -> Result<Option<usize>, StructureError> {
         if self.entries.len() >= self.bounds.parts {
             return Err(StructureError::TooManyParts);
@@ -187,7 +186,7 @@ impl Walk<'_> {
             }
             None => (0, false, false, false),
         };
-        // A delimiter inside the header section leaves no body to look into.
+        // If a delimiter cuts the header section, there is no body to look into.
         let mut kind = if delimiter.is_some() { Kind::Leaf } else { head.kind(is_digest) };
         if kind == Kind::Message && self.is_end(body_at) {
             kind = Kind::Leaf;
@@ -226,7 +225,7 @@ impl Walk<'_> {
             }
             self.close_frames(found.frame + 1, end);
             if !found.is_close {
-                // A delimiter that nothing follows begins no part.
+                // A delimiter at the end of the message begins no part.
                 return Ok((found.next < self.raw.len()).then_some(found.next));
             }
             self.forget(found.frame);
@@ -235,13 +234,13 @@ impl Walk<'_> {
         Ok(None)
     }
 
-    /// What the next part stands in.
+    /// Returns the container of the next part.
     fn container(&mut self) -> Option<&mut Entry> {
         let frame = self.frames.last()?;
         self.entries.get_mut(frame.entry)
     }
 
-    /// Whether there is nothing at `at` that a part could be.
+    /// Tells whether no part can begin at `at`.
     fn is_end(&self, at: usize) -> bool {
         at >= self.raw.len() || (!self.open.is_empty() && self.delimiter_at(at).is_some())
     }
@@ -253,7 +252,7 @@ impl Walk<'_> {
         self.frames.push(Frame { entry, boundary });
     }
 
-    /// Ends all frames from number `from` on.
+    /// Closes all frames from index `from` on.
     fn close_frames(&mut self, from: usize, end: usize) {
         while self.frames.len() > from {
             self.forget(self.frames.len() - 1);
@@ -268,7 +267,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The boundary of this frame ends nothing any more.
+    /// Closes the boundary of a frame: it delimits nothing any more.
     fn forget(&mut self, frame: usize) {
         let Some(boundary) = self.frames.get_mut(frame).and_then(|frame| frame.boundary.take())
         else {
@@ -288,14 +287,15 @@ impl Walk<'_> {
         }
     }
 
-    /// The line end in front of a delimiter belongs to the delimiter (RFC 2046 §5.1.1).
+    /// Returns the end of the content before a delimiter. The line end before it belongs to the
+    /// delimiter (RFC 2046 §5.1.1).
     fn content_end(&self, line: usize) -> usize {
         let before = self.raw.get(..line).unwrap_or_default();
         let before = before.strip_suffix(b"\n").unwrap_or(before);
         before.strip_suffix(b"\r").unwrap_or(before).len()
     }
 
-    /// The first delimiter at `from`, a line's beginning, or behind it.
+    /// Returns the first delimiter at or after `from`, which is the beginning of a line.
     fn delimiter_from(&self, from: usize) -> Option<Delimiter> {
         if self.open.is_empty() {
             return None;
@@ -303,12 +303,12 @@ impl Walk<'_> {
         if let Some(found) = self.delimiter_at(from) {
             return Some(found);
         }
-        // The line feed in front of `from` is not looked at again.
+        // Lines after `from`: the search needs a line feed in front.
         let rest = self.raw.get(from..)?;
         self.dashes.find_iter(rest).find_map(|found| self.delimiter_at(from + found + 1))
     }
 
-    /// The delimiter that is the line at `line`, if it is one of an open multipart.
+    /// Returns the delimiter at `line`, if that line delimits an open multipart.
     fn delimiter_at(&self, line: usize) -> Option<Delimiter> {
         let rest = self.raw.get(line..)?;
         let text = rest.strip_prefix(b"--")?;
@@ -323,8 +323,8 @@ impl Walk<'_> {
         Some(Delimiter { frame, is_close, line, next: line + 2 + length })
     }
 
-    /// Where the header section at `at` begins: behind the line that a mailbox file puts in front of
-    /// a message, which forwarded ones keep.
+    /// Returns the start of the header section at `at`. Skips the `From ` line of mailbox files,
+    /// which forwarded messages may keep.
     fn behind_mark(&self, at: usize) -> usize {
         let container = self.frames.last().and_then(|frame| self.entries.get(frame.entry));
         let rest = self.raw.get(at..).unwrap_or_default();
@@ -337,16 +337,16 @@ impl Walk<'_> {
         if is_field(rest.get(..length).unwrap_or_default()) { at } else { at + length }
     }
 
-    /// Whether `field` is one of MIME's that ends in front of a parameter: some programs forget to
-    /// indent the next line.
+    /// Tells whether a MIME field ends before a parameter: some programs do not indent the next
+    /// line.
     fn wants_more(&self, field: Range<usize>) -> bool {
         let field = self.raw.get(field).unwrap_or_default();
         let is_mime = field.get(..8).is_some_and(|name| name.eq_ignore_ascii_case(b"content-"));
         is_mime && field.trim_ascii_end().ends_with(b";")
     }
 
-    /// The header section at `at`: its fields, where the body begins, and the delimiter that cut it
-    /// short.
+    /// Reads the header section at `at`. Returns its fields, the start of the body, and the
+    /// delimiter that cut it off, if any.
     fn head(&self, at: usize) -> Result<(Head, usize, Option<Delimiter>), StructureError> {
         let (mut head, mut line, mut fields) = (Head::default(), self.behind_mark(at), 0);
         let mut field: Option<Range<usize>> = None;
@@ -383,14 +383,14 @@ impl Walk<'_> {
                 continue;
             }
             head.take(self.raw, field);
-            // A line that is no field is the body's; so is nothing behind a delimiter.
+            // A line that is no field belongs to the body. A delimiter leaves no body.
             let ends_head = is_blank && delimiter.is_none();
             return Ok((head, if ends_head { line + length } else { line }, delimiter));
         }
     }
 }
 
-/// `value` on one line, where a line of it goes on without white space: no parser would read on.
+/// Joins a value to one line if one of its lines is not indented; a parser would stop there.
 fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
     let is_broken = |pair: &[u8]| matches!(pair, [b'\n', next] if !matches!(next, b' ' | b'\t'));
     if !value.windows(2).any(is_broken) {
@@ -400,21 +400,22 @@ fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(value.iter().map(flat).collect())
 }
 
-/// What stands between the angle brackets of a Content-ID field, or all of one that has none.
+/// Returns the text in the angle brackets of a Content-ID, or the whole value if there are none.
 fn content_id(value: &[u8]) -> Option<String> {
     let text = str::from_utf8(value).ok()?.trim();
     let inner = text.strip_prefix('<').and_then(|text| text.strip_suffix('>')).unwrap_or(text);
     (!inner.is_empty()).then(|| inner.to_owned())
 }
 
-/// A name of printable ASCII (RFC 5322 §2.2), and a colon; white space before it is forgiven.
+/// Tells whether a line has a name of printable ASCII (RFC 5322 §2.2) and a colon. White space
+/// before the colon is tolerated.
 fn is_field(line: &[u8]) -> bool {
     let colon = memchr::memchr(b':', line);
     let name = colon.and_then(|colon| line.get(..colon)).unwrap_or_default().trim_ascii_end();
     !name.is_empty() && name.iter().all(u8::is_ascii_graphic)
 }
 
-/// The fields of a header section that say what its part is; of equal ones the last counts, as in
+/// The fields of a header section that describe a part. Of repeated fields the last counts, as in
 /// mail-parser.
 #[derive(Default)]
 struct Head {
@@ -424,7 +425,7 @@ struct Head {
     filename: Option<String>,
     content_id: Option<String>,
     encoding: Encoding,
-    /// The values read so far, of each of the three.
+    /// Last value of each of the three fields that must not be disputed.
     values: [Option<Vec<u8>>; 3],
     is_disputed: bool,
 }
@@ -470,7 +471,7 @@ impl Head {
             Some(media) => {
                 let is_message = media.kind == "message"
                     && matches!(media.subtype.as_deref(), Some("rfc822" | "global"));
-                // An encoded one stays closed: opening it multiplies memory.
+                // Decoding an encoded one would multiply the memory used.
                 let is_open = is_message && self.encoding == Encoding::None;
                 if is_open { Kind::Message } else { Kind::Leaf }
             }

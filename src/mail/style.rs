@@ -1,6 +1,6 @@
-//! Styles as they are written (CSS Syntax 3), and the conditions in them (Media Queries 4, CSS
-//! Conditional Rules 3): what stands under one that holds on every screen is read as if it were not
-//! there; what stands under another one is passed over.
+//! Parses styles (CSS Syntax 3) and their conditions (Media Queries 4, CSS Conditional Rules 3).
+//! Rules under a condition that holds on every screen are read; rules under any other condition are
+//! skipped.
 
 use cssparser::{
     AtRuleParser, CowRcStr, DeclarationParser, ParseError, Parser, ParserState,
@@ -10,35 +10,35 @@ use cssparser::{
 use super::css_source::{self, Parsed};
 use super::measures;
 
-/// Pixels that every screen is wide and high, and that none is.
+/// Pixels that every screen has in width and height, and pixels that none has.
 const EVERY_SCREEN: f32 = 320.0;
 const NO_SCREEN: f32 = 5000.0;
-/// Conditions inside each other that are read.
+/// Deepest nesting of conditions that is read.
 pub(super) const DEEPEST: usize = 16;
 
-/// Receives declarations, rules, or both; passes over what it does not take.
+/// Receives declarations or rules. The defaults ignore them.
 pub(super) trait Style {
-    /// A property in lower case, and its value as [`css_source::plain`] has it.
+    /// Gets a property in lower case and its value, simplified by [`css_source::plain`].
     fn declaration(&mut self, _property: &str, _value: &str) {}
 
-    /// The selectors as [`css_source::plain`] has them, and the declarations.
+    /// Gets the selectors, simplified by [`css_source::plain`], and the block.
     fn rule(&mut self, _selectors: &str, _body: &mut Parser<'_>) {}
 
-    /// Conditions stand deeper in each other than is read.
+    /// Called if conditions are nested too deep to be read.
     fn cut(&mut self) {}
 
-    /// It takes no more.
+    /// Returns true to stop reading.
     fn is_full(&self) -> bool {
         false
     }
 }
 
-/// Reads the declarations of a style attribute or of a rule.
+/// Reads a style attribute, or the block of a rule.
 pub(super) fn read_body(input: &mut Parser<'_>, style: &mut impl Style) {
     Body { style, depth: 0 }.read(input);
 }
 
-/// Reads the rules of a `<style>`.
+/// Reads the content of a `<style>`.
 pub(super) fn read_sheet(css: &str, style: &mut impl Style) {
     let mut input = Parser::new(css);
     let mut body = Body { style, depth: 0 };
@@ -48,7 +48,7 @@ pub(super) fn read_sheet(css: &str, style: &mut impl Style) {
 
 struct Body<'s, S> {
     style: &'s mut S,
-    /// Conditions around what is being read.
+    /// Number of enclosing conditions.
     depth: usize,
 }
 
@@ -76,7 +76,7 @@ impl<'i, S: Style> DeclarationParser<'i> for Body<'_, S> {
 }
 
 impl<'i, S: Style> QualifiedRuleParser<'i> for Body<'_, S> {
-    /// The text of its selectors.
+    /// The text of the selectors.
     type Prelude = String;
     type QualifiedRule = ();
     type Error = ();
@@ -134,12 +134,12 @@ impl<S: Style> RuleBodyItemParser<'_, (), ()> for Body<'_, S> {
     }
 }
 
-/// Whether the `media` of a `<style>` holds on every screen.
+/// Tells whether the `media` of a `<style>` holds on every screen.
 pub(super) fn is_read(media: &str) -> bool {
     css_source::plain(&mut Parser::new(media)).is_ok_and(|media| is_for_screens(&media))
 }
 
-/// Whether a list of media (Media Queries 4 §3) holds on every screen.
+/// Tells whether a media query list (Media Queries 4 §3) holds on every screen.
 fn is_for_screens(media: &str) -> bool {
     let media = media.to_ascii_lowercase();
     let holds = |query: &str| {
@@ -153,7 +153,7 @@ fn is_for_screens(media: &str) -> bool {
     media.trim().is_empty() || media.split(',').any(holds)
 }
 
-/// `(min-width: 1px)`.
+/// Tells whether a feature such as `(min-width: 1px)` holds on every screen.
 fn is_no_condition(part: &str) -> bool {
     let inside = part.strip_prefix('(').and_then(|inside| inside.strip_suffix(')'));
     let Some((feature, value)) = inside.and_then(|inside| inside.split_once(':')) else {

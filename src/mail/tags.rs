@@ -1,26 +1,25 @@
 //! A small HTML tokenizer: text, start tags, end tags; after the HTML Standard §13.2.5.
 //!
-//! Linear: every step moves forward, and whatever is never closed runs to the end of the input, as
-//! it does in a browser. It judges nothing; [`super::html`] does.
+//! Linear: every step moves forward, and unclosed constructs extend to the end of the input, as in
+//! a browser. It makes no judgements; [`super::html`] does.
 
 use std::borrow::Cow;
 
 use mail_parser::decoders::html::add_html_token;
 
-/// A piece of an HTML document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
     /// As written, entities not decoded.
     Text(&'a str),
     Open(Tag<'a>),
     Close(TagName),
-    /// What stands between the marks of a comment.
+    /// The content of a comment.
     Comment(&'a str),
-    /// The content of an element that holds no markup; its start tag came before.
+    /// Content of an element without markup inside; its start tag came before.
     Raw(TagName, &'a str),
 }
 
-/// A start tag and the few attributes that matter here, as written.
+/// A start tag with the attributes that matter here, as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tag<'a> {
     pub(super) name: TagName,
@@ -31,20 +30,19 @@ pub(super) struct Tag<'a> {
     /// `color` of a font, `text` of a body.
     pub(super) colour: Option<&'a str>,
     pub(super) bgcolor: Option<&'a str>,
-    /// There is a background image.
     pub(super) has_image: bool,
     pub(super) is_hidden: bool,
-    /// There is an `open`, as a dialogue has that is shown.
+    /// Has `open`, like a dialog that is shown.
     pub(super) is_open: bool,
     /// The `media` and the `type` of a style sheet.
     pub(super) media: Option<&'a str>,
     pub(super) kind: Option<&'a str>,
-    /// The longest of `title`, `alt` and their kin.
+    /// The longest of `title`, `alt` and similar attributes.
     pub(super) described: &'a str,
 }
 
-/// The first fifteen octets of a tag's name, lower case, and its length: enough to tell all names
-/// that matter here.
+/// The first fifteen bytes of a tag's name, in lower case, and its length: enough to distinguish
+/// all names that matter here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TagName([u8; 16]);
 
@@ -58,17 +56,17 @@ impl TagName {
             shift += 8;
             rest = tail;
         }
-        // Longer names differ from short ones; which of them it is does not matter.
+        // Longer names only need to differ from short ones.
         let length = if name.len() > 15 { 255 } else { name.len() as u128 };
         Self((short | length << 120).to_le_bytes())
     }
 
-    /// Eight bits that tell most names apart.
+    /// Eight bits that distinguish most names.
     pub(super) fn digest(self) -> u8 {
         self.0.iter().fold(0, |digest: u8, byte| digest.wrapping_mul(31).wrapping_add(*byte))
     }
 
-    /// The name; empty for one of more than fifteen octets.
+    /// The name; empty if it is longer than fifteen bytes.
     pub(super) fn as_str(&self) -> &str {
         let end = self.0.last().copied().map_or(0, usize::from);
         self.0.get(..end).and_then(|name| str::from_utf8(name).ok()).unwrap_or_default()
@@ -79,7 +77,7 @@ impl TagName {
 pub(super) struct Pieces<'a> {
     html: &'a str,
     at: usize,
-    /// Whose content comes next.
+    /// Set if the content of this element comes next.
     raw: Option<TagName>,
 }
 
@@ -88,7 +86,7 @@ impl<'a> Pieces<'a> {
         Self { html, at: 0, raw: None }
     }
 
-    /// Where the next piece begins, in octets.
+    /// Byte offset of the next piece.
     pub(super) const fn at(&self) -> usize {
         self.at
     }
@@ -97,13 +95,13 @@ impl<'a> Pieces<'a> {
         self.html.get(self.at..).unwrap_or_default()
     }
 
-    /// Moves behind the next `end`, or to the end of the document.
+    /// Moves past the next `end`, or to the end of the document.
     fn skip_past(&mut self, end: char) {
         self.at = self.rest().find(end).map_or(self.html.len(), |found| self.at + found + 1);
     }
 
-    /// A comment, up to `-->` or `--!>`. Starting two octets in makes `<!-->` a whole comment, as
-    /// the standard has it.
+    /// Reads a comment up to `-->` or `--!>`. Starting two bytes in makes `<!-->` a complete
+    /// comment, as in the standard.
     fn comment(&mut self) -> &'a str {
         let (start, mut from) = (self.at + 2, self.at + 2);
         while let Some(found) = self.html.get(from..).and_then(|rest| rest.find('>')) {
@@ -120,7 +118,7 @@ impl<'a> Pieces<'a> {
         self.html.get(start + 2..).unwrap_or_default()
     }
 
-    /// The content of an element that holds no markup, such as `script`.
+    /// Reads the content of an element without markup inside, such as `script`.
     fn raw(&mut self, name: &str) -> &'a str {
         let (begin, mut from) = (self.at, self.at);
         while let Some(found) = self.html.get(from..).and_then(|rest| rest.find("</")) {
@@ -142,7 +140,7 @@ impl<'a> Pieces<'a> {
         self.html.get(begin..).unwrap_or_default()
     }
 
-    /// A tag whose name starts at `name_at`; the position moves behind its `>`.
+    /// Reads a tag whose name starts at `name_at`, and moves past its `>`.
     fn tag(&mut self, name_at: usize) -> Tag<'a> {
         let bytes = self.html.as_bytes();
         let ends_name = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'/' | b'>');
@@ -166,7 +164,7 @@ impl<'a> Pieces<'a> {
         tag
     }
 
-    /// One attribute at `at`; returns the position behind it. The first of equal names counts.
+    /// Reads one attribute and returns the offset after it. The first of equal names counts.
     fn attribute(&self, at: usize, tag: &mut Tag<'a>) -> usize {
         let (name, value, end) = attribute(self.html, at);
         let slot = match name.to_ascii_lowercase().as_str() {
@@ -254,7 +252,7 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-/// The attributes of a start tag, which is all of `source`: names and values as written.
+/// Returns the attributes of the start tag `source`: names and values as written.
 pub(super) fn attributes(source: &str) -> impl Iterator<Item = (&str, &str)> {
     let bytes = source.as_bytes();
     let mut at = until(bytes, 1, |b| b.is_ascii_whitespace() || matches!(b, b'/' | b'>'));
@@ -269,11 +267,11 @@ pub(super) fn attributes(source: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// The attribute at `at`, and the position behind it.
+/// Returns the name and value of the attribute at `at`, and the offset after it.
 fn attribute(html: &str, at: usize) -> (&str, Option<&str>, usize) {
     let bytes = html.as_bytes();
     let ends_name = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'/' | b'>' | b'=');
-    // A leading equals sign is part of the name, so that every attribute moves forward.
+    // A leading equals sign belongs to the name, so that every attribute moves forward.
     let name_end = until(bytes, at + 1, ends_name);
     let name = html.get(at..name_end).unwrap_or_default();
     let equals = until(bytes, name_end, |b| !b.is_ascii_whitespace());
@@ -295,7 +293,7 @@ fn attribute(html: &str, at: usize) -> (&str, Option<&str>, usize) {
     (name, value, end.min(bytes.len()))
 }
 
-/// `text` with its entities decoded; what is no entity stays as written.
+/// Decodes the entities of `text`; invalid ones stay as written.
 pub(super) fn decode_entities(text: &str) -> Cow<'_, str> {
     // The longest name of the HTML Standard §13.5 has 31 characters.
     const LONGEST: usize = 34;

@@ -1,7 +1,7 @@
-//! The text that a person would read: the plain text of a message, else its HTML rendered.
+//! The readable text of a message: its plain text, else its HTML rendered.
 //!
-//! What comes out is valid UTF-8 with line feeds only, without NULs and other controls, and bounded;
-//! charsets are those of `charset`, transfer encodings those of `transfer`.
+//! The text is valid UTF-8 with line feeds only, without NULs and other controls, and bounded.
+//! `charset` and `transfer` decode it.
 
 use std::collections::BTreeMap;
 
@@ -9,51 +9,48 @@ use super::charset::{self, Misread};
 use super::transfer::Transfer;
 use super::{html, visible};
 
-/// A part that is shown, not yet decoded.
+/// A shown part before decoding.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Body<'a> {
     pub(super) number: usize,
     pub(super) is_html: bool,
     pub(super) transfer: Transfer,
-    /// As declared.
     pub(super) charset: Option<&'a str>,
-    /// As received.
     pub(super) octets: &'a [u8],
 }
 
-/// The readable side of a message.
+/// The readable content of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Readable {
-    /// What stands in the message record.
+    /// The text in the message record.
     pub(super) text: String,
-    /// There is more text than that, or HTML that was not looked at.
+    /// Some text or HTML was not read.
     pub(super) is_cut: bool,
-    /// The plain text parts alone, when there are any and an HTML part stands beside them.
+    /// The plain text parts alone, if there are any and also an HTML part.
     pub(super) plain: Option<String>,
-    /// The HTML part that stands for the message, rendered and examined.
+    /// The HTML part of the message, rendered and examined.
     pub(super) html: Option<html::Reading>,
-    /// The HTML parts beside it, without their text.
+    /// The other HTML parts, without their text.
     pub(super) other_htmls: Vec<html::Reading>,
-    /// The name of the charset that it was decoded as; empty without one.
+    /// Charset that the HTML was decoded with; empty without HTML.
     pub(super) charset: &'static str,
-    /// The parts whose charset is not the one that they name.
+    /// Parts that were not decoded by their label.
     pub(super) misread: Vec<(usize, Misread)>,
 }
 
-/// Bounds of [`read`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Octets of text.
+    /// Bytes of text.
     pub(super) text: usize,
-    /// Octets of HTML that are looked at, decoded, all parts together.
+    /// Bytes of decoded HTML, all parts together.
     pub(super) html: usize,
-    /// Hidden passages and links remembered.
+    /// Most hidden passages and links that are kept.
     pub(super) notes: usize,
 }
 
-/// Reads the body parts `bodies`, in order, and the HTML parts `htmls`, whose first stands for the
-/// whole message.
-/// Blank plain text counts as none: many senders put an empty part before their HTML.
+/// Reads the text parts `bodies` in order and the HTML parts `htmls`, the first of which is the
+/// HTML of the message. Blank plain text counts as none: many senders put an empty part before
+/// their HTML.
 pub(super) fn read(
     bodies: &[Body<'_>],
     htmls: &[Body<'_>],
@@ -78,13 +75,13 @@ pub(super) fn read(
     }
     let mut plain = String::new();
     for part in bodies {
-        // Each octet is decoded once for each message: parts beyond the bound are not opened.
+        // Each byte of a message is decoded once at most: parts beyond the bound are not opened.
         if readable.text.len() >= bounds.text {
             readable.is_cut = true;
             break;
         }
         let more = if part.is_html {
-            // Whatever HTML is shown as text stands among the HTML, too.
+            // Every HTML part among the texts is also in `htmls`.
             rendered.get(&part.number).map(|reading| reading.text.clone()).unwrap_or_default()
         } else {
             let octets = part.transfer.decode(part.octets);
@@ -92,7 +89,7 @@ pub(super) fn read(
             readable.is_cut |= decoded.is_cut;
             readable.misread.extend(decoded.misread().map(|misread| (part.number, misread)));
             let more = plain_text(&decoded.text);
-            // It is compared with HTML alone.
+            // Only needed for the comparison with HTML.
             if !htmls.is_empty() {
                 append(&mut plain, &more, bounds.text);
             }
@@ -114,7 +111,7 @@ pub(super) fn read(
     readable
 }
 
-/// Whether all of `more` found room.
+/// Returns false if `more` was cut.
 fn append(text: &mut String, more: &str, max: usize) -> bool {
     let separator = if text.is_empty() { "" } else { "\n\n" };
     let room = max.saturating_sub(text.len() + separator.len());
@@ -126,7 +123,7 @@ fn append(text: &mut String, more: &str, max: usize) -> bool {
     kept.len() == more.len()
 }
 
-/// Line feeds only, no controls but them and tabs, no blank lines at the ends.
+/// Keeps line feeds and tabs, removes other controls and blank lines at both ends.
 fn plain_text(decoded: &str) -> String {
     let mut out = String::with_capacity(decoded.len());
     let mut rest = decoded.strip_prefix('\u{feff}').unwrap_or(decoded);

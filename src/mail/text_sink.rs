@@ -1,29 +1,28 @@
-//! Where rendered HTML becomes lines: collapsed white space, line breaks, quotation marks.
+//! Turns rendered HTML into lines: collapses white space, breaks lines, marks quotations.
 
-/// Quotation marks before a line at most; deeper quotations are indented no further.
+/// Most quotation marks before a line.
 const DEEPEST_QUOTE: usize = 10;
-/// Line breaks in a row at most: two empty lines.
+/// Most line breaks in a row, which leave two empty lines.
 const MOST_BREAKS: usize = 3;
 
-/// Text in the making.
 pub(super) struct TextSink {
     out: String,
     max: usize,
-    /// Line breaks owed before the next visible character.
+    /// Line breaks to write before the next visible character.
     breaks: usize,
     is_spaced: bool,
     quotes: usize,
-    /// There was more to see than was kept.
+    /// Visible text was dropped.
     pub(super) is_cut: bool,
 }
 
 impl TextSink {
-    /// A sink that keeps at most `max` octets.
+    /// Keeps at most `max` bytes.
     pub(super) const fn new(max: usize) -> Self {
         Self { out: String::new(), max, breaks: 0, is_spaced: false, quotes: 0, is_cut: false }
     }
 
-    /// Appends text: white space collapses unless the element is preformatted.
+    /// Appends text. White space collapses unless the text is preformatted.
     pub(super) fn push(&mut self, text: &str, is_preformatted: bool) {
         for c in text.chars() {
             if self.is_full() {
@@ -37,7 +36,8 @@ impl TextSink {
                 '\n' if is_preformatted => self.line_break(),
                 ' ' | '\u{a0}' if is_preformatted => self.visible(' '),
                 '\r' | '\0' => {}
-                // A hard space is a space to the reader; unlike HTML's own it never breaks a line.
+                // A no-break space looks like a space; unlike in HTML, lines are not broken here
+                // anyway.
                 _ if c.is_whitespace() => self.is_spaced = true,
                 _ if c.is_control() => {}
                 _ => self.visible(c),
@@ -45,18 +45,18 @@ impl TextSink {
         }
     }
 
-    /// Nothing more is kept.
+    /// Tells whether no more text is kept.
     pub(super) const fn is_full(&self) -> bool {
         self.out.len() >= self.max
     }
 
-    /// A `<br>`.
+    /// Adds a `<br>`.
     pub(super) fn line_break(&mut self) {
         self.breaks = (self.breaks + 1).min(MOST_BREAKS);
         self.is_spaced = false;
     }
 
-    /// At least this many line breaks before what follows.
+    /// Ensures at least this many line breaks before the next text.
     pub(super) fn at_least(&mut self, breaks: usize) {
         if breaks > 0 {
             self.breaks = self.breaks.max(breaks);
@@ -64,13 +64,13 @@ impl TextSink {
         }
     }
 
-    /// Enters or leaves a quotation.
+    /// Begins or ends a quotation.
     pub(super) fn quote(&mut self, is_open: bool) {
         self.quotes =
             if is_open { self.quotes.saturating_add(1) } else { self.quotes.saturating_sub(1) };
     }
 
-    /// The text, without white space at its ends.
+    /// Returns the text, trimmed.
     pub(super) fn into_text(self) -> String {
         super::visible::cut(&self.out, self.max).trim().to_owned()
     }

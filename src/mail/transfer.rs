@@ -1,8 +1,8 @@
-//! The transfer encoding of a body, and whether the body is in it at all.
+//! The transfer encoding of a body, and whether the body really is encoded.
 //!
-//! Programs label text as base64 or quoted-printable that is neither, and mailing lists append
-//! theirs in clear behind what is encoded. Decoding such text would make rubbish of it. Decided by
-//! the octets alone, and named in a remark: other programs may show something else (threats D12).
+//! Some programs label plain text as base64 or quoted-printable, and mailing lists append clear
+//! text to encoded bodies. Decoding such text would destroy it. The bytes alone decide. A remark
+//! names the fault, because other programs may show something else (threats D12).
 
 use std::borrow::Cow;
 
@@ -11,29 +11,29 @@ use mail_parser::Encoding;
 use super::charset;
 use super::words::hex_octet;
 
-/// Letters of base64 without padding from which on they are taken for it: what fewer decode to may
-/// be text by chance.
+/// Fewest base64 letters, if there is no padding, that are taken for base64: fewer may decode to
+/// text by chance.
 const TELLING: usize = 8;
 
-/// Decoded octets that tell what all of them are: text of a body of any size is not held twice.
+/// Decoded bytes that are examined; large bodies are not held in memory twice.
 const LOOKED_AT: usize = 65_536;
 
-/// Decoded octets from which on a few faults among many characters are the transport's.
+/// Decoded bytes above which a few invalid characters are blamed on the transport.
 const LONG: usize = 16;
 
-/// How the octets of a body are read.
+/// How to decode a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Transfer {
     declared: Encoding,
     pub(super) fault: Option<Fault>,
 }
 
-/// Where a body is not what its label says.
+/// A body that contradicts its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Some of it: decoded, without what does not belong there (RFC 2045 §6.8, §6.7).
+    /// Parts are invalid: decoded without them (RFC 2045 §6.8, §6.7).
     Damaged,
-    /// What begins here, in octets, is in clear: often all of it.
+    /// Clear text from this byte on; often the whole body.
     ClearFrom(usize),
 }
 
@@ -44,7 +44,7 @@ impl From<Encoding> for Transfer {
 }
 
 impl Transfer {
-    /// This one, of the text `body` in the charset called `label`: as the octets say.
+    /// Checks the encoding against the text `body` in the charset `label`.
     pub(super) fn of_text(self, body: &[u8], label: Option<&str>) -> Self {
         let fault = match self.declared {
             Encoding::Base64 => judge_base64(body, label),
@@ -54,7 +54,7 @@ impl Transfer {
         Self { fault, ..self }
     }
 
-    /// As a Content-Transfer-Encoding field names it.
+    /// The name in a Content-Transfer-Encoding field.
     pub(super) const fn name(self) -> &'static str {
         match self.declared {
             Encoding::Base64 => "base64",
@@ -63,7 +63,7 @@ impl Transfer {
         }
     }
 
-    /// The name of the encoding, where the body is read otherwise than as it stands.
+    /// The name of the encoding; None if the body is read as it is.
     pub(super) fn decodes(self) -> Option<&'static str> {
         let is_read_as_is =
             self.declared == Encoding::None || self.fault == Some(Fault::ClearFrom(0));
@@ -94,17 +94,17 @@ impl Transfer {
     }
 }
 
-/// What the lines of a body labelled base64 look like.
+/// Statistics of a body labelled base64.
 #[derive(Default)]
 struct Shape {
-    /// Letters of base64, and the padding at the ends of lines.
+    /// Base64 letters, and padding at line ends.
     letters: usize,
     padding: usize,
-    /// Something is in it that is neither, nor white space at the ends of lines.
+    /// There are other characters, apart from white space at line ends.
     has_foreign: bool,
-    /// The first line that nobody encoded: words, or a line drawn.
+    /// Start of the first line that is clearly not base64: words, or a drawn line.
     clear_at: Option<usize>,
-    /// The first line behind one that ends in padding.
+    /// Start of the first line after one that ends in padding.
     behind_padding: Option<usize>,
 }
 
@@ -136,7 +136,7 @@ impl Shape {
         shape
     }
 
-    /// Whether whole groups of four are there; without padding programs may leave it out.
+    /// Tells whether the letters form whole groups of four.
     const fn is_complete(&self) -> bool {
         (self.letters + self.padding).is_multiple_of(4)
     }
@@ -173,8 +173,8 @@ fn is_odd(c: char) -> bool {
     is_control || c == char::REPLACEMENT_CHARACTER
 }
 
-/// Whether `octets` can be meant as text: decoding anything else makes controls and what is no
-/// character.
+/// Tells whether the bytes can be text. Decoding anything else yields controls and invalid
+/// characters.
 fn is_text(octets: &[u8], label: Option<&str>) -> bool {
     if octets.len() < LONG {
         return str::from_utf8(octets)
@@ -188,8 +188,9 @@ fn is_text(octets: &[u8], label: Option<&str>) -> bool {
     odd * 20 <= all
 }
 
-/// RFC 2045 §6.7: an equals sign is followed by two hexadecimal digits or ends its line. Where more
-/// are not than are, and none stands for what programs encode, nobody encoded this.
+/// Judges quoted-printable (RFC 2045 §6.7): each `=` must be followed by two hexadecimal digits or
+/// end its line. If at least as many violate this as follow it, and no escape stands for a byte
+/// that needs one, the text is not encoded.
 fn judge_quoted(body: &[u8]) -> Option<Fault> {
     let (mut escapes, mut others) = (0_usize, 0_usize);
     let (mut is_drawn, mut is_telling) = (false, false);
@@ -201,7 +202,7 @@ fn judge_quoted(body: &[u8]) -> Option<Fault> {
         let ends_line = matches!(rest.get(blank..), Some([] | [b'\n', ..] | [b'\r', b'\n', ..]));
         match rest.first() {
             _ if escape.is_some() || ends_line => escapes += 1,
-            // A line drawn under a text says nothing about the text.
+            // A line of `=` under a heading proves nothing.
             Some(b'=') => is_drawn = true,
             _ => others += 1,
         }
@@ -242,7 +243,7 @@ mod tests {
         for text in ["abc", "Gr\u{fc}\u{df}e", LETTER, &LETTER.repeat(50)] {
             let body = base64(text);
             assert_eq!(read(Encoding::Base64, &body, None), (None, text.to_owned()));
-            // Without its padding, on one line, behind blank lines.
+            // Without padding, on one line, after blank lines.
             let body = format!("\r\n{}", body.replace(['=', '\r', '\n'], ""));
             assert_eq!(read(Encoding::Base64, &body, None), (None, text.to_owned()));
         }
@@ -280,7 +281,7 @@ mod tests {
             "\r\nUnsubscribe here\r\n",
         ] {
             for text in ["Hello!", LETTER, &LETTER.repeat(9)] {
-                // What ends in no padding goes on as far as letters go.
+                // Without padding, the encoded text extends as far as base64 letters go.
                 let body = base64(text);
                 let is_open = !body.contains('=') && footer.starts_with('U');
                 if is_open {
@@ -306,7 +307,7 @@ mod tests {
             let found = read(Encoding::Base64, &noisy, None);
             assert_eq!(found, (Some(Fault::Damaged), LETTER.to_owned()), "{noise:?}");
         }
-        // A relay cut it.
+        // Cut off by a relay.
         let (fault, found) = read(Encoding::Base64, &body[..61], None);
         assert_eq!(fault, Some(Fault::Damaged));
         assert!(LETTER.starts_with(&found) && found.len() == 45, "{found}");

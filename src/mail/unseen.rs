@@ -1,36 +1,36 @@
-//! Where a text holds characters that nobody sees and that do not belong there.
+//! Finds invisible characters where they do not belong.
 //!
-//! Many scripts need some of them: joiners in Persian and in emoji, marks in Hebrew, selectors
-//! behind emoji and ideographs, isolates that a template puts around a name. Those are left alone;
-//! what reorders a line, splits a word or carries data is named.
+//! Many scripts need some of them: joiners in Persian and emoji, marks in Hebrew, selectors after
+//! emoji and ideographs, isolates that a template puts around a name. These are accepted.
+//! Characters that reorder a line, split a word or carry data are reported.
 
 use std::collections::BTreeSet;
 
 use super::passages::Span;
 use super::visible::Unseen;
 
-/// Places of one class that are named one by one.
+/// Most places of one class that are reported individually.
 const MOST_RUNS: usize = 10;
-/// Different code points named at one place.
+/// Most different code points named per place.
 const NAMED: usize = 8;
-/// The tags of a flag (UTS 51, ED-14a): six of them and the one that ends it.
+/// Most tags of a flag (UTS 51, ED-14a): six, and the one that ends it.
 const FLAG: usize = 7;
 
-/// Unseen characters of one class that stand together, white space not counted.
+/// A run of invisible characters of one class; white space between them is ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) class: Unseen,
     pub(super) span: Span,
     pub(super) count: usize,
-    /// Some of them.
+    /// Some of its characters.
     pub(super) named: BTreeSet<char>,
-    /// Places like it that follow and are not named.
+    /// Later runs of the class that are not reported individually.
     pub(super) more: usize,
 }
 
-/// The places in `text`, in their order within each class; at most [`MOST_RUNS`] of a class.
+/// Returns the runs in `text`, in order within each class; at most [`MOST_RUNS`] per class.
 pub(super) fn runs(text: &str) -> Vec<Run> {
-    // Most texts have none, and are asked no more than that.
+    // Fast path: most texts have none.
     if text.is_ascii() || !text.chars().any(|c| Unseen::of(c).is_some()) {
         return Vec::new();
     }
@@ -43,7 +43,7 @@ pub(super) fn runs(text: &str) -> Vec<Run> {
             if *c == '\u{1f3f4}' {
                 flag_end = at + 1 + flag_length(chars.get(at + 1..).unwrap_or_default());
             }
-            // Only white space keeps a run together.
+            // Only white space may interrupt a run.
             if !c.is_whitespace() {
                 last = [None; Unseen::ALL.len()];
             }
@@ -70,7 +70,7 @@ fn add(found: &mut Vec<Run>, last: &mut Option<usize>, class: Unseen, at: usize,
     *last = Some(at);
     let is_full = found.len() >= MOST_RUNS;
     match found.last_mut() {
-        // A run that is not named any more goes on, too.
+        // A run that was only counted also continues.
         Some(run) if goes_on && run.more == 0 => {
             run.count += 1;
             run.span.end = at + 1;
@@ -89,7 +89,7 @@ fn add(found: &mut Vec<Run>, last: &mut Option<usize>, class: Unseen, at: usize,
     }
 }
 
-/// How many characters of `chars` end the flag of a region.
+/// Returns the number of `chars` that complete the flag of a region.
 fn flag_length(chars: &[char]) -> usize {
     let is_tag = |c: &&char| matches!(**c, '\u{e0030}'..='\u{e0039}' | '\u{e0061}'..='\u{e007a}');
     let tags = chars.iter().take(FLAG).take_while(is_tag).count();
@@ -97,8 +97,8 @@ fn flag_length(chars: &[char]) -> usize {
     if ends && (1..FLAG).contains(&tags) { tags + 1 } else { 0 }
 }
 
-/// The controls that reorder what they should not (UAX #9): overrides, what is not closed in its
-/// line or closes nothing, and right-to-left where nothing is written so.
+/// Finds controls that reorder text wrongly (UAX #9): overrides, controls without their counterpart
+/// in the line, and right-to-left where no such text exists.
 fn reordering(chars: &[char]) -> BTreeSet<usize> {
     let has_rtl = chars.iter().any(|c| is_rtl(*c));
     let mut found = BTreeSet::new();
@@ -140,13 +140,13 @@ const fn is_isolate_end(c: char) -> bool {
     c == '\u{2069}'
 }
 
-/// A letter that is written from right to left.
+/// Tells whether a letter is written from right to left.
 const fn is_rtl(c: char) -> bool {
     matches!(c, '\u{590}'..='\u{61b}' | '\u{61d}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}'
         | '\u{fe70}'..='\u{fefc}' | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
 }
 
-/// The characters beside one; NUL where there is none.
+/// The neighbours of a character; NUL if there is none.
 struct Around {
     before: char,
     after: char,
@@ -158,15 +158,16 @@ impl Around {
         Self { before: get(at.checked_sub(1)), after: get(at.checked_add(1)) }
     }
 
-    /// LRM, RLM and ALM order what stands beside them; several in a row, or one inside a word of
-    /// ASCII, order nothing.
+    /// Tells whether LRM, RLM or ALM have no use: several in a row, or one inside an ASCII word,
+    /// order nothing.
     fn is_stray_mark(&self, c: char) -> bool {
         let is_mark = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{61c}');
         let in_word = self.before.is_ascii_alphanumeric() && self.after.is_ascii_alphanumeric();
         is_mark(c) && (in_word || is_mark(self.before) || is_mark(self.after))
     }
 
-    /// Joiners belong to many scripts and to emoji; between ASCII letters they only hide.
+    /// Tells whether a joiner belongs here. Many scripts and emoji need joiners; between ASCII
+    /// letters they only hide.
     const fn takes_joiner(&self, c: char) -> bool {
         const fn is_joining(c: char) -> bool {
             !c.is_ascii() && matches!(Unseen::of(c), None | Some(Unseen::Variation))
@@ -188,8 +189,8 @@ impl Around {
         }
     }
 
-    /// One selector behind a character that has forms (the Unicode lists of emoji, standardized
-    /// and ideographic variation sequences, by their blocks).
+    /// Tells whether a selector follows a character with variants (the Unicode lists of emoji,
+    /// standardized and ideographic variation sequences, by block).
     const fn takes_selector(&self, c: char) -> bool {
         let is_han = matches!(self.before, '\u{2e80}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
             | '\u{20000}'..='\u{3ffff}');

@@ -1,6 +1,6 @@
-//! Effects of unsigned fields on the body: one that is added to a signed message turns its text into
-//! a file, into other text or into parts between which text disappears, and no signature breaks
-//! (threats A23). A type that was taken away is not there to be named.
+//! Effects of unsigned fields on the body. Adding one to a signed message can turn its text into a
+//! file, into other text, or into parts with hidden text between them, without breaking the
+//! signature (threats A23). A type that was removed cannot be reported.
 
 use super::elements::is_markup;
 use super::fields::Known;
@@ -8,11 +8,11 @@ use super::mime::{self, Content};
 use super::structure::{Entry, Kind};
 use super::tags::{Piece, Pieces};
 
-/// Octets of the line that programs put in front of parts.
+/// Longest notice before the first part, in bytes.
 const LONGEST_NOTICE: usize = 200;
 
-/// Tells, for each of the `unsigned` fields, how it decides about the body. Delimiters of parts, and
-/// the fields below them, are in the signed body; but which lines are delimiters says the type.
+/// Describes how each `unsigned` field affects the body. The delimiters and the fields of parts are
+/// in the signed body, but Content-Type decides which lines are delimiters.
 pub(super) fn effects(content: &Content, unsigned: &[Known]) -> Vec<String> {
     let Some(root) = &content.root else { return Vec::new() };
     let told = |field: &Known| {
@@ -42,7 +42,7 @@ fn effect(content: &Content, root: &Entry, field: Known) -> Vec<String> {
                 has_markup(&content.readable.text)
                     .then_some("has the body read as plain text, with HTML in it")
             };
-            // Texts in these are the same text without the field.
+            // Text in these charsets reads the same without the field.
             let charset = mime::charset(root)
                 .filter(|name| !["utf-8", "us-ascii"].contains(&name.as_str()))
                 .and_then(|name| decodes(&name));
@@ -54,7 +54,7 @@ fn effect(content: &Content, root: &Entry, field: Known) -> Vec<String> {
     effects.into_iter().flatten().collect()
 }
 
-/// Whether a browser would take some of `text` for a tag.
+/// Tells whether a browser would find a tag in the text.
 fn has_markup(text: &str) -> bool {
     Pieces::new(text).any(|piece| match piece {
         Piece::Open(tag) => is_markup(tag.name.as_str()),
@@ -63,7 +63,7 @@ fn has_markup(text: &str) -> bool {
     })
 }
 
-/// Where a multipart has text outside of its parts, which nobody is shown (RFC 2046 §5.1.1).
+/// Text of a multipart outside its parts, which nobody sees (RFC 2046 §5.1.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LeftOut {
     before: bool,
@@ -71,7 +71,7 @@ pub(super) struct LeftOut {
 }
 
 impl LeftOut {
-    /// Reads the first of `entries`, which is the message itself.
+    /// Examines the root of `entries`.
     pub(super) fn of(raw: &[u8], entries: &[Entry]) -> Self {
         let root = entries.first().filter(|root| root.kind == Kind::Multipart);
         let boundary = root.and_then(|root| root.media.as_ref()?.boundary.as_deref());
@@ -87,7 +87,7 @@ impl LeftOut {
         let before: usize = lines.take_while(|line| !is_delimiter(line)).map(<[u8]>::len).sum();
         let before = body.get(..before).unwrap_or_default().trim_ascii();
         let behind = raw.get(last.body.end..root.body.end).unwrap_or_default().trim_ascii();
-        // The last delimiter is in front of it.
+        // The first line is the last delimiter.
         let behind = memchr::memchr(b'\n', behind).is_some();
         Self { before: !before.is_empty() && !is_notice(before), behind }
     }
@@ -103,8 +103,8 @@ impl LeftOut {
     }
 }
 
-/// The line for programs that know no parts ("This is a multi-part message in MIME format."), which
-/// stands in the signed body: nobody on the way adds it.
+/// Tells whether the text is the notice for programs without MIME ("This is a multi-part message in
+/// MIME format."). It is in the signed body, so nobody on the way added it.
 fn is_notice(text: &[u8]) -> bool {
     let text = text.get(..=LONGEST_NOTICE).unwrap_or(text).to_ascii_lowercase();
     let is_line = text.len() <= LONGEST_NOTICE && memchr::memchr(b'\n', &text).is_none();

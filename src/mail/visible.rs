@@ -1,22 +1,22 @@
-//! What a person can see of a piece of text: removing controls, naming unseen characters, cutting.
+//! Visible text: removes controls, classifies invisible characters, cuts.
 
-/// Characters that change what a reader sees without being seen themselves.
+/// Invisible characters that change what a reader sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unseen {
-    /// Turns the reading direction (UAX #9): `txt.exe` shows as `exe.txt`.
+    /// Changes the reading direction (UAX #9): `txt.exe` shows as `exe.txt`.
     Bidi,
-    /// Takes no room: splits words for a filter and not for a reader.
+    /// Takes no room: splits words for a filter, not for a reader.
     ZeroWidth,
-    /// A second, invisible alphabet (U+E0000 block) that language models read.
+    /// An invisible alphabet (U+E0000 block) that language models read.
     Tag,
-    /// Chooses the form of the character before it; a run of them carries octets.
+    /// Selects a variant of the character before it; a run of them can carry data.
     Variation,
 }
 
 impl Unseen {
     pub(super) const ALL: &[Self] = &[Self::Bidi, Self::ZeroWidth, Self::Tag, Self::Variation];
 
-    /// The class of `c`, if it is unseen.
+    /// Returns the class of `c`; None if it is visible.
     pub(super) const fn of(c: char) -> Option<Self> {
         match c {
             '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' => Some(Self::Bidi),
@@ -38,21 +38,21 @@ impl Unseen {
     }
 }
 
-/// `text` on one line, as unfolding leaves it (RFC 5322 §2.2.3): line ends and controls go, leaving
-/// a space where there is none beside them; spaces stay, tabs become spaces, the ends are trimmed;
-/// at most `max` octets remain. `None` when nothing is left.
+/// Returns `text` on one line, as unfolding leaves it (RFC 5322 §2.2.3), at most `max` bytes. Line
+/// ends and controls are removed, leaving a space if there is none beside them. Spaces stay, tabs
+/// become spaces, both ends are trimmed. Returns None if nothing is left.
 pub(super) fn line(text: &str, max: usize) -> Option<String> {
     on_one_line(text.chars(), max)
 }
 
-/// [`line`] without any unseen character: for names, which have no use for them but deceit.
+/// Like [`line`], without any invisible characters, which have no legitimate use in names.
 pub(super) fn name(text: &str, max: usize) -> Option<String> {
     on_one_line(text.chars().filter(|c| Unseen::of(*c).is_none()), max)
 }
 
 fn on_one_line(chars: impl Iterator<Item = char>, max: usize) -> Option<String> {
     let mut out = String::new();
-    // Spaces and tabs seen since the last character, and whether anything else was.
+    // Spaces and tabs since the last character, and whether there was another gap.
     let (mut blanks, mut broken) = (0, false);
     for c in chars {
         match c {
@@ -72,7 +72,7 @@ fn on_one_line(chars: impl Iterator<Item = char>, max: usize) -> Option<String> 
     (!out.is_empty()).then_some(out)
 }
 
-/// The longest prefix of at most `max` octets that ends between characters.
+/// Returns the longest prefix of at most `max` bytes that ends between characters.
 pub(super) fn cut(text: &str, max: usize) -> &str {
     text.get(..text.floor_char_boundary(max)).unwrap_or(text)
 }

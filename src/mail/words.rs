@@ -1,8 +1,8 @@
-//! Encoded words (RFC 2047) in one charset: what mail-parser is given of a header value for people.
+//! Rewrites encoded words (RFC 2047) to UTF-8, before mail-parser gets a header value for people.
 //!
-//! Each word is decoded by the WHATWG Encoding Standard, as the body is, and written again in
-//! UTF-8, so that mail-parser's own tables are not asked. A character that a sender cut in two
-//! between words of one charset is put together again.
+//! Each word is decoded by the WHATWG Encoding Standard, like the body, and encoded again as UTF-8,
+//! so that mail-parser's own tables are not used. A character that the sender split between two
+//! words of one charset is joined.
 
 use std::borrow::Cow;
 
@@ -13,14 +13,14 @@ use memchr::memmem;
 
 use super::charset;
 
-/// Octets of one word that are looked through for its end: RFC 2047 §2 allows 75, real senders
-/// wrote some hundred.
+/// Bytes of one word that are searched for its end: RFC 2047 §2 allows 75, real senders used some
+/// hundred.
 const LONGEST: usize = 2048;
 
-/// Octets in one word that is written.
+/// Bytes of text in one word that is written.
 const MOST_OF_WORD: usize = 45;
 
-/// `value` with its encoded words in UTF-8 and base64; as it is where it has none.
+/// Returns `value` with its encoded words in UTF-8 and base64; unchanged if there are none.
 pub(super) fn in_utf8(value: &[u8]) -> Cow<'_, [u8]> {
     let mut out: Vec<u8> = Vec::new();
     let (mut kept, mut at) = (0, 0);
@@ -47,7 +47,7 @@ pub(super) fn in_utf8(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(out)
 }
 
-/// `text` as words of the length that RFC 2047 §2 allows, which mail-parser insists on.
+/// Writes `text` as words of at most the length of RFC 2047 §2, which mail-parser requires.
 fn write(text: &str, out: &mut Vec<u8>) {
     let mut rest = text;
     while let Some((word, tail)) = rest.split_at_checked(rest.floor_char_boundary(MOST_OF_WORD)) {
@@ -63,18 +63,18 @@ fn write(text: &str, out: &mut Vec<u8>) {
 struct Word<'a> {
     charset: &'a [u8],
     octets: Vec<u8>,
-    /// Behind the closing `?=`.
+    /// Offset after the closing `?=`.
     end: usize,
 }
 
 impl<'a> Word<'a> {
-    /// The word that begins with the `=?` at `start`.
+    /// Parses the word that begins with the `=?` at `start`.
     fn parse(value: &'a [u8], start: usize) -> Option<Self> {
         let window = value.get(start + 2..)?;
         let window = window.get(..LONGEST).unwrap_or(window);
         let mut parts = window.splitn(3, |byte| *byte == b'?');
         let (charset, form, rest) = (parts.next()?, parts.next()?, parts.next()?);
-        // The language of RFC 2231 §5 is of no use here.
+        // The language of RFC 2231 §5 is ignored.
         let charset = charset.split(|byte| *byte == b'*').next()?;
         let is_label = |byte: &u8| byte.is_ascii_graphic();
         if charset.is_empty() || !charset.iter().all(is_label) {
@@ -95,8 +95,7 @@ impl<'a> Word<'a> {
         Some(Self { charset, octets, end: end + 2 })
     }
 
-    /// The word behind this one, when only white space lies between them and it is in the same
-    /// charset.
+    /// Returns the next word, if only white space separates the two and the charset is equal.
     fn next(&self, value: &'a [u8]) -> Option<Self> {
         let rest = value.get(self.end..)?;
         let blank = rest.len() - rest.trim_ascii_start().len();
@@ -108,13 +107,13 @@ impl<'a> Word<'a> {
     }
 }
 
-/// The octet that two hexadecimal digits name; without a sign, which Rust would read, too.
+/// Parses two hexadecimal digits. Rejects a sign, which Rust would accept.
 pub(super) fn hex_octet(digits: &[u8]) -> Option<u8> {
     let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
     u8::from_str_radix(str::from_utf8(digits).ok().filter(|_| is_hex)?, 16).ok()
 }
 
-/// RFC 2047 §4.2; what is no escape stays as written.
+/// Decodes the Q encoding (RFC 2047 §4.2). Invalid escapes stay as written.
 fn unquoted(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -148,7 +147,7 @@ mod tests {
             ("=?iso-2022-jp?b?GyRCJDMkcxsoQg==?=", "\u{3053}\u{3093}"),
             ("=?gb2312?b?xOO6ww==?=", "\u{4f60}\u{597d}"),
             ("=?koi8-r?q?=F0=D2=C9?=", "\u{41f}\u{440}\u{438}"),
-            // Cut in the middle of a character, folded.
+            // Split in the middle of a character, and folded.
             ("=?utf-8?q?a=C3?=\r\n =?UTF-8?q?=84b?=", "a\u{c4}b"),
             ("=?utf-8?q?a?= =?koi8-r?q?b?= c", "ab c"),
             ("=?utf-7?q?+ADw-b+AD4-_=2B?=", "<b> +"),
@@ -160,7 +159,7 @@ mod tests {
             ("=?iso-2022-cn?q?=1B$)A<b>?=", "\u{fffd}"),
             ("=?x-unknown?q?=FC?=", "\u{fc}"),
             ("=?utf-8?q?=ED=A0=80?=", "\u{fffd}\u{fffd}\u{fffd}"),
-            // No words.
+            // Not encoded words.
             ("=?utf-8?x?a?=", "=?utf-8?x?a?="),
             ("=?utf-8?q?a", "=?utf-8?q?a"),
             ("=?=?=", "=?=?="),

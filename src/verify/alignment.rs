@@ -1,41 +1,43 @@
-//! Whether a signature's domain may speak for the From domain (contract §2, Authentication).
+//! Alignment: whether a signature's domain may speak for the From domain (contract §2,
+//! Authentication).
 //!
-//! By the public suffix list, ICANN and private sections, not by the tree walk of RFC 9989: a
-//! public suffix that publishes a DMARC record would otherwise join its tenants. Such a record can
-//! forbid (`adkim=s`), and never allow.
+//! Uses the public suffix list, ICANN and private sections, not the tree walk of RFC 9989: there, a
+//! public suffix with a DMARC record would join its tenants. A DMARC record can forbid (`adkim=s`),
+//! never allow.
 
 use crate::domain::domain_name::DomainName;
 use crate::rules::Alignment;
 
-/// The organizational domain: one label more than the longest public suffix. `None` where the
-/// domain is itself a public suffix. A top-level domain that is not on the list counts as one
-/// (the list's default rule `*`), so `mail.good.example` belongs to `good.example`.
+/// Returns the organizational domain: one label more than the longest public suffix; None if the
+/// domain is itself a public suffix. A top-level domain that is not on the list counts as one (the
+/// list's default rule `*`), so `mail.good.example` belongs to `good.example`.
 pub(super) fn organizational(domain: &DomainName) -> Option<&str> {
     psl::domain_str(domain.as_str())
 }
 
-/// Whether strangers have names directly below this one (`co.uk`, `github.io`, any single label).
+/// Tells whether strangers may own names directly below this one (`co.uk`, `github.io`, any single
+/// label).
 pub fn is_public_suffix(domain: &DomainName) -> bool {
     organizational(domain).is_none()
 }
 
-/// How the domain of a signature stands to the From domain.
+/// Relation of a signature's domain to the From domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relation {
-    /// It is the From domain. Equal names always align, also where they are public suffixes
-    /// themselves (nhs.uk, eu.org).
+    /// The From domain itself. Equal names always align, even if they are public suffixes (nhs.uk,
+    /// eu.org).
     Itself,
-    /// Of the same organizational domain: aligned where alignment is relaxed.
+    /// Same organizational domain; aligned if alignment is relaxed.
     Related,
-    /// Related, and the DMARC record of the From domain says `adkim=s`.
+    /// Related, but the DMARC record of the From domain has `adkim=s`.
     Forbidden,
-    /// Related, and nobody knows for the time being whether the record forbids it.
+    /// Related, but the look-up that could forbid it failed for now.
     Open,
     Stranger,
 }
 
 impl Relation {
-    /// Under the rule of the operator alone.
+    /// Returns the relation under the operator's rule alone.
     pub(super) fn of(signer: &DomainName, from: &DomainName, mode: Alignment) -> Self {
         let organization = organizational(signer);
         if signer == from {
@@ -50,7 +52,7 @@ impl Relation {
         }
     }
 
-    /// Under what the DMARC record of the From domain says, too.
+    /// Applies the DMARC record of the From domain.
     pub(super) const fn under(self, adkim: &Adkim) -> Self {
         match (self, adkim) {
             (Self::Related, Adkim::Strict { .. }) => Self::Forbidden,
@@ -59,25 +61,25 @@ impl Relation {
         }
     }
 
-    /// The signer speaks for the From domain.
+    /// Tells whether the signer speaks for the From domain.
     pub(super) const fn is_aligned(self) -> bool {
         matches!(self, Self::Itself | Self::Related)
     }
 
-    /// It does, or it might if a look-up had not failed.
+    /// Tells whether the signer speaks for the From domain, or might if a look-up had not failed.
     pub(super) const fn may_align(self) -> bool {
         self.is_aligned() || matches!(self, Self::Open)
     }
 }
 
-/// What the DMARC record that applies to the From domain says of DKIM alignment.
+/// DKIM alignment in the DMARC record that applies to the From domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Adkim {
-    /// `adkim=r`, or there is no record.
+    /// `adkim=r`, or no record.
     Relaxed,
-    /// `adkim=s`, in the record of this name.
+    /// `adkim=s`, in the record with this name.
     Strict { record: String },
-    /// The look-up failed for the time being.
+    /// The look-up failed for now.
     Unknown,
 }
 
@@ -91,7 +93,7 @@ impl Adkim {
         }
     }
 
-    /// The name of the record that makes alignment strict; empty where none does.
+    /// Returns the name of the record that makes alignment strict; empty if none does.
     pub(super) fn record(&self) -> &str {
         if let Self::Strict { record } = self { record } else { "" }
     }
@@ -126,7 +128,7 @@ mod tests {
             let of = |mode| Relation::of(&signer, &from, mode);
             assert_eq!(of(Alignment::Relaxed).is_aligned(), relaxed, "{signer} {from}");
             assert_eq!(of(Alignment::Strict).is_aligned(), signer == from);
-            // Only what is related by the list alone depends on what the domain publishes.
+            // Only a relation by the list depends on the DMARC record.
             let strict = Adkim::Strict { record: "_dmarc.good.example".into() };
             let related = relaxed && signer != from;
             for (adkim, then) in [(strict, Relation::Forbidden), (Adkim::Unknown, Relation::Open)] {

@@ -1,7 +1,7 @@
-//! One DNS answer: what the verdict used, and what the record keeps of it.
+//! DNS answers: as used for the verdict, and as kept in the record.
 //!
-//! The texts of records stand in the evidence as zone files write them (RFC 1035 §5.1), so that
-//! any octets can be read back, and the verdict be made once more from the record alone.
+//! Records are kept as zone files write them (RFC 1035 §5.1), so that any bytes can be read back
+//! and the verdict can be reached again from the record alone.
 
 use std::net::IpAddr;
 
@@ -12,43 +12,44 @@ use mail_auth::{DnsError, Error};
 use crate::domain::evidence::Word;
 use crate::domain::evidence::dns::{self, Told};
 
-/// Octets of answers kept with one step: ten keys of the largest size that is looked at (`dkim`),
-/// or ten look-ups of SPF with ten mail exchangers each (RFC 7208 §4.6.4), many times over. What a
-/// stranger publishes beyond that bounds the size of a record, not its use.
+/// Bytes of answers kept per step: enough for ten keys of the largest size (`dkim`), or ten SPF
+/// look-ups with ten mail exchangers each (RFC 7208 §4.6.4), many times over. Answers beyond that
+/// are used but not kept, so that strangers cannot inflate records.
 const MAX_KEPT: usize = 128 * 1024;
-/// A longer text is no record of DKIM, SPF or DMARC: the largest RSA key takes about 1,500 octets.
+/// Longest text of a DKIM, SPF or DMARC record; the largest RSA key takes about 1,500 bytes.
 pub(super) const MAX_RECORD: usize = 8192;
-/// Octets kept of one text: one more than may be looked at keeps it too long.
+/// Bytes kept of one text: one more than allowed, so that a text that was too long still is when
+/// read back.
 pub(super) const MAX_TEXT: usize = MAX_RECORD + 1;
 
-/// The answer to one question.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
-    /// The name that was asked about, without its final dot.
+    /// The name asked for, without its final dot.
     pub(super) name: String,
     pub(super) kind: RecordType,
-    /// Seconds; `None` where nobody said.
+    /// Seconds; None if unknown.
     pub(super) ttl: Option<u32>,
     pub(super) outcome: Outcome,
-    /// There were more records, or longer ones.
+    /// Some records were dropped or cut.
     pub(super) is_cut: bool,
 }
 
-/// What came back.
+/// Result of a query.
 #[derive(Clone, Debug)]
 pub(super) enum Outcome {
-    /// Records of the type that was asked for; at least one.
+    /// Records of the requested type; at least one.
     Records(Vec<RData>),
-    /// There is no such record: an answer like any other.
+    /// No such record: a valid answer.
     Nothing(ResponseCode),
-    /// Nobody knows for the time being.
+    /// The query failed for now.
     Temporary(String),
-    /// It is no name that anybody could be asked about.
+    /// Not a valid name to ask for.
     Unaskable,
 }
 
 impl Answer {
-    /// The records that `read` reads, or why there are none, in mail-auth's words.
+    /// Returns the records that `read` accepts. Without records, fails with mail-auth's error for
+    /// the reason.
     pub(super) fn records<'a, T>(
         &'a self,
         read: impl Fn(&'a RData) -> Option<T>,
@@ -61,10 +62,10 @@ impl Answer {
         }
     }
 
-    /// What it takes in memory, generously: octets.
+    /// Upper estimate of its size in memory, in bytes.
     pub(super) fn octets(&self) -> usize {
         const EMPTY: usize = 512;
-        // The longest name, where a record holds one.
+        // A record may hold the longest name.
         const RECORD: usize = size_of::<RData>() + 256;
         let heap = |data: &RData| match data {
             RData::TXT(txt) => txt.txt_data.iter().map(|text| text.len() + 32).sum(),
@@ -77,7 +78,8 @@ impl Answer {
         EMPTY + 2 * self.name.len() + records
     }
 
-    /// NXDOMAIN, or no record of this type (RFC 7208 §4.6.4: a void look-up).
+    /// Tells whether there is no such name or no record of this type (RFC 7208 §4.6.4: a void
+    /// look-up).
     pub(super) fn is_void(&self) -> bool {
         matches!(self.outcome, Outcome::Nothing(_))
     }
@@ -86,7 +88,7 @@ impl Answer {
         matches!(self.outcome, Outcome::Temporary(_))
     }
 
-    /// The addresses of A and AAAA records; empty where there are none, for whatever reason.
+    /// Returns the addresses of A and AAAA records; empty without records, for any reason.
     pub(super) fn addresses(&self) -> Vec<IpAddr> {
         let found = self.records(|data| match data {
             RData::A(address) => Some(IpAddr::V4(address.0)),
@@ -96,15 +98,15 @@ impl Answer {
         found.unwrap_or_default()
     }
 
-    /// The hosts of MX records, with their preference, and of PTR records, with 0; without final
-    /// dot, so that `.` (RFC 7505) is empty.
+    /// Returns the hosts of MX records with their preference, and of PTR records with 0. Names have
+    /// no final dot, so `.` (RFC 7505) is empty.
     pub(super) fn hosts(&self) -> Vec<(u16, String)> {
         let found = self.records(|data| match data {
             RData::MX(mx) => Some((mx.preference, &mx.exchange)),
             RData::PTR(name) => Some((0, &name.0)),
             _ => None,
         });
-        // Without the escapes of zone files, as it is asked for again.
+        // Not escaped as in zone files, because the name may be queried next.
         let shown = |(preference, name): (u16, &Name)| {
             let name = name.to_lowercase();
             let labels: Vec<_> = name.iter().map(String::from_utf8_lossy).collect();
@@ -113,7 +115,7 @@ impl Answer {
         found.unwrap_or_default().into_iter().map(shown).collect()
     }
 
-    /// TXT records, each with its character strings joined.
+    /// Returns the TXT records, each with its character strings joined.
     pub(super) fn texts(&self) -> Result<Vec<Vec<u8>>, Error> {
         self.records(|data| match data {
             RData::TXT(txt) => Some(txt.txt_data.concat()),
@@ -122,11 +124,10 @@ impl Answer {
     }
 }
 
-/// Collects the answers of one step for the record.
 #[derive(Debug)]
 pub(super) struct Kept {
     left: usize,
-    /// Of one answer.
+    /// Most bytes per answer.
     share: usize,
     answers: Vec<dns::Answer>,
 }
@@ -138,17 +139,17 @@ impl Default for Kept {
 }
 
 impl Kept {
-    /// For this many answers, each of which has an equal share of the room.
+    /// Divides the room equally among this many answers.
     pub(super) fn of(answers: usize) -> Self {
         Self { left: MAX_KEPT, share: MAX_KEPT / answers.max(1), answers: Vec::new() }
     }
 
-    /// Marked where not all of the answer is kept, or nothing of what came after it.
+    /// Keeps an answer. Marks it as truncated if parts of it, or any later answer, do not fit.
     pub(super) fn keep(&mut self, answer: &Answer) {
         self.keep_first(answer, 0, usize::MAX);
     }
 
-    /// The same of at most so many records, with the one in `place` before the others.
+    /// Like [`Self::keep`], but keeps at most `most` records, the one at `place` first.
     pub(super) fn keep_first(&mut self, answer: &Answer, place: usize, most: usize) {
         let mut left = self.share.min(self.left);
         let Some(after_name) = left.checked_sub(written(&answer.name)) else {
@@ -194,7 +195,6 @@ impl Kept {
         self.answers
     }
 
-    /// All of these, for the record.
     pub(super) fn all<'a>(answers: impl IntoIterator<Item = &'a Answer>) -> Vec<dns::Answer> {
         let mut kept = Self::default();
         for answer in answers {
@@ -204,14 +204,14 @@ impl Kept {
     }
 }
 
-/// Octets of a name in JSON, where a control character takes six.
+/// Upper estimate of a name's bytes in JSON; an escaped character takes up to six.
 fn written(name: &str) -> usize {
     name.chars()
         .map(|c| if c.is_control() || matches!(c, '"' | '\\') { 6 } else { c.len_utf8() })
         .sum()
 }
 
-/// A record as text, and whether that is all of it.
+/// Returns a record as text, and whether that is all of it.
 fn shown(data: &RData) -> Option<(String, bool)> {
     let text = match data {
         RData::TXT(txt) => {
@@ -228,7 +228,8 @@ fn shown(data: &RData) -> Option<(String, bool)> {
     Some((text, true))
 }
 
-/// Octets in the form of zone files: `\\` for a backslash, `\DDD` for what is not printable ASCII.
+/// Escapes bytes as in zone files: `\\` for a backslash, `\DDD` for bytes that are not printable
+/// ASCII.
 fn escaped(octets: &[u8]) -> String {
     let mut text = String::with_capacity(octets.len());
     for octet in octets {

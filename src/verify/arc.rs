@@ -1,5 +1,5 @@
-//! ARC (RFC 8617): evaluated and recorded; it stands in for an aligned signature only where the
-//! operator trusts the sealer by name, which by default is nobody.
+//! ARC (RFC 8617): evaluated and recorded. A chain replaces an aligned signature only if the
+//! operator trusts its sealer by name; by default no sealer is trusted.
 
 use mail_auth::arc::{ArcError, Seal, Signature};
 use mail_auth::crypto::{Algorithm, CryptoError};
@@ -19,39 +19,38 @@ use crate::mail::fields::Known;
 use crate::mail::scan::Headers;
 use crate::rules::IntakeRules;
 
-/// Sets of one chain (RFC 8617 §4.2.1).
+/// Most sets of a chain (RFC 8617 §4.2.1).
 const MAX_SETS: usize = 50;
 
-/// What is known of the chain before anything is verified.
+/// Facts about a chain before verification.
 pub(super) struct Plan {
-    /// Sets that the message claims to carry.
+    /// Number of sets that the message claims to have.
     pub(super) sets: usize,
-    /// Why the chain is not even looked at.
+    /// Why the chain is not verified at all.
     pub(super) refusal: Option<String>,
-    /// Where the keys of the newest signature and of all seals are published.
+    /// Names of the keys of the newest signature and of all seals.
     pub(super) key_names: Vec<String>,
 }
 
-/// The result.
 pub(super) struct Arc {
     pub(super) result: &'static str,
     pub(super) detail: String,
     sets: usize,
     /// `d=` of the newest seal.
     pub(super) sealer: Option<String>,
-    /// The names in `h=` of the newest signature.
+    /// Names in `h=` of the newest signature.
     pub(super) signed: Vec<String>,
-    /// The chain may take the place of an aligned signature.
+    /// The chain may replace an aligned signature.
     pub(super) stands_in: bool,
-    /// It might, had its keys been found.
+    /// It might, but a key look-up failed.
     pub(super) undecided: bool,
-    /// It will, if by our clock it is only yet to be made.
+    /// It will, but by our clock it is sealed in the future.
     pub(super) to_come: bool,
-    /// How the domain that the sealer reports as verified stands to From.
+    /// Relation to From of the domain that the sealer reports as verified.
     pub(super) relation: Relation,
 }
 
-/// What the judgement needs to know beside the chain.
+/// Other facts that the judgement needs.
 pub(super) struct Circumstances<'c> {
     pub(super) from: &'c DomainName,
     pub(super) keys: &'c Keys,
@@ -84,7 +83,7 @@ impl Plan {
                 newest = Some(signature);
             }
         }
-        // Each length is one more hash of the body.
+        // Each length costs one more hash of the body.
         if with_length > 1 {
             plan.refusal = Some("several signatures with l=".into());
         }
@@ -105,7 +104,7 @@ fn key_name(domain: &str, selector: &str) -> Option<String> {
 }
 
 impl Arc {
-    /// There is no chain, or none that is looked at.
+    /// The result if there is no chain, or if it is not verified.
     pub(super) fn unread(plan: &Plan) -> Self {
         let (result, detail) = match &plan.refusal {
             Some(refusal) => ("fail", refusal.clone()),
@@ -114,7 +113,7 @@ impl Arc {
         Self::word(result, detail, plan.sets)
     }
 
-    /// It stands in for nothing.
+    /// A result that replaces nothing.
     const fn word(result: &'static str, detail: String, sets: usize) -> Self {
         let relation = Relation::Stranger;
         let (stands_in, undecided, to_come) = (false, false, false);
@@ -122,7 +121,7 @@ impl Arc {
         Self { result, detail, sets, sealer: None, signed, stands_in, undecided, to_come, relation }
     }
 
-    /// What the DMARC record of the From domain says counts, too.
+    /// Applies the DMARC record of the From domain.
     pub(super) fn hold_to(&mut self, adkim: &Adkim) {
         self.relation = self.relation.under(adkim);
         self.stands_in &= self.relation.may_align();
@@ -130,13 +129,13 @@ impl Arc {
         self.to_come &= self.relation.may_align();
     }
 
-    /// It authenticates the message.
+    /// Tells whether the chain authenticates the message.
     pub(super) const fn speaks(&self) -> bool {
         self.stands_in && self.relation.is_aligned()
     }
 
-    /// Judges a chain that mail-auth has looked at, and which comes to `found`; `covers_body` says
-    /// whether a signature with this `l=` covers all of the body.
+    /// Judges a chain that mail-auth has examined, with the result `found`. `covers_body` tells
+    /// whether a signature with this `l=` covers the whole body.
     pub(super) fn judge(
         output: &ArcOutput<'_>,
         found: &ArcResult,
@@ -160,7 +159,7 @@ impl Arc {
         let sealer = newest.map(|set| set.seal.header.d.chars().take(253).collect());
         let signed = newest.map(|set| set.signature.header.h.clone()).unwrap_or_default();
         let mut arc = Self { sealer, signed, ..Self::word(result, detail, output.chain().len()) };
-        // Fields there are, but no chain that mail-auth saw.
+        // There are ARC fields, but mail-auth found no chain.
         if arc.result == "none" {
             (arc.result, arc.detail) = ("fail", "a set is not whole".into());
         }
@@ -220,8 +219,9 @@ impl Arc {
     }
 }
 
-/// What a chain comes to (RFC 8617 §5.2) that mail-auth leaves unverified, because by the system's
-/// clock the newest signature is over: ours decides, and a record is verified again as of its day.
+/// Verifies a chain (RFC 8617 §5.2) that mail-auth does not verify, because its newest signature
+/// has expired by the system's clock. Our clock decides, and a stored record is verified as of its
+/// own day.
 pub(super) fn verify_again(
     output: &ArcOutput<'_>,
     message: &AuthenticatedMessage<'_>,
@@ -265,7 +265,7 @@ pub(super) fn verify_again(
 fn word(result: &ArcResult) -> (&'static str, String) {
     let word = match result {
         ArcResult::Pass => "pass",
-        // RFC 8617 §4.4 knows no third: a chain is valid, or it is not.
+        // RFC 8617 §4.4 has no third result: a chain is valid or not.
         ArcResult::Fail(_) | ArcResult::Neutral(_) | ArcResult::PermError(_) => "fail",
         ArcResult::TempError(_) => "temperror",
         ArcResult::None => "none",
@@ -273,12 +273,12 @@ fn word(result: &ArcResult) -> (&'static str, String) {
     (word, result.to_string())
 }
 
-/// What mail-auth passes over: tags that must be there (RFC 8617 §4.1.2, §4.1.3) or may be there
-/// once only (RFC 6376 §3.2), SHA-1 (RFC 8301), and a signature over seals, which §4.1.2 forbids.
-/// Looked at where it has verified: in every seal, and in the newest signature.
+/// Finds defects that mail-auth accepts: missing required tags (RFC 8617 §4.1.2, §4.1.3), repeated
+/// tags (RFC 6376 §3.2), SHA-1 (RFC 8301), and a signature over seals, which §4.1.2 forbids. Checks
+/// all seals and the newest signature.
 fn defect(output: &ArcOutput<'_>) -> Option<String> {
     let lacks = |value: &[u8], tags: &TagList<'_>, needed: &[&str]| {
-        // The list itself skips them, as DKIM signers at large write them.
+        // `TagList` skips empty tags, because many DKIM signers write them.
         let entries = value.split(|octet| *octet == b';').map(<[u8]>::trim_ascii);
         let empty = entries.rev().skip(1).any(<[u8]>::is_empty);
         let empty = empty.then(|| "a tag is empty".to_owned());
@@ -302,8 +302,8 @@ fn defect(output: &ArcOutput<'_>) -> Option<String> {
     Some(format!("signature {}: {why}", signature.i))
 }
 
-/// How the domains for which the sealer's own report (`i=N; authserv-id; method=result …`, RFC 8601
-/// §2.2) says dkim=pass stand to From: the nearest of them.
+/// Returns the closest relation to From among the domains with dkim=pass in the sealer's own report
+/// (`i=N; authserv-id; method=result …`, RFC 8601 §2.2).
 fn reported(value: &[u8], around: &Circumstances<'_>) -> Relation {
     let text = String::from_utf8_lossy(value);
     let parts = plain_parts(&text).unwrap_or_default();
@@ -317,7 +317,7 @@ fn reported(value: &[u8], around: &Circumstances<'_>) -> Relation {
                 let (name, value) = word.split_once('=')?;
                 name.eq_ignore_ascii_case(wanted).then_some(value)
             });
-            // A property given twice says nothing.
+            // A property given twice is ignored.
             values.next().filter(|_| values.next().is_none())
         };
         let domain = property("header.d")
@@ -331,7 +331,8 @@ fn reported(value: &[u8], around: &Circumstances<'_>) -> Relation {
     nearest.find(|one| found.contains(one)).unwrap_or(Relation::Stranger)
 }
 
-/// The parts between semicolons, without comments and quotes; `None` if either stays open.
+/// Splits at semicolons and removes comments and quotes. Returns None if a comment or quote stays
+/// open.
 fn plain_parts(text: &str) -> Option<Vec<String>> {
     let (mut parts, mut part) = (Vec::new(), String::new());
     let (mut depth, mut quoted) = (0_u32, false);
@@ -339,11 +340,11 @@ fn plain_parts(text: &str) -> Option<Vec<String>> {
     while let Some(character) = characters.next() {
         match character {
             '\\' if quoted || depth > 0 => {
-                // A quoted character stands for nothing that matters here.
+                // Quoted characters have no meaning here.
                 characters.next()?;
             }
             '"' if depth == 0 => quoted = !quoted,
-            // What is quoted is a value of its own: it must not become another word.
+            // Quoted text is one value: it must not become several words.
             _ if quoted => part.push(if character.is_whitespace() { '_' } else { character }),
             '(' => depth += 1,
             ')' => {

@@ -1,9 +1,9 @@
-//! The header section as far as mail-auth may see it.
+//! The part of the header section that mail-auth may see.
 //!
-//! mail-auth hashes the body once for every canonicalization, algorithm and length that any
-//! signature names, and compares every signed name with every field: all are the sender's to
-//! choose. So what exceeds the bounds is left out of the header section that mail-auth sees. The
-//! raw message is never altered.
+//! mail-auth hashes the body once for each canonicalization, algorithm and length that a signature
+//! names, and compares every signed name with every field. The sender chooses all of these. So
+//! fields beyond the bounds are left out of mail-auth's copy of the header section. The raw message
+//! is never altered.
 
 use mail_auth::crypto::Algorithm;
 
@@ -11,8 +11,8 @@ use super::dkim::Claim;
 use crate::mail::fields::Known;
 use crate::mail::scan::Headers;
 
-/// Which of the claims are verified: those whose hash of the body is among the first `hashes`
-/// different ones. A claim that is no signature needs none.
+/// Tells for each claim whether it is verified: its body hash is among the first `hashes` different
+/// ones. A claim without a readable signature needs no hash.
 pub(super) fn affordable(claims: &[Claim], hashes: usize) -> Vec<bool> {
     let mut known = Vec::new();
     let is_affordable = |claim: &Claim| {
@@ -26,8 +26,8 @@ pub(super) fn affordable(claims: &[Claim], hashes: usize) -> Vec<bool> {
     claims.iter().map(is_affordable).collect()
 }
 
-/// The header section without those `DKIM-Signature` fields that are not `kept`, nor any after
-/// those, and, unless `arc`, without the ARC fields; `None` if that leaves nothing out.
+/// Returns the header section without the `DKIM-Signature` fields that are not `kept`, without any
+/// beyond those, and without the ARC fields unless `arc`. Returns None if nothing is left out.
 pub(super) fn bounded(headers: &Headers<'_>, kept: &[bool], arc: bool) -> Option<Vec<u8>> {
     let mut signatures = kept.iter();
     let mut left_out = false;

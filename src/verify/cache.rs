@@ -1,6 +1,6 @@
-//! Keeps answers of the DNS, and results that follow from them, for the next message until their time is
-//! over. Bounded in octets and not by count: strangers choose the names, the sizes and the TTLs, and one
-//! answer may be as large as sixty others.
+//! Caches DNS answers, and results derived from them, until they expire. Bounded in bytes and not
+//! in entries: strangers choose the names, sizes and TTLs, and one answer may be as large as sixty
+//! others.
 
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,14 +21,14 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
         Self(Mutex::new(Recent::new(max_octets)))
     }
 
-    /// With the moment at which it is over.
+    /// Returns the value and its time of expiry.
     pub(super) fn get(&self, key: &K, now: Instant) -> Option<(V, Instant)> {
         let mut kept = self.kept();
         let found = kept.find(key, |kept| kept.until > now)?;
         Some((found.value.clone(), found.until))
     }
 
-    /// Keeps a value that takes about so many octets, with its key.
+    /// Keeps a value until `until`; `octets` is its approximate size in bytes.
     pub(super) fn keep(&self, key: K, value: V, octets: usize, until: Instant) {
         self.kept().keep(key, Kept { value, until }, octets);
     }
@@ -38,7 +38,7 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
         self.kept().count()
     }
 
-    /// Nothing panics while it holds the lock.
+    /// Ignores poisoning: no code panics under this lock.
     fn kept(&self) -> MutexGuard<'_, Recent<K, Kept<V>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,7 @@
-//! Body and fields as RFC 6376 §3.4 makes them canonical, for what mail-auth tells nobody or otherwise:
-//! how long the body is, its hash where a signature has expired or line ends stand alone, its hash up
-//! to `l=`, which §3.7 counts in canonical octets and mail-auth in raw ones; and of a chain of ARC
-//! that has expired what it signs.
+//! Canonical body and fields (RFC 6376 §3.4), for facts that mail-auth does not tell or computes
+//! differently: the length of the body; its hash if a signature has expired or line ends stand
+//! alone; its hash up to `l=`, which §3.7 counts in canonical bytes and mail-auth in raw ones; and
+//! the signed data of an expired ARC chain.
 
 use std::cell::RefCell;
 
@@ -9,15 +9,15 @@ use aws_lc_rs::digest;
 use mail_auth::crypto::Algorithm;
 use mail_auth::dkim::Canonicalization;
 
-/// A body, and what is known of it: each pass over it costs as much as it is long, and one is
-/// enough for all signatures that ask for the same.
+/// A body with cached lengths and hashes. Each pass costs the length of the body, and signatures
+/// with the same parameters share one pass.
 pub(super) struct Body<'b> {
     raw: &'b [u8],
     lengths: RefCell<Vec<(Canonicalization, u64)>>,
     hashes: RefCell<Vec<(Wanted, digest::Digest)>>,
 }
 
-/// Form, `l=`, and whether by SHA-1.
+/// Form, `l=`, and true for SHA-1.
 type Wanted = (Canonicalization, Option<u64>, bool);
 
 impl<'b> Body<'b> {
@@ -25,7 +25,7 @@ impl<'b> Body<'b> {
         Self { raw, lengths: RefCell::default(), hashes: RefCell::default() }
     }
 
-    /// Octets of the canonical body.
+    /// Length of the canonical body in bytes.
     pub(super) fn length(&self, form: Canonicalization) -> u64 {
         let mut lengths = self.lengths.borrow_mut();
         if let Some((_, known)) = lengths.iter().find(|(known, _)| *known == form) {
@@ -37,8 +37,8 @@ impl<'b> Body<'b> {
         length
     }
 
-    /// Whether `expected` (`bh=`) is the hash of the first `limit` octets (`l=`) of the canonical
-    /// body; of all of it where there is no limit or the body is shorter.
+    /// Tells whether `expected` (`bh=`) is the hash of the first `limit` bytes (`l=`) of the
+    /// canonical body, or of all of it if it is shorter or there is no limit.
     pub(super) fn matches(
         &self,
         form: Canonicalization,
@@ -69,8 +69,8 @@ fn hash(body: &[u8], (form, limit, by_sha1): Wanted) -> digest::Digest {
     hash.finish()
 }
 
-/// Whether a CR or an LF stands alone. mail-auth leaves out the one and takes the other for a line
-/// end, so that its hash says nothing of where they are.
+/// Tells whether there is a lone CR or LF. mail-auth drops one and reads the other as a line end,
+/// so its hash does not depend on where they are.
 pub(super) fn has_bare_line_ends(body: &[u8]) -> bool {
     memchr::memchr2_iter(b'\r', b'\n', body).any(|at| match body.get(at) {
         Some(b'\r') => body.get(at + 1) != Some(&b'\n'),
@@ -78,10 +78,10 @@ pub(super) fn has_bare_line_ends(body: &[u8]) -> bool {
     })
 }
 
-/// Hands the canonical body to `sink`, piece by piece.
+/// Passes the canonical body to `sink` in pieces.
 fn write(body: &[u8], form: Canonicalization, sink: &mut impl FnMut(&[u8])) {
     let mut wrote = false;
-    // Empty lines at the end do not count, so they wait until something follows.
+    // Empty lines at the end do not count, so they wait for more text.
     let mut waiting = 0_usize;
     let mut rest = body;
     while !rest.is_empty() {
@@ -117,7 +117,7 @@ fn write(body: &[u8], form: Canonicalization, sink: &mut impl FnMut(&[u8])) {
     }
 }
 
-/// Runs of white space become one space (§3.4.4).
+/// Reduces runs of white space to one space (§3.4.4).
 fn write_reduced(line: &[u8], sink: &mut impl FnMut(&[u8])) {
     let mut rest = line;
     while !rest.is_empty() {
@@ -147,7 +147,8 @@ const fn is_wsp(octet: u8) -> bool {
     octet == b' ' || octet == b'\t'
 }
 
-/// The last fields of these names (§5.4.2: each name takes the next one up), each canonical.
+/// Returns the last fields with these names in canonical form (§5.4.2: each name takes the next one
+/// upwards).
 pub(super) fn fields(all: &[(&[u8], &[u8])], names: &[String], form: Canonicalization) -> Vec<u8> {
     let mut left: Vec<_> = all.iter().rev().collect();
     let mut into = Vec::new();
@@ -162,7 +163,7 @@ pub(super) fn fields(all: &[(&[u8], &[u8])], names: &[String], form: Canonicaliz
     into
 }
 
-/// One header field as §3.4.1 and §3.4.2 make it canonical, with the CRLF at its end.
+/// Appends one header field in canonical form (§3.4.1, §3.4.2) with its CRLF.
 pub(super) fn field(name: &[u8], value: &[u8], form: Canonicalization, into: &mut Vec<u8>) {
     match form {
         Canonicalization::Simple => {
@@ -183,7 +184,7 @@ pub(super) fn field(name: &[u8], value: &[u8], form: Canonicalization, into: &mu
     into.extend_from_slice(b"\r\n");
 }
 
-/// The field of a signature as it signs itself (§3.7): `b=` without value, no CRLF at its end.
+/// Appends a signature field as it signs itself (§3.7): `b=` empty, no final CRLF.
 pub(super) fn unsigned(name: &[u8], value: &[u8], form: Canonicalization, into: &mut Vec<u8>) {
     let emptied = value.split(|octet| *octet == b';').map(|entry| {
         match entry.iter().position(|octet| *octet == b'=') {
@@ -221,7 +222,7 @@ mod tests {
 
     #[test]
     fn as_in_the_rfc() {
-        // RFC 6376 §3.4.5, and the edges of §3.4.3 and §3.4.4.
+        // RFC 6376 §3.4.5, and edge cases of §3.4.3 and §3.4.4.
         for (body, relaxed, simple) in [
             (&b" C \r\nD \t E\r\n\r\n\r\n"[..], &b" C\r\nD E\r\n"[..], &b" C \r\nD \t E\r\n"[..]),
             (b"", b"", b"\r\n"),
@@ -248,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_limit_counts_canonical_octets() {
-        // "a b\r\nc\r\n" when canonical: eight octets of ten.
+        // Canonical form "a b\r\nc\r\n": eight bytes of ten.
         let body = b"a \t b\r\nc\r\n";
         for (limit, covered) in [
             (Some(0), &b""[..]),

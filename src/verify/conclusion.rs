@@ -1,4 +1,4 @@
-//! From what was found to what is concluded: the acceptance rule of contract §2, in one place.
+//! Draws the conclusion from all findings: the acceptance rule of contract §2, in one place.
 
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ use crate::mail::fields::Known;
 use crate::mail::scan::Headers;
 use crate::rules::IntakeRules;
 
-/// Everything that was found out about one message.
+/// All findings about one message.
 pub(super) struct Findings<'f> {
     pub(super) headers: &'f Headers<'f>,
     pub(super) rules: &'f IntakeRules,
@@ -32,10 +32,10 @@ pub(super) struct Findings<'f> {
     pub(super) iprev: Iprev,
 }
 
-/// What the keys say of the message.
+/// Findings of DKIM and ARC.
 pub(super) struct Verified {
     pub(super) keys: std::sync::Arc<Keys>,
-    /// Of those the ones of the chain.
+    /// Names of the chain's keys, which are among `keys`.
     pub(super) chain_names: Vec<String>,
     pub(super) signatures: Vec<Judged>,
     pub(super) chain: Option<Arc>,
@@ -45,13 +45,12 @@ pub(super) struct Verified {
 }
 
 impl Verified {
-    /// What the DMARC record of the From domain says counts, too.
+    /// Applies the DMARC record of the From domain.
     pub(super) fn hold_to(&mut self, adkim: &Adkim) {
         self.signatures.iter_mut().for_each(|signature| signature.hold_to(adkim));
         self.chain.iter_mut().for_each(|chain| chain.hold_to(adkim));
     }
 
-    /// The first signature of this kind.
     fn first(&self, wanted: impl Fn(&Judged) -> bool) -> Option<&Judged> {
         self.signatures.iter().find(|signature| wanted(signature))
     }
@@ -60,7 +59,7 @@ impl Verified {
         self.chain.as_ref().is_some_and(wanted)
     }
 
-    /// What an answer of the DNS, or time, could still change.
+    /// Returns what a DNS answer, or time, could still change.
     fn pending(&self) -> Option<Pending<'_>> {
         let of = |relation| move |one: &Judged| one.claim.relation == relation && one.counts();
         let coming = |one: &Judged| one.is_to_come() && one.claim.relation.may_align();
@@ -79,22 +78,22 @@ impl Verified {
         }
     }
 
-    /// The signature that counts and speaks for somebody else: one that the From domain forbids
-    /// before any other.
+    /// Returns a signature that counts but does not align; one that the From domain forbids comes
+    /// first.
     fn foreign(&self) -> Option<&Judged> {
         let forbidden = |one: &Judged| one.claim.relation == Relation::Forbidden && one.counts();
         self.first(forbidden).or_else(|| self.first(Judged::counts))
     }
 }
 
-/// Why nobody knows yet whether a message is authenticated; with the signature, or of the chain.
+/// Why authentication is undecided, with the signature concerned; None for the chain.
 enum Pending<'v> {
-    /// Its key could not be looked up.
+    /// The key look-up failed.
     Key(&'v Judged),
     ChainKey,
-    /// The DMARC record of the From domain could not be looked up.
+    /// The look-up of the From domain's DMARC record failed.
     Dmarc(Option<&'v Judged>),
-    /// It is yet to be made, by our clock.
+    /// Made in the future by our clock.
     Time(Option<&'v Judged>),
 }
 
@@ -132,7 +131,6 @@ impl<'v> Pending<'v> {
 }
 
 impl Findings<'_> {
-    /// The answer.
     pub(super) fn conclude(self) -> Authentication {
         let start = Instant::now();
         let (proof, detail) = self.proof();
@@ -162,7 +160,7 @@ impl Findings<'_> {
         self.headers.first(field).is_some()
     }
 
-    /// The signature that authenticates, if one does.
+    /// Returns the signature that authenticates the message.
     fn winner(&self) -> Option<&Judged> {
         self.verified
             .signatures
@@ -211,7 +209,7 @@ impl Findings<'_> {
         (Proof::Unproven(reason), detail)
     }
 
-    /// What stood in the way, and of which signature it is said.
+    /// Returns the causes that prevented authentication, and the signature concerned.
     fn blame(&self, proof: Proof) -> Blame {
         let pending = self.verified.pending().filter(|_| matches!(proof, Proof::Undecidable(_)));
         let (spoken, mut causes) = match proof {
@@ -231,7 +229,7 @@ impl Findings<'_> {
             }
             _ => (None, Vec::new()),
         };
-        // Even if it were mended, it would not speak for From.
+        // Even without the other causes it would not speak for From.
         if let Some(spoken) = spoken.filter(|one| one.claim.domain.is_some()) {
             match spoken.claim.relation {
                 Relation::Stranger => causes.push(Cause::of_unaligned(&spoken.signer())),
@@ -247,7 +245,7 @@ impl Findings<'_> {
         }
     }
 
-    /// The signature to speak of: an aligned one before any other.
+    /// Returns the signature to report: an aligned one if possible.
     fn best(&self, wanted: impl Fn(&Judged) -> bool) -> Option<&Judged> {
         let of = |may_align| {
             self.verified.first(|one| one.claim.relation.may_align() == may_align && wanted(one))
@@ -268,15 +266,15 @@ impl Findings<'_> {
         }
     }
 
-    /// The names in `h=` of the proof: the signature that authenticates, or the newest one of the
-    /// chain that stands in for it.
+    /// Returns the names in `h=` of the proof: of the signature that authenticates, or of the
+    /// newest one in the chain that replaces it. None without a proof.
     fn signed(&self) -> Option<&[String]> {
         let chain = || self.verified.chain.as_ref().filter(|chain| chain.speaks());
         self.winner().map(Judged::signed_headers).or_else(|| Some(&chain()?.signed))
     }
 
-    /// The fields that are there and that the proof leaves open: of a field that is there more often
-    /// than its name stands in `h=`, the first ones are (RFC 6376 §5.4.2).
+    /// Returns the present fields that the proof does not cover. If a field occurs more often than
+    /// its name in `h=`, the first ones are not covered (RFC 6376 §5.4.2).
     fn unsigned(&self, signed: &[String]) -> Vec<Known> {
         let is_open = |known: &Known| {
             let covered = signed.iter().filter(|name| known.names(name.as_bytes())).count();
@@ -289,7 +287,7 @@ impl Findings<'_> {
         let fields = self.headers.all(Known::DkimSignature).count();
         let rules = &self.rules.authentication;
         let best = self.winner().or_else(|| self.best(|_| true));
-        // Where there is no room for all of the keys, those that may decide come first.
+        // If not all keys fit, those that may decide come first.
         let mut by_weight: Vec<_> = self.verified.signatures.iter().collect();
         by_weight.sort_by_key(|s| (!s.claim.relation.may_align(), !s.counts()));
         let names = by_weight.into_iter().filter_map(|s| s.claim.key_name.as_deref());
@@ -370,7 +368,7 @@ impl Findings<'_> {
     }
 }
 
-/// What stood in the way of authentication; nothing, if nothing did.
+/// Causes that prevented authentication; empty if none did.
 struct Blame {
     causes: Vec<Cause>,
     signer: String,
@@ -388,7 +386,7 @@ impl Blame {
     }
 }
 
-/// One signature and why it is not what is wanted.
+/// Describes a signature and why it does not authenticate.
 fn told(signature: &Judged) -> String {
     match signature.reason() {
         Some(reason) => format!("{}: {reason}", signature.signer()),

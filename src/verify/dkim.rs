@@ -1,7 +1,7 @@
-//! DKIM (RFC 6376): which signatures there are, whether they verify, and whether they count.
+//! DKIM (RFC 6376): the signatures, whether they verify, and whether they count.
 //!
-//! mail-auth answers the mathematics; what it leaves open (contract §2, "does not count when") is
-//! judged here on the same octets. A signature that counts and is aligned is the only thing that
+//! mail-auth does the cryptography. The rules that it leaves open (contract §2, "does not count
+//! when") are judged here on the same bytes. Only a signature that counts and is aligned
 //! authenticates a message by itself.
 
 use base64::Engine;
@@ -22,40 +22,40 @@ use crate::domain::evidence::{Word, count, dkim};
 use crate::mail::fields::Known;
 use crate::rules::{Alignment, IntakeRules};
 
-/// One `DKIM-Signature` field, as far as it can be judged without its key and the body.
+/// One `DKIM-Signature` field, judged without its key and the body.
 pub(super) struct Claim {
     /// The raw value of the field.
     pub(super) value: Bytes,
-    /// As mail-auth reads it, or why it cannot.
+    /// Parsed by mail-auth, or its error.
     pub(super) signature: Result<Signature, String>,
-    /// `d=`, where it is a host name.
+    /// `d=`, if it is a host name.
     pub(super) domain: Option<DomainName>,
-    /// Where the key is published; `None` where the names are unfit to ask for.
+    /// Name of the key record; None if the names cannot be queried.
     pub(super) key_name: Option<String>,
-    /// `i=` names a subdomain of `d=`.
+    /// `i=` is in a subdomain of `d=`.
     is_for_subdomain: bool,
-    /// `l=`, if there is one.
+    /// `l=`, if present.
     pub(super) body_length: Option<u64>,
-    /// How `d=` stands to From.
+    /// Relation of `d=` to From.
     pub(super) relation: Relation,
-    /// Why it would not count even if it verified.
+    /// Reasons not to count even if it verifies.
     objections: Vec<Objection>,
 }
 
-/// What the mathematics said.
+/// Result of the cryptographic check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Check {
     Verified,
-    /// Everything but the signature itself is right; the RSA key is so short that no library
-    /// verifies with it any more (RFC 8301 §3.2). It never counts.
+    /// Correct except for the signature itself: the RSA key is so short that no library verifies
+    /// with it any more (RFC 8301 §3.2). It never counts.
     KeyTooShort,
-    /// The key could not be had for the time being.
+    /// The key look-up failed for now.
     Temporary(String),
-    /// Not verified; with the word of RFC 8601 §2.7.1 and why.
+    /// Not verified: the result word of RFC 8601 §2.7.1, the cause, and the explanation.
     Failed(&'static str, Cause, String),
 }
 
-/// A claim with its verdict.
+/// A claim with its result.
 pub(super) struct Judged {
     pub(super) claim: Claim,
     pub(super) check: Check,
@@ -64,8 +64,8 @@ pub(super) struct Judged {
 }
 
 impl Claim {
-    /// Reads one field. Nothing here may fail: a field that is no signature is a claim that
-    /// proves nothing.
+    /// Reads one field. Never fails: a field that is no signature becomes a claim that proves
+    /// nothing.
     pub(super) fn read(
         value: Bytes,
         from: &DomainName,
@@ -89,9 +89,9 @@ impl Claim {
         claim
     }
 
-    /// The mathematics is done with the names that mail-auth reads, so those are asked for, too.
-    /// Where something else is written (a tag twice, where it takes the last), the signature may
-    /// verify but does not count.
+    /// Judges `d=`, `s=` and `i=`. mail-auth verifies with the names that it reads, so their key is
+    /// looked up. If the field says something else (mail-auth takes the last of repeated tags), the
+    /// signature may verify but does not count.
     fn judge_names(&mut self, tags: &TagList<'_>, from: &DomainName, rules: &IntakeRules) {
         let Ok(signature) = &self.signature else { return };
         let mut object = |cause, what: &str| {
@@ -119,7 +119,7 @@ impl Claim {
             Some((_, host)) if host.ends_with(&format!(".{domain}")) => {
                 self.is_for_subdomain = true;
             }
-            // RFC 6376 §6.1.1: such a signature is to be ignored.
+            // RFC 6376 §6.1.1: such a signature must be ignored.
             _ => object(Cause::IdentityOutside, "i= lies outside d="),
         }
         self.relation = Relation::of(&domain, from, rules.authentication.alignment);
@@ -155,7 +155,7 @@ impl Claim {
             (Ok(signed), Ok(expires)) => {
                 let ahead = signed.map_or(0, |t| t.saturating_sub(now));
                 if ahead > rules.max_future_seconds {
-                    // A clock is wrong, and up to some days nobody can know whose.
+                    // A clock is wrong; up to some days it may be either.
                     let soon = ahead <= rules.max_clock_seconds();
                     let cause = if soon { Cause::NotYetValid } else { Cause::SignedInFuture };
                     object(cause, &format!("t= is {ahead} seconds ahead of our clock"));
@@ -176,7 +176,7 @@ impl Claim {
         if let Err(problem) = tags.number("l") {
             object(Cause::TagsBroken, &problem);
         }
-        // Names of tags have a case (RFC 6376 §3.2), but not to mail-auth, which has gone by these.
+        // Tag names are case-sensitive (RFC 6376 §3.2), but not to mail-auth, which has used these.
         for (tag, read) in [("l", signature.l), ("t", signature.t), ("x", signature.x)] {
             if read != 0 && tags.get(tag).is_none() {
                 object(Cause::TagsBroken, &format!("{tag}= is written in capitals"));
@@ -184,8 +184,8 @@ impl Claim {
         }
     }
 
-    /// The verdict, given what the mathematics said, the key, and the length of the canonical
-    /// body where the signature has `l=`.
+    /// Combines the cryptographic result, the key, and the length of the canonical body, which is
+    /// given if the signature has `l=`.
     pub(super) fn judge(
         mut self,
         check: Check,
@@ -215,39 +215,40 @@ impl Claim {
 }
 
 impl Judged {
-    /// It verifies and there is nothing against it.
+    /// Tells whether the signature verifies without objections.
     pub(super) fn counts(&self) -> bool {
         self.check == Check::Verified && self.objections.is_empty()
     }
 
-    /// It verifies, and there is nothing against it but that by our clock it is yet to be made.
+    /// Tells whether the signature verifies and the only objection is that by our clock it is made
+    /// in the future.
     pub(super) fn is_to_come(&self) -> bool {
         self.check == Check::Verified && !self.objections.is_empty() && self.may_count()
     }
 
-    /// There is nothing against it that lasts.
+    /// Tells whether there is no lasting objection.
     fn may_count(&self) -> bool {
         self.objections.iter().all(|one| one.cause == Cause::NotYetValid)
     }
 
-    /// What the DMARC record of the From domain says counts, too.
+    /// Applies the DMARC record of the From domain.
     pub(super) const fn hold_to(&mut self, adkim: &Adkim) {
         self.claim.relation = self.claim.relation.under(adkim);
     }
 
-    /// It verifies, or would, but there is something against it.
+    /// Tells whether the signature verifies, or would, but does not count.
     pub(super) fn is_unacceptable(&self) -> bool {
         matches!(self.check, Check::Verified | Check::KeyTooShort) && !self.counts()
     }
 
-    /// Its key could not be had, and with it the verdict might have been another.
+    /// Tells whether the key look-up failed and the key could have changed the verdict.
     pub(super) fn is_undecided(&self) -> bool {
         matches!(self.check, Check::Temporary(_))
             && self.claim.relation.may_align()
             && self.may_count()
     }
 
-    /// `d=`, or what stands there.
+    /// `d=`, as written if it is no host name.
     pub(super) fn signer(&self) -> String {
         match (&self.claim.domain, &self.claim.signature) {
             (Some(domain), _) => domain.to_string(),
@@ -256,7 +257,7 @@ impl Judged {
         }
     }
 
-    /// Why it does not authenticate, if it does not.
+    /// Returns why the signature does not authenticate; None if it does.
     pub(super) fn reason(&self) -> Option<String> {
         match &self.check {
             Check::Failed(_, _, why) | Check::Temporary(why) => Some(why.clone()),
@@ -271,7 +272,7 @@ impl Judged {
         }
     }
 
-    /// The same as causes, each once.
+    /// Returns the reasons as causes, each once.
     pub(super) fn causes(&self) -> Vec<Cause> {
         let mut causes = match &self.check {
             Check::Failed(_, cause, _) => return vec![self.root_of(*cause)],
@@ -287,8 +288,8 @@ impl Judged {
         causes
     }
 
-    /// What lies behind a failure: names that nobody is asked for have no key, and a signature that
-    /// names too many fields is not looked at.
+    /// Returns the underlying cause of a failure: unfit names have no key to find, and a signature
+    /// with too many fields is not verified.
     fn root_of(&self, cause: Cause) -> Cause {
         let objects_to = |cause| self.objections.iter().any(|one| one.cause == cause);
         match cause {
@@ -300,13 +301,13 @@ impl Judged {
         }
     }
 
-    /// `s=`, or what stands there.
+    /// `s=` as written, at most 253 characters.
     pub(super) fn selector(&self) -> Option<String> {
         let signature = self.claim.signature.as_ref().ok()?;
         Some(signature.s.chars().take(253).collect())
     }
 
-    /// The word of RFC 8601 §2.7.1; `policy` where it verifies but does not count.
+    /// The result word of RFC 8601 §2.7.1; `policy` if the signature verifies but does not count.
     pub(super) fn result(&self) -> &'static str {
         match &self.check {
             Check::Verified if self.objections.is_empty() => "pass",
@@ -316,15 +317,15 @@ impl Judged {
         }
     }
 
-    /// The names in `h=`, the first hundred.
+    /// The names in `h=`, at most the first hundred.
     pub(super) fn signed_headers(&self) -> &[String] {
         let names = self.claim.signature.as_ref().map(|s| s.h.as_slice()).unwrap_or_default();
         names.get(..100).unwrap_or(names)
     }
 
-    /// The value that marks a second arrival of the same message: `b=`, in the one spelling that
-    /// its octets have. `None` where the signature would cover many messages alike: it has no
-    /// `t=` and signs neither Date nor Message-ID.
+    /// Returns the value that identifies the message if it arrives again: `b=` in canonical base64.
+    /// Returns None if the signature could cover many messages: it has no `t=` and signs neither
+    /// Date nor Message-ID. Also None if it does not count or align.
     pub(super) fn identity(&self, has: impl Fn(Known) -> bool) -> Option<String> {
         let signature = self.claim.signature.as_ref().ok()?;
         let names = self.signed_headers();
@@ -357,22 +358,22 @@ impl Judged {
     }
 }
 
-/// Causes as the evidence has them.
+/// Converts causes to the words of the evidence.
 pub(super) fn codes(causes: &[Cause]) -> Vec<Word> {
     causes.iter().map(|cause| Word::Borrowed(cause.as_str())).collect()
 }
 
-/// Whether the value of a `DKIM-Signature` field names a signer that cannot speak for `from`,
-/// however alignment is judged: one that servers on the way add. One that cannot be read is none.
+/// Tells whether a `DKIM-Signature` names a signer that can never align with `from`, such as those
+/// that servers on the way add. False if it cannot be read.
 pub fn is_of_another(value: &[u8], from: &DomainName) -> bool {
     let tags = TagList::read(value);
     let signer = tags.get("d").filter(|_| tags.defect().is_none()).and_then(ascii_name);
     signer.is_some_and(|signer| !Relation::of(&signer, from, Alignment::Relaxed).is_aligned())
 }
 
-/// The value of a `DKIM-Signature` field in the one spelling of all those that the signature itself
-/// takes for the same (RFC 6376 §3.7): canonical by its own `c=`, and `b=`, which it does not sign,
-/// without white space. Two values: what is behind `b=` must not run into what it says.
+/// Returns the value of a `DKIM-Signature` field in one spelling for all values that the signature
+/// treats as equal (RFC 6376 §3.7): canonical by its own `c=`, and `b=`, which it does not sign,
+/// without white space. The two are separate, so that text cannot shift from one to the other.
 pub fn spelling(value: &[u8]) -> [Vec<u8>; 2] {
     let tags = TagList::read(value);
     let form = tags.get("c").and_then(|forms| forms.split('/').next()).map(str::trim);
@@ -384,12 +385,12 @@ pub fn spelling(value: &[u8]) -> [Vec<u8>; 2] {
     [spelled, signature.filter(|octet| !octet.is_ascii_whitespace()).collect()]
 }
 
-/// Something is wrong with the tags themselves.
+/// An objection to the tags themselves.
 const fn broken(text: String) -> Objection {
     Objection { cause: Cause::TagsBroken, text }
 }
 
-/// The name of an algorithm as in `a=`.
+/// The name of an algorithm in `a=`.
 const fn algorithm(algorithm: Algorithm) -> &'static str {
     match algorithm {
         Algorithm::RsaSha1 => "rsa-sha1",
@@ -399,7 +400,7 @@ const fn algorithm(algorithm: Algorithm) -> &'static str {
     }
 }
 
-/// A name that both readers read alike and that is a host name in A-labels.
+/// Returns the name if mail-auth and our parser read it alike and it is a host name in A-labels.
 pub(super) fn host_name(read: &str, written: Option<&str>) -> Option<DomainName> {
     let as_read = written.is_some_and(|written| written.eq_ignore_ascii_case(read));
     if as_read { ascii_name(read) } else { None }
@@ -409,10 +410,10 @@ fn ascii_name(name: &str) -> Option<DomainName> {
     if name.is_ascii() { DomainName::parse(name).ok() } else { None }
 }
 
-/// Labels of letters, digits and hyphens (RFC 6376 §3.1: sub-domains of RFC 5321), and of
-/// underscores, which signers use and verifiers take: the name lies below the signer's own
-/// `_domainkey`, so it is nobody else's. Unlike the last label of a domain, the last of a selector
-/// is often a number.
+/// Tells whether a text is a selector: labels of letters, digits and hyphens (RFC 6376 §3.1:
+/// sub-domains of RFC 5321), and also underscores, which signers use and verifiers accept. The name
+/// is below the signer's own `_domainkey`, so nobody else owns it. Unlike in a domain, the last
+/// label may be a number.
 pub(super) fn is_selector(text: &str) -> bool {
     text.len() <= 200
         && text.split('.').all(|label| {

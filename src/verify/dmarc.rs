@@ -1,6 +1,6 @@
-//! DMARC (RFC 9989): evaluated and recorded. No policy makes an unaligned message acceptable and
-//! no missing record makes an aligned one worse. One thing counts: where the record that applies to
-//! the From domain says `adkim=s`, no other domain speaks for it (contract §2).
+//! DMARC (RFC 9989): evaluated and recorded. No policy makes an unaligned message acceptable, and a
+//! missing record makes no aligned one worse. Only one thing counts: if the record that applies to
+//! the From domain has `adkim=s`, no other domain speaks for it (contract §2).
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const BY_TREE: &str = "; by the tree of DMARC records a signature is aligned, by
 const BY_LIST: &str = "; by the tree of DMARC records no signature is aligned, by the public suffix \
     list, which decides here, one is";
 
-/// The result and the policy that the From domain publishes.
+/// The DMARC result, and the policy of the From domain.
 #[derive(Clone)]
 pub(super) struct Dmarc {
     pub(super) result: &'static str,
@@ -43,7 +43,7 @@ impl Dmarc {
     }
 }
 
-/// The question.
+/// Key of the cache of results.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Asked {
     from: DomainName,
@@ -52,12 +52,12 @@ pub(super) struct Asked {
     spf_domain: Option<DomainName>,
 }
 
-/// The parts of a message that its result rests on, and who asks by when.
+/// The facts that the result depends on, with the resolver and the deadline.
 #[derive(Clone, Copy)]
 pub(super) struct Asking<'a> {
     pub(super) resolver: &'a Resolver,
     pub(super) sender: &'a Address,
-    /// The domains of the signatures that verify and count.
+    /// Domains of the signatures that verify and count.
     pub(super) signers: &'a [&'a DomainName],
     pub(super) spf: &'a Spf,
     pub(super) alignment: Alignment,
@@ -84,9 +84,9 @@ pub(super) async fn check(asking: Asking<'_>) -> Dmarc {
 
 async fn evaluate(asking: Asking<'_>, start: Instant) -> Dmarc {
     let Asking { resolver, sender, signers, spf, alignment, deadline } = asking;
-    // DMARC asks for nobody's names.
+    // DMARC queries no PTR names, so the address is not used.
     let recorder = Recorder::new(Purpose::Dmarc, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-    // mail-auth reads nothing of the message but the domain in its From.
+    // mail-auth reads only the domain in From.
     let from = format!("From: <a@{}>\r\n\r\n", sender.domain());
     let signatures: Vec<Signature> = signers
         .iter()
@@ -116,7 +116,7 @@ async fn evaluate(asking: Asking<'_>, start: Instant) -> Dmarc {
         Some(policy) => format!("{result}; the policy for {} is {policy}", sender.domain()),
         None => format!("{result}; no policy found for {}", sender.domain()),
     };
-    // A record that cannot be read ends the walk, and must not hide the one of the organization.
+    // An unreadable record ends mail-auth's walk, but must not hide the organization's record.
     let mut is_known = output.as_ref().is_some_and(|output| word(output) != "temperror");
     if result == "permerror"
         && let Some(organization) = organizational(sender.domain())
@@ -126,7 +126,7 @@ async fn evaluate(asking: Asking<'_>, start: Instant) -> Dmarc {
     let adkim = adkim(output.as_ref(), is_known, &recorder, sender.domain());
     let relation = |signer| Relation::of(signer, sender.domain(), alignment).under(&adkim);
     let listed = signers.iter().any(|signer| relation(signer).is_aligned());
-    // Without a record mail-auth walks no tree.
+    // mail-auth walks the tree only if there is a record.
     let walked = output
         .as_ref()
         .filter(|_| record.is_some())
@@ -151,7 +151,7 @@ async fn evaluate(asking: Asking<'_>, start: Instant) -> Dmarc {
     Dmarc { result, adkim, policy, step }
 }
 
-/// What stands in the evidence of the record that applies.
+/// Returns the applicable record for the evidence.
 fn published(record: &Arc<DmarcRecord>) -> facts::Published {
     facts::Published {
         p: record.p.to_string().into(),
@@ -163,8 +163,8 @@ fn published(record: &Arc<DmarcRecord>) -> facts::Published {
     }
 }
 
-/// What the record that applies to `from` says of alignment. Where those above it are not known, it
-/// is the domain's own, if there is one: no other takes its place (RFC 9989 §4.10).
+/// Returns the alignment in the record that applies to `from`. If the records above are unknown,
+/// the domain's own decides if there is one: no other overrides it (RFC 9989 §4.10).
 fn adkim(
     output: Option<&DmarcOutput>,
     is_known: bool,
@@ -181,7 +181,7 @@ fn adkim(
             if own.is_none() && !is_known {
                 return Adkim::Unknown;
             }
-            // A record that nobody can read hides none, below it or above.
+            // An unreadable record hides no record below or above it.
             let above = policies.iter().filter(|(name, _)| is_above(name, from));
             let applies = |(_, policy): &&(String, Arc<DmarcRecord>)| {
                 policy.p != Policy::Unspecified || !policy.rua.is_empty()
@@ -198,7 +198,7 @@ fn adkim(
     }
 }
 
-/// Whether the record `name` is that of a domain above `from`, up to its organization's.
+/// Tells whether record `name` belongs to a domain above `from`, up to its organization.
 fn is_above(name: &str, from: &DomainName) -> bool {
     let below = |name: &str, domain: &str| {
         name.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'))

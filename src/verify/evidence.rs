@@ -1,5 +1,5 @@
-//! What the verdict rests on, written down: the steps with their inputs, the DNS answers and the
-//! time they took, as the intake record keeps them.
+//! Writes the evidence of a verdict: the DNS answers used and the time taken, as the intake record
+//! keeps them.
 
 use std::borrow::Borrow;
 use std::future::Future;
@@ -21,46 +21,45 @@ use super::resolver::{MAX_NAME, Resolver};
 use super::spf::is_spf;
 use crate::domain::evidence::dns;
 
-/// Questions of one evaluation of DMARC: it asks 105 at most (walks of eight steps for From, SPF and
-/// ten signatures, and whether From's domain exists).
+/// Most queries of one DMARC evaluation. It needs at most 105: walks of eight steps for From, SPF
+/// and ten signatures, and whether the From domain exists.
 const MAX_QUESTIONS: usize = 110;
 
-/// Octets in which the version of a policy stands, with white space.
+/// Bytes that contain the version of a policy, with white space.
 const MAX_VERSION: usize = 64;
 
-/// Microseconds since `start`.
 pub(super) fn micros(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
-/// One line of ASCII fit for an SMTP reply, at most 200 octets: what a stranger wrote (a domain,
-/// an error text) must not end the line or reach a terminal.
+/// Returns one line of ASCII for an SMTP reply, at most 200 characters. Text from strangers (a
+/// domain, an error) must not end the line or reach a terminal.
 pub(super) fn one_line(text: &str) -> String {
     printable(text).take(200).collect()
 }
 
-/// The same, however long.
+/// Replaces everything but printable ASCII.
 pub(super) fn printable(text: &str) -> impl Iterator<Item = char> + '_ {
     text.chars().map(|c| if c == ' ' || c.is_ascii_graphic() { c } else { '?' })
 }
 
-/// What the TXT records that an evaluation asks for are read as.
+/// How the TXT records of an evaluation are parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Spf,
     Dmarc,
 }
 
-/// Stands where mail-auth expects a cache, and holds the answers of one step of one message: no
-/// answer ever serves another purpose (an SPF check of `_dmarc.good.example` would poison it).
+/// Poses as mail-auth's cache and holds the answers of one step for one message. No answer is used
+/// for another purpose (an SPF check of `_dmarc.good.example` would poison it).
 ///
-/// mail-auth never asks anybody. It evaluates with the answers that are here, and where one is
-/// missing, what it comes to is worth nothing: of SPF it has no opinion then, and for DMARC the
-/// question is asked, and it evaluates again. So the answers that are kept are those that were used,
-/// even where the next one would be another.
+/// mail-auth never queries the DNS. It evaluates with the answers held here. If one is missing, its
+/// result is discarded: for SPF there is no second opinion then; for DMARC the query is made and
+/// the evaluation is repeated. So the answers kept are those that were used, even if the next query
+/// would return others.
 pub(super) struct Recorder {
     purpose: Purpose,
-    /// The one address whose names may be asked for.
+    /// The only address whose PTR names may be queried.
     client: IpAddr,
     state: Mutex<State>,
 }
@@ -73,7 +72,7 @@ struct State {
 
 struct Known {
     answer: Arc<Answer>,
-    /// As `purpose` reads it: parsed once, however often the evaluation is repeated.
+    /// Parsed as `purpose` says, once for all repetitions.
     txt: Option<TxtRecord>,
 }
 
@@ -82,8 +81,8 @@ impl Recorder {
         Self { purpose, client, state: Mutex::default() }
     }
 
-    /// With the answers that there are, and no others. mail-auth has no word for the failure of
-    /// one that is no text: it counts as missing.
+    /// Makes a recorder of these answers only. mail-auth has no error for a failed look-up except
+    /// of TXT, so other failed answers count as missing.
     pub(super) fn over(purpose: Purpose, client: IpAddr, answers: &[Arc<Answer>]) -> Self {
         let recorder = Self::new(purpose, client);
         for answer in answers {
@@ -99,13 +98,13 @@ impl Recorder {
         self.state().known.push(Known { answer, txt });
     }
 
-    /// What was asked for first of all that is not here.
+    /// Returns the type of the first missing answer.
     pub(super) fn missing(&self) -> Option<RecordType> {
         self.state().missing.as_ref().map(|(_, kind)| *kind)
     }
 
-    /// What `evaluation` comes to when every answer that it asks for is here; `None` if it asked
-    /// too much. It is given this object as its cache.
+    /// Runs `evaluation`, which uses this object as its cache, until no answer is missing, and
+    /// returns its output. Returns None if it needs too many queries.
     pub(super) async fn evaluate<F: Future>(
         &self,
         resolver: &Resolver,
@@ -120,8 +119,8 @@ impl Recorder {
         None
     }
 
-    /// The answers, in the order in which they were asked for. Those of DMARC decide: each has its
-    /// share of the room, and of its texts the policy comes first.
+    /// Returns the answers in the order of the queries. Those of DMARC decide, so each has an equal
+    /// share of the room, and its policy comes before other texts.
     pub(super) fn evidence(&self) -> Vec<dns::Answer> {
         let state = self.state();
         if self.purpose == Purpose::Spf {
@@ -136,7 +135,7 @@ impl Recorder {
         kept.into_answers()
     }
 
-    /// The policies that were found, with the names of their records.
+    /// Returns the policies found, with the names of their records.
     pub(super) fn policies(&self) -> Vec<(String, Arc<DmarcRecord>)> {
         let state = self.state();
         let policy = |known: &Known| match &known.txt {
@@ -146,7 +145,8 @@ impl Recorder {
         state.known.iter().filter_map(policy).collect()
     }
 
-    /// Asks for the text of one more name, unless it is here; whether it is known then.
+    /// Queries the TXT records of one more name, unless they are here. Returns whether they are
+    /// known then.
     pub(super) async fn learn(
         &self,
         resolver: &Resolver,
@@ -158,7 +158,7 @@ impl Recorder {
         if self.find(&name, RecordType::TXT, is_known).is_none() && name.len() <= MAX_NAME {
             self.add(Arc::new(ask().await));
         }
-        // A name that is too long to be published has no record.
+        // A name that is too long has no record.
         self.find(&name, RecordType::TXT, is_known).unwrap_or(true)
     }
 
@@ -181,7 +181,7 @@ impl Recorder {
             }
             Purpose::Dmarc => {
                 texts.retain(|text| is_dmarc(text));
-                // RFC 9989 §4.10: of several records all are discarded, which mail-auth does not.
+                // RFC 9989 §4.10: several records are all discarded; mail-auth does not do that.
                 let foreign = Err(mail_auth::Error::Dns(DnsError::InvalidRecordType));
                 let read = match texts.as_slice() {
                     [text] => policy(text),
@@ -192,13 +192,13 @@ impl Recorder {
         }
     }
 
-    /// Nothing panics while it holds the lock; if something did, each answer would still be whole.
+    /// Ignores poisoning: no code panics under this lock, and the answers would still be complete.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Uses the answer to a question, or notes that it is missing. Only the first one that misses
-    /// is asked next: what follows upon it may never be asked.
+    /// Uses the answer to a query, or records it as missing. Only the first missing one is queried
+    /// next: later ones may depend on its answer.
     fn find<T>(&self, name: &str, kind: RecordType, wanted: impl FnOnce(&Known) -> T) -> Option<T> {
         let name = name.strip_suffix('.').unwrap_or(name);
         if name.len() > MAX_NAME {
@@ -215,7 +215,7 @@ impl Recorder {
         None
     }
 
-    /// Records for mail-auth. What failed for the time being it cannot be told.
+    /// Returns records in mail-auth's form, which cannot express a temporary failure.
     fn set<T>(
         &self,
         name: &str,
@@ -236,7 +236,7 @@ impl Recorder {
             TxtRecord::Error(if name.len() > MAX_NAME + 1 {
                 match self.purpose {
                     Purpose::Spf => mail_auth::Error::Parse,
-                    // What nobody can publish is not there: a record above it may apply.
+                    // An unpublishable name has no record: one above it may apply.
                     Purpose::Dmarc => mail_auth::Error::Dns(DnsError::InvalidRecordType),
                 }
             } else {
@@ -246,17 +246,17 @@ impl Recorder {
     }
 }
 
-/// Whether a text claims to be a policy, well-formed or not: it has the version that mail-auth
-/// reads, whatever comes after it.
+/// Tells whether a text claims to be a policy: it has a version that mail-auth accepts, whatever
+/// follows.
 fn is_dmarc(text: &[u8]) -> bool {
     let start = text.get(..MAX_VERSION).unwrap_or(text);
     let foreign = |error| matches!(error, mail_auth::Error::Dns(DnsError::InvalidRecordType));
     !DmarcRecord::parse(start).is_err_and(foreign)
 }
 
-/// A policy by RFC 7489, where mail-auth gives up on the first tag that it cannot read: such a tag
-/// is as good as not there (§6.3), and a policy with such a p=, sp= or np= as good as without a
-/// policy, which is p=none where reports are wanted, and otherwise does not apply (§6.6.3).
+/// Parses a policy by RFC 7489, where mail-auth gives up at the first unreadable tag. Such a tag is
+/// ignored (§6.3). If p=, sp= or np= is unreadable, the policy is p=none if reports are requested,
+/// and else does not apply (§6.6.3).
 fn policy(text: &[u8]) -> Result<DmarcRecord, mail_auth::Error> {
     let whole = DmarcRecord::parse(text);
     if !matches!(whole, Err(mail_auth::Error::Parse)) {
@@ -281,8 +281,8 @@ fn policy(text: &[u8]) -> Result<DmarcRecord, mail_auth::Error> {
     if is_void && read.rua.is_empty() { whole } else { Ok(read) }
 }
 
-/// The text that a borrowed key of mail-auth's caches is: their interface lets it be hashed and
-/// compared only, so it is taken down as it is hashed, and compared with what was taken down.
+/// Returns the text of a borrowed key of mail-auth's caches. Their interface only allows hashing
+/// and comparing keys: so the text is recorded while it is hashed, and then compared.
 fn spelled<Q>(name: &Q) -> Option<Box<str>>
 where
     Box<str>: Borrow<Q>,
@@ -303,7 +303,7 @@ where
 
     let mut taken = TakenDown::default();
     name.hash(&mut taken);
-    // Behind a text comes an octet that no text has.
+    // A str hashes with a final byte that no text contains.
     let octets = taken.0.strip_suffix(b"\xff").unwrap_or(&taken.0);
     let text: Box<str> = std::str::from_utf8(octets).ok()?.into();
     let same = Borrow::<Q>::borrow(&text) == name;
@@ -327,7 +327,7 @@ fn ipv6(data: &RData) -> Option<Ipv6Addr> {
     if let RData::AAAA(address) = data { Some(address.0) } else { None }
 }
 
-/// Mail exchangers by preference, as mail-auth groups them.
+/// Groups mail exchangers by preference, as mail-auth does.
 fn exchangers(answer: &Answer) -> Result<Arc<[Mx]>, mail_auth::Error> {
     let mut hosts = answer.records(|data| match data {
         RData::MX(mx) => Some((mx.preference, mx.exchange.to_lowercase().to_ascii())),
@@ -347,7 +347,7 @@ fn exchangers(answer: &Answer) -> Result<Arc<[Mx]>, mail_auth::Error> {
 macro_rules! cache {
     ($key:ty, $value:ty, |$recorder:ident, $name:ident| $found:expr) => {
         impl ResolverCache<$key, $value> for Recorder {
-            /// `None`, with which mail-auth would ask by itself, is never the answer to a name.
+            /// Never returns None for a name: mail-auth would query by itself.
             fn get<Q>(&self, $name: &Q) -> Option<$value>
             where
                 $key: Borrow<Q>,

@@ -1,5 +1,5 @@
-//! The costly part: hashing the body and the public-key operations. It asks nobody and waits for
-//! nothing, so that it can run where it delays no other message.
+//! The costly part: hashes of the body and public-key operations. It makes no queries and waits for
+//! nothing, so that it can run on a thread where it delays no other message.
 
 use std::future::Future;
 use std::pin::pin;
@@ -28,19 +28,19 @@ use crate::domain::clock::Timestamp;
 use crate::mail::fields::Known;
 use crate::rules::IntakeRules;
 
-/// The shortest RSA key that aws-lc verifies with.
+/// Shortest RSA key that aws-lc verifies with, in bits.
 const VERIFIABLE_BITS: usize = 1024;
 
-/// Everything that the examination needs, owned, so that it can move to another thread.
+/// All input of the examination, owned, so that it can move to another thread.
 pub(super) struct Task {
     pub(super) raw: Bytes,
-    /// The header section to be read instead of the one in `raw`, where bounds left fields out.
+    /// Replaces the header section of `raw` if fields were left out.
     pub(super) bounded: Option<Vec<u8>>,
     /// Offset of the body in `raw`.
     pub(super) body_at: usize,
     pub(super) sender: Address,
     pub(super) claims: Vec<Claim>,
-    /// Which of them are not left out there.
+    /// For each claim, whether it is kept there.
     pub(super) affordable: Vec<bool>,
     pub(super) chain: Plan,
     pub(super) keys: Arc<Keys>,
@@ -49,23 +49,21 @@ pub(super) struct Task {
     pub(super) verifier: MessageAuthenticator,
 }
 
-/// What came of it.
 pub(super) struct Examined {
     pub(super) signatures: Vec<Judged>,
     pub(super) chain: Chain,
-    /// Microseconds that the chain took of the whole.
+    /// Part of the time spent on the chain, in microseconds.
     pub(super) chain_micros: u64,
 }
 
-/// mail-auth does not find in the message the sender that our scanner found.
+/// mail-auth reads another sender than our scanner.
 pub(super) struct OtherSender;
 
 impl Task {
-    /// Verifies all signatures and the chain.
     pub(super) fn run(mut self) -> Result<Examined, OtherSender> {
         // With the empty line before it.
         let body = self.raw.get(self.body_at.saturating_sub(2)..).unwrap_or_default();
-        // Strict mode would refuse an exact `l=`, which counts.
+        // Strict mode would refuse even an exact `l=`, which counts.
         let message = match &self.bounded {
             None => AuthenticatedMessage::parse_with_opts(&self.raw, None, false),
             Some(header) => AuthenticatedMessage::parse_with_opts(body, Some(header), false),
@@ -100,7 +98,7 @@ impl Task {
         let outputs: Vec<_> =
             outputs.iter().filter(|output| output.signature().is_some()).collect();
         let parsed = message.dkim_signatures();
-        // The n-th claim that is not left out is the n-th field of that name that mail-auth sees.
+        // The n-th claim that is kept is the n-th field of that name for mail-auth.
         let fields: Vec<_> = message
             .headers()
             .iter()
@@ -142,13 +140,13 @@ impl Task {
         self.claims.iter().enumerate().map(check).collect()
     }
 
-    /// What mail-auth said, in the words of RFC 8601 §2.7.1.
+    /// Translates mail-auth's result to the words of RFC 8601 §2.7.1.
     fn read(&self, output: &DkimOutput<'_>, claim: &Claim) -> Check {
         match output.result() {
             DkimResult::Pass => Check::Verified,
             DkimResult::TempError(error) => Check::Temporary(error.to_string()),
-            // Nobody verifies with so short a key (RFC 8301 §3.2), so whether it would is open;
-            // the body hash matched, and the key is what must be told.
+            // No library verifies with so short a key (RFC 8301 §3.2), so its result is open. The
+            // body hash matched; the key is the reason to report.
             DkimResult::Fail(Error::Crypto(CryptoError::FailedVerification))
                 if self.is_short(claim) =>
             {
@@ -171,8 +169,8 @@ impl Task {
         key.is_some_and(|key| key.facts.is_short(VERIFIABLE_BITS))
     }
 
-    /// Body hash and signature by RFC 6376 §3.7 over mail-auth's canonical header fields, whatever
-    /// the tags say about time and identity.
+    /// Verifies body hash and signature (RFC 6376 §3.7) over mail-auth's canonical header fields,
+    /// whatever the tags say about time and identity.
     fn verify(
         &self,
         message: &AuthenticatedMessage<'_>,
@@ -195,7 +193,7 @@ impl Task {
             return Check::KeyTooShort;
         }
         match signed_header(message, place) {
-            // mail-auth gives these only where x= is later than t=.
+            // mail-auth returns these only if x= is later than t=.
             None => {
                 let why = "it expires before it was signed (x=)".into();
                 Check::Failed("permerror", Cause::ExpiresBeforeSigned, why)
@@ -219,8 +217,8 @@ impl Task {
             rules: &self.rules,
             now: self.now,
         };
-        // A length in canonical octets is a cut at another place to mail-auth: the hash of all of
-        // the body must be the right one, too.
+        // mail-auth counts a length in raw bytes and cuts elsewhere, so the hash of the whole body
+        // must match too.
         let covers_body = |signature: &arc::Signature, length| {
             length == body.length(signature.cb)
                 && body.matches(signature.cb, None, signature.a, &signature.bh)
@@ -235,9 +233,9 @@ impl Task {
     }
 }
 
-/// Exactly one mailbox in From, and it is the sender's. mail-auth hands it out in the small letters of
-/// Unicode, in which different mailboxes are equal (ẞ and ß); so the field that it read is read once
-/// more, by the same parser, as it is written.
+/// Tells whether From has exactly one mailbox and it is the sender's. mail-auth returns it in
+/// Unicode lower case, where different mailboxes can be equal (ẞ and ß). So the field is parsed
+/// again, by the same parser, as written.
 fn shows(message: &AuthenticatedMessage<'_>, sender: &Address) -> bool {
     let [only] = message.from_addresses() else { return false };
     let mut written = Vec::new();
@@ -257,7 +255,8 @@ fn shows(message: &AuthenticatedMessage<'_>, sender: &Address) -> bool {
     }
 }
 
-/// The answer of a future that has nothing to wait for: every DNS answer is at hand.
+/// Returns the output of a future that never waits, because every DNS answer is present; None if it
+/// would wait.
 pub(super) fn at_once<F: Future>(future: F) -> Option<F::Output> {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(output) => Some(output),
@@ -265,11 +264,11 @@ pub(super) fn at_once<F: Future>(future: F) -> Option<F::Output> {
     }
 }
 
-/// Whether mail-auth's word stands. It goes by the system's clock and stops there, while ours is
-/// the one that decides and the reason must tell an expired signature from a forged one; so for
-/// `i=`. And it cuts the raw body by `l=` and makes canonical what is left, with `l=0` for all of
-/// it, where RFC 6376 §3.7 cuts the canonical body. And where `atps=` (RFC 6541) names the author's
-/// domain, its result is that of a look-up that is not made here.
+/// Tells whether mail-auth's result stands. It does not in these cases. Expiry: mail-auth uses the
+/// system's clock and stops there, but our clock decides, and an expired signature must be told
+/// from a forged one. `i=` outside `d=`: it stops there too. `l=`: mail-auth cuts the raw body, and
+/// takes `l=0` for all of it, where RFC 6376 §3.7 cuts the canonical body. `atps=` (RFC 6541) with
+/// the author's domain: its result needs a look-up that is not made here.
 fn is_conclusive(output: &DkimOutput<'_>, claim: &Claim) -> bool {
     claim.body_length.is_none()
         && !output.is_atps()
@@ -284,7 +283,7 @@ fn failed(word: &'static str, error: &Error) -> Check {
     Check::Failed(word, cause(error), error.to_string())
 }
 
-/// What mail-auth's error says of a signature whose tags could be read.
+/// Returns the cause for mail-auth's error about a readable signature.
 const fn cause(error: &Error) -> Cause {
     match error {
         Error::Dkim(DkimError::BodyHashMismatch) => Cause::BodyChanged,
@@ -296,12 +295,12 @@ const fn cause(error: &Error) -> Cause {
         Error::Crypto(CryptoError::IncompatibleAlgorithms) => Cause::KeyOfAnotherKind,
         Error::Dns(DnsError::RecordNotFound(_)) => Cause::KeyMissing,
         Error::Dns(DnsError::Resolver(_)) => Cause::KeyUnavailable,
-        // What is left came with the key: its record, its kind, its base64.
+        // All other errors are about the key: its record, its kind, its base64.
         _ => Cause::KeyUnreadable,
     }
 }
 
-/// The canonical header fields that the signature at this place signs (RFC 6376 §3.7).
+/// Returns the canonical header fields that the signature at this place signs (RFC 6376 §3.7).
 fn signed_header(message: &AuthenticatedMessage<'_>, place: usize) -> Option<Vec<u8>> {
     let mut alone = message.clone();
     let mut nth = 0;

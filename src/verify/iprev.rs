@@ -1,5 +1,5 @@
-//! iprev (RFC 8601 §3): whether the client's address has a name that leads back to it. Recorded,
-//! and never what accepts or refuses a message; so it may keep none waiting for long.
+//! iprev (RFC 8601 §3): whether the client's address has a name that leads back to it. Only
+//! recorded: it neither accepts nor refuses a message, so it must not delay one for long.
 
 use std::net::IpAddr;
 
@@ -12,10 +12,10 @@ use super::evidence::{micros, one_line, printable};
 use super::resolver::Resolver;
 use crate::domain::evidence::{Facts, Step, Word, iprev, results};
 
-/// Names looked at: more than a proper host has, and RFC 7208 §5.5 leaves the others out, too.
+/// Most names that are checked: more than a proper host has, and RFC 7208 §5.5 has the same limit.
 const MAX_NAMES: usize = 10;
 
-/// The result, and the name that leads back, if one does.
+/// The result, and the confirmed name if there is one.
 #[derive(Clone)]
 pub(super) struct Iprev {
     result: &'static str,
@@ -29,15 +29,15 @@ impl Iprev {
     }
 }
 
-/// The names of an address, and which of them lead back to it.
+/// The names of an address, and those that are confirmed.
 struct Reverse {
-    /// That to PTR, then one for each name.
+    /// The PTR answer, then one answer per name.
     answers: Vec<Answer>,
-    /// Without final dot, as they came.
+    /// Without final dot, in the order of the answers.
     confirmed: Vec<String>,
 }
 
-/// Asks for the names of the client, by `deadline`.
+/// Looks up the names of the client, by `deadline` at the latest.
 pub(super) async fn check(resolver: &Resolver, client: IpAddr, deadline: Instant) -> Iprev {
     let start = std::time::Instant::now();
     if client.to_canonical().is_unspecified() || client.to_canonical().is_loopback() {
@@ -49,7 +49,7 @@ pub(super) async fn check(resolver: &Resolver, client: IpAddr, deadline: Instant
     }
     let reverse = reverse(resolver, client.to_canonical(), deadline).await;
     let result = reverse.result();
-    // A label may hold any octets: line ends, too.
+    // A label may contain any bytes, even line ends.
     let name: Option<String> = reverse.confirmed.first().map(|name| printable(name).collect());
     let names = reverse.answers.len().saturating_sub(1);
     let detail = match (result, &name) {
@@ -70,7 +70,7 @@ pub(super) async fn check(resolver: &Resolver, client: IpAddr, deadline: Instant
     found
 }
 
-/// Addresses that every host has, and that a message from a file has, too: nobody is asked.
+/// The result for addresses that every host has, as in messages from files; no query is made.
 fn nowhere(client: IpAddr) -> Iprev {
     let step = Step {
         facts: facts(client),
@@ -86,7 +86,7 @@ fn facts(client: IpAddr) -> Facts {
     Facts::Iprev(iprev::Iprev { client: client.to_string() })
 }
 
-/// PTR, and the addresses of the first names; all at once.
+/// Looks up the PTR record, then the addresses of the first names, all in parallel.
 async fn reverse(resolver: &Resolver, client: IpAddr, deadline: Instant) -> Reverse {
     let ptr = resolver.ask(name_of(client), RecordType::PTR, deadline).await;
     let ask = |name| resolver.ask(name, kind_of(client), deadline);
@@ -96,24 +96,24 @@ async fn reverse(resolver: &Resolver, client: IpAddr, deadline: Instant) -> Reve
     Reverse { answers: std::iter::once(ptr).chain(hosts).collect(), confirmed }
 }
 
-/// The names that a PTR answer holds, as far as they are looked at.
+/// Returns the names of a PTR answer, up to the limit.
 pub(super) fn names(ptr: &Answer) -> impl Iterator<Item = String> + use<> {
     let hosts = ptr.hosts().into_iter().map(|(_, host)| host);
     hosts.filter(|host| !host.is_empty()).take(MAX_NAMES)
 }
 
-/// The type of record that holds addresses of this family.
+/// The record type for addresses of this family.
 pub(super) fn kind_of(client: IpAddr) -> RecordType {
     if client.is_ipv4() { RecordType::A } else { RecordType::AAAA }
 }
 
-/// Where the names of an address are published, without final dot.
+/// The name of an address's PTR record, without final dot.
 pub(super) fn name_of(client: IpAddr) -> String {
     Name::from(client).to_ascii().trim_end_matches('.').to_owned()
 }
 
 impl Reverse {
-    /// The word of RFC 8601 §2.7.3. Without a name there is nothing to compare: `permerror`.
+    /// Returns the word of RFC 8601 §2.7.3; `permerror` if there is no name to compare.
     fn result(&self) -> &'static str {
         match self.answers.first().map(|ptr| &ptr.outcome) {
             Some(Outcome::Nothing(_)) => "permerror",

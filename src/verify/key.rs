@@ -1,8 +1,8 @@
-//! The published key of a signature: what its record allows, and how large the key is.
+//! The published key of a signature: the restrictions in its record, and its size.
 //!
-//! mail-auth checks the mathematics and the identity; whether the record permits this use
-//! (RFC 6376 §3.6.1: `h=`, `s=`, `t=`) and whether the key is long enough is checked here, on the
-//! same octets.
+//! mail-auth checks the cryptography and the identity. Whether the record permits this use (RFC
+//! 6376 §3.6.1: `h=`, `s=`, `t=`) and whether the key is long enough is checked here, on the same
+//! bytes.
 
 use aws_lc_rs::{digest, signature as algorithms};
 use base64::Engine;
@@ -16,7 +16,7 @@ use super::answer::MAX_RECORD;
 use super::tags::TagList;
 use crate::domain::cause::Cause;
 
-/// Records looked at under one name.
+/// Most records under one name that are examined.
 pub(super) const MAX_RECORDS: usize = 10;
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -26,13 +26,12 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// One usable key record, and what it says about itself.
+/// One usable key record.
 #[derive(Clone)]
 pub(super) struct Key {
-    /// For mail-auth's verifier.
     pub(super) record: TxtRecord,
     pub(super) facts: Facts,
-    /// Which of the records under the name it is, from 0.
+    /// Index among the records under the name.
     pub(super) place: usize,
 }
 
@@ -43,13 +42,13 @@ pub(super) struct Objection {
     pub(super) text: String,
 }
 
-/// What a key record says, as far as the verdict needs it.
+/// The facts of a key record that the verdict needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
     defect: Option<String>,
     /// `p=`, decoded; for RSA the bare RSAPublicKey of RFC 8017.
     pub(super) public: Vec<u8>,
-    /// Size of the key in bits; `None` if `p=` is not what `k=` says.
+    /// Size of the key in bits; None if `p=` does not match `k=`.
     pub(super) bits: Option<usize>,
     ed25519: bool,
     hashes: Option<Vec<String>>,
@@ -59,8 +58,9 @@ pub(super) struct Facts {
 }
 
 impl Key {
-    /// The first record under the name that is a key (RFC 6376 §6.1.2 leaves the choice open), or
-    /// why none is. Where `v=` is there, it must come first (§3.6.1), of which mail-auth knows nothing.
+    /// Returns the first record that is a key (RFC 6376 §6.1.2 leaves the choice open); else fails
+    /// with the last error. `v=` must come first if present (§3.6.1), which mail-auth does not
+    /// check.
     pub(super) fn choose(records: &[Vec<u8>]) -> Result<Self, mail_auth::Error> {
         let mut refusal = mail_auth::Error::Dns(mail_auth::DnsError::InvalidRecordType);
         let looked_at = records.iter().take(MAX_RECORDS).enumerate();
@@ -78,7 +78,6 @@ impl Key {
 }
 
 impl Facts {
-    /// Reads one record.
     pub(super) fn read(octets: &[u8]) -> Self {
         let tags = TagList::read(octets);
         let kind = tags.get("k").unwrap_or("rsa").to_ascii_lowercase();
@@ -109,12 +108,12 @@ impl Facts {
         facts
     }
 
-    /// Whether the RSA key is shorter than `bits` (RFC 8301 §3.2).
+    /// Tells whether the RSA key is shorter than `bits` (RFC 8301 §3.2).
     pub(super) fn is_short(&self, bits: usize) -> bool {
         !self.ed25519 && self.bits.is_some_and(|size| size < bits)
     }
 
-    /// Whether this is a signature over `signed` made with this key.
+    /// Tells whether `signature` over `signed` was made with this key.
     pub(super) fn verify(&self, algorithm: Algorithm, signed: &[u8], signature: &[u8]) -> bool {
         let rsa: &dyn algorithms::VerificationAlgorithm = match algorithm {
             Algorithm::RsaSha256 => &algorithms::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
@@ -130,8 +129,8 @@ impl Facts {
         algorithms::UnparsedPublicKey::new(rsa, &self.public).verify(signed, signature).is_ok()
     }
 
-    /// Why a signature made with this algorithm does not count under this key. With
-    /// `is_for_subdomain`, its `i=` names a subdomain of `d=`.
+    /// Returns the objections to a signature with this algorithm and this key. `is_for_subdomain`
+    /// tells that its `i=` is in a subdomain of `d=`.
     pub(super) fn objections(
         &self,
         algorithm: Algorithm,
@@ -176,8 +175,8 @@ impl Facts {
     }
 }
 
-/// The RSAPublicKey and its modulus, out of a bare RSAPublicKey or a SubjectPublicKeyInfo:
-/// both are published (RFC 6376 errata 3017).
+/// Returns the RSAPublicKey and its modulus, from a bare RSAPublicKey or a SubjectPublicKeyInfo:
+/// both are in use (RFC 6376 errata 3017).
 fn rsa_parts(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (0x30, content, _) = element(der)? else { return None };
     match element(content)? {
@@ -193,7 +192,7 @@ fn rsa_parts(der: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// One DER element: tag, content, and what follows it.
+/// Parses one DER element: tag, content, rest.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, rest) = der.split_first()?;
     let (first, rest) = rest.split_first()?;
@@ -201,7 +200,7 @@ fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
         (usize::from(*first), rest)
     } else {
         let count = usize::from(first & 0x7f);
-        // Two octets of length are enough for any key; four bound the arithmetic.
+        // Two length bytes are enough for any key; four bound the arithmetic.
         if count == 0 || count > 4 {
             return None;
         }

@@ -1,5 +1,5 @@
-//! The keys of one message: looked up once, at the same time, before anything is verified, so
-//! that mail-auth verifies without asking anybody and the record shows the very answers used.
+//! The keys of one message. They are looked up once, in parallel, before anything is verified: so
+//! mail-auth verifies without queries, and the record shows exactly the answers used.
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
@@ -16,10 +16,10 @@ use super::key::{self, Key};
 use super::resolver::Resolver;
 use crate::domain::evidence::dns;
 
-/// Look-ups under way at the same time for one message.
+/// Most parallel look-ups for one message.
 const AT_ONCE: usize = 16;
 
-/// Every key that a signature of the message names.
+/// All keys that signatures of the message name.
 #[derive(Default)]
 pub(super) struct Keys {
     found: HashMap<Box<str>, Found>,
@@ -31,7 +31,8 @@ struct Found {
 }
 
 impl Keys {
-    /// Looks up `names` (without final dot), each once, by `deadline`; the first ones first.
+    /// Looks up `names` (without final dot), each once, in order of priority, by `deadline` at the
+    /// latest.
     pub(super) async fn fetch(
         resolver: &Resolver,
         names: impl IntoIterator<Item = String>,
@@ -50,8 +51,8 @@ impl Keys {
         Self { found: answers.map(found).collect().await }
     }
 
-    /// The key published under a name, or why there is none: `DnsError::Resolver` where nobody
-    /// knows for the time being.
+    /// Returns the key under a name, or the reason why there is none: `DnsError::Resolver` if the
+    /// look-up failed for now.
     pub(super) fn find(&self, name: &str) -> Result<&Key, Error> {
         match self.found.get(format!("{name}.").as_str()) {
             Some(found) => found.key.as_ref().map_err(Clone::clone),
@@ -59,13 +60,13 @@ impl Keys {
         }
     }
 
-    /// The key published under a name, if there is a usable one.
+    /// Returns the key under a name, if there is a usable one.
     pub(super) fn get(&self, name: &str) -> Option<&Key> {
         self.find(name).ok()
     }
 
-    /// The answers about these names, each once and each in its share of the room, for the record;
-    /// of each first the record that is the key, then the others that were looked at.
+    /// Returns the answers about these names for the record, each once and with an equal share of
+    /// the room. The record with the key comes first, then the others examined.
     pub(super) fn evidence<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<dns::Answer> {
         let mut told = HashSet::new();
         let names = names.filter(|name| told.insert(*name));
@@ -79,8 +80,8 @@ impl Keys {
     }
 }
 
-/// mail-auth's verifier finds here what was looked up, and never asks further: a name that is not
-/// here (ATPS, failure reports) does not exist.
+/// mail-auth's cache: it finds the keys that were looked up and never queries by itself. Any other
+/// name (ATPS, failure reports) does not exist.
 impl ResolverCache<Box<str>, TxtRecord> for Keys {
     fn get<Q>(&self, name: &Q) -> Option<TxtRecord>
     where

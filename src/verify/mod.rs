@@ -1,14 +1,14 @@
-//! Who sent a message, proven: mail-auth behind one door.
+//! Authenticates the sender of a message; the only room that uses mail-auth.
 //!
-//! Nouns: a [`Question`] about one message, the [`Authentication`] that answers it. `app::intake`
-//! and `gatepost check` call in; they have scanned the header section strictly before. A message
-//! is authenticated by one DKIM signature that verifies, counts and is aligned with From
-//! (contract §2), or by the ARC chain of a sealer that the operator trusts; by nothing else, and
-//! never for want of a reason to refuse. SPF, DMARC and ARC are evaluated and recorded; of DMARC
-//! `adkim=s` counts, which makes alignment strict.
+//! [`Authenticator::check`] takes a [`Question`] about one message and returns its
+//! [`Authentication`]. `app::intake` and `gatepost check` call it, after the strict scan of the
+//! header section. A message is authenticated by one DKIM signature that verifies, counts and is
+//! aligned with From (contract §2), or by the ARC chain of a sealer that the operator trusts.
+//! Nothing else authenticates it, and a missing reason to refuse never does. SPF, DMARC and ARC are
+//! evaluated and recorded. Of DMARC only `adkim=s` matters, which makes alignment strict.
 //!
-//! What never happens here: a decision about a recipient, a write, an altered message, a question
-//! without a deadline, a DNS answer used for any purpose but the one it was asked for.
+//! This room never decides about a recipient, writes, alters a message, makes a DNS query without a
+//! deadline, or uses a DNS answer for another purpose than the query's.
 
 mod alignment;
 mod answer;
@@ -58,7 +58,7 @@ use crate::mail::fields::Known;
 use crate::mail::scan::Headers;
 use crate::rules::IntakeRules;
 
-/// Why there can be no [`Authenticator`].
+/// Why an [`Authenticator`] cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
     #[error("the system's DNS servers cannot be read: {0}")]
@@ -71,17 +71,17 @@ pub enum VerifyError {
     Resolver(String),
 }
 
-/// Why nobody knows what the DNS says, for the log.
+/// Why a DNS query has no answer for now; for the log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unanswered(String);
 
-/// One message and how it came.
+/// A message and how it arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'q> {
-    /// The message as received, dot-unstuffed and otherwise unaltered.
+    /// The message as received, with dots unstuffed and nothing else changed.
     pub raw: &'q Bytes,
-    /// Its header section, as our own scanner found it, with the one mailbox of From.
+    /// The header section from our own scanner, with the one mailbox of From.
     pub headers: &'q Headers<'q>,
     pub client: &'q Client,
     /// As sent, without angle brackets; empty for `<>`.
@@ -89,28 +89,28 @@ pub struct Question<'q> {
     pub now: Timestamp,
 }
 
-/// What is known of who sent a message.
+/// The result for one message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Authentication {
     pub proof: Proof,
-    /// `b=` of the aligned, counted signatures that mark this one message: base64 of their
-    /// octets without white space. Another arrival with one of these may be the same message
-    /// (contract §2, Repeats).
+    /// `b=` of the aligned signatures that count and identify this one message: base64 without
+    /// white space. Another arrival with one of these may be the same message (contract §2,
+    /// Repeats).
     pub signatures: Vec<String>,
-    /// One line of ASCII for the SMTP reply, at most 200 octets.
+    /// One line of ASCII for the SMTP reply, at most 200 bytes.
     pub detail: String,
-    /// The fields that say something and that the proof leaves open: the aligned signature, or the
-    /// newest one of the chain that stands in for it; of a message without a proof none.
+    /// Meaningful fields that the proof does not cover. The proof is the aligned signature, or the
+    /// newest signature of the ARC chain that replaces it. Empty without a proof.
     pub unsigned: Vec<Known>,
-    /// What stood in the way, in plain words that name domain and selector; empty where nothing did.
-    /// The step `alignment` keeps it as `causes`, `signer` and `selector`.
+    /// The causes that prevented authentication, in plain words with domain and selector; empty if
+    /// there are none. The step `alignment` stores it as `causes`, `signer` and `selector`.
     pub explanation: String,
     /// `dkim`, `alignment`, `spf`, `arc`, `dmarc`, `iprev`.
     pub steps: [Step; 6],
     pub results: Results,
 }
 
-/// Answers questions about messages; cheap to clone, shared by all sessions.
+/// Authenticates messages; cheap to clone, shared by all sessions.
 #[derive(Clone)]
 pub struct Authenticator {
     resolver: Resolver,
@@ -127,15 +127,15 @@ impl std::fmt::Debug for Authenticator {
 
 /// Why a message could not be examined.
 enum Unexamined {
-    /// Its From is not the one that the scanner found.
+    /// mail-auth reads another From than our scanner.
     OtherSender,
-    /// No thread came free in time, or the examination broke down.
+    /// No thread became free in time, or the examination panicked.
     Busy,
 }
 
 impl Authenticator {
-    /// `hostname` is ours: the authserv-id, and what SPF macros call the receiver. Must be called
-    /// inside the runtime that will run the checks.
+    /// `hostname` is the name of this server: the authserv-id, and the receiver in SPF macros. Must
+    /// be called inside the runtime that will run the checks.
     pub fn new(servers: Servers, rules: &IntakeRules, hostname: &str) -> Result<Self, VerifyError> {
         Ok(Self {
             resolver: Resolver::new(servers, rules)?,
@@ -145,13 +145,13 @@ impl Authenticator {
         })
     }
 
-    /// Our own name.
     pub fn hostname(&self) -> &str {
         &self.hostname
     }
 
-    /// The TXT records of a name as they are now, each with its character strings joined (RFC 1035
-    /// §3.3.14); none where there are none.
+    /// Returns the TXT records of a name without using the cache, each with its character strings
+    /// joined (RFC 1035 §3.3.14); empty if there are none. Fails if the DNS does not answer within
+    /// `within`.
     pub async fn texts(&self, name: String, within: Duration) -> Result<Vec<Vec<u8>>, Unanswered> {
         let deadline = tokio::time::Instant::now() + within;
         let answer = self.resolver.ask_anew(name, RecordType::TXT, deadline).await;
@@ -161,15 +161,14 @@ impl Authenticator {
         }
     }
 
-    /// Authenticates one message, within `dns.message_budget_seconds`. Never fails: what cannot
-    /// be decided for the time being says so in its proof.
+    /// Authenticates one message within `dns.message_budget_seconds`. Never fails: if the result
+    /// cannot be decided for now, the proof says so.
     pub async fn check(&self, question: Question<'_>) -> Authentication {
         let now = tokio::time::Instant::now();
         let dns = &self.rules.dns;
         let deadline = now + dns.message_budget();
         let sender = &question.headers.from.address;
-        // What is only recorded is looked up beside what decides, and keeps nobody waiting for more
-        // than its own budget.
+        // SPF and iprev are only recorded. They run beside DKIM, each at most for its own budget.
         let (mut verified, spf, iprev) = tokio::join!(
             self.verify(&question, deadline),
             spf::check(
@@ -203,14 +202,15 @@ impl Authenticator {
         Findings { headers, rules: &self.rules, verified, spf, dmarc, iprev }.conclude()
     }
 
-    /// Looks up the keys, and verifies the signatures and the chain.
+    /// Looks up the keys, then verifies the signatures and the chain.
     async fn verify(&self, question: &Question<'_>, deadline: tokio::time::Instant) -> Verified {
         let start = Instant::now();
         let headers = question.headers;
         let claims = self.claims(question);
         let chain = arc::Plan::read(headers, &self.rules);
         let chain_names = chain.key_names.clone();
-        // What may decide is asked first: whoever adds signatures and seals cannot crowd it out.
+        // Ask for the keys of aligned signatures first, so that added signatures and seals cannot
+        // crowd them out.
         let (aligned, others): (Vec<_>, Vec<_>) =
             claims.iter().partition(|claim| claim.relation.is_aligned());
         let names = aligned.into_iter().chain(others).filter_map(|claim| claim.key_name.clone());
@@ -235,7 +235,7 @@ impl Authenticator {
             Ok(done) => (done.signatures, Some(done.chain), done.chain_micros, None),
             Err(failure) => (Vec::new(), None, 0, Some(failure)),
         };
-        // What the chain took is not DKIM's.
+        // Without the time of the chain.
         let dkim_micros = micros(start).saturating_sub(chain_micros);
         Verified { keys, chain_names, signatures, chain, failure, dkim_micros, chain_micros }
     }
@@ -249,7 +249,7 @@ impl Authenticator {
         }
     }
 
-    /// The first signatures of the message, readable or not: each costs a look-up.
+    /// Reads the first `max_signatures` signature fields, readable or not: each costs a look-up.
     fn claims(&self, question: &Question<'_>) -> Vec<Claim> {
         let headers = question.headers;
         let from = headers.from.address.domain();
@@ -261,7 +261,8 @@ impl Authenticator {
             .collect()
     }
 
-    /// Runs the costly part: small messages here, large ones on a thread of their own.
+    /// Runs the costly part: small messages on this thread, large ones on a blocking thread. The
+    /// number of blocking threads is limited by `places`.
     async fn examine(
         &self,
         task: Task,
@@ -270,7 +271,7 @@ impl Authenticator {
         let outcome = if task.raw.len() <= self.rules.authentication.offload_above_bytes {
             catch_unwind(AssertUnwindSafe(|| task.run())).map_err(|_| Unexamined::Busy)?
         } else {
-            // Slow keys may have used up the time, and still are no reason to put the message off.
+            // Slow key look-ups may have used up the time; that alone must not defer the message.
             let least = tokio::time::Instant::now() + self.rules.dns.query_timeout();
             let deadline = deadline.max(least);
             let place = Arc::clone(&self.places).acquire_owned();

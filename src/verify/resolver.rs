@@ -1,9 +1,9 @@
-//! The resolver: the only connections to strangers in this room, each with a deadline.
+//! The resolver: the only network access of this room; every query has a deadline.
 //!
-//! The one cache is ours, of records as they came: hickory's is bounded by count only, and a message
-//! of 64 KiB over TCP takes 1.5 MB there once it is taken apart. mail-auth's cache of parsed records
-//! is keyed by name alone, so that an SPF check of a name chosen by an attacker would poison the
-//! DKIM and DMARC records under that name (measured); it is never used across purposes or messages.
+//! The only cache is ours and holds raw records. hickory's cache is bounded only by count, and a
+//! message of 64 KiB over TCP takes 1.5 MB there when parsed. mail-auth's cache of parsed records
+//! is keyed by name alone, so an SPF check of an attacker's chosen name would poison the DKIM and
+//! DMARC records under that name (measured). It is never shared between purposes or messages.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,24 +27,24 @@ use super::evidence::one_line;
 use super::results::Results;
 use crate::rules::IntakeRules;
 
-/// The longest name, as text without its final dot: RFC 1035 §2.3.4 counts 255 octets on the wire.
+/// Longest name as text without its final dot: RFC 1035 §2.3.4 counts 255 bytes on the wire.
 pub(super) const MAX_NAME: usize = 253;
-/// Octets of text records of one answer that are looked at. No honest name has so many: 64 KiB may
+/// Most bytes of TXT records in one answer that are read. No honest name has so many: 64 KiB can
 /// hold 4,000 addresses, or 20,000 texts.
 const MAX_TEXTS: usize = 32 * 1024;
-/// Remembered results may take this part of the octets that answers may take, besides.
+/// Cached results may additionally take this fraction of the bytes for answers.
 const SHARE_OF_RESULTS: usize = 8;
 
-/// Who is asked.
+/// The DNS servers to query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Servers {
     /// The servers of `/etc/resolv.conf`; its search list is not used.
     System,
-    /// These, over UDP, and over TCP where an answer is truncated.
+    /// These servers, over UDP, and over TCP if an answer is truncated.
     Given(Vec<SocketAddr>),
 }
 
-/// Answers questions. mail-auth, which it is lent to, finds every answer at hand.
+/// Makes DNS queries. mail-auth borrows it, but finds every answer in the caches passed to it.
 #[derive(Clone)]
 pub(super) struct Resolver {
     inner: MessageAuthenticator,
@@ -52,15 +52,15 @@ pub(super) struct Resolver {
     results: Arc<Results>,
 }
 
-/// Answers for the next message, as they came.
+/// The cache of raw answers.
 struct Answers {
-    /// The name in lower case: DNS compares without regard to it (RFC 4343).
+    /// Keyed by the name in lower case: DNS ignores letter case (RFC 4343).
     kept: Cache<(String, RecordType), Answer>,
     max_ttl: Duration,
 }
 
 impl Answers {
-    /// The answer to this question, with the seconds that are left of its TTL.
+    /// Returns a cached answer with the rest of its TTL.
     fn get(&self, name: &str, kind: RecordType, now: Instant) -> Option<Answer> {
         let (mut answer, until) = self.kept.get(&(name.to_ascii_lowercase(), kind), now)?;
         name.clone_into(&mut answer.name);
@@ -69,7 +69,7 @@ impl Answers {
         Some(answer)
     }
 
-    /// Keeps an answer for as long as it says, and no failure: that may be over at once.
+    /// Caches an answer for its TTL. Failures are not cached: they may pass at once.
     fn keep(&self, answer: &Answer, now: Instant) {
         let ttl = Duration::from_secs(answer.ttl.unwrap_or(0).into()).min(self.max_ttl);
         if ttl.is_zero() || answer.is_temporary() {
@@ -108,17 +108,17 @@ impl Resolver {
         Ok(Self { inner, answers, results })
     }
 
-    /// Results that are remembered of messages before.
+    /// The cache of results.
     pub(super) fn results(&self) -> &Results {
         &self.results
     }
 
-    /// For mail-auth's verifiers.
     pub(super) fn mail_auth(&self) -> &MessageAuthenticator {
         &self.inner
     }
 
-    /// The records of one type under a name without its final dot, by `deadline` or not at all.
+    /// Returns the records of one type under a name without its final dot. Fails temporarily at
+    /// `deadline`.
     pub(super) async fn ask(&self, name: String, kind: RecordType, deadline: Instant) -> Answer {
         if let Some(answer) = self.answers.get(&name, kind, Instant::now()) {
             return answer;
@@ -128,7 +128,7 @@ impl Resolver {
         answer
     }
 
-    /// The same, whatever was answered before: what was published a moment ago counts.
+    /// Queries without the cache, so that records published a moment ago count.
     pub(super) async fn ask_anew(
         &self,
         name: String,
@@ -145,7 +145,7 @@ impl Resolver {
             Err(_) => (None, Outcome::Temporary("no answer within the time allowed".into())),
             Ok(Err(error)) => failure(&error),
             Ok(Ok(lookup)) => {
-                // That of an alias on the way holds, too.
+                // The TTL of an alias on the way also applies.
                 let ttl = lookup.answers().iter().map(|record| record.ttl).min();
                 let found = lookup.answers().iter().filter(|record| record.record_type() == kind);
                 let records = bounded(found.map(|record| &record.data), kind, &mut is_cut);
@@ -160,8 +160,8 @@ impl Resolver {
     }
 }
 
-/// Records of one answer that are looked at: of exchangers and pointers one more than RFC 7208
-/// §4.6.4 and §5.5 go by.
+/// Most records of one answer that are read; for MX and PTR one more than the limits of RFC 7208
+/// §4.6.4 and §5.5.
 const fn most(kind: RecordType) -> usize {
     match kind {
         RecordType::MX | RecordType::PTR => 11,
@@ -170,9 +170,8 @@ const fn most(kind: RecordType) -> usize {
     }
 }
 
-/// The first records, as far as they are looked at, and without the waste that a stranger can put
-/// into them: 64 KiB of TXT can be 32,768 strings of one octet, which take twenty times as much in
-/// memory.
+/// Copies the first records up to the limits, in compact form: 64 KiB of TXT may consist of 32,768
+/// strings of one byte, which take twenty times as much memory.
 fn bounded<'r>(
     found: impl Iterator<Item = &'r RData>,
     kind: RecordType,
@@ -202,8 +201,8 @@ fn bounded<'r>(
     records
 }
 
-/// A name as DNS carries it. Macros of SPF records make names of characters that no zone file has
-/// (RFC 7208 §7.1), so what cannot be read as text is taken as the octets that it is.
+/// Parses a name. Macros of SPF records produce names that no zone file can express (RFC 7208
+/// §7.1), so a name that does not parse as text is taken as raw bytes.
 fn question(name: &str) -> Option<Name> {
     if name.len() > MAX_NAME {
         return None;
@@ -213,7 +212,7 @@ fn question(name: &str) -> Option<Name> {
         let none_is_empty = labels().all(|label| !label.is_empty());
         none_is_empty.then(|| Name::from_labels(labels()).ok()).flatten()
     });
-    // The root is nobody's name: what a template leaves of one label that is too long.
+    // The root is refused: a template whose only label is too long expands to it.
     question.filter(|question| question.iter().next().is_some())
 }
 
@@ -224,7 +223,7 @@ fn name_server(address: SocketAddr) -> NameServerConfig {
     NameServerConfig::new(address.ip(), true, vec![udp, tcp])
 }
 
-/// NXDOMAIN and an empty answer are answers; everything else may be different in an hour.
+/// Classifies an error. NXDOMAIN and an empty answer are valid answers; anything else may pass.
 fn failure(error: &NetError) -> (Option<u32>, Outcome) {
     match error {
         NetError::Dns(DnsError::NoRecordsFound(found))
@@ -279,7 +278,7 @@ mod tests {
         assert!(answers.get("a.example", RecordType::A, now).is_none());
     }
 
-    /// As `policies/intake.toml` says.
+    /// `policies/intake.toml` gives this figure.
     #[test]
     fn the_largest_answer_takes_160_kib() {
         let record = |n: usize| RData::TXT(TXT::from_bytes(vec![&[b'x'; 255][..n]]));

@@ -1,5 +1,5 @@
-//! Remembers results of SPF, DMARC and iprev until their first answer expires: they follow from the question
-//! and the answers alone. The evidence lists the answers all the same, with what is left of their time.
+//! Caches results of SPF, DMARC and iprev until their first answer expires: they depend only on the
+//! question and the answers. The evidence still lists the answers, with the rest of their TTL.
 
 use std::hash::Hash;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Keeps at most so many octets of all steps together, and nothing for longer than `max_ttl`.
+    /// Keeps at most `octets` bytes for all steps together, and nothing longer than `max_ttl`.
     pub(super) fn new(octets: usize, max_ttl: Duration) -> Self {
         let octets = octets / 3;
         Self {
@@ -35,7 +35,7 @@ impl Results {
 
 /// The results of one kind of step.
 pub(super) struct Known<K, V> {
-    /// With the moment at which they were begun.
+    /// With the time when their evaluation began.
     kept: Cache<K, (V, Instant)>,
     max_ttl: Duration,
     step: fn(&mut V) -> &mut Step,
@@ -51,7 +51,7 @@ impl<K: Hash + Eq, V: Clone> Known<K, V> {
         self.kept.count()
     }
 
-    /// As if it had been found out since `start`.
+    /// Returns a cached result as if it had been evaluated since `start`.
     pub(super) fn find(&self, asked: &K, start: Moment) -> Option<V> {
         let mut found = self.as_of(asked, Instant::now())?;
         (self.step)(&mut found).micros = micros(start);
@@ -67,8 +67,8 @@ impl<K: Hash + Eq, V: Clone> Known<K, V> {
         Some(found)
     }
 
-    /// Keeps a result that was begun at `start`, unless one of its answers is none to go by, or none that
-    /// is shown.
+    /// Caches a result whose evaluation began at `start`, unless one of its answers is temporary,
+    /// has no TTL, or is not completely in the evidence.
     pub(super) fn keep(&self, asked: K, found: &V, start: Moment) {
         let mut kept = found.clone();
         let step = (self.step)(&mut kept);
@@ -78,7 +78,7 @@ impl<K: Hash + Eq, V: Clone> Known<K, V> {
         };
         let ttl = step.dns.iter().map(lasts).min().flatten();
         let Some(ttl) = ttl.filter(|_| !step.is_truncated()) else { return };
-        // All answers came later.
+        // The TTLs count from the start, which is before all answers arrived.
         let start = Instant::from_std(start);
         let until = start + Duration::from_secs(ttl.into()).min(self.max_ttl);
         let octets = octets(step);
@@ -86,7 +86,7 @@ impl<K: Hash + Eq, V: Clone> Known<K, V> {
     }
 }
 
-/// Octets that a result takes with its question, whose parts its step repeats; generously.
+/// Upper estimate of a result's bytes with its key, whose parts the step repeats.
 fn octets(step: &Step) -> usize {
     const EMPTY: usize = 2048;
     EMPTY + 4 * serde_json::to_vec(step).map_or(0, |json| json.len())
@@ -116,7 +116,7 @@ mod tests {
         for (number, dns) in [
             vec![text(Some(300)), answer(Some(60), Told::NAME_UNKNOWN)],
             vec![text(Some(9_000))],
-            // Of these nothing is kept.
+            // None of these is cached.
             vec![],
             vec![text(Some(300)), text(Some(0))],
             vec![text(Some(300)), text(None)],

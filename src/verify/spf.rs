@@ -1,11 +1,10 @@
-//! SPF (RFC 7208): evaluated and recorded, never what accepts or refuses a message.
+//! SPF (RFC 7208): evaluated and recorded; it neither accepts nor refuses a message.
 //!
-//! mail-auth evaluates, and does so leniently and in places wrongly: of two records it takes the
-//! first, void look-ups cost nothing, `/33` is a network, the qualifier of an inner `include:`
-//! counts for the outer one, `%{p}` is whatever the client's PTR says. So the records are read
-//! strictly and evaluated by the letter here, and that result stands. mail-auth is heard once, over
-//! the same answers: where its result is another, the step says so, and where it wants an answer
-//! that was not needed, it has none.
+//! mail-auth's own evaluation is lenient and partly wrong: of two records it takes the first, void
+//! look-ups are free, `/33` is a network, the qualifier of an inner `include:` counts for the outer
+//! one, `%{p}` is whatever the client's PTR says. So records are parsed strictly and evaluated by
+//! the letter here, and that result stands. mail-auth evaluates once over the same answers; the
+//! step notes a different result. If it would need further answers, it has no result.
 
 mod evaluation;
 mod record;
@@ -29,12 +28,11 @@ use crate::domain::domain_name::DomainName;
 use crate::domain::evidence::{Facts, Step, Word, dns, results, spf};
 use crate::domain::ports::Client;
 
-/// The result, and whose.
 #[derive(Clone)]
 pub(super) struct Spf {
     pub(super) output: SpfOutput,
-    /// The domain of MAIL FROM, or of HELO for the null reverse-path; `None` where that is not a
-    /// host name.
+    /// The domain of MAIL FROM, or of HELO for the null reverse-path; None if that is not a host
+    /// name.
     pub(super) domain: Option<DomainName>,
     /// `mailfrom` or `helo`.
     pub(super) identity: &'static str,
@@ -51,7 +49,7 @@ impl Spf {
     }
 }
 
-/// The question, without the local part, which counts where a record asks for it.
+/// Key of the cache. The local part is missing: if a record uses it, the result is not cached.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Asked {
     client: IpAddr,
@@ -60,18 +58,18 @@ pub(super) struct Asked {
     domain: DomainName,
 }
 
-/// Who asks, by when, and with which limit (RFC 7208 §4.6.4).
+/// The resolver, the deadline and the limit (RFC 7208 §4.6.4) of a check.
 #[derive(Clone, Copy)]
 pub(super) struct Asking<'a> {
     pub(super) resolver: &'a Resolver,
-    /// Our own name, `%{r}`.
+    /// Name of this server, `%{r}`.
     pub(super) hostname: &'a str,
     pub(super) max_voids: u32,
     pub(super) deadline: tokio::time::Instant,
 }
 
-/// Asks whether this client may use this identity. Only host names are asked about: the sender
-/// chooses the name, and one like `_dmarc.good.example` is somebody else's record.
+/// Checks whether this client may use this identity. Only host names are queried: the sender
+/// chooses the name, and one like `_dmarc.good.example` is another party's record.
 pub(super) async fn check(asking: Asking<'_>, client: &Client, reverse_path: &str) -> Spf {
     let start = Instant::now();
     let (identity, local_part, domain) = match reverse_path.rsplit_once('@') {
@@ -79,7 +77,7 @@ pub(super) async fn check(asking: Asking<'_>, client: &Client, reverse_path: &st
         None => ("mailfrom", "", ""),
         Some((local, domain)) => ("mailfrom", local, domain),
     };
-    // §4.3: and one of a single label is no name to ask for.
+    // §4.3: a single label is not checked either.
     let domain = DomainName::parse(domain).ok().filter(|domain| domain.as_str().contains('.'));
     let mut asked = domain.clone().map(|domain| {
         let (client, helo) = (client.address, client.helo.clone());
@@ -123,13 +121,13 @@ pub(super) async fn check(asking: Asking<'_>, client: &Client, reverse_path: &st
     found
 }
 
-/// Both results, and what ours has cost.
+/// Both results, and the cost of ours.
 struct Checked {
     verdict: Verdict,
     library: Option<SpfResult>,
     lookups: u32,
     voids: u32,
-    /// It may be another for another local part.
+    /// The result may depend on the local part.
     is_personal: bool,
     dns: Vec<dns::Answer>,
 }
@@ -142,7 +140,7 @@ impl Checked {
         domain: &DomainName,
         identity: &str,
     ) -> Self {
-        // §5: an IPv4 address inside an IPv6 one is an IPv4 address.
+        // §5: an IPv4-mapped IPv6 address is an IPv4 address.
         let address = client.address.to_canonical();
         let helo = DomainName::parse(&client.helo).ok();
         let helo = helo.as_ref().map_or("unknown", DomainName::as_str);
@@ -173,7 +171,7 @@ impl Checked {
         Self { verdict, library, lookups, voids, is_personal, dns }
     }
 
-    /// What mail-auth says, where that is something else.
+    /// Returns mail-auth's result if it differs.
     fn other(&self) -> Option<Word> {
         self.library.filter(|other| *other != self.verdict.result).map(word)
     }
@@ -197,14 +195,14 @@ impl Checked {
     }
 }
 
-/// Whether a text has `%{l}` or `%{s}`, wherever it stands: mail-auth may come to it where we do not.
+/// Tells whether a text has `%{l}` or `%{s}` anywhere: mail-auth may evaluate terms that we do not.
 fn asks_for_local_part(answer: &Answer) -> bool {
     let is_one = |piece: &[u8]| matches!(piece, [b'%', b'{', b'l' | b'L' | b's' | b'S']);
     let texts = answer.texts().unwrap_or_default();
     texts.iter().any(|text| text.windows(3).any(is_one))
 }
 
-/// The word of RFC 8601 §2.7.2.
+/// The result word of RFC 8601 §2.7.2.
 const fn word(result: SpfResult) -> Word {
     Word::Borrowed(match result {
         SpfResult::Pass => "pass",
@@ -217,7 +215,7 @@ const fn word(result: SpfResult) -> Word {
     })
 }
 
-/// What mail-auth makes of these answers; `None` where it wants another one.
+/// Returns mail-auth's result over these answers; None if it needs another one.
 fn opinion(
     resolver: &Resolver,
     parameters: SpfParameters<'_>,
@@ -229,7 +227,7 @@ fn opinion(
     let output = at_once(resolver.mail_auth().verify_spf(parameters))?;
     let is_whole = match recorder.missing() {
         None => true,
-        // The text of `exp=`, which comes last, and which nobody is shown.
+        // For the text of `exp=`, which comes last and is not shown.
         Some(RecordType::TXT) => output.result() == SpfResult::Fail,
         Some(_) => false,
     };

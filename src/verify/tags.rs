@@ -1,13 +1,13 @@
-//! Tag lists as RFC 6376 §3.2 writes them: `name = value` pairs with semicolons between them, in
-//! a `DKIM-Signature` field and in a key record.
+//! Tag lists (RFC 6376 §3.2): `name = value` pairs separated by semicolons, in `DKIM-Signature`
+//! fields and key records.
 //!
-//! mail-auth reads these leniently (a tag twice: the last one counts; names in any case). This
-//! reader is strict, so that what is judged is what was signed, and no two readers differ.
+//! mail-auth parses them leniently (of repeated tags the last counts; names in any case). This
+//! parser is strict, so that the judged values are the signed ones and no two readers differ.
 
-/// Tags of one list; more is no list that anybody publishes.
+/// Most tags of a list; no published list has more.
 const MAX_TAGS: usize = 64;
 
-/// A list, with the first thing that is wrong with it.
+/// A tag list, with the first defect found.
 #[derive(Debug, Default)]
 pub(super) struct TagList<'x> {
     tags: Vec<(&'x str, &'x str)>,
@@ -15,8 +15,8 @@ pub(super) struct TagList<'x> {
 }
 
 impl<'x> TagList<'x> {
-    /// Reads what can be read; empty entries (`;;`) are skipped, all else that breaks the grammar
-    /// is a defect.
+    /// Parses as much as possible. Empty entries (`;;`) are skipped; any other violation of the
+    /// grammar is a defect.
     pub(super) fn read(octets: &'x [u8]) -> Self {
         let mut list = Self::default();
         let Ok(text) = std::str::from_utf8(octets) else {
@@ -50,23 +50,21 @@ impl<'x> TagList<'x> {
         self.defect.get_or_insert(what);
     }
 
-    /// What is wrong with the list, if anything.
     pub(super) fn defect(&self) -> Option<&str> {
         self.defect.as_deref()
     }
 
-    /// The value of a tag, without the white space around it. Names are compared as RFC 6376 §3.2
-    /// says: letter case counts.
+    /// Returns the value of a tag, trimmed. Letter case of the name counts (RFC 6376 §3.2).
     pub(super) fn get(&self, name: &str) -> Option<&'x str> {
         self.tags.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
-    /// Whether the tag is there, and is not the first one.
+    /// Tells whether the tag is present but not first.
     pub(super) fn is_behind_others(&self, name: &str) -> bool {
         self.tags.iter().skip(1).any(|(known, _)| *known == name)
     }
 
-    /// A tag with a decimal number: `None` if absent, `Err` if it is anything else.
+    /// Returns the number in a tag: None if absent, Err if it is not a decimal number.
     pub(super) fn number(&self, name: &str) -> Result<Option<u64>, String> {
         match self.get(name) {
             None => Ok(None),
@@ -77,19 +75,19 @@ impl<'x> TagList<'x> {
         }
     }
 
-    /// A tag with words and colons between them, lower case: `None` if absent.
+    /// Returns the words of a tag, separated by colons, in lower case; None if absent.
     pub(super) fn words(&self, name: &str) -> Option<Vec<String>> {
         self.get(name)?;
         Some(self.listed(name).map(str::to_ascii_lowercase).collect())
     }
 
-    /// The same as they are written: none if absent.
+    /// Returns the words of a tag as written; none if absent.
     pub(super) fn listed(&self, name: &str) -> impl Iterator<Item = &str> {
         self.get(name).into_iter().flat_map(|value| value.split(':')).map(trim)
     }
 }
 
-/// Folding white space (RFC 6376 §2.8) at both ends.
+/// Removes folding white space (RFC 6376 §2.8) at both ends.
 fn trim(text: &str) -> &str {
     text.trim_matches([' ', '\t', '\r', '\n'])
 }

@@ -17,7 +17,7 @@ use crate::domain::key::KeyOwner;
 use crate::domain::room::Room;
 use crate::domain::session::SessionKey;
 
-/// The one spelling of an id of an account, a member or a contact, as a text.
+/// Pattern of an account, member or contact id as a text.
 pub const DECIMAL: &str = "^[1-9][0-9]{0,15}$";
 
 /// A UUID in its one spelling.
@@ -80,11 +80,11 @@ schema_of!([] Revision, "Revision", json_schema!({
     "type": "integer", "minimum": 0, "maximum": LARGEST, "examples": [3],
 }));
 
-/// A noun whose ids are such numbers.
+/// A noun with such numeric ids.
 pub trait UserId: Copy + Sized {
     fn of(number: i64) -> Option<Self>;
 
-    /// From its one spelling.
+    /// Parses the canonical decimal.
     fn spelled(text: &str) -> Option<Self>;
 }
 
@@ -114,7 +114,7 @@ user_ids!(AccountId MemberId ContactId VersionId);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Named<I>(pub I);
 
-/// Whether this names an account or another noun that has such a number.
+/// Tells whether the value is a valid id of an account or a similar noun.
 pub(super) fn is_user_id(value: &Value) -> bool {
     match value {
         Value::String(text) => AccountId::spelled(text).is_some(),
@@ -161,7 +161,7 @@ impl<'de, I: UserId> Deserialize<'de> for Named<I> {
     }
 }
 
-/// Ids whose one spelling is a text that their noun parses.
+/// Ids that are texts, parsed by their noun.
 macro_rules! spelled {
     ($($(#[$doc:meta])* $name:ident($noun:ident) = $kind:ident, $pattern:literal, $example:literal,
        $expected:literal;)+) => { $(

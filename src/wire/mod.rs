@@ -1,8 +1,8 @@
-//! The values that JSON is made of, here and in events: each has one spelling and one schema.
+//! The values of JSON, in the API and in events: each has one spelling and one schema.
 //!
-//! Requests, answers and records are structs of these. A record that API, events and command line show has
-//! its struct in `app`; what one operation alone asks or answers has it in `http/routes`. Nouns of `domain`
-//! have no wire shape. What never happens here: a decision.
+//! Requests, responses and records are structs of these values. A record that API, events and
+//! command line share is in `app`; the types of one operation are in `http/routes`. Nouns of
+//! `domain` have no wire shape. This room never makes a decision.
 
 mod ids;
 pub mod tidy;
@@ -27,27 +27,27 @@ use crate::domain::agent_config::ConfigId;
 use crate::domain::room::Room;
 use crate::domain::session::SessionKey;
 
-/// Marks in a schema that say more than JSON Schema can. They are read by those who check and describe a
-/// request, and are not published.
+/// Marks in a schema for rules that JSON Schema cannot express. The code that checks and describes
+/// requests reads them; they are not published.
 pub mod mark {
-    /// A value whose schema depends on where it stands.
+    /// A value with a further check beyond its schema.
     pub const KIND: &str = "x-kind";
     pub const MOMENT: &str = "moment";
     pub const USER_ID: &str = "user id";
     pub const ROOM: &str = "room";
     pub const CAMPAIGN: &str = "campaign";
     pub const SESSION: &str = "session";
-    /// One line of at most `maxLength` octets.
+    /// One line of at most `maxLength` bytes.
     pub const LINE: &str = "line";
-    /// The fields of an Agent's configuration, or one of them: the table of fields says what is wrong.
+    /// The fields of an Agent's configuration, or one of them: the table of fields checks them.
     pub const CONFIG: &str = "configuration";
     pub const FIELD: &str = "field of a configuration";
-    /// A field that is known, and refused with its `x-expected` whatever it holds.
+    /// A known field that is always refused with its `x-expected`.
     pub const REFUSED: &str = "refused";
     pub const SPOT: &str = "spot";
-    /// Says in words what is expected, to those who sent something else.
+    /// The expected value in words, for error messages.
     pub const EXPECTED: &str = "x-expected";
-    /// The noun of a word in a path: one that is none of them leads nowhere (404).
+    /// The noun of a path segment: an unknown value gives 404.
     pub const NOUN: &str = "x-noun";
     /// Null is a value of a request.
     pub const NULL: &str = "x-null";
@@ -62,7 +62,7 @@ pub mod mark {
     pub const ALL: &[&str] = &[KIND, EXPECTED, NOUN, NULL, PLACE, MESSAGE, ONE_OF];
 }
 
-/// Whether a value is of this kind, as far as its noun says; other kinds say nothing.
+/// Tells whether a value fits its kind, as far as a noun of `domain` decides; true for other kinds.
 pub fn is_of_kind(kind: &str, value: &Value) -> bool {
     let text = value.as_str().unwrap_or_default();
     match kind {
@@ -76,7 +76,7 @@ pub fn is_of_kind(kind: &str, value: &Value) -> bool {
     }
 }
 
-/// Gives a type its schema, in place.
+/// Gives a type an inline schema.
 macro_rules! schema_of {
     ([$($parameter:ident: $bound:ident)?] $type:ty, $name:expr, $schema:expr) => {
         impl$(<$parameter: $bound>)? schemars::JsonSchema for $type {
@@ -97,8 +97,8 @@ macro_rules! schema_of {
 
 pub(crate) use schema_of;
 
-/// A field that may be absent, null or there: `#[serde(default, deserialize_with = "sent")]` on an
-/// `Option<Option<T>>` whose schema is marked `x-null`.
+/// Deserializes a field that may be absent, null or set: `#[serde(default, deserialize_with =
+/// "sent")]` on an `Option<Option<T>>` whose schema is marked `x-null`.
 pub fn sent<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     T: Deserialize<'de>,
@@ -107,13 +107,13 @@ where
     T::deserialize(deserializer).map(Some)
 }
 
-/// A list whose members are JSON already.
+/// A list that is JSON already.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub struct Texts<T>(Box<RawValue>, #[serde(skip)] PhantomData<T>);
 
 impl<T> Texts<T> {
-    /// An array that was written before.
+    /// Takes an array that is already serialized.
     pub fn of(array: String) -> Result<Self, serde_json::Error> {
         Ok(Self(RawValue::from_string(array)?, PhantomData))
     }

@@ -1,16 +1,16 @@
-//! The schemas that types make, as they are read: without the words that say nothing.
+//! Cleans the generated schemas for readers.
 
 use serde_json::{Map, Value};
 
 use super::mark;
 
-/// Documentation in lines as one.
+/// Joins documentation to one line.
 pub fn plain(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Leaves out of a schema what says nothing to those who read it: sizes of numbers, that a field which may
-/// be missing is null then, and, of a request, that such a field may be null, because it may not.
+/// Removes details of no use to readers: formats of numbers, and null as the default. In requests
+/// (`asked`), also removes null where it is not allowed.
 pub fn tidy(schema: &mut Value, asked: bool) {
     if let Value::Object(fields) = schema {
         let kind = fields.get("type").map(Value::to_string).unwrap_or_default();
@@ -58,7 +58,7 @@ fn strip_null(fields: &mut Map<String, Value>) {
     }
 }
 
-/// A schema without the marks that are ours.
+/// Removes our own marks from a schema.
 pub fn published(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! Moments, in the spellings that v2 and the contract give them.
+//! Times, in the spellings of v2 and the contract.
 
 use schemars::json_schema;
 use serde::de::Error as _;
@@ -72,7 +72,7 @@ impl<'de> Deserialize<'de> for Moment {
     }
 }
 
-/// Unix seconds as a number or a text, or a date.
+/// Tells whether the value is Unix seconds (number or text) or a date.
 pub(super) fn is_moment(value: &Value) -> bool {
     let text = match value {
         Value::String(text) => text.clone(),

@@ -12,7 +12,7 @@ use crate::domain::words::Words;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Word<W>(pub W);
 
-/// Lists of so many words have a shape of their own in the description.
+/// Lists of at least this many words get a named schema.
 const LONG: usize = 8;
 
 impl<W: Words> JsonSchema for Word<W> {

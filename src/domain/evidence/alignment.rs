@@ -1,4 +1,4 @@
-//! Whether who signed speaks for the From domain, and what stood in the way.
+//! Alignment: whether a signer speaks for the From domain.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,13 +13,13 @@ pub struct Alignment {
     pub signers: Vec<Signer>,
     /// `alignment` of `policies/intake.toml`.
     pub rule: Word,
-    /// By the DMARC record of the From domain: `relaxed`, `strict`, or `unknown`.
+    /// From the DMARC record of the From domain: `relaxed`, `strict`, or `unknown`.
     pub adkim: Word,
-    /// The name of the record that says so; empty where none does.
+    /// Name of the DMARC record with adkim; empty if there is none.
     pub record: String,
-    /// Codes of `domain::cause`; of none it is authenticated, or the reason says it all.
+    /// Codes of `domain::cause`; empty if the sender is authenticated, or if the reason is enough.
     pub causes: Vec<Word>,
-    /// Of which signature they are said: its domain and its selector.
+    /// `d=` of the signature that the causes are about; `selector` is its `s=`.
     pub signer: String,
     pub selector: String,
 }

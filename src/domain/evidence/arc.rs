@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Word;
 
-/// Without a chain, where the message could not be examined.
+/// Without a chain if the message could not be examined.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arc {
     #[serde(flatten)]
@@ -18,6 +18,6 @@ pub struct Chain {
     pub sets: u64,
     /// `d=` of the newest seal.
     pub sealer: Option<String>,
-    /// It takes the place of an aligned signature.
+    /// The chain replaces an aligned signature.
     pub stands_in: bool,
 }

@@ -11,7 +11,7 @@ pub struct Automation {
     pub null_reverse_path: bool,
     pub precedence: Vec<String>,
     pub list_id: Option<String>,
-    /// The fields of mailing lists that are there.
+    /// Names of the mailing-list fields present.
     pub list_fields: Vec<Word>,
     pub auto_response_suppress: Vec<String>,
     pub report_type: Option<String>,

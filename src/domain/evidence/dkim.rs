@@ -9,16 +9,16 @@ use super::Word;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Dkim {
-    /// `DKIM-Signature` fields that the message has.
+    /// Number of `DKIM-Signature` fields in the message.
     pub fields: u64,
-    /// Those of them that were looked at.
+    /// Number of those fields that were examined.
     pub considered: u64,
     pub signatures: Arc<[Signature]>,
     #[serde(flatten)]
     pub rules: Rules,
 }
 
-/// The rules of `policies/intake.toml` that the signatures were held to.
+/// The rules of `policies/intake.toml` applied to the signatures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rules {
@@ -28,22 +28,22 @@ pub struct Rules {
     pub max_clock_seconds: u64,
 }
 
-/// One signature with its verdict.
+/// One signature with its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Signature {
-    /// `d=`, or what stands there.
+    /// `d=`, as written if it is no domain.
     pub domain: String,
-    /// `s=`, or what stands there.
+    /// `s=`, as written if it is no selector.
     pub selector: Option<String>,
     /// As in `a=`.
     pub algorithm: Option<Word>,
     pub key_bits: Option<u64>,
-    /// The word of RFC 8601 §2.7.1; `policy` where it verifies but does not count.
+    /// The result word of RFC 8601 §2.7.1; `policy` if the signature verifies but does not count.
     pub result: Word,
-    /// Why it does not authenticate, if it does not.
+    /// Why it does not authenticate; None if it does.
     pub reason: Option<String>,
-    /// Why, as codes of `domain::cause`, each once.
+    /// All reasons as codes of `domain::cause`, each once.
     pub causes: Vec<Word>,
     pub counts: bool,
     pub aligned: bool,

@@ -9,14 +9,14 @@ use super::Word;
 pub struct Dmarc {
     /// The domain of From.
     pub from: String,
-    /// The domains of the signatures that verify and count.
+    /// Domains of the signatures that verify and count.
     pub dkim: Vec<String>,
-    /// The result of SPF, and the domain that it is about.
+    /// The SPF result; `spf_domain` is its domain.
     pub spf: Word,
     pub spf_domain: Option<String>,
-    /// By the public suffix list, which decides.
+    /// Alignment by the public suffix list, which decides.
     pub aligned_by_list: bool,
-    /// By the tree of DMARC records; `None` where there is no record.
+    /// Alignment by the tree of DMARC records; None without a record.
     pub aligned_by_tree: Option<bool>,
     /// The record that applies.
     pub published: Option<Published>,

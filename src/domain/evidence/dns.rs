@@ -1,4 +1,4 @@
-//! An answer of the DNS, as a step used it.
+//! DNS answers, as a step used them.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,17 +7,17 @@ use super::Word;
 /// The answer to one question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// The name that was asked about, without its final dot.
+    /// The name asked for, without its final dot.
     pub name: String,
-    /// The type of record, as zone files write it.
+    /// The record type, as in zone files.
     #[serde(rename = "type")]
     pub kind: Word,
-    /// Seconds; `None` where nobody said.
+    /// Seconds; None if unknown.
     #[serde(default)]
     pub ttl: Option<u32>,
     #[serde(rename = "answer")]
     pub told: Told,
-    /// Not all of it was kept, or nothing of what came after it.
+    /// Set if records of this answer, or later answers, were not kept.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
@@ -28,7 +28,6 @@ pub struct Answer {
 pub enum Told {
     /// Records as zone files write them (RFC 1035 §5.1).
     Records(Vec<String>),
-    /// Why there are none.
     Nothing(Word),
 }
 
@@ -38,7 +37,7 @@ impl Told {
     pub const UNASKABLE: Self = Self::Nothing(Word::Borrowed("not a domain name"));
     const PASSING: &str = "temporary failure";
 
-    /// Nobody knows for the time being, for this reason.
+    /// A failure that may pass, for this reason.
     pub fn temporary(why: &str) -> Self {
         Self::Nothing(format!("{}: {why}", Self::PASSING).into())
     }

@@ -10,13 +10,12 @@ pub struct Finding {
     pub kind: Word,
     /// In plain words.
     pub detail: String,
-    /// The place that it is about: `message` of the record, or a name in its metadata.
+    /// The place of the finding: `message` of the record, or a name in its metadata.
     pub field: Word,
-    /// Where in it: the first character and the one behind the last, in Unicode code points; `None`
-    /// where the whole field is meant.
+    /// Range in that field in Unicode code points, end exclusive; None if the whole field is meant.
     pub start: Option<u64>,
     pub end: Option<u64>,
-    /// The charset that `emailHtml` is decoded by, where the place is in that.
+    /// Charset that `emailHtml` is decoded with, if the range is in it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charset: Option<Word>,
 }

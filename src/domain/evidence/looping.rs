@@ -1,4 +1,4 @@
-//! Whether a message has been here before, for the address that it comes to.
+//! Whether a message has already reached this address.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::Word;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loop {
-    /// The field that was looked at.
+    /// The header field examined.
     pub field: Word,
     pub address: String,
 }

@@ -1,11 +1,11 @@
-//! The evidence of a verdict: one step after another, each with its facts, the answers of the DNS that
-//! were used, and the rules that it went by.
+//! The evidence of a verdict: its steps in order, each with its facts, the DNS answers used, and
+//! the rules applied.
 //!
-//! A step is declared once, here: `verify`, `mail` and `app::intake` write it, the store keeps it as
-//! JSON, the API shows it with the same names, and `gatepost check --record` reads it back. So these
-//! nouns, unlike all others, have a shape. Records outlive versions: a field may be added with a
-//! default, and none may change its meaning. A version shows steps that only a later one knows as they
-//! are, and leaves out fields that only a later one knows.
+//! Each step is declared once, here. `verify`, `mail` and `app::intake` write it, the store keeps
+//! it as JSON, the API shows it under the same names, and `gatepost check --record` reads it back.
+//! So these nouns, unlike all others, have a wire shape. Records outlive versions: a new field
+//! needs a default, and no field may change its meaning. A version shows steps of a later version
+//! unchanged, and drops unknown fields of the steps it knows.
 
 pub mod alignment;
 pub mod arc;
@@ -36,20 +36,19 @@ use serde::ser::{Serialize, Serializer};
 
 pub use self::step::{Facts, Later, Step};
 
-/// A word of ours, or one that was read, perhaps of a later version.
+/// A word of this version, or a word read from a record, perhaps of a later version.
 pub type Word = Cow<'static, str>;
 
 /// All steps of one verdict, in the order in which they were taken.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
-    /// The steps that all recipients share.
+    /// Steps shared by all recipients.
     examined: Arc<Vec<Step>>,
-    /// The steps of this recipient alone.
+    /// Steps of this recipient alone.
     own: Vec<Step>,
 }
 
 impl Evidence {
-    /// The steps that all recipients of a message share.
     pub fn of_message(examined: &Arc<Vec<Step>>) -> Self {
         Self { examined: Arc::clone(examined), own: Vec::new() }
     }
@@ -62,13 +61,12 @@ impl Evidence {
         self.examined.iter().chain(&self.own)
     }
 
-    /// The first step of this name.
     pub fn step(&self, name: &str) -> Option<&Step> {
         self.iter().find(|step| step.facts.name() == name)
     }
 }
 
-/// Declares how the first step of a kind is found.
+/// Declares functions that return the first step of a kind.
 macro_rules! found {
     ($($name:ident: $kind:ident($facts:ty),)*) => {
         impl Evidence {
@@ -90,7 +88,7 @@ found! {
     spf: Spf(spf::Spf),
 }
 
-/// A number of things, as evidence has it.
+/// Converts a count to the evidence's integer type; saturates.
 pub fn count(things: usize) -> u64 {
     u64::try_from(things).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Who posted a message, and what proved it.
+//! The provider that posted a message, and the proof.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +8,6 @@ use super::Word;
 pub struct Provider {
     pub provider: Word,
     pub proof: Word,
-    /// The account's own application was asked and let it pass.
+    /// The account's own application was asked and let the message pass.
     pub relayed: bool,
 }

@@ -1,4 +1,4 @@
-//! The rate that a message was over.
+//! The rate limit that a message exceeded.
 
 use serde::{Deserialize, Serialize};
 

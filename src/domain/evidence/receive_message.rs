@@ -1,4 +1,4 @@
-//! A message that an account's own platform handed in.
+//! A message that an account's own platform submitted.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use super::Word;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReceiveMessage {
-    /// The account of the key; `None` of the operator.
+    /// The account of the key; None for the operator.
     pub account_id: Option<i64>,
     pub source: Word,
 }

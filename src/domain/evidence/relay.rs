@@ -9,9 +9,8 @@ use super::Word;
 pub struct Relay {
     #[serde(rename = "type")]
     pub kind: Word,
-    /// Its id.
     pub relay: String,
     pub revision: i64,
-    /// Whose it is; `None` where it could not be read.
+    /// The account that owns the relay; None if it could not be read.
     pub account_id: Option<i64>,
 }

@@ -1,4 +1,4 @@
-//! The results of all methods on one page, as a message's record shows them (`authentication`).
+//! The results of all methods together, as a message's record shows them (`authentication`).
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ pub struct Results {
     pub iprev: Iprev,
     /// `d=` of the signature that authenticates.
     pub aligned_domain: Option<String>,
-    /// The fields that say something and that the proof leaves open, lower case.
+    /// Fields of meaning that the proof does not cover, lower case.
     pub unsigned_headers: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spf {
     pub result: Word,
-    /// Of MAIL FROM, or of HELO for the null reverse-path.
+    /// Domain of MAIL FROM, or of HELO for the null reverse-path.
     pub domain: Option<String>,
     pub identity: Word,
 }
@@ -38,6 +38,6 @@ pub struct Dmarc {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Iprev {
     pub result: Word,
-    /// The name that leads back.
+    /// The confirmed name.
     pub name: Option<String>,
 }

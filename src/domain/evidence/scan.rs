@@ -1,9 +1,9 @@
-//! Our own look at a message: its framing, its header section, its content.
+//! Our own scan of a message: framing, header section, content.
 
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scan {
-    /// The mailbox in From, as far as one could be found.
+    /// The mailbox in From; None if none was found.
     pub from: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! How a message came, in the words of Received fields.
+//! The session in which a message came, in the words of Received fields.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,13 +7,13 @@ use super::Word;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     pub helo: String,
-    /// Behind `with` in a Received field (RFC 3848, RFC 6531 §4.3), or `HTTP`.
+    /// The word after `with` in a Received field (RFC 3848, RFC 6531 §4.3), or `HTTP`.
     pub protocol: Word,
-    /// `None` in clear.
+    /// None if unencrypted.
     pub tls: Option<Tls>,
-    /// Octets.
+    /// Bytes.
     pub size: u64,
-    /// When it was examined; of one that was not read whole `None`.
+    /// When the message was examined; None if it was not read completely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrived: Option<String>,
 }

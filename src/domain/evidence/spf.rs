@@ -1,4 +1,4 @@
-//! SPF (RFC 7208): recorded, and never what accepts or refuses.
+//! SPF (RFC 7208): recorded only; no verdict rests on it.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,9 +13,9 @@ pub struct Spf {
     pub reverse_path: String,
     /// `mailfrom` or `helo`.
     pub identity: Word,
-    /// Our own name, `%{r}`.
+    /// The value of `%{r}`: the name of this server.
     pub receiver: String,
-    /// `None` where the identity is no host name.
+    /// None if the identity is not a host name.
     #[serde(flatten)]
     pub evaluated: Option<Evaluated>,
 }
@@ -23,11 +23,11 @@ pub struct Spf {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Evaluated {
-    /// Terms that asked the DNS, and those of them that found nothing (RFC 7208 §4.6.4).
+    /// Terms that queried the DNS, and terms whose query found nothing (RFC 7208 §4.6.4).
     pub lookups: u32,
     pub void_lookups: u32,
-    /// The library's result over the same answers, if it has one.
+    /// Result of mail-auth over the same answers, if it has one.
     pub library: Option<Word>,
-    /// The library's result, where ours is another.
+    /// Result of mail-auth, if ours differs.
     pub corrected_from: Option<Word>,
 }

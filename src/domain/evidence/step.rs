@@ -1,4 +1,4 @@
-//! One step: what all have, and the facts of its kind.
+//! One step: the common fields, and the facts of its kind.
 
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -8,21 +8,21 @@ use super::dns::Answer;
 use super::{Word, alignment, arc, automation, dkim, dmarc, iprev, looping, policy, provider};
 use super::{rates, receive_message, recipient, relay, scan, session, spf};
 
-/// `{name, result, detail, inputs, dns, micros}`, and `truncated: true` where not all answers were kept
-/// whole.
+/// Serialized as `{name, result, detail, inputs, dns, micros}`, with `truncated: true` if some DNS
+/// answers were not kept completely.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// Its name, and its `inputs`.
+    /// Serialized as `name` and `inputs`.
     pub facts: Facts,
     pub result: Word,
     /// In plain words.
     pub detail: String,
     pub dns: Vec<Answer>,
-    /// Microseconds that it took.
+    /// Duration in microseconds.
     pub micros: u64,
 }
 
-/// The facts of a step that only a later version knows: JSON, shown as it is.
+/// Facts of a step that only a later version knows: JSON, shown unchanged.
 #[derive(Clone, Debug)]
 pub struct Later {
     name: String,
@@ -36,13 +36,13 @@ impl PartialEq for Later {
 }
 
 impl Step {
-    /// Not all of the answers that it used are here.
+    /// Tells whether some DNS answers were not kept completely.
     pub fn is_truncated(&self) -> bool {
         self.dns.iter().any(|answer| answer.truncated)
     }
 }
 
-/// Declares the kinds of steps: the name of each, and the type of its `inputs`.
+/// Declares the kinds of steps: each name, and the type of its `inputs`.
 macro_rules! facts {
     ($($name:literal => $kind:ident($facts:ty),)*) => {
         #[derive(Clone, Debug, PartialEq)]
@@ -54,7 +54,7 @@ macro_rules! facts {
         impl Facts {
             pub fn name(&self) -> &str {
                 match self {
-                    // A client that is refused before RCPT has named no recipient.
+                    // A client refused before RCPT has named no recipient.
                     Self::Recipient(facts) if facts.path.is_empty() => "session",
                     $(Self::$kind(_) => $name,)*
                     Self::Later(later) => &later.name,
@@ -63,7 +63,7 @@ macro_rules! facts {
 
             fn read(name: String, inputs: Box<RawValue>) -> Result<Self, serde_json::Error> {
                 let json = inputs.get();
-                // A client that has named no recipient.
+                // A client refused before RCPT: the facts of `Recipient`.
                 if name == "session" && let Ok(facts) = serde_json::from_str(json) {
                     return Ok(Self::Recipient(facts));
                 }

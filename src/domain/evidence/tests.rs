@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::{Evidence, Facts, Step};
 
-/// Reads a step, and shows it again.
+/// Reads a step and serializes it again.
 fn shown(step: &Value) -> Value {
     json!(serde_json::from_str::<Step>(&step.to_string()).unwrap())
 }
@@ -11,7 +11,7 @@ fn step(name: &str, inputs: Value) -> Value {
     json!({"name": name, "result": "r", "detail": "d", "inputs": inputs, "dns": [], "micros": 7})
 }
 
-/// The records that an earlier build made are shown as that build showed them.
+/// Records of an earlier build are shown as that build showed them.
 #[test]
 fn records_are_read_and_shown_as_they_were() {
     let text = std::fs::read_to_string("fixtures/records.json").unwrap();
@@ -25,7 +25,7 @@ fn records_are_read_and_shown_as_they_were() {
     }
 }
 
-/// The kinds that those records have none of.
+/// The kinds that are missing in those records.
 #[test]
 fn each_other_kind_is_shown_as_it_was_read() {
     let rates = json!({"over": "room", "signatureMessagesPerMinute": 1,
@@ -63,7 +63,7 @@ fn a_step_of_a_later_version_is_shown_as_it_is() {
     assert_eq!(shown(&step), step);
 }
 
-/// Versions before had no such fields.
+/// Earlier versions did not have these fields.
 #[test]
 fn a_policy_without_the_newest_fields_is_read() {
     let old = json!({"sender": "a@b.example", "mode": "allowlist", "listed": true,
@@ -90,7 +90,7 @@ fn an_answer_that_was_cut_marks_its_step() {
     assert_eq!(shown(&cut)["truncated"], true);
 }
 
-/// Two steps of one name: the first is the one.
+/// With two steps of one name, the first is found.
 #[test]
 fn the_finders_take_the_first_of_their_kind() {
     let named = |protocol| json!({"helo": "h", "protocol": protocol, "tls": null, "size": 6});

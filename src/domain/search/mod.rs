@@ -1,10 +1,10 @@
-//! Full-text search: what a word is, what a query says, and the tokens by which an index finds what
-//! may match.
+//! Full-text search: the words of a text, the syntax of queries, and the tokens that an index
+//! stores.
 //!
-//! All of it is decided here and the same on both databases. They keep tokens ([`tokens`]) and
-//! intersect them, which narrows a search down to candidates; whether one of these matches says
-//! [`query::Query::matches`] alone, from the words of the message ([`words`]). So neither the parser
-//! of SQLite's FTS5 nor that of PostgreSQL's tsvector ever sees text of a message or of a user.
+//! All of this is decided here, alike on both databases. They store tokens ([`tokens`]) and
+//! intersect them, which yields candidates. Only [`query::Query::matches`] decides whether a
+//! candidate matches, from the words of the message ([`words`]). So neither the parser of SQLite's
+//! FTS5 nor that of PostgreSQL's tsvector ever sees text from a message or a user.
 
 pub mod query;
 pub mod tokens;

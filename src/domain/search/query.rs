@@ -1,36 +1,36 @@
-//! What a search asks for: `invoice "due friday" pref* -draft subject:offer from:boss@good.example`.
+//! Search queries: `invoice "due friday" pref* -draft subject:offer from:boss@good.example`.
 //!
-//! Terms stand apart by spaces, and all of them must hold. A term is a word or a phrase; what
-//! several words make without a space (an address, Chinese) is a phrase. Capital letters, accents
-//! and punctuation mean nothing. `text:` is what the sender wrote, `from:` the name and address.
+//! Terms are separated by spaces, and all of them must hold. A term is a word or a phrase. A text
+//! without spaces that has several words (an address, Chinese) is a phrase. Letter case, accents
+//! and punctuation do not count. `text:` searches the text of the message, `from:` the sender's
+//! name and address.
 
 use std::collections::BTreeSet;
 
 use super::tokens::{BEGINNING, beginning, is_whole, of_word};
 use super::words::{Document, Field, Words, words};
 
-/// Characters of a query: bounds what it costs to match.
+/// Longest query in characters; bounds the cost of matching.
 pub const LONGEST_QUERY: usize = 256;
-/// Terms of a query.
+/// Most terms of a query.
 pub const MAX_TERMS: usize = 32;
 
-/// A query that was understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
     terms: Vec<Term>,
 }
 
-/// Words that follow each other in one field.
+/// Consecutive words in one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Term {
     without: bool,
     field: Option<Field>,
     words: Vec<String>,
-    /// The last word may go on.
+    /// The last word is a prefix.
     open: bool,
 }
 
-/// Why a query is refused.
+/// Why a query is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
     #[error("q has more than {LONGEST_QUERY} characters: shorten it")]
@@ -57,7 +57,7 @@ const FIELDS: [(&str, Field); 3] =
     [("subject:", Field::Subject), ("from:", Field::From), ("text:", Field::Text)];
 
 impl Query {
-    /// Reads a query as its user wrote it.
+    /// Parses a query as its user typed it.
     pub fn parse(text: &str) -> Result<Self, QueryError> {
         if text.chars().count() > LONGEST_QUERY {
             return Err(QueryError::TooLong);
@@ -79,12 +79,12 @@ impl Query {
         }
     }
 
-    /// Whether a message is what is looked for.
+    /// Tells whether a message matches.
     pub fn matches(&self, document: &Document) -> bool {
         self.terms.iter().all(|term| term.is_in(document) != term.without)
     }
 
-    /// Tokens that every message has which matches; never none.
+    /// Returns tokens that every matching message has; at least one.
     pub fn tokens(&self) -> BTreeSet<String> {
         let terms = self.terms.iter().filter(|term| !term.without);
         terms.flat_map(Term::tokens).collect()
@@ -92,14 +92,14 @@ impl Query {
 }
 
 impl Term {
-    /// The first term of a text that begins with none of the spaces before it, if it is more than
-    /// punctuation; and what follows it.
+    /// Parses the first term of a text without leading spaces. Returns None for the term if it is
+    /// only punctuation, and the rest of the text.
     fn read(text: &str) -> Result<(Option<Self>, &str), QueryError> {
         let without = text.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
         let mut rest = without.unwrap_or(text);
         let mut field = None;
         for (name, known) in FIELDS {
-            // Names of fields as words: `Subject:` is one, too.
+            // Field names are recognised in any case, such as `Subject:`.
             let begins = rest.get(..name.len()).is_some_and(|n| n.eq_ignore_ascii_case(name));
             if begins && field.is_none() {
                 field = Some((name, known));

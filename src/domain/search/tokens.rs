@@ -1,26 +1,25 @@
-//! The tokens that an index keeps of a message, and those by which a query finds its candidates.
+//! Tokens: stored in the index for each message, and used by queries to find candidates.
 //!
-//! `invoice` stands for a word anywhere, `s:invoice` for one of the subject, `f:boss` of the sender,
-//! `b:inv` for a word that begins so. `in:o12:1:3021` says whose the message is and when it came:
-//! organization 12, in the span 3021 of size 1. A search asks for the spans that it looks at beside
-//! its words, so that it costs what the searcher's own rows cost, whatever others have. A token is
-//! of letters, digits, marks and colons, without spaces or quotes, and has at most a hundred
-//! characters.
+//! `invoice` stands for a word anywhere, `s:invoice` for one in the subject, `f:boss` in the
+//! sender, `b:inv` for a word that begins so. `in:o12:1:3021` names owner and time: organization
+//! 12, span 3021 of size 1. A search also asks for the spans that it covers, so that its cost
+//! depends on the searcher's own rows alone. A token consists of letters, digits, marks and colons,
+//! without spaces or quotes, and has at most a hundred characters.
 
 use super::words::{Document, Field, is_alone};
 use crate::domain::account::{AccountType, Lineage};
 use crate::domain::clock::Timestamp;
 
-/// Characters of a beginning that is kept as a token: shorter ones are not searched for.
+/// Characters of a prefix token; shorter prefixes cannot be searched.
 pub const BEGINNING: usize = 3;
 
-/// The spans of time, as powers of two in milliseconds: about 70 minutes, 37 hours, 50 days and four
-/// years. Each is 32 of the one before, so that any time is covered by few of them.
+/// Sizes of time spans, as powers of two in milliseconds: about 70 minutes, 37 hours, 50 days and
+/// four years. Each is 32 times the one before, so that a few spans cover any period.
 const SPANS: [u32; 4] = [22, 27, 32, 37];
-/// Beyond the year 2248 all is one time.
+/// Times after the year 2248 are treated as one.
 const END: i64 = (1 << 43) - 1;
 
-/// The tokens of what a message says, each once, with spaces between them: as an index takes them.
+/// Returns the tokens of a document, each once, separated by spaces, as an index takes them.
 pub fn of_document(document: &Document) -> String {
     let mut tokens = String::new();
     let mut add = |prefix: &str, word: &str| {
@@ -36,7 +35,7 @@ pub fn of_document(document: &Document) -> String {
     let mut before = "";
     for word in distinct(Field::ALL.iter().flat_map(|field| document.field(*field).iter())) {
         add("", word);
-        // Those that begin alike are neighbours.
+        // The words are sorted, so equal prefixes are adjacent.
         if let Some(first) = first(word).filter(|first| *first != before) {
             add("b:", first);
             before = first;
@@ -45,7 +44,7 @@ pub fn of_document(document: &Document) -> String {
     tokens
 }
 
-/// Each once, in the order of their octets.
+/// Sorts by bytes and removes duplicates.
 fn distinct<'d>(words: impl Iterator<Item = &'d str>) -> Vec<&'d str> {
     let mut words: Vec<&str> = words.collect();
     words.sort_unstable();
@@ -53,7 +52,7 @@ fn distinct<'d>(words: impl Iterator<Item = &'d str>) -> Vec<&'d str> {
     words
 }
 
-/// How a token of this field alone begins; of some there is none.
+/// Prefix of a token for one field; empty for fields without tokens of their own.
 const fn prefix(field: Field) -> &'static str {
     match field {
         Field::Subject => "s:",
@@ -62,12 +61,12 @@ const fn prefix(field: Field) -> &'static str {
     }
 }
 
-/// The token of a word in this field, or in any.
+/// Returns the token of a word in one field, or in any.
 pub fn of_word(word: &str, field: Option<Field>) -> String {
     format!("{}{word}", field.map_or("", prefix))
 }
 
-/// The token of how a word begins; `None` where it is too short to have one.
+/// Returns the prefix token of a word; None if the word is too short.
 pub fn beginning(word: &str) -> Option<String> {
     first(word).map(|first| format!("b:{first}"))
 }
@@ -77,12 +76,12 @@ fn first(word: &str) -> Option<&str> {
     word.get(..last + c.len_utf8())
 }
 
-/// Whether a word can be no longer than this: its beginning is the whole of it.
+/// Tells whether a word is complete: a character that is a word by itself cannot be continued.
 pub fn is_whole(word: &str) -> bool {
     word.chars().all(is_alone)
 }
 
-/// The tokens of whose a message is and when it came.
+/// Returns the tokens of a message's owners and time.
 pub fn of_place(lineage: &Lineage, at: Timestamp) -> Vec<String> {
     let at = at.millis().clamp(0, END);
     let mut found = Vec::new();
@@ -95,8 +94,8 @@ pub fn of_place(lineage: &Lineage, at: Timestamp) -> Vec<String> {
     found
 }
 
-/// The tokens of which each message of this account has one that came within these times, both of
-/// them included: few, and exact up to the smallest span.
+/// Returns tokens for the messages of an account between two times, both inclusive. Each such
+/// message has one of them. They are few, and exact to the smallest span.
 pub fn of_spans(
     level: AccountType,
     id: impl std::fmt::Display,
@@ -109,7 +108,7 @@ pub fn of_spans(
     let last = to.millis().clamp(0, END);
     let mut found = Vec::new();
     while at <= last {
-        // The largest span that begins here and ends within; the smallest one in any case.
+        // The largest span that begins here and ends within the period; else the smallest.
         let fits = |span: &u32| {
             let length = 1_i64 << span;
             at % length == 0 && at + (length - 1) <= last

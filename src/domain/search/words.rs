@@ -1,10 +1,9 @@
-//! The words of a text, folded, and those of a message by field.
+//! The words of a text, folded, and the words of a message by field.
 //!
-//! Folding: NFKC, small letters, without the accents of Latin, Greek and Cyrillic letters (combining
-//! marks U+0300 to U+036F), `ß` as `ss` and `ς` as `σ`; what is invisible (soft hyphens, joiners) is
-//! not there. A word is a run of letters, digits and marks. Han, Hiragana, Katakana, Hangul and Thai
-//! are written without spaces, or with few: each character is a word, and a run of them in a query
-//! is a phrase.
+//! Folding: NFKC, lower case, no accents on Latin, Greek and Cyrillic letters (combining marks
+//! U+0300 to U+036F), `ß` as `ss`, `ς` as `σ`, no invisible characters (soft hyphens, joiners). A
+//! word is a run of letters, digits and marks. Han, Hiragana, Katakana, Hangul and Thai have few or
+//! no spaces: there each character is a word, and a run of them in a query is a phrase.
 
 use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
 use icu_properties::props::{
@@ -14,31 +13,30 @@ use icu_properties::{CodePointMapData, CodePointSetData};
 
 use crate::domain::message::{Content, Mail, Received};
 
-/// Characters of a word that count; what follows them is not looked at, in text and query alike.
-/// Bounds what one word costs an index.
+/// Significant characters of a word, in texts and queries; the rest is ignored. Bounds the index
+/// cost of one word.
 pub const LONGEST_WORD: usize = 64;
-/// Words of one message that can be found, in the order of [`Field`]: bounds what hostile text costs
-/// an index. Like the octets below not for an operator to change, as stored tokens were made by it.
+/// Most searchable words of one message, in the order of [`Field`]; bounds the index cost of
+/// hostile text. Not configurable, like [`MAX_OCTETS`], because stored tokens depend on it.
 pub const MAX_WORDS: usize = 16_000;
-/// Octets of these words together: a tsvector ends at a mebibyte.
+/// Most bytes of these words together: a tsvector is limited to one mebibyte.
 pub const MAX_OCTETS: usize = 400_000;
 
-/// Written without spaces.
+/// Scripts in which each character is a word.
 const ALONE: &[Script] =
     &[Script::Han, Script::Hiragana, Script::Katakana, Script::Hangul, Script::Thai];
 
-/// Where a word stands.
+/// The field of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Field {
     Subject,
     /// The sender's name and address.
     From,
-    /// The names of the attachments that are listed.
+    /// Names of the listed attachments.
     Names,
     Text,
 }
 
-/// The words of a message, by field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Document {
     subject: Words,
@@ -47,17 +45,16 @@ pub struct Document {
     text: Words,
 }
 
-/// Folded words in their order, one behind the other: a message has hundreds, and a search looks at
-/// those of hundreds of messages for a page.
+/// Folded words in order, in one string: a search reads the words of hundreds of messages per page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Words {
     all: String,
-    /// Where each of them ends.
+    /// The end of each word in `all`.
     ends: Vec<usize>,
 }
 
 impl Document {
-    /// Of a stored message.
+    /// The words of a stored message.
     pub fn of(content: &Content) -> Self {
         match content {
             Content::Mail(mailed) => Self::of_mail(&mailed.mail),
@@ -65,7 +62,6 @@ impl Document {
         }
     }
 
-    /// Of mail.
     pub fn of_mail(mail: &Mail) -> Self {
         let address = mail.from.address.to_string();
         let from = [mail.from.name.as_deref().unwrap_or_default(), &address];
@@ -74,7 +70,7 @@ impl Document {
         Self::read(mail.subject.as_deref().unwrap_or_default(), &from, &names, &mail.text)
     }
 
-    /// Of what a platform handed in.
+    /// The words of a message that a platform submitted.
     pub fn of_received(received: &Received) -> Self {
         let address = received.handle.address();
         let from = [received.name.as_deref().unwrap_or_default(), &address];
@@ -92,7 +88,6 @@ impl Document {
         Self { subject, from, names, text: take(&[text]) }
     }
 
-    /// The words of one field, in their order.
     pub const fn field(&self, field: Field) -> &Words {
         match field {
             Field::Subject => &self.subject,
@@ -112,7 +107,7 @@ impl Words {
         self.behind(0)
     }
 
-    /// Those behind the first so many.
+    /// Returns the words after the first `skipped` ones.
     pub fn behind(&self, skipped: usize) -> impl Iterator<Item = &str> {
         let begin = skipped.checked_sub(1).and_then(|last| self.ends.get(last)).copied();
         let mut begin = begin.unwrap_or(0);
@@ -123,7 +118,7 @@ impl Words {
         })
     }
 
-    /// Adds the words of a text as long as there are words and octets left.
+    /// Adds the words of a text until the limits (words, bytes) are reached.
     fn add(&mut self, text: &str, left: &mut (usize, usize)) {
         if text.is_ascii() {
             for word in ascii_words(text) {
@@ -138,10 +133,10 @@ impl Words {
         let _cut_off = all_words(text).all(|word| self.push(&word, left));
     }
 
-    /// Whether there was room.
+    /// Returns false if the limits are reached.
     fn push(&mut self, word: &str, (words, octets): &mut (usize, usize)) -> bool {
         let rest = words.checked_sub(1).zip(octets.checked_sub(word.len()));
-        // One word without room ends the list: no shorter one may follow.
+        // The first word that does not fit ends the list; no shorter one may follow.
         (*words, *octets) = rest.unwrap_or((0, 0));
         if rest.is_some() {
             self.all.push_str(word);
@@ -152,11 +147,11 @@ impl Words {
 }
 
 impl Field {
-    /// All of them, in the order in which their words are counted.
+    /// All fields, in the order in which they use up the limits.
     pub const ALL: [Self; 4] = [Self::Subject, Self::From, Self::Names, Self::Text];
 }
 
-/// The folded words of a text, in their order.
+/// Returns the folded words of a text in order.
 pub fn words(text: &str) -> Box<dyn Iterator<Item = String> + '_> {
     match text.is_ascii() {
         true => Box::new(ascii_words(text).map(str::to_ascii_lowercase)),
@@ -164,8 +159,7 @@ pub fn words(text: &str) -> Box<dyn Iterator<Item = String> + '_> {
     }
 }
 
-/// The words of a text of ASCII alone, where nothing has to be looked up: most are. Only their capital
-/// letters are still to be folded.
+/// Fast path for ASCII texts. Returns the words before folding: only their case is left to fold.
 fn ascii_words(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.map(|word| word.get(..LONGEST_WORD).unwrap_or(word))
@@ -198,7 +192,7 @@ fn all_words(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Whether it is the one character of a word of its own.
+/// Tells whether the character is a word by itself.
 pub fn is_alone(c: char) -> bool {
     matches!(kind(c), Kind::Alone)
 }

@@ -26,7 +26,7 @@ fn loopback(limits: Limits) -> Client {
     client(&["127.0.0.0/8"], limits, answers(&["127.0.0.1"]))
 }
 
-/// A look-up that always finds these.
+/// A look-up that always returns these addresses.
 fn answers(addresses: &[&str]) -> Lookup {
     let addresses: Vec<IpAddr> = addresses.iter().map(|text| text.parse().unwrap()).collect();
     Lookup::new(move |_| {
@@ -48,7 +48,7 @@ async fn post(client: &Client, url: &str) -> Result<Response, EgressError> {
 async fn post_on(client: &Client, url: &str) -> Result<Response, EgressError> {
     let url = url.parse().unwrap();
     let answer = client.post(&url, HeaderMap::new(), Bytes::new(), Behind::Keep).await;
-    // The connection is back before anybody asks for it again.
+    // Lets the connection return to the pool.
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }
@@ -64,7 +64,7 @@ async fn a_post_arrives_as_it_was_given_and_its_answer_comes_back() {
     let [request] = receiver.received().try_into().unwrap();
     assert_eq!((request.path.as_str(), request.body.as_slice()), ("/a?b=c", b"{}".as_slice()));
     let names: Vec<_> = request.headers.keys().map(String::as_str).collect();
-    // No cookies, no referrer, nothing that asks for a compressed answer.
+    // No cookies, no referrer, no Accept-Encoding.
     assert_eq!(names, ["accept", "content-length", "host", "x-gatepost-loop", "x-test"]);
 }
 
@@ -118,8 +118,8 @@ async fn names_that_lead_to_private_addresses_are_refused() {
     assert_eq!(target.received().len(), 0);
 }
 
-/// DNS rebinding: the first look-up is honest, the second is not. There is no second look-up
-/// within a request, and each request is checked anew.
+/// DNS rebinding: the first look-up is honest, the second is not. A request looks up only once per
+/// connection, and each request is checked anew.
 #[tokio::test]
 async fn a_name_that_turns_private_later_is_refused() {
     let target = receiver().await;
@@ -127,7 +127,7 @@ async fn a_name_that_turns_private_later_is_refused() {
     let count = Arc::clone(&asked);
     let lookup = Lookup::new(move |_| {
         let first = count.fetch_add(1, Ordering::SeqCst) == 0;
-        // Within the operator's networks, so that the first connection can really be made.
+        // In the operator's networks, so that the first connection can be made.
         let address = if first { [127, 0, 0, 1] } else { [127, 9, 9, 9] };
         async move { Ok(vec![IpAddr::from(address)]) }
     });
@@ -234,7 +234,7 @@ async fn https_never_falls_back_to_plain_text() {
         let (mut stream, _) = listener.accept().await.unwrap();
         stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
         let mut heard = Vec::new();
-        // Ends with an error where the client leaves abruptly: what it said is what counts.
+        // Fails if the client disconnects abruptly; only the bytes read count.
         let _ = stream.read_to_end(&mut heard).await;
         heard
     });
@@ -267,7 +267,7 @@ fn retry_after_is_seconds_or_a_date() {
     }
 }
 
-/// Answers 204 to every request, for as long as a connection lasts; counts connections and requests.
+/// Responds with 204 to every request on lasting connections; counts connections and requests.
 async fn lasting() -> (SocketAddr, Arc<AtomicUsize>, Arc<AtomicUsize>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -301,10 +301,10 @@ async fn a_connection_is_kept_for_what_follows_and_for_nothing_else() {
         assert_eq!(post_on(&client, &url).await.unwrap().status, 204);
     }
     assert_eq!(connections.load(Ordering::SeqCst), 1);
-    // A request that nothing follows opens its own.
+    // A request after which none follows opens its own connection.
     assert_eq!(post(&client, &url).await.unwrap().status, 204);
     assert_eq!(connections.load(Ordering::SeqCst), 2);
-    // None lasts for ever.
+    // No connection lasts forever.
     for _ in 3..=LAST {
         assert_eq!(post_on(&client, &url).await.unwrap().status, 204);
     }
@@ -323,7 +323,7 @@ async fn a_connection_that_its_server_ends_unseen_fails_no_attempt() {
             let mut socket = tokio::io::BufReader::new(socket);
             let mut answered = 0;
             let mut line = String::new();
-            // The head of the request behind is read, too, and then the connection is gone.
+            // Also reads the head of the next request, then closes the connection.
             while tokio::io::AsyncBufReadExt::read_line(&mut socket, &mut line).await.unwrap() > 0 {
                 let ends = line == "\r\n";
                 line.clear();
@@ -362,13 +362,13 @@ async fn connections_are_kept_to_some_hosts_and_closed_behind_others() {
     assert_eq!(client.kept.lock().unwrap().len(), 1);
 }
 
-/// Though the connection that is kept leads where it always did.
+/// Even though the kept connection still leads to the old address.
 #[tokio::test]
 async fn over_a_kept_connection_a_name_that_turns_private_is_refused_and_one_that_is_lost() {
     let (address, connections, requests) = lasting().await;
     let asked = Arc::new(AtomicUsize::new(0));
     let lookup = Lookup::new(move |_| {
-        // The first request looks up twice: before, and to connect.
+        // The first request looks up twice: before it, and to connect.
         let found = match asked.fetch_add(1, Ordering::SeqCst) {
             0..=2 => Ok(vec![IpAddr::from([127, 0, 0, 1])]),
             3 => Ok(vec![[127, 0, 0, 1].into(), [127, 9, 9, 9].into()]),

@@ -24,7 +24,7 @@ fn table() -> Table {
     toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// With the port that stands there by itself, and with another one that is allowed.
+/// The URL with its default port, and with another allowed port.
 fn with_ports(url: &str) -> [String; 2] {
     ["", ":8443"].map(|port| url.replace("{port}", port))
 }
@@ -64,14 +64,14 @@ fn public_hosts_are_accepted() {
     }
 }
 
-/// An operator who knows no private networks must not open them by naming one.
+/// An operator without private networks must not open them by naming one.
 #[test]
 fn what_an_operator_allows_opens_nothing_beside_it() {
     let guard = guard(&["10.1.0.0/16"]);
     for Spelling { url, is } in table().refused.iter().filter(|row| row.is != "name") {
         let url = url.replace("{port}", "");
         let Ok(url) = guard.destination(&url) else { continue };
-        // A name may lie in that network: its addresses will tell.
+        // The name may be in that network: its addresses decide.
         assert!(url.domain().is_some() && ["host", "scheme", "port"].contains(&is.as_str()));
     }
 }
@@ -96,7 +96,7 @@ fn nothing_leads_back_to_the_gateway_by_its_own_names() {
             guard.destination(url).unwrap();
         }
     }
-    // The loopback is no name of a gateway: whoever has one there has receivers there as well.
+    // Loopback names are not refused as the gateway's own: its receivers may be there too.
     let guard = guard(&["127.0.0.0/8"]).for_gateway_at(own);
     guard.destination("http://127.0.0.1:3000/").unwrap();
 }

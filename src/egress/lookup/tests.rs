@@ -12,12 +12,12 @@ use crate::shutdown::Shutdown;
 use crate::testkit::dns::{DnsServer, Zone};
 use crate::testkit::receiver::Receiver;
 
-/// What must come, comes long before.
+/// Expected events come long before this.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Nothing ends by itself in a test.
+/// Nothing ends by itself within this time.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Does `work` while the one thread for what blocks is taken: whatever needs it never ends.
+/// Runs `work` while the only blocking thread is occupied: anything that needs one never ends.
 fn without_threads<F: Future>(work: F) -> F::Output {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().max_blocking_threads(1).build().unwrap();
@@ -28,7 +28,7 @@ fn without_threads<F: Future>(work: F) -> F::Output {
     done.expect("it waits for a thread")
 }
 
-/// A hundred names whose servers never answer, and `hooks.example`, which is here.
+/// A hundred names whose servers never answer, and `hooks.example`, which resolves.
 async fn names() -> DnsServer {
     let mut zone = Zone::default();
     for silent in silent() {
@@ -105,7 +105,7 @@ async fn no_more_are_under_way_than_places_and_one_that_is_dropped_gives_its_pla
     assert_eq!(answer.unwrap().status, 200);
 }
 
-/// As the hosts file of every machine has it.
+/// As in the hosts file of every machine.
 #[test]
 fn the_machine_itself_is_found_by_the_system_without_a_thread() {
     without_threads(async {

@@ -1,11 +1,11 @@
-//! Shapes of messages, what is lost of them (nothing), and how often a line is looked at.
+//! Shapes of messages; that no content is lost; how often a line is read.
 
 use super::*;
 
 const BOUNDS: Bounds =
     Bounds { parts: 1000, depth: 50, header_bytes: 262_144, header_fields: 1000 };
 
-/// One line for each part: `parent kind type [body]`.
+/// One line per part: `parent kind type [body]`.
 fn tree(text: &str) -> Vec<String> {
     let raw = text.replace('\n', "\r\n").into_bytes();
     let show = |entry: &Entry| {
@@ -27,14 +27,14 @@ fn parts_end_where_delimiters_are() {
     const O: &str = "Content-Type: multipart/mixed; boundary=o\n\n";
     for (rest, expected) in [
         ("pre\n--o\n\none\n--o \t\n\ntwo\n\n--o--\nepi\n", vec!["one", "two\r\n"]),
-        // No blank line, no header section, no close delimiter, nothing behind a delimiter.
+        // No blank line, no header section, no close delimiter, nothing after a delimiter.
         ("--o\none\n--o\nX: y\n--o\n\ntwo", vec!["one", "", "two"]),
         ("--o\n\none\n--o\n", vec!["one"]),
-        // What is no delimiter: in the middle of a line, a prefix, folded, quoted.
+        // Not delimiters: inside a line, a prefix, folded, quoted.
         ("--o\n\nx --o\n--oo\n--o-\n --o\n>--o\n--o--", {
             vec!["x --o\r\n--oo\r\n--o-\r\n --o\r\n>--o"]
         }),
-        // Behind the close delimiter nothing of this boundary counts.
+        // After the close delimiter this boundary has no effect.
         ("--o\n\none\n--o--\n--o\n\ntwo\n", vec!["one"]),
     ] {
         let found = tree(&format!("{O}{rest}"));
@@ -81,7 +81,7 @@ fn a_container_without_parts_is_a_leaf_and_loses_nothing() {
     );
 }
 
-/// Threats D1 to D3: what made mail-parser look at the same lines again and again.
+/// Threats D1 to D3: input that made mail-parser read the same lines again and again.
 #[test]
 fn every_line_is_looked_at_a_bounded_number_of_times() {
     const LINES: usize = 40_000;

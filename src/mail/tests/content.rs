@@ -1,4 +1,4 @@
-//! Shapes of content: which part is text, which HTML, which hangs on it; charsets, names, bombs.
+//! Shapes of content: text, HTML and attachments; charsets, names, bombs.
 
 use super::{crlf, limits, read};
 use crate::domain::message::Mail;
@@ -11,7 +11,7 @@ fn mail(rest: &str) -> Mail {
     read(&crlf(&format!("{FROM}{rest}")), &limits()).unwrap()
 }
 
-/// `type filename size`, an asterisk where the part is not listed.
+/// `type filename size`, with an asterisk if the part is not listed.
 fn attachments(mail: &Mail) -> Vec<String> {
     mail.attachments
         .iter()
@@ -116,7 +116,7 @@ fn a_part_is_served_by_its_number() {
     }
     let pdf = &mail.attachments[3];
     assert_eq!(part(&raw, pdf.part).unwrap().bytes, b"%PDF-1.4\n");
-    // Containers and the parts of a forwarded message are not served, nor is what does not exist.
+    // Containers, parts of forwarded messages and missing numbers are not served.
     let served: Vec<u32> = (0..40).filter(|index| part(&raw, *index).is_some()).collect();
     assert_eq!(served.len(), mail.attachments.len() + 1, "the text part besides: {served:?}");
     assert_eq!(part(&raw, u32::MAX), None);

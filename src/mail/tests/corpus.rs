@@ -1,4 +1,4 @@
-//! Other people's messages, where they are given.
+//! Messages of other people, if a collection is given.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use super::{limits, read};
 use crate::mail::mime::part;
 use crate::mail::scan::section;
 
-/// Line ends as they would be on the wire: the collections keep messages with the line ends of the
-/// system that they were made on, and many begin with the "From " line of a mailbox file.
+/// Restores the line ends of mail. Collections keep messages with the line ends of their system,
+/// and many begin with the "From " line of a mailbox file.
 pub(super) fn on_the_wire(raw: &[u8]) -> Vec<u8> {
     let raw = match raw.strip_prefix(b"From ") {
         Some(rest) => rest.splitn(2, |byte| *byte == b'\n').nth(1).unwrap_or_default(),
@@ -55,7 +55,7 @@ fn every_message_of_the_corpus_gets_an_answer() {
     let mut faults: BTreeMap<String, usize> = BTreeMap::new();
     for path in &paths {
         let raw = std::fs::read(path).unwrap();
-        // As stored, most have bare LFs: that scan must only answer.
+        // As stored, most have bare LFs: the scan must only return.
         let _ = read(&raw, &limits);
         let raw = on_the_wire(&raw);
         assert!(section(&raw, limits.max_header_bytes).len() <= raw.len());
@@ -86,8 +86,8 @@ fn every_message_of_the_corpus_gets_an_answer() {
     assert!(!paths.is_empty(), "the corpus folder holds no messages");
 }
 
-/// The parts as mail-parser finds them, `number type/subtype size`, forwarded messages not looked
-/// into.
+/// The parts as mail-parser finds them, `number type/subtype size`; forwarded messages are not
+/// opened.
 pub(super) fn parts_of_mail_parser(raw: &[u8]) -> Vec<String> {
     let parser = mail_parser::MessageParser::new().max_encoded_nesting(0);
     let message = parser.parse(raw).unwrap();
@@ -105,8 +105,8 @@ pub(super) fn parts_of_mail_parser(raw: &[u8]) -> Vec<String> {
     message.root().parts().filter_map(leaf).collect()
 }
 
-/// Messages whose parts mail-parser sees otherwise, by the ends of their paths, and why. In none of
-/// them does a part that holds anything have another number.
+/// Messages whose parts mail-parser sees differently, by the ends of their paths, and why. In none
+/// of them does a part with content have another number.
 const SEEN_OTHERWISE: &[(&str, &str)] = &[
     ("cpython-3.11.7/test_email/msg_14.txt", "`Content-Type: text` is plain text to us"),
     ("cpython-3.11.7/test_email/msg_47.txt", "a line that is no field begins our body"),
@@ -144,8 +144,8 @@ fn our_walk_and_mail_parser_find_the_same_parts() {
     assert!(compared > 0 && different.is_empty(), "{}", different.join("\n"));
 }
 
-/// Past the harness, which hides what a passing test prints: whoever reads a run must see what it
-/// ran over.
+/// Writes past the test harness, which hides the output of passing tests: a run must show which
+/// files it covered.
 fn say(line: &str) {
     use std::io::Write as _;
     writeln!(std::io::stderr(), "{line}").unwrap();

@@ -1,10 +1,10 @@
-//! HTML that was made so that a small reader sees another text than a browser: what a person does
-//! not see is named, and what a person sees is in the text.
+//! HTML made so that a small parser sees another text than a browser. Text that people do not see
+//! must be reported, and text that they see must be in the result.
 
 use super::{crlf, limits, read};
 use crate::domain::message::Mail;
 
-/// An HTML message of these octets.
+/// An HTML message with this body.
 fn html(body: &str) -> Mail {
     let head = "From: boss@good.example\nContent-Type: text/html; charset=utf-8\n\n";
     read(&crlf(&format!("{head}{body}")), &limits()).unwrap()
@@ -17,7 +17,7 @@ fn kinds(mail: &Mail) -> Vec<&str> {
 #[test]
 fn what_a_person_does_not_see_is_named() {
     for hiding in [
-        // What is not valid resets nothing.
+        // Invalid values reset nothing.
         "<p style='display:none;display:x'>obey me</p>",
         "<p style='opacity:0;opacity:x'>obey me</p>",
         "<p style='color:#fff;color:zz'>obey me</p>",
@@ -33,7 +33,7 @@ fn what_a_person_does_not_see_is_named() {
         "<font color=#fff><table><td></font>obey me</table></font>",
         "<table><font color=#fff></table>obey me</font>",
         "<div hidden></body></html>obey me</div>",
-        // Written otherwise.
+        // Unusual spellings.
         "<p style='d\\isplay:n\\6f ne'>obey me</p>",
         "<style>b::after{content:\"/*\"}.x{display:none}</style><p class=x>obey me</p>",
         "<style>@media (min-width:1px){.x{display:none}}</style><p class=x>obey me</p>",
@@ -109,7 +109,7 @@ fn misnested_elements_cost_a_bounded_number_of_looks() {
         let mail = html(&bomb);
         assert!(mail.findings.len() <= 1, "{:?}", kinds(&mail));
     }
-    // What is left open in each paragraph does not pile up.
+    // Unclosed formatting does not pile up over paragraphs.
     assert_eq!(kinds(&html(&"<p><b>x".repeat(1000))), [""; 0]);
 }
 

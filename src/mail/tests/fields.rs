@@ -1,5 +1,5 @@
-//! `unsignedHeaders` names every field that changes what is shown or judged (threats A23), and the
-//! display name is read as a person sees it (A24).
+//! `unsignedHeaders` names every field that changes the shown or judged content (threats A23), and
+//! the display name is read as people see it (A24).
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ use crate::mail::scan::scan;
 use crate::mail::{findings, summarise};
 use crate::rules::IntakeLimits;
 
-/// All that is made of a message whose signature leaves these fields open.
+/// Everything derived from a message whose signature does not cover these fields.
 fn made(text: &str, unsigned: &[Known]) -> (Mail, Automation, Vec<Marker>) {
     static LIMITS: LazyLock<IntakeLimits> = LazyLock::new(limits);
     let raw = crlf(text);
@@ -30,7 +30,8 @@ fn findings_of(text: &str, unsigned: &[Known]) -> Vec<(String, String)> {
     found
 }
 
-/// Names of the IANA registry of message header fields that mail bears, and some that are in none.
+/// Names from the IANA registry of message header fields that occur in mail, and some unregistered
+/// ones.
 const NAMES: &str = "Accept-Language Also-Control Alternate-Recipient Approved ARC-Authentication-Results \
     ARC-Message-Signature ARC-Seal Archive Archived-At Authentication-Results Auto-Submitted \
     Autoforwarded Autosubmitted Bcc Cc Comments Content-Alternative Content-Base \
@@ -51,7 +52,7 @@ const NAMES: &str = "Accept-Language Also-Control Alternate-Recipient Approved A
     X-Gatepost-Delivered X-Loop X-Mailer X-MS-Has-Attach X-Original-To X-Priority X-Received \
     X-Spam-Flag X-TNEF";
 
-/// Values of such a field that somebody could go by.
+/// Values that could have an effect.
 const VALUES: &[&str] = &[
     "x",
     "<>",
@@ -67,8 +68,8 @@ const VALUES: &[&str] = &[
     "text/html; charset=utf-16; report-type=delivery-status",
 ];
 
-/// Without naming it among [`Known`] no field can be read; that those which are named say
-/// something, and no others do, is tried out here.
+/// No field can be read unless it is in [`Known`]. This tests that exactly the fields marked there
+/// have an effect.
 #[test]
 fn each_field_that_changes_anything_is_named() {
     let text = "From: boss@good.example\n\nHello, this is <b>text</b>.\n";
@@ -83,8 +84,8 @@ fn each_field_that_changes_anything_is_named() {
         assert!(is_named || !is_read, "{name} changes what is made of a message");
         silent.extend(known.filter(|_| is_named && !is_read));
     }
-    // Nothing here goes by these alone, but readers are shown them or programs go by them. A part's
-    // Content-ID is what a page calls it by.
+    // Nothing here depends on these alone, but readers see them or programs use them. HTML refers
+    // to a part by its Content-ID.
     let shown = [Known::Bcc, Known::ContentId, Known::Date, Known::MimeVersion, Known::Sender];
     assert_eq!(silent, shown);
     for known in Known::ALL.iter().filter(|known| **known != Known::From) {
@@ -95,7 +96,7 @@ fn each_field_that_changes_anything_is_named() {
 
 #[test]
 fn what_an_unsigned_field_makes_of_the_body_is_named() {
-    // Text in itself, and in base64 another one.
+    // Text by itself, and another text if decoded as base64.
     const TEXT: &str = "SGVsbG8sIHdvcmxkLCBhbmQgYWxsIHdobyByZWFkIHRoaXMu";
     let all = [Known::ContentType, Known::ContentTransferEncoding, Known::ContentDisposition];
     for (fields, unsigned, expected) in [
@@ -105,7 +106,7 @@ fn what_an_unsigned_field_makes_of_the_body_is_named() {
         ("Content-Transfer-Encoding: base64\n", &all[1..], "decoded as base64"),
         ("Content-Transfer-Encoding: Quoted-Printable\n", &all, "decoded as quoted-printable"),
         ("Content-Type: application/pdf\n", &all, "Content-Type is not signed, and makes"),
-        // Without parts it is read as text all the same, with a remark of its own.
+        // Without parts it is read as text anyway, with its own remark.
         ("Content-Type: multipart/mixed; boundary=x\n", &all, ""),
         ("Content-Type: message/rfc822\n", &all, "an attachment"),
         ("Content-Type: text/plain; charset=UTF-16\n", &all, "decoded as utf-16"),
@@ -129,15 +130,15 @@ fn what_an_unsigned_field_makes_of_the_body_is_named() {
         assert_eq!(details.len(), usize::from(!expected.is_empty()), "{fields}{found:?}");
         assert!(details.iter().all(|detail| detail.contains(expected)), "{fields}{details:?}");
     }
-    // The signature covers the parts of a message and what they say of themselves.
+    // The signature covers the parts of a message and their fields.
     let parts = "From: a@b.example\nContent-Type: multipart/mixed; boundary=x\n\
                  Content-Transfer-Encoding: 8bit\n\n\
                  --x\nContent-Disposition: attachment\n\nHi\n--x--\n";
     assert_eq!(findings_of(parts, &all), []);
 }
 
-/// A type that is added or changed shows markup as text, or leaves out text of a signed body: what
-/// looks like a line between parts may be a line that somebody has written.
+/// An added or changed type can show markup as text, or leave out text of a signed body: a line
+/// that looks like a delimiter may be a line of the author.
 #[test]
 fn what_an_unsigned_type_shows_or_leaves_out_is_named() {
     let part = |before: &str, behind: &str| format!("{before}--x\n\nPay all.\n--x--\n{behind}");
@@ -161,7 +162,7 @@ fn what_an_unsigned_type_shows_or_leaves_out_is_named() {
         ("multipart/mixed; boundary=x", nested.to_owned(), ""),
         ("multipart/mixed; boundary=y", nested.to_owned(), "before and behind its parts"),
         ("multipart/mixed; boundary=\"---Original Message-----\"", old.to_owned(), "before its"),
-        // Programs that make parts write this for others that know none.
+        // Programs write this notice for readers without MIME.
         (
             "multipart/mixed; boundary=x",
             part("This is a multi-part message in MIME format.\n\n", ""),
@@ -184,7 +185,7 @@ fn what_an_unsigned_type_shows_or_leaves_out_is_named() {
     }
 }
 
-/// As it is written in a From field, encoded words and all.
+/// Names as written in a From field, with encoded words.
 #[test]
 fn a_display_name_that_deceives_is_found_however_it_is_written() {
     for (name, deceives) in [

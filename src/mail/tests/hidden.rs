@@ -1,12 +1,12 @@
-//! What a person would see of a message and what a model would read: crafted HTML of every kind
-//! that hides, and real habits that hide nothing.
+//! Text that a person sees, and text that a language model reads: crafted HTML of every kind that
+//! hides text, and real habits that hide nothing.
 
 use super::{crlf, limits, read};
 use crate::domain::evidence::finding::Finding;
 use crate::domain::message::Mail;
 use crate::mail::mime::part;
 
-/// An HTML message of these octets.
+/// An HTML message with this body.
 fn html(body: &str) -> Mail {
     let head = "From: boss@good.example\nContent-Type: text/html; charset=utf-8\n\n";
     read(&crlf(&format!("{head}{body}")), &limits()).unwrap()
@@ -16,7 +16,7 @@ fn kinds(mail: &Mail) -> Vec<&str> {
     mail.findings.iter().map(|f| &*f.kind).collect()
 }
 
-/// The piece of `text` that a finding points at.
+/// The part of `text` that a finding points at.
 fn pointed<'t>(text: &'t str, finding: &Finding) -> &'t str {
     let at = |place: Option<u64>| {
         let points = usize::try_from(place.unwrap()).unwrap();
@@ -94,7 +94,7 @@ fn comments_are_told_from_hidden_text() {
 #[test]
 fn honest_html_has_no_remarks() {
     for (honest, text) in [
-        // What the same or a later declaration shows again.
+        // Made visible again by the same or a later declaration.
         ("<p style='color:#fff;background:#000'>a b</p>", "a b"),
         ("<table bgcolor=black><tr><td><font color=white>a b</font></table>", "a b"),
         ("<td style='background:url(x.png)'><p style='color:#fff'>a b</p>", "a b"),
@@ -108,7 +108,7 @@ fn honest_html_has_no_remarks() {
         ("<p style='color:var(--x)'>a b</p>", "a b"),
         ("<table style='font-size:0'><tr><td style='font-size:14px'>a b</table>", "a b"),
         ("<p style='visibility:hidden'><b style='visibility:visible'>a b</b>", "a b"),
-        // What hides on some screens only, or nothing.
+        // Hides on some screens only, or nothing.
         ("<style>@media (max-width:600px){.d{display:none}}</style><p class=d>a b", "a b"),
         ("<style>p:hover{display:none} @media print{p{color:#fff}}</style><p>a b", "a b"),
         ("<p style='max-height:0'>a b</p>", "a b"),
@@ -120,7 +120,7 @@ fn honest_html_has_no_remarks() {
         ("<noscript>a b</noscript>", "a b"),
         ("<title>The title of the letter</title>a b", "a b"),
         ("<img src=x alt='A picture of a boat'>a b", "a b"),
-        // Hidden, but it says what the text says, or nothing.
+        // Hidden, but repeats the visible text, or is empty.
         ("<div style='display:none'>A  b...</div><p>a b c</p>", "a b c"),
         ("<div style='display:none'>&zwnj;&nbsp;&#8203;&#847; &zwnj;</div>a b", "a b"),
         (

@@ -1,12 +1,12 @@
-//! Threats A1–A22, F2, F11 and G4, as far as the header section decides them: who a message is
-//! from, or that nobody can tell.
+//! Threats A1–A22, F2, F11 and G4, as far as the header section decides them: the sender of a
+//! message, or that there is none.
 
 use super::{crlf, limits, read, with_from};
 use crate::domain::reason::Reason;
 use crate::mail::scan::scan;
 use crate::mail::summarise;
 
-/// The sender as the scanner and mail-parser agree on it.
+/// The sender that both the scanner and mail-parser see.
 fn sender(from: &[u8]) -> Result<String, Reason> {
     let mail = read(&with_from(from), &limits()).map_err(|fault| fault.reason)?;
     Ok(mail.from.address.to_string())
@@ -109,7 +109,7 @@ fn nobody_is_the_sender_where_readers_could_disagree() {
         "From: bo\u{200b}ss@good.example\r\n",
         "From: boss@go\u{200d}od.example\r\n",
         "From: boss@mu\u{308}nchen.example\r\n",
-        // A17 and other hosts that are none.
+        // A17 and other invalid hosts.
         "From: boss@good.example.\r\n",
         "From: boss@[192.0.2.1]\r\n",
         "From: boss@192.0.2.1\r\n",
@@ -123,9 +123,9 @@ fn nobody_is_the_sender_where_readers_could_disagree() {
     assert_eq!(sender(b"From: b\xf6ss@good.example\r\n"), Err(Reason::SenderInvalid));
 }
 
-/// A10, F11: the quotation marks change nothing, so they are dropped; but mail-parser reads a bare
-/// quoted local part as a name and an address without one, and where readers disagree nobody is
-/// the sender.
+/// A10, F11: the quotation marks change nothing, so they are dropped. But mail-parser reads a bare
+/// quoted local part as a name and an address without one, and where readers disagree the message
+/// is refused.
 #[test]
 fn a_quoted_local_part_is_the_plain_one_or_refused() {
     let in_brackets = b"From: Boss <\"boss\"@good.example>\r\n";
@@ -160,7 +160,7 @@ fn an_international_address_needs_smtputf8() {
     assert_eq!(scan(&raw, &limits()).unwrap().permit(false), Ok(()));
 }
 
-/// A8: nothing in a name can become a line of its own in an event or a header.
+/// A8: no part of a name can become a line of its own in an event or a header.
 #[test]
 fn names_are_one_line() {
     let raw = with_from(b"From: =?utf-8?q?a=0D=0ABcc:_b=00=E2=80=AEc?= <x@evil.example>\r\n");
@@ -180,7 +180,7 @@ fn a_fault_names_the_sender_only_where_one_is_clear() {
     assert_eq!(from(b"broken\r\nFrom: a@b.example\r\n\r\n"), None);
 }
 
-/// F1 (d): what the library reads must be the very header section that was scanned.
+/// F1 (d): the library must read exactly the header section that was scanned.
 #[test]
 fn a_library_that_sees_another_message_is_not_believed() {
     let raw = with_from(b"From: x@evil.example\r\n");

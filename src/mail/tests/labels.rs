@@ -1,4 +1,4 @@
-//! Types, encodings and charsets that do not say what a part is (threats D11, D12).
+//! Missing and wrong types, encodings and charsets (threats D11, D12).
 
 use serde_json::json;
 
@@ -41,14 +41,14 @@ fn a_type_that_nobody_can_read_is_plain_text() {
         "detail": "part 0 has a type that cannot be read, \"<html>\": it is read as text/plain",
     }]);
     assert_eq!(json!(mail("Content-Type: <html>\n\nHello").findings), expected);
-    // What it names besides counts.
+    // Its other parameters count.
     let rest = "Content-Type: html; charset=koi8-r\nContent-Transfer-Encoding: base64\n\n8NLJ\n";
     assert_eq!(mail(rest).text, "\u{41f}\u{440}\u{438}");
-    // What is written is shown without what nobody sees, and not at length.
+    // The type is shown without invisible characters, and cut.
     let long = format!("Content-Type: a\u{202e}{}\n\nx", "b".repeat(3000));
     let found = mail(&long).findings[0].detail.clone();
     assert!(found.len() < 200 && !found.contains('\u{202e}'), "{found}");
-    // Types that can be read, also carelessly written ones.
+    // Readable types, carelessly written ones included.
     for written in ["text", "text/plain; charset", "TEXT/Plain (yes)", "text /plain"] {
         let mail = mail(&format!("Content-Type: {written}\n\nHello"));
         assert_eq!((mail.text.as_str(), kinds(&mail)), ("Hello", vec![]), "{written}");
@@ -122,7 +122,7 @@ fn text_in_another_encoding_than_it_says_is_read() {
             }
         }
     }
-    // A file keeps what its encoding makes of it.
+    // A file keeps its decoded bytes.
     let file = raw(&format!(
         "{MIXED}--o\n\nHello\n--o\nContent-Type: text/plain\nContent-Disposition: attachment\n\
          Content-Transfer-Encoding: base64\n\nHello Al.\n--o--\n"
@@ -131,7 +131,7 @@ fn text_in_another_encoding_than_it_says_is_read() {
     assert_eq!((found.attachments[0].size, kinds(&found)), (5, vec![]));
 }
 
-/// A byte order mark says what the octets are, whatever the label says: nothing is guessed.
+/// A byte order mark overrides any label, so nothing is guessed.
 #[test]
 fn text_with_a_byte_order_mark_is_text_whatever_its_label() {
     for charset in ["x-unknown", "iso-2022-cn", "utf-8", "koi8-r"] {
@@ -180,7 +180,8 @@ fn a_charset_that_cannot_be_obeyed_is_named() {
     );
 }
 
-/// What a filter of plain letters would not see is markup here, and is shown as nothing that runs.
+/// Markup that a filter of plain letters would miss is recognised, and the page shows none that
+/// runs.
 #[test]
 fn markup_in_utf7_is_markup() {
     let raw = raw("Content-Type: text/html; charset=utf-7\n\n\

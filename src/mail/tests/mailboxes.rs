@@ -1,5 +1,5 @@
-//! Properties of the one address type, against a model of mailboxes that shares no code with it: no
-//! two different mailboxes are ever equal, and every spelling of one is that one, or refused
+//! Properties of the address type, against a model of mailboxes that shares no code with it: two
+//! different mailboxes are never equal, and every spelling of one is equal to it or refused
 //! (threats A7–A17, F11).
 
 use proptest::prelude::*;
@@ -8,8 +8,8 @@ use proptest::sample::select;
 use crate::domain::address::Address;
 use crate::mail::mailbox;
 
-/// Labels, each with its A-label as RFC 3492 makes it, computed elsewhere: neighbours look alike,
-/// and each is a label of its own.
+/// Labels with their RFC 3492 A-labels, computed elsewhere. Neighbours look alike, but all are
+/// different.
 const LABELS: &[(&str, &str)] = &[
     ("good", "good"),
     ("g\u{43e}\u{43e}d", "xn--gd-fmca"),
@@ -30,7 +30,7 @@ const LABELS: &[(&str, &str)] = &[
     ("kelvin", "kelvin"),
 ];
 
-/// Pieces of local parts in small letters; neighbours look alike, and each is a piece of its own.
+/// Pieces of local parts in small letters. Neighbours look alike, but all are different.
 const PIECES: [&str; 22] = [
     "boss",
     "b\u{43e}ss",
@@ -56,7 +56,7 @@ const PIECES: [&str; 22] = [
     "1",
 ];
 
-/// A mailbox as it is: dot-separated words of pieces, and labels.
+/// A mailbox: dot-separated words of pieces, and labels.
 #[derive(Clone, Debug)]
 struct Mailbox {
     local: Vec<Vec<&'static str>>,
@@ -64,7 +64,7 @@ struct Mailbox {
 }
 
 impl Mailbox {
-    /// The one spelling of the model. Only ASCII letters have no case.
+    /// Its one spelling in the model. The pieces beyond ASCII have no case here.
     fn key(&self) -> String {
         let local = self.local_part().to_ascii_lowercase();
         let labels: Vec<&str> = self.domain.iter().map(|label| LABELS[*label].1).collect();
@@ -83,7 +83,7 @@ fn mailboxes() -> impl Strategy<Value = Mailbox> {
     (local, domain).prop_map(|(local, domain)| Mailbox { local, domain })
 }
 
-/// Another mailbox a small step away, or the same one.
+/// Two mailboxes that differ by a small step, or not at all.
 fn neighbours() -> impl Strategy<Value = (Mailbox, Mailbox)> {
     (mailboxes(), any::<proptest::sample::Index>(), 0..6_u8, select(PIECES.to_vec())).prop_map(
         |(one, at, step, piece)| {
@@ -107,12 +107,12 @@ fn neighbours() -> impl Strategy<Value = (Mailbox, Mailbox)> {
     )
 }
 
-/// Choices of a spelling, made one after the other.
+/// Choices among spellings, made in sequence.
 struct Choices(u64);
 
 impl Choices {
     fn next(&mut self, most: u64) -> u64 {
-        // Steele, Lea and Flood's SplitMix64: small, and the same on every machine.
+        // SplitMix64 of Steele, Lea and Flood: small, and the same on every machine.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -125,12 +125,12 @@ impl Choices {
         text.chars().map(&mut swap).collect()
     }
 
-    /// A label in small or large letters, as A-label or U-label.
+    /// A label in small or capital letters, as A-label or U-label.
     fn label(&mut self, label: usize) -> String {
         let (u_label, a_label) = LABELS[label];
         match self.next(4) {
             0 => u_label.to_owned(),
-            // Of ß and of ς at the end of a word the capitals are those of another label.
+            // The capitals of ß, and of ς at the end of a word, are those of another label.
             1 if !u_label.contains(['\u{df}', '\u{3c2}', '\u{3c3}']) => u_label.to_uppercase(),
             2 => self.case(a_label),
             _ => a_label.to_owned(),
@@ -152,7 +152,7 @@ impl Choices {
         format!("{local}@{}", labels.join("."))
     }
 
-    /// A value of From that holds this mailbox, in a way that all readers know.
+    /// A From value with this mailbox, written in a way that all readers understand.
     fn honest(&mut self, mailbox: &Mailbox) -> String {
         const NAMES: &[&str] = &[
             "",
@@ -176,7 +176,7 @@ impl Choices {
         format!(" {name}<{addr_spec}>{after}")
     }
 
-    /// The same with something in a place where readers differ.
+    /// Like [`Self::honest`], with something odd where readers differ.
     fn odd(&mut self, mailbox: &Mailbox) -> String {
         const ODD: &[&str] = &[
             " ",
@@ -239,15 +239,15 @@ proptest! {
         prop_assert_eq!(from(&value), Some(plain.clone()), "{:?}", value);
         let text = choices.addr_spec(&mailbox);
         prop_assert_eq!(Address::parse(&text), Ok(plain.clone()), "{}", text);
-        // What is shown and kept reads back as the same.
+        // Shown and stored spellings read back as the same mailbox.
         let shown = plain.to_string();
         prop_assert_eq!(Address::parse(&shown), Ok(plain.clone()));
         prop_assert_eq!(Address::kept(&shown), Ok(plain.clone()));
         prop_assert_eq!(Address::parse(&shown).unwrap().to_string(), shown);
     }
 
-    /// Something odd in it may make another mailbox only where that is what is written: in the
-    /// words of the addr-spec itself. In all that stands around it, it is this one or none.
+    /// An oddity may make another mailbox only inside the words of the addr-spec. Anywhere around
+    /// it, the result is this mailbox or none.
     #[test]
     fn what_is_odd_is_refused_or_changes_nothing(mailbox in mailboxes(), seed in any::<u64>()) {
         let plain = Address::parse(&mailbox.key().replace(" at ", "@")).unwrap();
@@ -257,7 +257,7 @@ proptest! {
             let text = found.to_string();
             let (local, domain) = text.rsplit_once('@').unwrap();
             let was = plain.to_string();
-            // A dot or an empty quotation more, in one of its two parts.
+            // One more dot or empty quotation, in one of its two parts.
             prop_assert!(local.replace('.', "") == plain.local().replace('.', "")
                 || domain.replace('.', "") == plain.domain().as_str().replace('.', ""),
                 "{value:?} is {text} and not {was}");

@@ -1,5 +1,5 @@
-//! Cases over the whole room: attacks on the header section, shapes of content, random octets,
-//! and other people's messages.
+//! Tests of the whole room: attacks on the header section, shapes of content, random bytes, and
+//! messages of other people.
 
 mod content;
 mod corpus;
@@ -23,13 +23,13 @@ fn limits() -> IntakeLimits {
     Rules::defaults().unwrap().intake.limits
 }
 
-/// The whole room on one message.
+/// Runs the whole room on one message.
 fn read(raw: &[u8], limits: &IntakeLimits) -> Result<Mail, Fault> {
     let headers = scan(raw, limits)?;
     summarise(raw, &headers, &[], limits)
 }
 
-/// Line feeds of a literal become CRLF.
+/// Turns line feeds into CRLF.
 fn crlf(text: &str) -> Vec<u8> {
     text.replace('\n', "\r\n").into_bytes()
 }

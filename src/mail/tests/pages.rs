@@ -1,5 +1,5 @@
-//! Pages that are shown: attacks, bombs, and everybody's HTML, held against a walk that shares
-//! nothing with the sanitiser. It knows one way to write a tag, and whatever else is there is wrong.
+//! Pages for people: attacks, bombs, and ordinary HTML, checked by a walk that shares no code with
+//! the sanitiser. It accepts one way to write a tag, and nothing else.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ const ELEMENTS: &str = " a abbr address article aside b bdi bdo big blockquote b
 const ATTRIBUTES: &str = " align alt bgcolor border cellpadding cellspacing color colspan dir face \
     height href lang rel rowspan size span src start style target title type valign width ";
 
-/// What is wrong with a page, if anything is.
+/// Returns the fault of a page, or None.
 fn wrong(page: &str) -> Option<String> {
     let mut rest = page.strip_prefix("<!doctype html>\n").unwrap_or(page);
     let mut open: Vec<&str> = Vec::new();
@@ -89,7 +89,7 @@ fn clean(html: &str) -> String {
     clean
 }
 
-/// The walk finds what it is there to find.
+/// The walk finds the faults it is made for.
 #[test]
 fn what_is_wrong_with_a_page_is_found() {
     for page in [
@@ -152,7 +152,7 @@ fn what_people_write_is_kept() {
     }
 }
 
-/// The classics, of which each ran in some sanitiser or some reader of mail (threats D6, D7).
+/// Classic attacks; each worked in some sanitiser or mail reader (threats D6, D7).
 const ATTACKS: &[&str] = &[
     "<script>alert(1)</script>",
     "<scr<script>ipt>alert(1)</script>",
@@ -246,7 +246,7 @@ const ATTACKS: &[&str] = &[
     "&#x0;&#xd800;&lt",
 ];
 
-/// What leads somewhere leads there from any page; the rest is no link.
+/// A link leads to the same target from any page; anything else is no link.
 #[test]
 fn a_link_is_spelled_in_one_way() {
     for (href, expected) in [
@@ -273,12 +273,12 @@ fn no_attack_leaves_anything_that_runs_or_loads() {
     for attack in ATTACKS {
         let found = clean(attack).to_ascii_lowercase();
         let tags = found.split('<').skip(1).map(|tag| tag.split('>').next().unwrap());
-        // What stands in a title is text, whatever it says.
+        // Text in a title attribute is harmless.
         let markup: String = tags.map(|tag| tag.split(" title=").next().unwrap()).collect();
         for word in ["script", "onerror", "evil", "position", "url("] {
             assert!(!markup.contains(word), "{attack}: {found}");
         }
-        // Clean is clean: nothing turns into something else when it is read once more.
+        // Sanitising the result again changes nothing.
         let bare = |page: &str| {
             let said = [" target=\"_blank\"", " rel=\"noopener noreferrer nofollow\""];
             said.iter().fold(page.to_owned(), |page, said| page.replace(said, ""))
@@ -291,8 +291,8 @@ fn no_attack_leaves_anything_that_runs_or_loads() {
     }
 }
 
-/// What stands in a table and in no cell of it: a parser of the standard moves it out, at a cost that
-/// grows with all that it has moved before.
+/// Returns content of a table outside its cells. A standard parser moves it out, at a cost that
+/// grows with all content moved before.
 fn loose(written: &str) -> Option<String> {
     const FRAMES: &[&str] = &["table", "tbody", "thead", "tfoot", "tr", "colgroup"];
     const ITS_OWN: &[&str] =
@@ -340,7 +340,7 @@ fn nothing_but_rows_and_cells_stands_directly_in_a_table() {
     }
 }
 
-/// What a bomb costs is bounded by what is written, never by its square.
+/// The size of the result is bounded by the size of the input, never by its square.
 #[test]
 fn bombs_make_pages_of_bounded_size() {
     let many = |piece: &str, count: usize| piece.repeat(count);
@@ -404,12 +404,12 @@ fn pictures_of_the_message_itself_are_shown_and_no_others() {
         assert!(page.contains(data) && page.contains("width=\"5\""), "{own}: {page}");
         assert_eq!(wrong(&page), None);
     }
-    // What it is counts, not what its part says.
+    // The bytes decide, not the label of the part.
     assert!(html("<img src='cid:odd 2'>").contains("data:image/gif;base64,"));
     for other in ["cid:svg@x", "cid:p2@x", "cid:", "cid:P1@x", "https://x.example/p1@x", "p1@x"] {
         assert_eq!(html(&format!("<img alt='a &amp; b' src=\"{other}\">")).trim(), "a &amp; b");
     }
-    // Each is counted as often as it is shown.
+    // Each picture counts as often as it is shown.
     let twice = PageBounds { picture_bytes: 16, ..BOUNDS };
     let Shown::Html(page) = shown(&"<img src=cid:p1@x alt=no>".repeat(3), twice) else { panic!() };
     assert_eq!((page.matches(data).count(), page.matches("\"no\"").count()), (2, 2));
@@ -440,7 +440,7 @@ fn only_the_html_that_stands_for_the_message_is_a_page() {
     }
     let attached = raw.replace("charset=utf-8", "charset=utf-8\r\nContent-Disposition: attachment");
     assert_eq!(page(attached.as_bytes(), 1, BOUNDS), None);
-    // What is markup in UTF-7 is cleaned like any other, and the page is in UTF-8.
+    // Markup in UTF-7 is cleaned like any other, and the page is in UTF-8.
     let seven =
         message("+ADw-p+AD4-caf+AOk +ADw-img src=x onerror=x+AD4-").replace("utf-8", "utf-7");
     let Shown::Html(page) = page(seven.as_bytes(), 1, BOUNDS).unwrap().shown else { panic!() };
@@ -448,7 +448,7 @@ fn only_the_html_that_stands_for_the_message_is_a_page() {
     assert!(!page.contains("onerror") && wrong(&page).is_none(), "{page}");
 }
 
-/// The fixtures, and other people's mail where it is given.
+/// The fixtures, and messages of other people if a collection is given.
 #[test]
 fn every_page_that_is_at_hand_is_clean() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/mail");

@@ -1,4 +1,4 @@
-//! Parts that readers could take for different things, and the numbers by which they are served.
+//! Parts that readers could interpret differently, and the numbers by which parts are served.
 
 use super::corpus::parts_of_mail_parser;
 use super::{crlf, limits, read};
@@ -12,7 +12,7 @@ fn mail(rest: &str) -> Mail {
     read(&crlf(&format!("{FROM}{rest}")), &limits()).unwrap()
 }
 
-/// `number type name size` of what is listed, and of the HTML part with an asterisk.
+/// `number type name size` of listed parts, and of the HTML part with an asterisk.
 fn attachments(mail: &Mail) -> Vec<String> {
     let show = |a: &crate::domain::message::Attachment| {
         let star = if a.listed { "" } else { "*" };
@@ -21,7 +21,7 @@ fn attachments(mail: &Mail) -> Vec<String> {
     mail.attachments.iter().map(show).collect()
 }
 
-/// Earlier versions gave the numbers of mail-parser, and links with them are out there.
+/// Earlier versions used the numbers of mail-parser, and links with those numbers exist.
 #[test]
 fn parts_keep_the_numbers_of_earlier_versions() {
     let inner = "Subject: x\nContent-Type: multipart/mixed; boundary=i\n\n--i\n\none\n--i\n\n\
@@ -62,7 +62,7 @@ fn a_part_answers_to_its_own_name_only() {
     {
         assert_eq!(found.is_called(name), expected, "{name}");
     }
-    // Earlier versions kept the dots that a cut left at the end.
+    // Earlier versions kept dots at the end of a cut name.
     let kept = format!("{}....", "a".repeat(251));
     let raw = crlf(&format!("{FROM}Content-Type: x/y; name=\"{kept}...{}\"\n\nx", "b".repeat(99)));
     let found = part(&raw, 0).unwrap();
@@ -78,13 +78,14 @@ fn types_are_read_from_careless_fields() {
         ("Content-Type: text/html charset=utf-8", "*0 text/html attachment.html 9"),
     ] {
         let rest = format!("{field}\nContent-Transfer-Encoding: base64\n\nJVBERi0xLjQK\n");
-        // At the root the strict scanner refuses what is no field, so it stands in a part.
+        // The strict scanner refuses such lines in the root, so the test uses a part.
         let mail = mail(&format!("{MIXED}--o\n{rest}--o--\n"));
         assert_eq!(attachments(&mail), [expected.replace('0', "1")], "{field}");
     }
     let mail = mail(&format!("{MIXED}--o\nContent-Type: text\n\nHello\n--o--\n"));
     assert_eq!((mail.text.as_str(), mail.attachments.len()), ("Hello", 0));
-    // What is no field of MIME, or does not wait for a parameter, goes on in the body.
+    // A field that is not MIME's, or does not end before a parameter, is not continued: the line
+    // begins the body.
     for head in ["X-Y: a;", "Content-Type: text/plain"] {
         let mail = self::mail(&format!("{MIXED}--o\n{head}\nHello\n--o--\n"));
         assert_eq!(mail.text, "Hello", "{head}");
@@ -131,13 +132,13 @@ fn what_says_two_things_is_an_attachment() {
             assert_eq!((mail.text.as_str(), mail.attachments.len()), expected, "{fields}");
         }
     }
-    // To a reader who takes the first, all of this is one text.
+    // A reader that takes the first field sees all of this as one text.
     let inner = "Content-Type: multipart/mixed; boundary=i\n\n--i\n\nabcd\n--i--\n";
     let mail = mail(&format!("{MIXED}--o\n{TEXT}{inner}--o--\n"));
     assert_eq!((mail.text.as_str(), mail.attachments.len()), ("", 1));
 }
 
-/// A message is served as it was accepted, whatever an inner header section has.
+/// A stored message is served whatever the size of an inner header section.
 #[test]
 fn a_stored_part_has_no_limit_of_its_header() {
     for head in ["X: y\n".repeat(20_000), format!("X: {}\n", "y".repeat(2 << 20))] {

@@ -1,4 +1,4 @@
-//! Random octets and damaged messages: always an answer, always the same one.
+//! Random bytes and damaged messages: every run returns, and always the same result.
 
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ const REAL: &str = "Received: from a.example by b.example; Mon, 1 Jan 2024 00:00
     --o\r\nContent-Type: application/pdf; name*0*=utf-8''a%2F; name*1=b.pdf\r\n\
     Content-Transfer-Encoding: base64\r\n\r\nJVBERi0xLjQK\r\n--o--\r\n";
 
-/// The room's whole answer; whatever it is, it is an answer and it does not change.
+/// Runs the whole room; the result may be any, but must not change.
 fn exercise(raw: &[u8]) -> Result<(), TestCaseError> {
     let limits = limits();
     let outcome = read(raw, &limits);

@@ -1,4 +1,4 @@
-//! Threats G2 and G3, A3, A4, F1: what a header section may look like.
+//! Threats G2 and G3, A3, A4, F1: the form of a header section.
 
 use super::{crlf, limits, read, with_from};
 use crate::domain::reason::Reason;
@@ -42,7 +42,7 @@ fn raw_octets_in_values_are_fine() {
     assert!(!headers.needs_smtputf8);
 }
 
-/// The variants of F1 that made two libraries see two senders, and every neighbour of them.
+/// The variants of F1 that made two libraries see two senders, and all similar lines.
 #[test]
 fn a_line_that_is_no_field_is_malformed() {
     let evil = b"From: x@evil.example\r\n".as_slice();

@@ -1,4 +1,4 @@
-//! `check_host()` (RFC 7208 §4), word by word, over the answers of our own resolver.
+//! `check_host()` (RFC 7208 §4), by the letter, over the answers of our own resolver.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -14,11 +14,11 @@ use crate::verify::answer::{Answer, MAX_RECORD, Outcome};
 use crate::verify::iprev;
 use crate::verify::resolver::{MAX_NAME, Resolver};
 
-/// Terms that ask (§4.6.4), and hosts of one `mx`.
+/// Most terms that query the DNS (§4.6.4), and most hosts of one `mx`.
 const MAX_LOOKUPS: u32 = 10;
 const MAX_EXCHANGES: usize = 10;
 
-/// One check, and what it has cost so far.
+/// One check, with its cost so far.
 pub(super) struct Evaluation<'e> {
     pub(super) resolver: &'e Resolver,
     pub(super) deadline: Instant,
@@ -31,11 +31,11 @@ pub(super) struct Evaluation<'e> {
     pub(super) answers: Vec<Arc<Answer>>,
     pub(super) lookups: u32,
     pub(super) voids: u32,
-    /// The client's names that lead back to it, once asked for.
+    /// The confirmed names of the client, once looked up.
     pub(super) names: Option<Vec<String>>,
 }
 
-/// A result, and why.
+/// A result and its reason.
 #[derive(Debug)]
 pub(super) struct Verdict {
     pub(super) result: SpfResult,
@@ -49,7 +49,8 @@ fn permanent(why: impl Into<String>) -> Verdict {
 }
 
 impl Evaluation<'_> {
-    /// The result for the records of this domain. At most ten calls deep, as each costs a look-up.
+    /// Returns the result for a domain's record. At most ten calls deep, because each costs a
+    /// look-up.
     pub(super) fn check(&mut self, domain: String) -> Evaluated<'_, Verdict> {
         Box::pin(async move { self.evaluate(domain).await.unwrap_or_else(|verdict| verdict) })
     }
@@ -76,7 +77,8 @@ impl Evaluation<'_> {
         }
     }
 
-    /// The one record of a domain (§4.4, §4.5), read to its end before anything is evaluated.
+    /// Returns the one record of a domain (§4.4, §4.5), parsed completely before anything is
+    /// evaluated.
     async fn record(&mut self, domain: &str) -> Result<Record, Verdict> {
         let answer = self.ask(domain, RecordType::TXT).await;
         if let Outcome::Temporary(why) = &answer.outcome {
@@ -102,7 +104,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// What include: and redirect= name must have a record (§5.2, §6.1).
+    /// The target of include: and redirect= must have a record (§5.2, §6.1).
     async fn needed(&mut self, verdict: Verdict, domain: &str) -> Verdict {
         match verdict.result {
             SpfResult::None => {
@@ -148,7 +150,7 @@ impl Evaluation<'_> {
             }
             Mechanism::Exists(target) => {
                 let target = self.expand(Some(target), domain).await;
-                // §5.7: A records, however the client is connected.
+                // §5.7: always A records, even if the client uses IPv6.
                 let answer = self.certain(&target, RecordType::A).await?;
                 self.note(answer.is_void())?;
                 Ok(!answer.addresses().is_empty())
@@ -190,7 +192,7 @@ impl Evaluation<'_> {
         Ok(false)
     }
 
-    /// One more term that asks.
+    /// Counts one term that queries the DNS.
     fn count(&mut self) -> Result<(), Verdict> {
         self.lookups += 1;
         if self.lookups > MAX_LOOKUPS {
@@ -200,7 +202,7 @@ impl Evaluation<'_> {
         Ok(())
     }
 
-    /// §4.6.4 limits the terms whose look-ups come back void: one counts once.
+    /// Counts a void look-up. §4.6.4 limits the terms with void look-ups: each term counts once.
     fn note(&mut self, is_void: bool) -> Result<(), Verdict> {
         self.voids += u32::from(is_void);
         if self.voids > self.max_voids {
@@ -232,7 +234,7 @@ impl Evaluation<'_> {
         })
     }
 
-    /// §5.5: a failure here is no name, not a failed check.
+    /// §5.5: a failed look-up means no name, not a failed check.
     async fn find_names(&mut self) {
         if self.names.is_none() {
             let ptr = self.ask(&iprev::name_of(self.client), RecordType::PTR).await;
@@ -251,7 +253,7 @@ impl Evaluation<'_> {
         self.certain(name, iprev::kind_of(self.client)).await
     }
 
-    /// An answer that is one, or `temperror`.
+    /// Queries, and fails with `temperror` if the look-up fails for now.
     async fn certain(&mut self, name: &str, kind: RecordType) -> Result<Arc<Answer>, Verdict> {
         let answer = self.ask(name, kind).await;
         match &answer.outcome {
@@ -266,7 +268,7 @@ impl Evaluation<'_> {
             return Arc::clone(known);
         }
         let answer = Arc::new(self.resolver.ask(name.to_owned(), kind, self.deadline).await);
-        // Nobody was asked, and nobody could be: its name is no part of the evidence.
+        // Too long to be queried: not part of the evidence.
         if name.len() <= MAX_NAME {
             self.answers.push(Arc::clone(&answer));
         }
@@ -283,7 +285,7 @@ fn unknown(name: &str, why: &str) -> Verdict {
     Verdict { result: SpfResult::TempError, why: format!("{name} could not be looked up: {why}") }
 }
 
-/// Of one family, and equal in the leading bits (§5).
+/// Tells whether the client is in the network: same family, equal leading bits (§5).
 fn covers(network: IpAddr, prefix: u8, client: IpAddr) -> bool {
     let (difference, width) = match (network, client) {
         (IpAddr::V4(network), IpAddr::V4(client)) => {
@@ -295,7 +297,7 @@ fn covers(network: IpAddr, prefix: u8, client: IpAddr) -> bool {
     difference.checked_shr(width - u32::from(prefix)).unwrap_or(0) == 0
 }
 
-/// Equal, or below.
+/// Tells whether `name` is `domain` or below it.
 fn is_within(name: &str, domain: &str) -> bool {
     let (name, domain) = (name.to_ascii_lowercase(), domain.to_ascii_lowercase());
     name == domain || name.strip_suffix(&domain).is_some_and(|before| before.ends_with('.'))

@@ -1,5 +1,5 @@
-//! SPF records, read as strictly as RFC 7208 §4.6 and §12 write them: a mistake anywhere in the
-//! record makes all of it worthless (§4.6), and no two readers shall differ about what it allows.
+//! SPF records, parsed strictly by RFC 7208 §4.6 and §12. A mistake anywhere invalidates the whole
+//! record (§4.6), so that no two readers differ about the hosts that it allows.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -7,20 +7,20 @@ use mail_auth::SpfResult;
 
 use super::template::Template;
 
-/// One `v=spf1` record. `exp=` is checked and not kept: nobody is shown an explanation that
-/// strangers write.
+/// One `v=spf1` record. `exp=` is checked but not kept: explanations written by strangers are not
+/// shown.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) directives: Vec<Directive>,
     pub(super) redirect: Option<Template>,
 }
 
-/// One mechanism, and what it comes to if it matches.
+/// One mechanism, with the result if it matches.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Directive {
     pub(super) result: SpfResult,
     pub(super) mechanism: Mechanism,
-    /// As it is written, cut.
+    /// As written, cut.
     pub(super) text: String,
 }
 
@@ -36,21 +36,21 @@ pub(super) enum Mechanism {
     Exists(Template),
 }
 
-/// Leading bits that are compared.
+/// Lengths of the networks that are compared, in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Prefixes {
     pub(super) ip4: u8,
     pub(super) ip6: u8,
 }
 
-/// Whether a TXT record is an SPF record at all (§4.5).
+/// Tells whether a TXT record is an SPF record (§4.5).
 pub(in crate::verify) fn is_spf(octets: &[u8]) -> bool {
     let is_version = |start: &[u8]| start.eq_ignore_ascii_case(b"v=spf1");
     octets.get(..6).is_some_and(is_version) && matches!(octets.get(6), None | Some(b' '))
 }
 
 impl Record {
-    /// Reads a record that [`is_spf`]; the error says what is wrong, in words.
+    /// Parses a record that [`is_spf`]. Fails with an explanation of the mistake.
     pub(super) fn read(octets: &[u8]) -> Result<Self, String> {
         let terms = octets.get(6..).unwrap_or_default();
         let text = std::str::from_utf8(terms)
@@ -83,7 +83,7 @@ impl Record {
     }
 }
 
-/// `name "=" value`, where the name ends before any `:` and `/`.
+/// Splits `name "=" value`; the name ends before any `:` and `/`.
 fn modifier(term: &str) -> Option<(&str, &str)> {
     let (name, value) = term.split_once('=')?;
     let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -111,7 +111,7 @@ impl Directive {
 }
 
 impl Mechanism {
-    /// An empty error: the term as a whole is none.
+    /// Fails with an empty text if the term is no mechanism at all.
     fn read(text: &str) -> Result<Self, String> {
         let end = text.find([':', '/']).unwrap_or(text.len());
         let (name, rest) = text.split_at_checked(end).ok_or("")?;
@@ -145,8 +145,8 @@ fn network(text: &str, longest: u8) -> Result<(&str, u8), String> {
     }
 }
 
-/// `[":" domain-spec] ["/" ip4-length] ["//" ip6-length]`. The name may have slashes of its own,
-/// so the lengths are read from the end.
+/// Parses `[":" domain-spec] ["/" ip4-length] ["//" ip6-length]`. The name may contain slashes, so
+/// the lengths are read from the end.
 fn target(text: &str) -> Result<(Option<Template>, Prefixes), String> {
     let mut prefixes = Prefixes { ip4: 32, ip6: 128 };
     let mut rest = text;
@@ -167,12 +167,12 @@ fn target(text: &str) -> Result<(Option<Template>, Prefixes), String> {
     }
 }
 
-/// What stands before the last slash, if only digits stand behind it.
+/// Splits at the last slash if only digits follow.
 fn length(text: &str) -> Option<(&str, &str)> {
     text.rsplit_once('/').filter(|(_, digits)| digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// A number of bits without leading zeros (§12).
+/// Parses a number of bits without leading zeros (§12).
 fn prefix(digits: &str, longest: u8) -> Result<u8, String> {
     let is_plain = digits == "0" || !digits.starts_with(['0', '+']);
     let bits = digits.parse().ok().filter(|bits| is_plain && *bits <= longest);

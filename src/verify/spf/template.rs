@@ -1,4 +1,4 @@
-//! Macro strings of SPF records (RFC 7208 §7): read strictly, expanded into names to ask for.
+//! Macro strings of SPF records (RFC 7208 §7): parsed strictly, expanded to names for queries.
 
 use std::net::IpAddr;
 
@@ -19,13 +19,13 @@ struct Macro {
     /// Lower case.
     letter: char,
     is_escaped: bool,
-    /// Parts kept, from the right; `None` for all.
+    /// Number of parts to keep, from the right; None keeps all.
     keep: Option<usize>,
     is_reversed: bool,
     delimiters: String,
 }
 
-/// What macros stand for.
+/// The values of the macros.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Values<'v> {
     pub(super) client: IpAddr,
@@ -34,17 +34,17 @@ pub(super) struct Values<'v> {
     /// The domain whose record is evaluated.
     pub(super) domain: &'v str,
     pub(super) helo: &'v str,
-    /// A name of the client that leads back to it; `None` if there is none.
+    /// A confirmed name of the client; None if there is none.
     pub(super) client_name: Option<&'v str>,
 }
 
 impl Template {
-    /// A name: it ends in a label that could be a top-level domain, or in a macro.
+    /// Parses a name: it must end in a label that could be a top-level domain, or in a macro.
     pub(super) fn domain(text: &str) -> Result<Self, String> {
         let template = Self::macro_string(text)?;
         match template.0.last() {
             Some(Piece::Macro(_)) => Ok(template),
-            // `%%`, `%_` and `%-` are macros, too, so the text is what counts.
+            // `%%`, `%_` and `%-` are macros too but become literals, so look at the text.
             Some(Piece::Literal(_)) if ["%%", "%_", "%-"].iter().any(|m| text.ends_with(m)) => {
                 Ok(template)
             }
@@ -53,7 +53,7 @@ impl Template {
         }
     }
 
-    /// Any macro string, as unknown modifiers have.
+    /// Parses any macro string, as unknown modifiers have.
     pub(super) fn macro_string(text: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut literal = String::new();
@@ -91,13 +91,13 @@ impl Template {
         Ok(Self(pieces))
     }
 
-    /// Whether `%{p}` is needed, which costs look-ups.
+    /// Tells whether `%{p}` is needed, which costs look-ups.
     pub(super) fn asks_for_client_name(&self) -> bool {
         self.0.iter().any(|piece| matches!(piece, Piece::Macro(read) if read.letter == 'p'))
     }
 
-    /// The name, without final dot and at most 253 octets: a longer one loses labels on the left
-    /// (§7.3). So it is made from its end, and no further than can count.
+    /// Returns the name without final dot, at most 253 bytes: a longer one loses labels on the left
+    /// (§7.3). So it is built from its end, only as far as needed.
     pub(super) fn expand(&self, values: &Values<'_>) -> String {
         let (mut pieces, mut octets) = (Vec::new(), 0);
         for piece in self.0.iter().rev() {
@@ -108,7 +108,7 @@ impl Template {
             }
             octets += text.len();
             pieces.push(text);
-            // The final dot, and one octet that makes it too long.
+            // The final dot, and one byte that makes it too long.
             if octets > MAX_NAME + 1 {
                 break;
             }
@@ -124,8 +124,8 @@ impl Template {
 }
 
 impl Macro {
-    /// What stands between the braces: a letter, `*DIGIT ["r"]`, delimiters. The letters c, r and
-    /// t are for explanations only, which are never asked for.
+    /// Parses the text between the braces: a letter, `*DIGIT ["r"]`, delimiters. The letters c, r
+    /// and t are for explanations only, which are never expanded.
     fn read(inside: &str) -> Option<Self> {
         let mut characters = inside.chars();
         let letter = characters.next()?;
@@ -134,7 +134,7 @@ impl Macro {
         let (digits, rest) = rest.split_at_checked(digits)?;
         let keep = match digits {
             "" => None,
-            // Beyond any number of labels; zero parts are no name.
+            // Saturates beyond any number of labels; zero parts are invalid.
             digits => Some(digits.parse::<usize>().unwrap_or(usize::MAX)).filter(|keep| *keep > 0),
         };
         let unreversed = rest.strip_prefix(['r', 'R']);
@@ -177,7 +177,7 @@ impl Macro {
     }
 }
 
-/// IPv4 as usual, IPv6 nibble by nibble (§7.3).
+/// Formats IPv4 as usual, IPv6 by nibbles (§7.3).
 fn dotted(client: IpAddr) -> String {
     match client {
         IpAddr::V4(client) => client.to_string(),
@@ -188,7 +188,7 @@ fn dotted(client: IpAddr) -> String {
     }
 }
 
-/// All but the unreserved characters of RFC 3986 §2.3.
+/// Escapes all but the unreserved characters of RFC 3986 §2.3.
 fn escape(text: &str, into: &mut String) {
     for octet in text.bytes() {
         if octet.is_ascii_alphanumeric() || b"-._~".contains(&octet) {
@@ -199,8 +199,8 @@ fn escape(text: &str, into: &mut String) {
     }
 }
 
-/// `"." toplabel ["."]` (§7.1): not all digits, no hyphen at either end. What stands before it may
-/// be anything, even nothing, as a macro may go before.
+/// Tells whether a text ends in `"." toplabel ["."]` (§7.1): not all digits, no hyphen at either
+/// end. Any text may precede it, even none, because a macro may come before.
 fn ends_in_toplabel(text: &str) -> bool {
     let text = text.strip_suffix('.').unwrap_or(text);
     let Some((_, label)) = text.rsplit_once('.') else { return false };
@@ -261,7 +261,7 @@ mod tests {
         let long = format!("{}%{{d}}", "a.".repeat(200));
         let name = Template::domain(&long).unwrap().expand(&values);
         assert!(name.len() <= 253 && name.ends_with("a.email.example.com"), "{name}");
-        // However it is cut into pieces, it is the end of the whole that counts.
+        // The end of the whole text counts, however it is split.
         let (sender, domain) = ("strong-bad@email.example.com", "email.example.com");
         for (text, whole) in [
             (format!("{}.%{{d1}}.", "%{s}".repeat(2000)), format!("{}.com", sender.repeat(2000))),

@@ -1,4 +1,4 @@
-//! What is accepted and what is not: contract §2, rule by rule.
+//! The acceptance rule of contract §2, item by item.
 
 use mail_auth::dkim::Canonicalization::{Relaxed, Simple};
 use serde_json::json;
@@ -35,7 +35,7 @@ async fn an_aligned_signature_authenticates() {
     assert_eq!(dkim["keyBits"], 2048);
     assert_eq!(dkim["counts"], true);
     assert_eq!((&dkim["domain"], &dkim["selector"]), (&json!("good.example"), &json!("s1")));
-    // As the signature has them in h=, folded.
+    // As in the signature's h=, folded.
     let text = String::from_utf8(signed).unwrap();
     let listed = text.split_once("h=").unwrap().1.split_once(';').unwrap().0.to_lowercase();
     let listed: Vec<_> = listed.split(':').map(str::trim).collect();
@@ -117,7 +117,7 @@ async fn what_counts_and_what_does_not() {
     }
 }
 
-/// One of two clocks is wrong, and nobody can know whose: what would count later waits.
+/// One of two clocks is wrong, and it may be either: a signature that would count later defers.
 #[tokio::test]
 async fn what_was_signed_ahead_of_our_clock_waits_unless_another_signature_counts() {
     let bench = Bench::new().await;
@@ -135,13 +135,13 @@ async fn what_was_signed_ahead_of_our_clock_waits_unless_another_signature_count
         let causes = &step(&answer, "alignment")["inputs"]["causes"];
         assert_eq!(*causes, serde_json::json!(["not_yet_valid"]));
     }
-    // Another one counts, and one that fails takes nothing away.
+    // Another signature counts, and a failed one does not spoil it.
     bench.accepts(&signer.sign(ahead(3600).as_bytes()).unwrap()).await;
     let failed = Key::generate_rsa().unwrap();
     let both = String::from_utf8(Forge::new(&failed, "").sign(&ahead(3600))).unwrap();
     let answer = bench.check(both.as_bytes()).await;
     assert_eq!(answer.proof, Proof::Undecidable(Reason::DkimNotYetValid));
-    // It would never speak for From, or it is forged: there is nothing to wait for.
+    // Never aligned, or forged: no reason to wait.
     let stranger = bench.rsa("evil.example");
     let tags = format!(
         "v=1; a=rsa-sha256; c=relaxed/relaxed; d=evil.example; s=s1; h=from; t={};",
@@ -151,7 +151,7 @@ async fn what_was_signed_ahead_of_our_clock_waits_unless_another_signature_count
     bench.refuses(&mail, Reason::DkimUnacceptable, "ahead of our clock").await;
     let forged = ahead(3600).replace("Subject: Hi", "Subject: Ho");
     bench.refuses(forged.as_bytes(), Reason::DkimFailed, "").await;
-    // Its key cannot be had: with it, it might count later.
+    // The key look-up fails: with the key, the signature might count later.
     let fresh = Bench::new().await;
     fresh.record("s1._domainkey.good.example", "TXT", "SERVFAIL", "");
     let answer = fresh.check(ahead(3600).as_bytes()).await;
@@ -218,7 +218,7 @@ async fn time_is_the_time_of_the_question() {
     bench.accepts(&mail).await;
     bench.now = 1_000_001_000;
     bench.refuses(&mail, Reason::DkimUnacceptable, "expired").await;
-    // Expired and forged is forged.
+    // An expired and forged signature is reported as forged.
     let forged = String::from_utf8(mail).unwrap().replace("Hello.", "Hallo.");
     bench.refuses(forged.as_bytes(), Reason::DkimFailed, "").await;
     let forged = forged.replace("Hallo.", "Hello.").replace("Subject: Hi", "Subject: Ho");
@@ -227,7 +227,7 @@ async fn time_is_the_time_of_the_question() {
 
 async fn verdict(d: &str, from: &str) -> Proof {
     let bench = Bench::new().await;
-    // Public suffixes with a DMARC record of their own: the tree walk would join their tenants.
+    // Public suffixes with their own DMARC record: the tree walk would join their tenants.
     for suffix in ["co.uk", "github.io"] {
         bench.txt(&format!("_dmarc.{suffix}"), "v=DMARC1; p=none");
     }
@@ -298,7 +298,7 @@ async fn which_signatures_mark_the_message() {
         let mail = Forge::tagged(signer.key(), &tags, signed).sign(MAIL);
         let marked = bench.accepts(&mail).await.signatures;
         assert_eq!(marked.len(), marks, "{tags}");
-        // Folding `b=` differently makes no other mark.
+        // Folding `b=` differently gives the same mark.
         let folded = String::from_utf8(mail).unwrap().replacen(" b=", " b=\r\n\t ", 1);
         assert_eq!(bench.accepts(folded.as_bytes()).await.signatures, marked);
     }
@@ -315,7 +315,7 @@ async fn unsigned_fields_are_listed_and_no_reason_to_refuse() {
         answer.summary["unsignedHeaders"],
         json!(["date", "reply-to", "to", "message-id", "content-type"])
     );
-    // A signature covers as many fields of a name as it names, from the last one on.
+    // A signature covers as many fields of a name as it names, counted from the last one.
     let signer = signer.headers(["From", "List-Id"]);
     let mail = "List-Id: <a.b>\r\nFrom: boss@good.example\r\n\r\nHi\r\n";
     let signed = String::from_utf8(signer.sign(mail.as_bytes()).unwrap()).unwrap();
@@ -336,7 +336,7 @@ async fn signed_absence_forbids_a_later_field() {
     let text = String::from_utf8(signed).unwrap();
     let added = text.replace("Subject: Hi", "Reply-To: x@evil.example\r\nSubject: Hi");
     bench.refuses(added.as_bytes(), Reason::DkimFailed, "").await;
-    // RFC 6376 §8.15: From signed twice leaves no room for a second one.
+    // RFC 6376 §8.15: signing From twice leaves no room for a second one.
     let signer = bench.signer(Key::generate_rsa().unwrap(), "good.example", "s2");
     let signer: Signer = signer.headers(["From", "From", "Subject"]);
     let signed = signer.sign(MAIL.as_bytes()).unwrap();
@@ -349,7 +349,7 @@ async fn white_space_lines_at_the_end_of_the_body() {
     let signer = bench.rsa("good.example");
     let mail = MAIL.replace("Hello.\r\n", "Hello.\r\n \t\r\n  \r\n\r\n");
     bench.accepts(&signer.sign(mail.as_bytes()).unwrap()).await;
-    // Another server trims what relaxed canonicalization ignores anyway.
+    // Another server trims white space, which relaxed canonicalization ignores.
     let signed = String::from_utf8(signer.sign(mail.as_bytes()).unwrap()).unwrap();
     bench.accepts(signed.trim_end().as_bytes()).await;
 }

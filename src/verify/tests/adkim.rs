@@ -1,4 +1,4 @@
-//! `adkim=s`: a domain that forbids its subdomains to speak for it is believed (contract §2).
+//! `adkim=s`: a domain can forbid its subdomains to speak for it (contract §2).
 
 use super::Authentication;
 use super::{Bench, MAIL, step};
@@ -22,23 +22,23 @@ async fn signed(bench: &Bench, from: &str, signer: &str) -> Authentication {
     bench.check_from(&mail, &sender).await
 }
 
-/// Records (name, text), From, the signer, and the record that forbids it.
+/// Records (name, text), From, signer, and the record that forbids it.
 type Case =
     (&'static [(&'static str, &'static str)], &'static str, &'static str, Option<&'static str>);
 
 const CASES: &[Case] = &[
     (&[(OWN, STRICT)], "good.example", "good.example", None),
     (&[(OWN, STRICT)], "good.example", "a.good.example", Some(OWN)),
-    // The record of the organization applies to what is below it.
+    // The organization's record applies to domains below it.
     (&[(OWN, STRICT)], "a.good.example", "good.example", Some(OWN)),
     (&[(OWN, STRICT)], "a.good.example", "b.good.example", Some(OWN)),
     (&[(OWN, STRICT)], "a.good.example", "a.good.example", None),
-    // But not where there is one of its own.
+    // But not to a domain with its own record.
     (&[(OWN, STRICT), (SUB, RELAXED)], "a.good.example", "good.example", None),
     (&[(OWN, RELAXED), (SUB, STRICT)], "a.good.example", "good.example", Some(SUB)),
     (&[(OWN, RELAXED), (SUB, STRICT)], "good.example", "a.good.example", None),
     (&[(OWN, "v=DMARC1; p=none; adkim=S")], "good.example", "a.good.example", Some(OWN)),
-    // Without p= it is p=none for who wants reports, and no policy for others (RFC 9989 4.7).
+    // Without p= the policy is p=none if reports are requested, else there is none (RFC 9989 4.7).
     (
         &[(OWN, "v=DMARC1; adkim=s; rua=mailto:x@good.example")],
         "good.example",
@@ -46,12 +46,12 @@ const CASES: &[Case] = &[
         Some(OWN),
     ),
     (&[(OWN, "v=DMARC1; adkim=s")], "good.example", "a.good.example", None),
-    // Two records, and one that cannot be read, are none.
+    // Two records, or an unreadable one, count as none.
     (&[(OWN, STRICT), (OWN, RELAXED)], "good.example", "a.good.example", None),
     (&[(OWN, STRICT), (SUB, STRICT), (SUB, RELAXED)], "a.good.example", "good.example", Some(OWN)),
     (&[(OWN, "v=DMARC1; p=maybe; adkim=s")], "good.example", "a.good.example", None),
     (&[(OWN, "v=DMARC2; p=none; adkim=s")], "good.example", "a.good.example", None),
-    // None of those hides the one of the organization.
+    // None of these hides the organization's record.
     (&[(OWN, STRICT), (SUB, "v=DMARC2; p=none")], "a.good.example", "b.good.example", Some(OWN)),
     (&[(OWN, STRICT), (SUB, "v=DMARC1; p=maybe")], "a.good.example", "b.good.example", Some(OWN)),
     (
@@ -66,8 +66,8 @@ const CASES: &[Case] = &[
         "good.example",
         None,
     ),
-    // A tag that cannot be read is as good as not there (RFC 7489 6.3); without a policy that can be
-    // it is p=none for who wants reports (6.6.3).
+    // An unreadable tag is ignored (RFC 7489 6.3). With an unreadable policy the record is p=none
+    // if reports are requested (6.6.3).
     (&[(OWN, "v=DMARC1; p=none; adkim=s; fo=x")], "good.example", "a.good.example", Some(OWN)),
     (
         &[(OWN, "v=DMARC1; p=maybe; adkim=s; rua=mailto:x@good.example")],
@@ -78,7 +78,7 @@ const CASES: &[Case] = &[
     (&[(OWN, "v=DMARC1; p=none; sp=maybe; adkim=s")], "good.example", "a.good.example", None),
     (&[(OWN, "v=DMARC1; p=none; adkim=strict")], "good.example", "a.good.example", None),
     (&[(OWN, STRICT), (SUB, "v=DMARC1; p=none; adkim=x")], "a.good.example", "good.example", None),
-    // Such a one ends the walk, and takes nothing from those below it.
+    // An unreadable record ends the walk, but records below it still apply.
     (
         &[(OWN, STRICT), ("_dmarc.example", "v=DMARC1; p=maybe")],
         "a.good.example",
@@ -96,7 +96,7 @@ const CASES: &[Case] = &[
 #[tokio::test]
 async fn whom_a_domain_forbids_to_speak_for_it_does_not() {
     for (records, from, signer, forbids) in CASES.iter().copied() {
-        // Nothing is cached on the way, so a second question would be seen.
+        // Nothing is cached, so a second query would be counted.
         let bench = Bench::with(Zone::default().with_ttl(0), "").await;
         for (name, text) in records {
             bench.txt(name, "something else");
@@ -115,7 +115,7 @@ async fn whom_a_domain_forbids_to_speak_for_it_does_not() {
             let detail = format!("signed by {signer}, From is {from} (adkim=s at {record})");
             assert_eq!(answer.detail, detail);
         }
-        // The answers that decided are kept, the policy before other texts, and were asked for once.
+        // The deciding answers are kept, the policy before other texts, and were queried once.
         let kept = step(&answer, "dmarc")["dns"].as_array().unwrap();
         for (name, text) in records {
             let alone = records.iter().filter(|(other, _)| other == name).count() == 1;
@@ -129,7 +129,7 @@ async fn whom_a_domain_forbids_to_speak_for_it_does_not() {
     }
 }
 
-/// Each fault of the look-up, for the domain itself, one below it, one beside it, and a stranger.
+/// Every fault of the look-up: for the domain itself, one below, one beside, and a stranger.
 #[tokio::test]
 async fn each_fault_of_a_dmarc_lookup() {
     for (fault, by_others) in [
@@ -149,7 +149,7 @@ async fn each_fault_of_a_dmarc_lookup() {
             ("good.example", "evil.example", UNALIGNED),
         ] {
             let bench = Bench::with(Zone::default(), SHORT).await;
-            // With NOERROR: the name exists, but only with another type.
+            // NOERROR: the name exists, but only with another type.
             let kind = if fault == "NOERROR" { "A" } else { "TXT" };
             bench.record(OWN, kind, fault, "192.0.2.1");
             let answer = signed(&bench, from, signer).await;
@@ -178,7 +178,7 @@ async fn a_fault_above_the_record_that_applies_changes_nothing() {
     }
 }
 
-/// Nobody knows what applies while the record above one that cannot be read is not there.
+/// While the record above an unreadable one is missing, the applicable record is unknown.
 #[tokio::test]
 async fn a_fault_above_a_record_that_cannot_be_read_defers() {
     for (fault, proof) in [("SERVFAIL", DEFERRED), ("NXDOMAIN", Proof::Authenticated)] {
@@ -192,8 +192,7 @@ async fn a_fault_above_a_record_that_cannot_be_read_defers() {
     }
 }
 
-/// Time of ours that is spent is a failed look-up: it refuses nobody, and accepts nobody who may be
-/// forbidden.
+/// A spent budget is a failed look-up: it refuses nobody, and accepts nobody who may be forbidden.
 #[tokio::test]
 async fn a_budget_of_dmarc_that_is_spent_is_a_failed_lookup() {
     let rules = "[dns]\nquery_timeout_seconds = 10\nretries = 5\nmessage_budget_seconds = 60\n\
@@ -205,7 +204,7 @@ async fn a_budget_of_dmarc_that_is_spent_is_a_failed_lookup() {
     }
 }
 
-/// An operator who is strict anyway waits for no record.
+/// If the operator's rule is strict anyway, no record is waited for.
 #[tokio::test]
 async fn where_alignment_is_strict_anyway_no_record_is_waited_for() {
     let rules = format!("{SHORT}[authentication]\nalignment = \"strict\"\n");
@@ -216,7 +215,7 @@ async fn where_alignment_is_strict_anyway_no_record_is_waited_for() {
     assert_eq!(step(&answer, "alignment")["inputs"]["causes"], serde_json::json!(["unaligned"]));
 }
 
-/// A name that is too long for a record of its own still has one above it.
+/// A name too long for its own record is subject to the one above it.
 #[tokio::test]
 async fn a_long_name_does_not_escape_from_the_record_above_it() {
     let bench = Bench::new().await;

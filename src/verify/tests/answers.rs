@@ -7,7 +7,7 @@ use crate::testkit::dns::Zone;
 
 const SHORT: &str = "[dns]\nquery_timeout_seconds = 1\nretries = 0\nmessage_budget_seconds = 5\n";
 
-/// Nothing is cached on the way, so a second question would be seen.
+/// Nothing is cached, so a second query would be counted.
 async fn bench() -> Bench {
     Bench::with(Zone::default().with_ttl(0), SHORT).await
 }
@@ -52,7 +52,7 @@ async fn each_question_is_asked_once_and_its_answer_kept_as_it_was_used() {
             of("out.good.example", "A", json!(["192.0.2.1"])),
         ]
     );
-    // TXT and MX of the domain; once for what was asked again and again before.
+    // TXT and MX of the domain; each only once, although used repeatedly.
     for (name, times) in [("good.example", 2), ("_spf.other.example", 1), ("a.good.example", 1)] {
         assert_eq!(bench.dns.queries_for(name), times, "{name}");
     }
@@ -67,7 +67,7 @@ async fn a_temporary_failure_is_kept_and_ends_the_check_of_spf() {
         ("v=spf1 mx:h.good.example ip4:192.0.2.1 -all", "MX", "h.good.example", "temperror"),
         ("v=spf1 exists:h.good.example ip4:192.0.2.1 -all", "A", "h.good.example", "temperror"),
         ("v=spf1 include:h.good.example ip4:192.0.2.1 -all", "TXT", "h.good.example", "temperror"),
-        // RFC 7208 §5.5: the names of a ptr mechanism are passed over.
+        // RFC 7208 §5.5: failed names of a ptr mechanism are skipped.
         ("v=spf1 ptr ip4:192.0.2.1 -all", "A", "out.good.example", "pass"),
         ("v=spf1 ptr ip4:192.0.2.1 -all", "PTR", "1.2.0.192.in-addr.arpa", "pass"),
     ] {

@@ -1,5 +1,5 @@
-//! The published suite of ARC: the chain comes out as it expects, but for what is listed here, one
-//! by one; nothing passes that it says fails.
+//! The published ARC suite: each chain has the expected result, except for the listed deviations;
+//! no chain passes that must fail.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::yaml::{entries, suite, text};
 use crate::domain::policy::Proof;
 use crate::testkit::dns::Zone;
 
-/// Name of the test, our result, and why it is not the expected one.
+/// Test name, our result, and why it is not the expected one.
 const DEVIATIONS: &[(&str, &str, &str)] = &[
     ("ams_fields_c_na", "fail", "without c= it is simple (RFC 6376 §3.5); this was made relaxed"),
     ("ams_fields_h_dup1", "none", "it has To twice: our scanner refuses it unseen"),
@@ -38,7 +38,7 @@ async fn the_suite_of_arc_comes_out_as_published() {
         for (name, test) in entries(&scenario["tests"]) {
             ran += 1;
             let expected = match text(&test["cv"]).to_lowercase() {
-                // A sealer says so itself: there is no more to validate.
+                // A sealer reported the failure itself: nothing is left to validate.
                 nothing if nothing.is_empty() => "fail".to_owned(),
                 expected => expected,
             };
@@ -47,7 +47,7 @@ async fn the_suite_of_arc_comes_out_as_published() {
             let from = parsed.as_ref().and_then(|parsed| parsed.from()?.first()?.address());
             let sender = from.unwrap_or("nobody@d1.example.org");
             let answer = bench.check_from(raw.as_bytes(), sender).await;
-            // The sealer is trusted by nobody here.
+            // No sealer is trusted here.
             assert_ne!(answer.proof, Proof::Authenticated, "{name}");
             let result = answer.summary["arc"]["result"].as_str().unwrap_or("none");
             if result != expected {
@@ -62,8 +62,8 @@ async fn the_suite_of_arc_comes_out_as_published() {
     assert_eq!(found, listed.collect());
 }
 
-/// Many of the messages repeat MIME-Version, which our scanner refuses before anything is verified.
-/// Signatures are over the last one: the first can go.
+/// Many messages repeat MIME-Version, which our scanner refuses before any verification. The
+/// signatures cover the last one, so the first can be removed.
 fn mended(message: &str) -> String {
     let (header, body) = message.split_once("\n\n").unwrap_or((message, ""));
     let field = "MIME-Version: 1.0\n";

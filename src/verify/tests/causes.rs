@@ -1,4 +1,4 @@
-//! Every cause of a refusal arises as it should, and is told with whom it is about.
+//! Every cause arises when it should, and its text names the domains concerned.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use crate::testkit::signer::Key;
 
 const NAME: &str = "s1._domainkey.good.example";
 const SHORT: &str = "[dns]\nquery_timeout_seconds = 1\nretries = 0\n";
-/// Tested elsewhere: `vectors` (a key that signs with SHA-1), `chains`, `adkim`; and `examine` alone knows
-/// whether mail-auth looked at a signature.
+/// Tested elsewhere: `vectors` (a key that signs with SHA-1), `chains`, `adkim`; and only `examine`
+/// knows whether mail-auth examined a signature.
 const ELSEWHERE: &[Cause] = &[
     Cause::Sha1,
     Cause::ChainKeyUnavailable,
@@ -29,7 +29,7 @@ struct Case {
     rules: &'static str,
 }
 
-/// The causes that the evidence names, and the explanation.
+/// The causes in the evidence, and the explanation.
 async fn blamed(case: &Case) -> (Vec<Cause>, String) {
     let bench = Bench::with(Zone::default(), case.rules).await;
     match case.record.as_str() {
@@ -140,7 +140,7 @@ async fn what_is_told_names_domain_and_selector() {
     assert_eq!(told(mail, "").await, "No key is published at s1._domainkey.good.example.");
     let tags = "v=1; a=rsa-sha256; c=relaxed/relaxed; d=lists.example; s=s2; h=from;";
     let stranger = Forge::tagged(&key, tags, &["from"]).sign(MAIL);
-    // Two things stand in the way.
+    // Two causes.
     assert_eq!(
         told(stranger, "").await,
         "No key is published at s2._domainkey.lists.example. It is signed by lists.example, which \

@@ -1,4 +1,4 @@
-//! ARC: recorded always, standing in for a signature only where the operator trusts the sealer.
+//! ARC: always recorded; it replaces a signature only if the operator trusts the sealer.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,8 +20,8 @@ use crate::testkit::signer::Key;
 const TRUSTED: &str = "[dns]\nquery_timeout_seconds = 1\nretries = 0\n\
     [authentication]\ntrusted_arc_sealers = [\"lists.example\"]\n";
 
-/// A message whose signature a mailing list has broken, sealed by the list, which says what it
-/// saw before.
+/// A message whose signature a mailing list has broken, sealed by the list with a report of the
+/// earlier result.
 struct List {
     key: Key,
     sealer: &'static str,
@@ -54,7 +54,7 @@ impl List {
         self.seal(&changed, &ArcOutput::default())
     }
 
-    /// One more set, over what a message has already.
+    /// Adds one more set to a message.
     async fn forward(&self, bench: &Bench, mail: &[u8]) -> Vec<u8> {
         let message = AuthenticatedMessage::parse(mail).unwrap();
         let chain = bench.authenticator.resolver.mail_auth().verify_arc(&message).await;
@@ -62,7 +62,7 @@ impl List {
         self.seal(std::str::from_utf8(mail).unwrap(), &chain)
     }
 
-    /// The second set, with times that no sealer of mail-auth's writes.
+    /// Builds the second set with times that mail-auth's sealer cannot write.
     fn set_by_hand(&self, mail: &str, signed: i64, expires: i64) -> String {
         let names = format!("d={}; s={};", self.sealer, self.selector);
         let tags = format!(
@@ -136,7 +136,7 @@ async fn a_trusted_sealer_stands_in_for_what_it_reports() {
     let answer = bench.accepts(&list.send(&bench)).await;
     assert_eq!(answer.detail, "vouched for by lists.example (ARC)");
     assert!(answer.signatures.is_empty());
-    // The record says plainly what it was that authenticated.
+    // The record says clearly what authenticated the message.
     let arc = step(&answer, "arc");
     assert_eq!((&arc["result"], &arc["inputs"]["standsIn"]), (&"pass".into(), &true.into()));
     assert_eq!(step(&answer, "alignment")["detail"], answer.detail);
@@ -144,7 +144,7 @@ async fn a_trusted_sealer_stands_in_for_what_it_reports() {
     assert_eq!(answer.summary["alignedDomain"], serde_json::Value::Null);
 }
 
-/// The newest signature of the chain is the proof, not the one that somebody broke.
+/// The newest signature of the chain is the proof, not the broken one.
 #[tokio::test]
 async fn the_fields_that_the_chain_leaves_open_are_named() {
     for (headers, unsigned) in [
@@ -168,8 +168,8 @@ async fn the_fields_that_the_chain_leaves_open_are_named() {
     }
 }
 
-/// Only the newest seal is by somebody whom the operator trusts, or it is nobody: whoever comes
-/// later could have changed anything.
+/// The newest seal must be by a sealer that the operator trusts: a later one could have changed
+/// anything.
 #[tokio::test]
 async fn only_the_newest_sealer_counts_and_only_its_own_report() {
     let fail = || DkimResult::Fail(Error::NotAligned);
@@ -180,7 +180,7 @@ async fn only_the_newest_sealer_counts_and_only_its_own_report() {
         (List { seen: fail(), ..stranger() }, List::new(), true),
         // Trusted, but not the last.
         (List::new(), stranger(), false),
-        // A forged set says what the trusted sealer did not see.
+        // A forged set reports a result that the trusted sealer did not see.
         (stranger(), List { seen: fail(), ..List::new() }, false),
     ] {
         let second = List { selector: "arc2", ..second };
@@ -216,7 +216,7 @@ async fn more_than_fifty_sets_are_not_looked_at() {
         assert_eq!(arc["result"], "fail");
         let is_over = arc["detail"].as_str().unwrap().contains("more than 50 sets");
         assert_eq!(is_over, more == 50, "{arc}");
-        // No key of such a chain is asked for; SPF, DMARC and PTR are known by the second time.
+        // No key of such a chain is queried; SPF, DMARC and PTR are cached the second time.
         assert!(bench.dns.queries() <= before + if is_over { 0 } else { 60 });
     }
 }
@@ -282,8 +282,8 @@ async fn a_sealers_key_that_cannot_be_had_defers_only_where_it_is_trusted() {
     }
 }
 
-/// `x=` goes by the clock of the message, however late it is by now: a record is verified again as
-/// of its day.
+/// `x=` is judged by the clock of the message, not by today's: a record is verified again as of its
+/// day.
 #[tokio::test]
 async fn a_chain_expires_by_the_clock_of_the_message() {
     const THEN: i64 = 1_500_000_000;
@@ -293,7 +293,7 @@ async fn a_chain_expires_by_the_clock_of_the_message() {
         (THEN + 100, THEN + 100, "Hello.", "fail"),
         (THEN, THEN, "Hello.", "fail"),
         (THEN, THEN + 100, "Hallo.", "fail"),
-        // Not over yet by any clock, but by that of the message.
+        // Expired only by the clock of the message, or not at all.
         (NOW, NOW - 1, "Hello.", "fail"),
         (NOW, NOW + 1, "Hello.", "pass"),
     ] {
@@ -302,7 +302,7 @@ async fn a_chain_expires_by_the_clock_of_the_message() {
         let (first, second) = (List::new(), List { selector: "arc2", ..List::new() });
         first.publish(&bench);
         second.publish(&bench);
-        // Blanks at the end of a line are beyond what signs by hand.
+        // The hand-made signature does not handle blanks at line ends.
         let mail = String::from_utf8(first.send(&bench)).unwrap().replace("-- \r", "--\r");
         let signed = now.min(expires) - 50 + if expires == THEN { 50 } else { 0 };
         let mail = second.set_by_hand(&mail, signed, expires).replace("Hello.", body);
@@ -310,13 +310,13 @@ async fn a_chain_expires_by_the_clock_of_the_message() {
         let arc = step(&answer, "arc");
         assert_eq!(arc["result"], result, "{now} {expires} {body}: {arc:#}");
         assert_eq!(answer.proof == Proof::Authenticated, result == "pass", "{answer:#?}");
-        // One octet of the older set, which the seals sign and the signature does not.
+        // One byte of the older set, which the seals sign and the signature does not.
         let forged = mail.replace("i=1; mx.lists", "i=1; my.lists");
         assert_ne!(bench.check(forged.as_bytes()).await.proof, Proof::Authenticated);
     }
 }
 
-/// As signatures do: a chain that was sealed ahead of our clock waits.
+/// Like a signature, a chain that was sealed ahead of our clock defers.
 #[tokio::test]
 async fn a_chain_that_was_sealed_ahead_of_our_clock_waits() {
     for (ahead, proof, cause) in [
@@ -337,7 +337,7 @@ async fn a_chain_that_was_sealed_ahead_of_our_clock_waits() {
     }
 }
 
-/// What the From domain forbids a signature of its subdomain, no sealer can allow by its report.
+/// A sealer's report cannot allow a subdomain that the From domain forbids.
 #[tokio::test]
 async fn a_sealers_report_is_held_to_what_the_from_domain_publishes() {
     const OWN: &str = "_dmarc.good.example";

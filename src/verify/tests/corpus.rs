@@ -1,5 +1,5 @@
-//! Other people's messages, where `GATEPOST_CORPUS` names a folder of them: `index.tsv` says what
-//! each is and what should come of it, `zones/` holds the DNS.
+//! Messages of other people, if `GATEPOST_CORPUS` names a folder with them: `index.tsv` lists each
+//! with its expected result, `zones/` has the DNS.
 
 use std::path::Path;
 
@@ -37,8 +37,8 @@ async fn published_messages_come_out_as_published() {
     }
 }
 
-/// Signed messages with keys, the verdict by our rules (`None`: authenticated), the words for each
-/// signature with the bits of its key, and why. The clock stands in the year 2096.
+/// Signed messages with keys: the verdict by our rules (None: authenticated), the result word of
+/// each signature with the bits of its key, and the reason. The clock is in the year 2096.
 type Verdict = (&'static str, Option<Reason>, &'static str, &'static str);
 
 const MAIL_AUTH: &[Verdict] = &[
@@ -113,10 +113,10 @@ async fn published_signatures_come_out_by_our_rules() {
     }
 }
 
-/// Runs one message; answers whether there was an outcome to compare with.
+/// Runs one message. Returns whether there was a result to compare.
 async fn compare(zone: Zone, path: &str, raw: &[u8], expected: &str) -> bool {
     if path.contains("added_header-") {
-        // Two From fields or the like: the scanner refuses them, as `tests/it/corpus.rs` shows.
+        // Two From fields, for example: the scanner refuses them, as `tests/it/corpus.rs` shows.
         return false;
     }
     let answer = verdict(zone, path, raw).await;
@@ -126,7 +126,7 @@ async fn compare(zone: Zone, path: &str, raw: &[u8], expected: &str) -> bool {
         .iter()
         .map(|signature| signature["result"].as_str().unwrap())
         .collect();
-    // `policy`: it verifies, and our rules object, for example to a date long past.
+    // `policy`: it verifies, but our rules object, for example to a date long past.
     let verifies = results.iter().any(|result| matches!(*result, "pass" | "policy"));
     let context = || format!("{path}: {expected}: {:?} {results:?}", answer.detail);
     if expected.starts_with("DKIM pass") {
@@ -141,7 +141,7 @@ async fn compare(zone: Zone, path: &str, raw: &[u8], expected: &str) -> bool {
     true
 }
 
-/// The whole answer about a message, with the From that a lenient parser sees.
+/// The full result for a message, with the From that a lenient parser reads.
 async fn verdict(mut zone: Zone, path: &str, raw: &[u8]) -> Authentication {
     let raw = prepare(path, raw, &mut zone);
     let bench = Bench::with(zone, "").await;
@@ -154,7 +154,7 @@ async fn verdict(mut zone: Zone, path: &str, raw: &[u8]) -> Authentication {
     bench.check_from(&raw, &sender).await
 }
 
-/// The message as it would come over the wire; some files keep their keys in front of it.
+/// The message as sent over the network; some files begin with their keys.
 fn prepare(path: &str, raw: &[u8], zone: &mut Zone) -> Vec<u8> {
     let mut raw = raw;
     if path.ends_with(".txt")
@@ -179,8 +179,8 @@ fn prepare(path: &str, raw: &[u8], zone: &mut Zone) -> Vec<u8> {
     wire
 }
 
-/// Past the harness, which hides what a passing test prints: whoever reads a run must see what it
-/// ran over.
+/// Writes past the test harness, which hides the output of passing tests: a run must show which
+/// files it covered.
 pub(super) fn say(line: &str) {
     use std::io::Write as _;
     writeln!(std::io::stderr(), "{line}").unwrap();

@@ -1,4 +1,4 @@
-//! DMARC: what a domain publishes is recorded, and but for `adkim=s` no verdict.
+//! DMARC: records are evaluated and recorded, and apart from `adkim=s` none changes a verdict.
 
 use serde_json::{Value, json};
 
@@ -6,8 +6,8 @@ use super::{Bench, MAIL, step};
 use crate::domain::policy::Proof;
 use crate::domain::reason::Reason;
 
-/// Records (name, text), From, the result for a message that good.example has signed, for one that
-/// evil.example has, and the policy.
+/// Records (name, text), From, the results for a message signed by good.example and for one signed
+/// by evil.example, and the policy.
 type Case = (
     &'static [(&'static str, &'static str)],
     &'static str,
@@ -24,7 +24,7 @@ const CASES: &[Case] = &[
     (&[(OWN, "v=DMARC1; p=reject")], "good.example", "pass", "fail", Some("reject")),
     (&[(OWN, "v=DMARC1; p=none")], "good.example", "pass", "fail", Some("none")),
     (&[(OWN, "v=DMARC1; p=reject; pct=0")], "good.example", "pass", "fail", Some("reject")),
-    // RFC 9989 §4.7: t=y asks for one level less.
+    // RFC 9989 §4.7: t=y lowers the policy by one level.
     (&[(OWN, "v=DMARC1; p=reject; t=y")], "good.example", "pass", "fail", Some("quarantine")),
     (&[(OWN, "v=DMARC1; p=quarantine; t=y")], "good.example", "pass", "fail", Some("none")),
     (&[(OWN, "v=DMARC1; p=reject; sp=none")], "there.good.example", "pass", "fail", Some("none")),
@@ -101,7 +101,7 @@ async fn what_is_published_is_recorded_and_but_for_adkim_no_verdict() {
     }
 }
 
-/// A public suffix with a record of its own joins its tenants in the eyes of RFC 9989's walk.
+/// In RFC 9989's walk, a public suffix with its own record joins its tenants.
 #[tokio::test]
 async fn where_the_tree_and_the_list_differ_the_record_says_so() {
     let suffix: &[(&str, &str)] = &[("_dmarc.github.io", "v=DMARC1; p=none")];
@@ -109,7 +109,7 @@ async fn where_the_tree_and_the_list_differ_the_record_says_so() {
     for (records, from, signer, tree, list, result) in [
         (suffix, "b.github.io", "a.github.io", Some(true), false, "pass"),
         (suffix, "b.github.io", "b.github.io", Some(true), true, "pass"),
-        // What the record forbids no list allows.
+        // No list allows a domain that the record forbids.
         (strict, "a.good.example", "good.example", Some(false), false, "fail"),
         (strict, "a.good.example", "a.good.example", Some(true), true, "pass"),
         (strict, "good.example", "evil.example", Some(false), false, "fail"),
@@ -126,7 +126,7 @@ async fn where_the_tree_and_the_list_differ_the_record_says_so() {
     }
 }
 
-/// A record that is longer is not even parsed; what else is published there counts for nothing.
+/// A longer record is not even parsed; other texts there do not matter.
 #[tokio::test]
 async fn what_is_longer_than_8_kib_is_no_policy() {
     for (start, octets, result) in [

@@ -1,5 +1,4 @@
-//! The resolver as mail meets it: what is asked once, what is asked again, answers that are large
-//! or no answers at all, and the one time budget.
+//! The resolver in use: cached and repeated queries, large answers, failures, and the time budget.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -64,8 +63,8 @@ async fn failures_are_asked_again() {
     }
 }
 
-/// Over UDP an answer has a few hundred octets; the rest is fetched over TCP, and its character
-/// strings of 255 octets are one text.
+/// An answer over UDP has a few hundred bytes; the rest is fetched over TCP, and its character
+/// strings of 255 bytes are joined.
 #[tokio::test]
 async fn large_answers_are_read_whole() {
     let bench = Bench::new().await;
@@ -76,7 +75,7 @@ async fn large_answers_are_read_whole() {
     bench.txt("good.example", &format!("{record} ip4:192.0.2.1 -all"));
     let spf = spf_of(&bench, &bench.client, "x@good.example").await;
     assert_eq!(spf["result"], "pass");
-    // Among many others, each of which is somebody's proof of something.
+    // Among many others, each of which proves something to another party.
     let bench = Bench::new().await;
     for n in 0..40 {
         bench.txt("good.example", &format!("site-verification={n}{}", "x".repeat(400)));
@@ -87,7 +86,7 @@ async fn large_answers_are_read_whole() {
     assert_eq!(spf["dns"][0]["answer"].as_array().unwrap().len(), 41);
 }
 
-/// More records than anybody needs are not looked at, so that they cost no memory.
+/// Excess records are dropped, so that they cost no memory.
 #[tokio::test]
 async fn an_answer_of_too_many_records_is_cut() {
     let bench = Bench::new().await;
@@ -118,14 +117,14 @@ async fn aliases_are_followed_whatever_is_asked_for() {
     }
     let spf = spf_of(&bench, &bench.client, "x@good.example").await;
     assert_eq!(spf["result"], "pass", "{spf:#}");
-    // One that leads to itself ends, and is no pass.
+    // An alias to itself ends, and is no pass.
     let start = Instant::now();
     let spf = spf_of(&bench, &bench.client, "x@loop.example").await;
     assert_ne!(spf["result"], "pass");
     assert!(start.elapsed() < Duration::from_secs(20));
 }
 
-/// A server that answers each question over UDP as `reply` makes of it, and never over TCP.
+/// A server that sends the answer made by `reply` over UDP, and never answers over TCP.
 async fn crooked(reply: impl Fn(&mut Vec<u8>) + Send + 'static) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
@@ -149,13 +148,13 @@ async fn asking(server: SocketAddr, overrides: &str) -> Bench {
     bench
 }
 
-/// What it is, and what becomes of the question.
+/// Name of the fault, and the change to the question.
 type Crime = (&'static str, fn(&mut Vec<u8>));
 
-/// Nothing that somebody sends in the place of an answer accepts or refuses.
+/// No forged or broken answer accepts or refuses.
 #[tokio::test]
 async fn what_is_no_answer_defers() {
-    // RFC 1035 §4.1.1: octets 0 and 1 are the id, 2 has QR (0x80) and TC (0x02), 3 has RCODE.
+    // RFC 1035 §4.1.1: bytes 0 and 1 are the id, 2 has QR (0x80) and TC (0x02), 3 has RCODE.
     let crimes: [Crime; 6] = [
         ("silence", Vec::clear),
         ("another id", |octets| {
@@ -187,7 +186,7 @@ async fn what_is_no_answer_defers() {
     }
 }
 
-/// Ten signatures, SPF, the client's name and DMARC, and nobody answers: one budget for all.
+/// Ten signatures, SPF, the client's name and DMARC, and no server responds: one budget covers all.
 #[tokio::test]
 async fn the_budget_holds_when_every_server_is_silent() {
     let overrides = "[dns]\nquery_timeout_seconds = 10\nretries = 5\nmessage_budget_seconds = 1\n";
@@ -203,6 +202,6 @@ async fn the_budget_holds_when_every_server_is_silent() {
     let answer = bench.check(mail.as_bytes()).await;
     assert_eq!(answer.proof, DEFERRED);
     assert_eq!(step(&answer, "dkim")["dns"].as_array().unwrap().len(), 10);
-    // One question alone, with its retries, would take a minute.
+    // A single query with its retries would take a minute.
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }

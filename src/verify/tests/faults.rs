@@ -1,5 +1,5 @@
-//! DNS that fails: deferred where an answer could have changed the verdict, never accepted, and
-//! never refused for good.
+//! DNS failures: the message is deferred if an answer could have changed the verdict; never
+//! accepted, never refused for good.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ async fn each_fault_of_a_key_lookup() {
     ] {
         let bench = Bench::with(Zone::default(), SHORT).await;
         let key = Key::generate_rsa().unwrap();
-        // With NOERROR: the name exists, but only with another type.
+        // NOERROR: the name exists, but only with another type.
         let kind = if fault == "NOERROR" { "A" } else { "TXT" };
         bench.record("s1._domainkey.good.example", kind, fault, "192.0.2.1");
         let start = Instant::now();
@@ -109,7 +109,7 @@ async fn the_budget_is_one_for_everything() {
     let start = Instant::now();
     let answer = bench.check(&Forge::new(&key, "").sign(MAIL)).await;
     assert_eq!(answer.proof, DEFERRED);
-    // Asked one after another, with their retries, they would take three minutes.
+    // In sequence, with retries, the queries would take three minutes.
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
@@ -139,7 +139,7 @@ async fn keys_are_cached_and_rotated_by_their_ttl() {
         bench.txt(name, &records[1]);
         let answer = bench.check(&mail).await;
         assert_eq!(answer.proof, proof, "ttl {ttl}");
-        // The evidence is the answer that was used, whatever is published at that moment.
+        // The evidence has the answer that was used, whatever is published at that moment.
         let used = &records[usize::from(ttl == 0)];
         assert_eq!(step(&answer, "dkim")["dns"][0]["answer"][0], used.as_str(), "ttl {ttl}");
         assert_eq!(bench.dns.queries_for(name), if ttl == 0 { 2 } else { 1 });
@@ -164,19 +164,19 @@ async fn aliases_and_large_and_mixed_answers() {
     bench.txt(name, &key.txt_record().unwrap());
     bench.accepts(&mail).await;
 
-    // A key record that nobody needs to be this long.
+    // An uselessly long key record.
     let bench = Bench::with(Zone::default(), SHORT).await;
     bench.txt(name, &format!("{}; n={}", key.txt_record().unwrap(), "x".repeat(16_000)));
     bench.refuses(&mail, Reason::DkimFailed, "").await;
 
-    // An alias that leads to itself ends, and accepts nothing.
+    // An alias to itself ends, and accepts nothing.
     let bench = Bench::with(Zone::default(), SHORT).await;
     bench.record(name, "CNAME", "NOERROR", name);
     assert_ne!(bench.check(&mail).await.proof, Proof::Authenticated);
 }
 
-/// Nobody who publishes nothing keeps a message waiting for more than the budgets, nor takes the
-/// time that verifying needs.
+/// Silent DNS servers of strangers delay a message at most for their budgets, and take no time from
+/// the verification.
 #[tokio::test]
 async fn what_is_only_recorded_is_waited_for_within_its_budget() {
     let rules = "[dns]\nquery_timeout_seconds = 10\nretries = 5\nmessage_budget_seconds = 60\n\
@@ -193,25 +193,25 @@ async fn what_is_only_recorded_is_waited_for_within_its_budget() {
     for name in ["spf", "dmarc", "iprev"] {
         assert_eq!(answer.summary[name]["result"], "temperror", "{name}");
     }
-    // The budget of the message is a minute, and so are the questions with all their retries.
+    // The budget of the message is a minute, and so are the queries with all their retries.
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
 #[tokio::test]
 async fn a_silent_server_of_spf_takes_no_time_from_a_message_that_waits_for_a_thread() {
-    // One question alone takes the whole budget.
+    // A single query takes the whole budget.
     let rules = "[dns]\nquery_timeout_seconds = 10\nmessage_budget_seconds = 2\n\
                  [authentication]\noffload_above_bytes = 0\nmax_offloaded = 1\n";
     let mut bench = Bench::with(Zone::default(), rules).await;
     let signed = bench.rsa("good.example").sign(MAIL.as_bytes()).unwrap();
-    // Now the key is known, and only SPF is not.
+    // Now the key is cached, and only SPF is slow.
     bench.accepts(&signed).await;
     bench.record("silent.example", "TXT", "TIMEOUT", "");
     bench.reverse_path = "x@silent.example".into();
     let places = std::sync::Arc::clone(&bench.authenticator.places);
     let mut place = Some(places.try_acquire().unwrap());
-    // The only thread is taken until the message has come to wait for it: whoever comes only when
-    // SPF is through finds the budget of all spent.
+    // The only thread is held until the message waits for it: if the message asked only after SPF
+    // ended, its budget would be spent.
     let others = async {
         while place.take().is_some() {
             place = places.try_acquire().ok();

@@ -1,5 +1,5 @@
-//! Signatures with whatever tags a case needs, mathematically right: what a careful signer such as
-//! mail-auth's would never make.
+//! Makes cryptographically valid signatures with any tags, which a careful signer such as
+//! mail-auth's would refuse to make.
 
 use aws_lc_rs::digest;
 use aws_lc_rs::rand::SystemRandom;
@@ -9,9 +9,9 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::testkit::signer::Key;
 
-/// Puts a signature field before `raw`: `tags` as they are, then `bh=` over the first `covered`
-/// octets of the relaxed body (all by default) and `b=`. `name` is the field's name and `signed`
-/// what the hash covers, which need not be what `h=` in `tags` says.
+/// Puts a signature field before `raw`: `tags` as given, then `bh=` over the first `covered` bytes
+/// of the relaxed body (all by default) and `b=`. `name` is the name of the field, and `signed`
+/// lists the hashed fields, which may differ from `h=` in `tags`.
 pub(super) struct Forge<'f> {
     pub(super) key: &'f Key,
     pub(super) field: &'f str,
@@ -22,7 +22,7 @@ pub(super) struct Forge<'f> {
 
 impl<'f> Forge<'f> {
     /// A proper relaxed signature of good.example with selector s1 over From, To and Subject;
-    /// `more` is put before `bh=`.
+    /// `more` is inserted before `bh=`.
     pub(super) fn new(key: &'f Key, more: &str) -> Self {
         Self::tagged(
             key,
@@ -64,7 +64,7 @@ impl<'f> Forge<'f> {
     }
 }
 
-/// The bare signature of `data`.
+/// Signs `data`, without any encoding.
 pub(super) fn sign(key: &Key, data: &[u8]) -> Vec<u8> {
     if let Ok(pair) = Ed25519KeyPair::from_pkcs8(key.der()) {
         return pair.sign(digest::digest(&digest::SHA256, data).as_ref()).as_ref().to_vec();

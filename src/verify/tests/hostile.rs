@@ -1,4 +1,4 @@
-//! Mail that somebody made to get past the room: differing readers, poisoned names, cost.
+//! Hostile mail: differing parsers, poisoned names, cost.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -44,7 +44,7 @@ async fn every_spelling_of_the_same_mailbox_is_the_same() {
         ("b\u{d6}ss@good.example", "b\u{d6}ss@good.example", "good.example"),
         ("boss@m\u{fc}nchen.example", "boss@xn--mnchen-3ya.example", "xn--mnchen-3ya.example"),
         ("boss@xn--mnchen-3ya.example", "boss@m\u{fc}nchen.example", "xn--mnchen-3ya.example"),
-        // Whose small letters are others, or depend on what comes after them.
+        // Their small letters differ, or depend on the next letter.
         ("BO\u{3a3}@good.example", "bo\u{3a3}@good.example", "good.example"),
         ("bo\u{3c2}@good.example", "bo\u{3c2}@good.example", "good.example"),
         ("\u{130}x@good.example", "\u{130}x@good.example", "good.example"),
@@ -58,7 +58,7 @@ async fn every_spelling_of_the_same_mailbox_is_the_same() {
     }
 }
 
-/// Mailboxes that become the same in small letters, and others that look alike.
+/// Mailboxes that become equal in lower case, and look-alikes.
 #[tokio::test]
 async fn different_mailboxes_are_different() {
     let bench = Bench::new().await;
@@ -74,7 +74,7 @@ async fn different_mailboxes_are_different() {
         for (from, sender) in [(from, sender), (sender, from)] {
             let mail = MAIL.replace("boss@", &format!("{from}@"));
             let signed = signer.sign(mail.as_bytes()).unwrap();
-            // What cannot be a mailbox is never asked about.
+            // Invalid mailboxes never get this far.
             let Ok(sender) = Address::parse(&format!("{sender}@good.example")) else { continue };
             let proof = bench.check_from(&signed, &sender.to_string()).await.proof;
             assert_eq!(proof, Proof::Unproven(Reason::SenderInvalid), "{from} {sender}");
@@ -82,7 +82,7 @@ async fn different_mailboxes_are_different() {
     }
 }
 
-/// Threats F3: a look-up for one purpose must not answer for another.
+/// Threats F3: an answer for one purpose must not be used for another.
 #[tokio::test]
 async fn names_chosen_by_the_sender_poison_nothing() {
     let mut bench = Bench::new().await;
@@ -134,7 +134,7 @@ async fn domains_and_selectors_that_are_no_host_names() {
     }
 }
 
-/// Threats B10 and F7: only the first signatures are looked at, whatever they look like.
+/// Threats B10 and F7: only the first signatures are examined, whatever they contain.
 #[tokio::test]
 async fn the_eleventh_signature_is_not_looked_at() {
     let bench = Bench::new().await;
@@ -146,11 +146,11 @@ async fn the_eleventh_signature_is_not_looked_at() {
     let mail = format!("{nine}DKIM-Signature: junk\r\n{signed}");
     let answer = bench.refuses(mail.as_bytes(), Reason::DkimFailed, "unreadable").await;
     assert_eq!(answer.summary["dkim"].as_array().unwrap().len(), 10);
-    // Nothing but SPF and DMARC, and those from the cache.
+    // Only SPF and DMARC, and those from the cache.
     assert!(bench.dns.queries() <= before + 4);
 }
 
-/// Strangers' keys are as large as they like, and stand before the one that decided.
+/// Strangers' keys may be of any size, and come before the one that decided.
 #[tokio::test]
 async fn the_key_that_decided_is_kept_whatever_others_publish() {
     let bench = Bench::new().await;
@@ -175,7 +175,7 @@ async fn the_key_that_decided_is_kept_whatever_others_publish() {
 
 #[tokio::test]
 async fn many_signatures_with_many_lengths_cost_little() {
-    // All of it on this thread, whose processor time does not depend on what else runs.
+    // All on this thread, whose processor time does not depend on other work.
     let bench =
         Bench::with(Zone::default(), "[authentication]\noffload_above_bytes = 1073741824\n").await;
     let mut mail = String::new();
@@ -197,7 +197,7 @@ async fn many_signatures_with_many_lengths_cost_little() {
     let start = processor_time();
     let answer = bench.refuses(mail.as_bytes(), Reason::DkimFailed, "").await;
     assert_eq!(answer.summary["arc"]["result"], "fail");
-    // Unoptimised 0.2 s; a hash for each length took 12 s.
+    // Unoptimised 0.2 s; a hash per length took 12 s.
     let took = processor_time() - start;
     assert!(took < Duration::from_secs(4), "{took:?}");
 }
@@ -218,7 +218,7 @@ async fn only_so_many_different_hashes_of_the_body_are_made() {
         if hashes == 1 {
             assert_eq!(second["reason"], "it is beyond the limits of this server");
         }
-        // One more signature that wants the same costs nothing.
+        // One more signature with the same parameters costs nothing.
         let third = bench.signer(Key::generate_rsa().unwrap(), "good.example", "s3");
         let third = third.canonicalization(Relaxed, Simple);
         bench.accepts(&other.sign(&third.sign(&good).unwrap()).unwrap()).await;
@@ -249,7 +249,7 @@ async fn too_many_names_in_h_do_not_count_and_cost_little() {
     }
 }
 
-/// RFC 6541 and RFC 6651 would let the sender choose further names to ask for.
+/// RFC 6541 and RFC 6651 would let the sender choose further names for queries.
 #[tokio::test]
 async fn no_further_names_are_asked_for() {
     let bench = Bench::new().await;
@@ -263,17 +263,17 @@ async fn no_further_names_are_asked_for() {
     for name in ["evil.example._atps.good.example", "_report._domainkey.evil.example"] {
         assert_eq!(bench.dns.queries_for(name), 0, "{name}");
     }
-    // Nor does wanting to ask keep a good signature from being seen.
+    // The request for more look-ups does not hide a good signature.
     let good = bench.rsa("good.example");
     bench.accepts(&good.sign(&mail).unwrap()).await;
     let broken = Forge::tagged(signer.key(), tags, &["from", "subject"]).sign(MAIL);
     bench.accepts(&good.sign(&broken).unwrap()).await;
-    // Nor one that has the tag itself.
+    // Nor does the tag in the good signature itself.
     let own = tags.replace("d=evil.example", "d=good.example");
     bench.accepts(&Forge::tagged(good.key(), &own, &["from"]).sign(MAIL)).await;
 }
 
-/// mail-auth reads `X=` as `x=`, which RFC 6376 §3.2 does not; a clock of ours must not overlook it.
+/// mail-auth reads `X=` as `x=`, unlike RFC 6376 §3.2; our own check must not overlook it.
 #[tokio::test]
 async fn a_tag_in_capitals_is_no_way_around_its_rule() {
     let bench = Bench::new().await;
@@ -297,14 +297,14 @@ async fn what_the_sender_wrote_cannot_leave_its_place() {
     assert_eq!(answer.proof, Proof::Unproven(Reason::DkimFailed));
     let results = ["spf", "dmarc", "arc"].map(|name| &answer.summary[name]["result"]);
     assert_eq!(results, ["none", "none", "none"]);
-    // The record of a step is shown to people line by line.
+    // People read the record of a step line by line.
     for step in answer.steps.as_array().unwrap() {
         let detail = step["detail"].as_str().unwrap();
         assert!(!detail.contains(|c: char| c.is_control()), "{detail:?}");
     }
 }
 
-/// What this thread has cost so far.
+/// Processor time of this thread so far.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap()

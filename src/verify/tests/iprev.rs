@@ -1,4 +1,4 @@
-//! The client's name (RFC 8601 §3): recorded with its answers, and no verdict.
+//! The client's name (RFC 8601 §3): recorded with its answers; no verdict.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::testkit::dns::Zone;
 const V4: &str = "1.2.0.192.in-addr.arpa";
 const V6: &str = "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa";
 
-/// What is in the DNS (name, type, rcode, value), and what comes of it.
+/// Records (name, type, rcode, value), and the result.
 type Case = (&'static [(&'static str, &'static str, &'static str, &'static str)], &'static str);
 
 const CASES: &[Case] = &[
@@ -102,8 +102,8 @@ async fn ten_names_are_looked_at() {
     }
 }
 
-/// A stranger who answers for its own address must not hold up its message, and others', for as
-/// long as the whole budget.
+/// The silent DNS server of a stranger's address must not delay its message, and others', for the
+/// whole budget.
 #[tokio::test]
 async fn a_silent_server_of_names_is_not_waited_for_long() {
     let rules = "[dns]\nquery_timeout_seconds = 10\nretries = 5\nmessage_budget_seconds = 60\n\
@@ -114,11 +114,11 @@ async fn a_silent_server_of_names_is_not_waited_for_long() {
     let start = Instant::now();
     let answer = bench.accepts(&signed).await;
     assert_eq!(answer.summary["iprev"]["result"], "temperror");
-    // The budget of the message is a minute, and so are the questions with all their retries.
+    // The budget of the message is a minute, and so are the queries with all their retries.
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
-/// A label may hold any octets, and the name stands in lines that people read.
+/// A label may contain any bytes, and people read lines with the name.
 #[tokio::test]
 async fn a_name_cannot_leave_its_place() {
     let bench = Bench::new().await;

@@ -1,4 +1,4 @@
-//! The room as its callers see it: really signed mail, a real DNS server on loopback.
+//! The room as its callers see it: really signed mail, and a real DNS server on loopback.
 
 mod acceptance;
 mod adkim;
@@ -39,14 +39,14 @@ use crate::shutdown::Shutdown;
 use crate::testkit::dns::{DnsServer, Zone};
 use crate::testkit::signer::{Key, Signer};
 
-/// In the year 2096, so that what is signed while the tests run lies in the past.
+/// In the year 2096, so that signatures made during the tests are in the past.
 pub(super) const NOW: i64 = 4_000_000_000;
 
 pub(super) const MAIL: &str = "From: Boss <boss@good.example>\r\nTo: agent@gw.example\r\n\
     Subject: Hi\r\nDate: Fri, 20 Nov 2026 10:00:00 +0000\r\nMessage-ID: <1@good.example>\r\n\r\n\
     Hello.\r\n";
 
-/// The rules with some of them changed, as an operator would.
+/// The rules with an operator's changes.
 pub(super) fn rules(overrides: &str) -> IntakeRules {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("intake.toml"), overrides).unwrap();
@@ -88,7 +88,7 @@ impl Bench {
         self.record(name, "TXT", "NOERROR", value);
     }
 
-    /// A signer whose key is published.
+    /// A signer with a published key.
     pub(super) fn signer(&self, key: Key, domain: &str, selector: &str) -> Signer {
         let signer = Signer::new(key, domain, selector);
         self.txt(&signer.key_name(), &signer.key().txt_record().unwrap());
@@ -101,7 +101,7 @@ impl Bench {
 
     pub(super) async fn check_from(&self, raw: &[u8], sender: &str) -> Authentication {
         let raw = Bytes::copy_from_slice(raw);
-        // What the scanner refuses is never asked about; where it would, the room is shown the
+        // The scanner's refusals never get this far; where it would refuse, the room gets the
         // sender alone.
         let alone = format!("From: {sender}\r\n\r\n");
         let limits = &self.authenticator.rules.limits;
@@ -147,7 +147,7 @@ impl Bench {
     }
 }
 
-/// An answer as records show it.
+/// A result in the form of the records.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Authentication {
     pub(super) proof: Proof,
@@ -159,14 +159,13 @@ pub(super) struct Authentication {
     pub(super) summary: Value,
 }
 
-/// SPF alone, as its step.
+/// Only SPF, as its step.
 pub(super) async fn spf_of(bench: &Bench, client: &Client, reverse_path: &str) -> Value {
     let budget = bench.authenticator.rules.dns.message_budget();
     let asking = bench.authenticator.asking(tokio::time::Instant::now() + budget);
     json!(super::spf::check(asking, client, reverse_path).await.step)
 }
 
-/// The step of this name.
 pub(super) fn step<'a>(answer: &'a Authentication, name: &str) -> &'a Value {
     answer.steps.as_array().unwrap().iter().find(|step| step["name"] == name).unwrap()
 }

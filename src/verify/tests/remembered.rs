@@ -1,4 +1,4 @@
-//! Results that are remembered for another message are those that would be found for it.
+//! A result cached for another message equals the result without the cache.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{Bench, step};
 use crate::testkit::dns::Zone;
 use crate::testkit::signer::{Key, Signer};
 
-/// Of which some answers hang on the local part, on HELO, on the client and on its names.
+/// Some answers depend on the local part, on HELO, on the client and on its names.
 const RECORDS: &[(&str, &str, &str, &str)] = &[
     ("good.example", "TXT", "NOERROR", "v=spf1 include:in.example exists:%{h}.helo.example -all"),
     ("in.example", "TXT", "NOERROR", "v=spf1 exists:%{l}.in.example ip4:192.0.2.1 ~all"),
@@ -18,7 +18,7 @@ const RECORDS: &[(&str, &str, &str, &str)] = &[
     ("_dmarc.good.example", "TXT", "NOERROR", "v=DMARC1; p=reject; adkim=s"),
     ("_dmarc.plain.example", "TXT", "NOERROR", "v=DMARC1; p=quarantine"),
     ("lost.example", "TXT", "SERVFAIL", ""),
-    // The library goes on where the limit of void look-ups ends our evaluation.
+    // mail-auth continues where the limit of void look-ups ends our evaluation.
     (
         "void.example",
         "TXT",
@@ -30,7 +30,7 @@ const RECORDS: &[(&str, &str, &str, &str)] = &[
     ("_dmarc.three.example", "TXT", "NXDOMAIN", ""),
 ];
 
-/// Without what is another one each time.
+/// Removes the values that differ each time.
 fn timeless(mut shown: Value) -> Value {
     match &mut shown {
         Value::Array(values) => values.iter_mut().for_each(|one| *one = timeless(one.take())),
@@ -99,8 +99,8 @@ async fn what_is_remembered_is_what_would_be_found() {
         }
     }
     assert_eq!(seen, 48);
-    // Of three clients with their HELO: plain.example, three.example and HELO itself; nothing of those that
-    // hang on the local part or failed.
+    // For three clients with their HELO: plain.example, three.example and HELO itself. Results that
+    // failed or depend on the local part are not cached.
     let results = warm.authenticator.resolver.results();
     assert_eq!((results.spf.count(), results.iprev.count()), (8, 2));
     assert!(results.dmarc.count() > 10, "{}", results.dmarc.count());

@@ -1,5 +1,5 @@
-//! SPF where the published suite has no test: what mail-auth gets wrong, what the record says of
-//! it, and that none of it is a verdict.
+//! SPF beyond the published suite: mail-auth's errors, their trace in the record, and that none of
+//! it changes a verdict.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,8 @@ use crate::domain::policy::Proof;
 use crate::domain::reason::Reason;
 use crate::testkit::dns::Zone;
 
-/// Record of good.example, our result, mail-auth's (`-` where it wants another answer), look-ups, void ones, and a piece of why.
+/// Record of good.example, our result, mail-auth's (`-` if it needs another answer), look-ups, void
+/// look-ups, and a part of the reason.
 type Case = (&'static str, &'static str, &'static str, u64, u64, &'static str);
 
 const CASES: &[Case] = &[
@@ -31,12 +32,12 @@ const CASES: &[Case] = &[
         3,
         "RFC 7208 4.6.4",
     ),
-    // One term is one void look-up, however many hosts it leads to.
+    // One term is one void look-up, however many hosts it has.
     ("v=spf1 mx:hosts.example ip4:192.0.2.1", "pass", "pass", 1, 1, "ip4:192.0.2.1"),
-    // The qualifier of an inner include is the inner record's business.
+    // The qualifier of an inner include matters only to the inner record.
     ("v=spf1 ?include:outer.example -all", "neutral", "pass", 2, 0, "?include:outer.example"),
     ("v=spf1 -include:refusing.example +all", "pass", "fail", 2, 0, "+all of good.example"),
-    // A PTR record says whatever its owner likes.
+    // The owner of a PTR record can write anything into it.
     ("v=spf1 exists:ok.%{p} -all", "fail", "-", 1, 1, "-all"),
     ("v=spf1 ip6:::ffff:192.0.2.0/112 -all", "fail", "pass", 0, 0, "-all"),
     ("v=spf1 exists:six.example -all", "fail", "-", 1, 1, "-all"),
@@ -75,7 +76,7 @@ async fn bench() -> Bench {
 async fn what_mail_auth_says_is_corrected_and_the_record_says_why() {
     for (record, result, library, lookups, voids, why) in CASES.iter().copied() {
         let bench = bench().await;
-        // No name of the client leads back where the term is `ptr`.
+        // For `ptr`, no name of the client leads back.
         bench.txt("good.example", record);
         if record.contains(" ptr:") {
             bench.dns.change(|zone| zone.remove("1.2.0.192.in-addr.arpa", "PTR")).unwrap();
@@ -105,8 +106,8 @@ async fn the_limit_of_void_lookups_is_the_operators() {
     }
 }
 
-/// RFC 7208 §4.6.4: ten terms with ten hosts each, and the client's ten names (§5.5): with the record
-/// itself that is all that a stranger can make us ask.
+/// RFC 7208 §4.6.4: ten terms with ten hosts each, the client's ten names (§5.5), and the record
+/// itself: strangers cannot cause more queries.
 #[tokio::test]
 async fn a_tree_of_records_costs_a_bounded_number_of_questions() {
     let bench = Bench::new().await;
@@ -132,14 +133,14 @@ async fn a_tree_of_records_costs_a_bounded_number_of_questions() {
     assert_eq!(spf["dns"].as_array().unwrap().len(), 122);
 }
 
-/// Threats F: what a stranger publishes is neither expanded nor kept beyond bounds.
+/// Threats F: a stranger's record is neither expanded nor kept beyond its bounds.
 #[tokio::test]
 async fn a_record_of_macros_costs_little() {
     let rules = "[dns]\nmax_void_lookups = 10\n";
     let sender = format!("{}@good.example", "x".repeat(40));
     for (term, result, questions) in [
-        // Every term of a record that is looked at; one that is too long. It comes over TCP, when the
-        // answer over UDP was cut.
+        // Every term of a record of allowed length; and a record that is too long. It comes over
+        // TCP, because the answer over UDP is truncated.
         (format!("exists:{}", "%{s}".repeat(190)), "neutral", 12),
         (format!("exists:{}", "%{s}".repeat(1500)), "permerror", 2),
     ] {
@@ -169,7 +170,7 @@ async fn what_is_longer_than_8_kib_is_no_record() {
     }
 }
 
-/// One label that is longer than any name leaves nothing, and the root is not asked in its place.
+/// A label longer than any name leaves nothing, and the root is not queried instead.
 #[tokio::test]
 async fn a_name_without_a_dot_that_is_too_long_is_not_the_root() {
     let bench = Bench::new().await;
@@ -180,7 +181,7 @@ async fn a_name_without_a_dot_that_is_too_long_is_not_the_root() {
     assert_eq!(bench.dns.queries(), 1);
 }
 
-/// Contract §2: SPF is recorded. Whatever it says, the verdict is the same.
+/// Contract §2: SPF is only recorded; no result of it changes the verdict.
 #[tokio::test]
 async fn no_result_of_spf_is_a_verdict() {
     for (record, fault, result) in [
@@ -209,7 +210,7 @@ async fn no_result_of_spf_is_a_verdict() {
     }
 }
 
-/// The client's own words become names to ask for, and part of what people read.
+/// The client's own words become names for queries, and parts of texts for people.
 #[tokio::test]
 async fn what_the_client_says_stays_inside_a_name() {
     let mut bench = Bench::new().await;

@@ -1,6 +1,5 @@
-//! The published suite of RFC 7208: our result is the one that it expects, but for what is listed
-//! here, one by one; and what mail-auth makes of the same answers, where that differs, is listed
-//! beside it.
+//! The published suite of RFC 7208: our results are the expected ones, except for the listed
+//! deviations. Different results of mail-auth over the same answers are listed too.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +13,11 @@ use crate::testkit::dns::Zone;
 
 const SHORT: &str = "[dns]\nquery_timeout_seconds = 1\nretries = 0\n";
 
-/// Name of the test, our result, and why it is not the expected one: there is none.
+/// Test name, our result, and why it is not the expected one: none.
 const OURS: &[(&str, &str, &str)] = &[];
 
-/// Name of the test, the result of mail-auth 0.15 where our answers are enough for one, and why it is
-/// not the expected one.
+/// Test name, the result of mail-auth 0.15 if our answers are enough for one, and why it is not the
+/// expected one.
 const LIBRARY: &[(&str, &str, &str)] = &[
     ("cidr4-33", "pass", CIDR),
     ("cidr4-032", "pass", CIDR),
@@ -97,7 +96,7 @@ fn listed(list: &[(&'static str, &str, &str)]) -> BTreeMap<&'static str, String>
     list.iter().map(|(name, result, _)| (*name, (*result).to_owned())).collect()
 }
 
-/// Type SPF stands for TXT where a name has none of that; `TIMEOUT` for all that is not there.
+/// Type SPF is used as TXT if a name has no TXT; `TIMEOUT` applies to everything that is missing.
 fn zone(data: &Yaml) -> Zone {
     let mut zone = Zone::default();
     for (name, records) in entries(data) {
@@ -134,7 +133,7 @@ fn zone(data: &Yaml) -> Zone {
     zone
 }
 
-/// One string, or several to be joined; `\x80` stands for an octet.
+/// One string, or several to be joined; `\x80` denotes a byte.
 fn octets(value: &Yaml) -> Vec<u8> {
     match value {
         Yaml::Array(parts) => parts.iter().flat_map(octets).collect(),

@@ -1,4 +1,4 @@
-//! Tags that no careful signer writes: lengths, numbers that are none, a tag twice or not at all.
+//! Tags that no careful signer writes: lengths, invalid numbers, repeated and missing tags.
 
 use serde_json::json;
 
@@ -19,7 +19,7 @@ async fn numbers_that_are_none_prove_nothing() {
     }
 }
 
-/// Names of tags are told apart by letter case (RFC 6376 §3.2), but not by every reader.
+/// Letter case distinguishes tag names (RFC 6376 §3.2), but not for every parser.
 #[tokio::test]
 async fn a_tag_in_another_case_is_the_same_tag_twice() {
     let bench = Bench::new().await;
@@ -46,7 +46,7 @@ async fn a_body_beyond_l_does_not_count_and_a_longer_message_fails() {
     let mut forge = Forge::new(signer.key(), "l=0;");
     forge.covered = Some(0);
     bench.refuses(&forge.sign(&mail), Reason::DkimUnacceptable, "l= covers 0 of 27").await;
-    // What `l=` covers is still covered.
+    // The part that `l=` covers is still protected.
     let signed =
         String::from_utf8(forge.sign(&mail)).unwrap().replace("Subject: Hi", "Subject: Ho");
     bench.refuses(signed.as_bytes(), Reason::DkimFailed, "").await;
@@ -54,7 +54,7 @@ async fn a_body_beyond_l_does_not_count_and_a_longer_message_fails() {
     bench.refuses(&forge.sign(&mail), Reason::DkimFailed, "body hash").await;
 }
 
-/// RFC 6376 §3.7 makes the body canonical first and cuts it by `l=` then.
+/// RFC 6376 §3.7 first makes the body canonical, then cuts it by `l=`.
 #[tokio::test]
 async fn l_counts_canonical_octets() {
     let bench = Bench::new().await;
@@ -62,14 +62,14 @@ async fn l_counts_canonical_octets() {
     let mail = Forge::new(signer.key(), "l=8;").sign(MAIL);
     let spaced = |by: &str| String::from_utf8(mail.clone()).unwrap().replace("Hello.\r\n", by);
     bench.accepts(spaced("Hello. \t \r\n\r\n\r\n").as_bytes()).await;
-    // The raw octets up to `l=` are the signed ones, what follows is not.
+    // The raw bytes up to `l=` are the signed ones, the rest is not.
     let longer = spaced("Hello.\r\nPay.\r\n");
     let said = "l= covers 8 of 14";
     bench.refuses(longer.as_bytes(), Reason::DkimUnacceptable, said).await;
 }
 
-/// A tag may occur once (RFC 6376 §3.2). Which one a reader takes decides what the signature
-/// proves, so it never counts, even where it verifies as mail-auth reads it: by the last one.
+/// A tag may occur once (RFC 6376 §3.2). The parser's choice decides what the signature proves, so
+/// it never counts, even if it verifies as mail-auth reads it: with the last one.
 #[tokio::test]
 async fn two_domains_in_one_signature_prove_neither() {
     let bench = Bench::new().await;

@@ -1,5 +1,5 @@
-//! What others wrote, in many forms: DMARC records, envelopes, key records, tags. None of them
-//! makes a sender of whom the aligned signature does not prove, and none takes a proven one away.
+//! Input of others in many forms: DMARC records, envelopes, key records, tags. None of them
+//! authenticates a sender without an aligned signature, and none spoils a valid one.
 
 use mail_auth::dkim::Canonicalization::{Relaxed, Simple};
 use serde_json::json;
@@ -10,13 +10,13 @@ use crate::domain::policy::Proof;
 use crate::domain::reason::Reason;
 use crate::testkit::signer::{Key, Signer};
 
-/// A signer whose key is published; made faster than one of RSA.
+/// A signer with a published key; faster to make than one with RSA.
 fn ed25519(bench: &Bench, domain: &str) -> Signer {
     bench.signer(Key::generate_ed25519().unwrap(), domain, "s1")
 }
 
-/// Threats B17: whatever a domain publishes, a spoof fails for want of an aligned signature, and
-/// its own mail has one. Only `adkim=s` counts, and only against other domains of its organization.
+/// Threats B17: whatever a domain publishes, a spoof fails because it has no aligned signature, and
+/// genuine mail has one. Only `adkim=s` counts, and only against other domains of its organization.
 #[tokio::test]
 async fn no_dmarc_record_accepts_a_spoof_or_refuses_the_genuine() {
     let unaligned = Proof::Unproven(Reason::DkimUnaligned);
@@ -46,7 +46,7 @@ async fn no_dmarc_record_accepts_a_spoof_or_refuses_the_genuine() {
         for record in records {
             bench.txt("_dmarc.good.example", record);
         }
-        // The spoof has the best SPF there is: the victim allows everybody.
+        // The spoof has the best SPF result: the victim allows everybody.
         bench.txt("good.example", "v=spf1 +all");
         let spoof = ed25519(&bench, "evil.example").sign(MAIL.as_bytes()).unwrap();
         let genuine = ed25519(&bench, "good.example").sign(MAIL.as_bytes()).unwrap();
@@ -58,7 +58,7 @@ async fn no_dmarc_record_accepts_a_spoof_or_refuses_the_genuine() {
             let answer = bench.check(MAIL.as_bytes()).await;
             assert_eq!(answer.proof, Proof::Unproven(Reason::DkimMissing), "{records:?}");
             bench.accepts(&genuine).await;
-            // Whom the domain forbids to speak for it is no sender of its mail.
+            // A domain that the record forbids cannot authenticate its mail.
             let strict = records.iter().any(|record| record.contains("adkim=s"));
             let expected = if strict { unaligned } else { Proof::Authenticated };
             assert_eq!(bench.check(&below).await.proof, expected, "{records:?}");
@@ -66,8 +66,8 @@ async fn no_dmarc_record_accepts_a_spoof_or_refuses_the_genuine() {
     }
 }
 
-/// Threats B13, B19: MAIL FROM and HELO as no honest client writes them. The domain that SPF names
-/// is a host name or none, and nothing of it reaches the verdict.
+/// Threats B13, B19: MAIL FROM and HELO that no honest client sends. The domain of SPF is a host
+/// name or missing, and never affects the verdict.
 #[tokio::test]
 async fn no_envelope_changes_the_verdict() {
     let mut bench = Bench::new().await;
@@ -107,7 +107,7 @@ async fn no_envelope_changes_the_verdict() {
     }
 }
 
-/// Threats B11: what more there is under the key's name makes no other key count.
+/// Threats B11: other records under the key's name make no other key count.
 #[tokio::test]
 async fn only_a_published_key_verifies_whatever_stands_beside_it() {
     let name = "s1._domainkey.good.example";
@@ -125,19 +125,19 @@ async fn only_a_published_key_verifies_whatever_stands_beside_it() {
         }
         let proof = bench.check(&Forge::new(&own, "").sign(MAIL)).await.proof;
         let refused = Proof::Unproven(Reason::DkimFailed);
-        // RFC 6376 §6.1.2 leaves open which of several keys is taken.
+        // RFC 6376 §6.1.2 leaves open which of several keys is used.
         assert!(proof == Proof::Authenticated || (!own_is_first && proof == refused), "{proof:?}");
         bench.refuses(&Forge::new(&stranger, "").sign(MAIL), Reason::DkimFailed, "").await;
     }
-    // An alias that leads round in a circle of two is an answer of nobody.
+    // A circle of two aliases has no answer.
     let bench = Bench::new().await;
     bench.record(name, "CNAME", "NOERROR", "key.provider.example");
     bench.record("key.provider.example", "CNAME", "NOERROR", name);
     assert_ne!(bench.check(&Forge::new(&own, "").sign(MAIL)).await.proof, Proof::Authenticated);
 }
 
-/// SMTP lets none of these through. Whoever else hands mail in: the octets that are stored are the
-/// ones that were signed (found by dkimpy: mail-auth does not see the first two).
+/// SMTP lets none of these through. For other sources: the stored bytes must be the signed ones
+/// (found by dkimpy: mail-auth does not notice the first two).
 #[tokio::test]
 async fn no_line_end_can_be_slipped_into_a_signed_body() {
     for form in [Relaxed, Simple] {
@@ -152,7 +152,7 @@ async fn no_line_end_can_be_slipped_into_a_signed_body() {
     }
 }
 
-/// Threats B5: times at the ends of what can be written. Only the future and the past refuse.
+/// Threats B5: extreme times. Only future and past ones refuse.
 #[tokio::test]
 async fn times_at_the_ends_of_what_can_be_written() {
     let bench = Bench::new().await;

@@ -1,4 +1,4 @@
-//! Signatures that no library at hand makes any more, made once with OpenSSL 3: short RSA keys
+//! Signatures that no available library makes any more, made once with OpenSSL 3: short RSA keys
 //! and SHA-1.
 
 use super::{Bench, step};
@@ -51,7 +51,7 @@ async fn a_key_of_1024_bits_counts_and_shorter_ones_do_not() {
     }
 }
 
-/// With short keys allowed by the rules, nothing may count that nobody has verified.
+/// Even if the rules allow short keys, an unverified signature must not count.
 #[tokio::test]
 async fn a_short_key_never_counts_whatever_the_rules_allow() {
     let bench = bench(P512, "[authentication]\nmin_rsa_bits = 512\n").await;

@@ -1,11 +1,11 @@
-//! Published suites in YAML, where `GATEPOST_CORPUS` names a folder with them.
+//! Published suites in YAML, if `GATEPOST_CORPUS` names a folder with them.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
 
 use yaml_rust2::{Yaml, YamlLoader};
 
-/// The documents of a suite, or `None` where there is no corpus; that is said aloud.
+/// The documents of a suite; None without a corpus, which is reported.
 pub(super) fn suite(path: &str) -> Option<Vec<Yaml>> {
     let Some(folder) = std::env::var_os("GATEPOST_CORPUS") else {
         super::corpus::say(&format!("verify: {path} was not given (GATEPOST_CORPUS)"));
@@ -15,7 +15,7 @@ pub(super) fn suite(path: &str) -> Option<Vec<Yaml>> {
     Some(YamlLoader::load_from_str(&with_names_apart(&text)).unwrap())
 }
 
-/// In one suite a test has the name of another: the second one gets a stroke.
+/// Makes names unique: one suite uses a name twice, and the second one gets a stroke.
 fn with_names_apart(text: &str) -> String {
     let mut names = HashSet::new();
     let mut apart = String::new();
