@@ -185,7 +185,7 @@ impl Problem {
     }.body(Uuid::nil())
 )]
 pub struct Shown {
-    /// Always about:blank: the status and code say what it is (RFC 9457 §4.2.1).
+    /// Always about:blank: status and code identify the error (RFC 9457 §4.2.1).
     r#type: &'static str,
     /// The kind of error, in a few words.
     title: &'static str,

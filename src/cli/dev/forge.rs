@@ -24,10 +24,11 @@ pub(in crate::cli) enum Forge {
     Unsigned,
     /// A line is added to the text after the sender signed it (550, `dkim_failed`)
     Altered,
-    /// The domain looks like the sender's, with Cyrillic letters, and is signed by its own key (550,
-    /// `sender_not_allowed`)
+    /// The domain looks like the sender's, with Cyrillic letters, and is signed by its own key
+    /// (550, `sender_not_allowed`)
     Lookalike,
-    /// A stranger signs a letter of their own and puts a second From above it (550, `sender_invalid`)
+    /// A stranger signs a letter of their own and puts a second From above it (550,
+    /// `sender_invalid`)
     TwoFrom,
     /// A stranger writes as the listed sender and signs with a domain of their own (550,
     /// `dkim_unaligned`)

@@ -69,8 +69,8 @@ pub async fn stage(http: Arc<Http>, call: Call, asked: Stage) -> Result<Staged, 
 
 /// Publishes the staged configuration of an Agent
 ///
-/// Answers 409 with all missing fields, if there are any. The configuration that was live is kept as a
-/// version.
+/// Answers 409 with all missing fields, if there are any. The configuration that was live is kept
+/// as a version.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Publish {
     /// Refuses to publish if staging has another revision.

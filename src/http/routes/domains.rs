@@ -54,7 +54,8 @@ pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Domains, Probl
 
 /// Claims or verifies a mail domain
 ///
-/// Send the domain again once its TXT record is published: the answer says whether the record was found.
+/// Send the domain again once its TXT record is published: the answer says whether the record was
+/// found.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Claim {
     /// The domain.

@@ -30,8 +30,8 @@ use crate::wire::{self, Id, Moment, Texts, Word};
 
 /// Lists events
 ///
-/// Oldest first. With `wait` the answer waits for an event; with `Accept: text/event-stream` it is a
-/// stream. Send the id of the last event as `after` to continue: no event is shown twice.
+/// Oldest first. With `wait` the answer waits for an event; with `Accept: text/event-stream` it is
+/// a stream. Send the id of the last event as `after` to continue: no event is shown twice.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {
     /// Only events after this one: `next`, or the id of an event.

@@ -54,8 +54,9 @@ pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Proble
 
 /// Gives features to an account, or takes them away
 ///
-/// For administrators of a partner or a reseller above the account, who can assign only features that their
-/// own account has. If an account lacks a feature, all accounts below it lack the feature.
+/// For administrators of a partner or a reseller above the account, who can assign only features
+/// that their own account has. If an account lacks a feature, all accounts below it lack the
+/// feature.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Assign {
     /// The features to assign.

@@ -128,7 +128,7 @@ struct Warning {
     /// The sender.
     #[schemars(example = &BOSS)]
     email: String,
-    /// The address or word that the sender may be mistaken for.
+    /// The warning in words.
     warning: String,
 }
 

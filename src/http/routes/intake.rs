@@ -50,7 +50,8 @@ pub struct List {
     limit: Option<Limit>,
     /// Only older items: `next`, a cursor, or the id of an item.
     before: Option<Spot>,
-    /// Only newer items: a cursor, or the id of an item. `next` continues with older ones here, too.
+    /// Only newer items: a cursor, or the id of an item. `next` continues with older ones here,
+    /// too.
     after: Option<Spot>,
 }
 

@@ -107,7 +107,8 @@ pub struct Update {
     email: Option<String>,
     /// The new rights.
     role: Option<Word<Role>>,
-    /// The Agents that the member is restricted to from now on; an empty list lifts the restriction.
+    /// The Agents that the member is restricted to from now on; an empty list lifts the
+    /// restriction.
     #[schemars(extend("maxItems" = "members.max_permitted"))]
     permitted_account_ids: Option<Vec<Named<AccountId>>>,
 }

@@ -106,8 +106,8 @@ pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Pro
 
 /// Changes a template, or migrates Agents to it
 ///
-/// Fields that are not sent stay. Linked Agents stay unchanged until a migration (migrate, sent alone)
-/// brings the template to them; locks take effect at once.
+/// Fields that are not sent stay. Linked Agents stay unchanged until a migration (migrate, sent
+/// alone) brings the template to them; locks take effect at once.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]

@@ -269,7 +269,8 @@ pub async fn set(http: Arc<Http>, call: Call, asked: Set) -> Result<HasBeenSet, 
 
 /// Removes the relay of this type
 ///
-/// Messages are processed without it from now on. The way in of the provider, and its verification, stay.
+/// Messages are processed without it from now on. The way in of the provider, and its verification,
+/// stay.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Remove {
     /// The kind of messages that are relayed.
