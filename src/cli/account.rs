@@ -39,17 +39,17 @@ enum Action {
         /// organization
         #[arg(long = "address", value_name = "LOCAL@DOMAIN", value_parser = Address::parse)]
         addresses: Vec<Address>,
-        /// What it is called elsewhere; nothing else below the same parent has the same
+        /// Its id in another system; unique below the same parent
         #[arg(long, value_name = "ID")]
         external_id: Option<String>,
     },
-    /// Change the name of an account, or what it is called elsewhere
+    /// Change the name or the external id of an account
     Update {
         /// The account, by its id; an Agent by one of its addresses, too
         account: AccountName,
         #[arg(long, required_unless_present = "external_id")]
         name: Option<String>,
-        /// What it is called elsewhere; empty takes it away
+        /// Its id in another system; empty removes it
         #[arg(long, value_name = "ID")]
         external_id: Option<String>,
     },

@@ -1,4 +1,4 @@
-//! The name of an account, wherever a command is about one.
+//! The name of an account on the command line.
 
 use std::str::FromStr;
 
@@ -15,7 +15,6 @@ pub(super) enum AccountName {
     Address(Address),
 }
 
-/// Neither an id nor an address.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NameError {
     #[error("expected the id of an account, or an address of an Agent, like support@example.com")]
@@ -39,7 +38,7 @@ impl FromStr for AccountName {
 }
 
 impl AccountName {
-    /// The id of the account, which is not looked for where it is given.
+    /// Returns the id. An id is not looked up; an address must belong to an Agent.
     pub async fn id(&self, tenancy: &Tenancy) -> Result<AccountId, Failure> {
         match self {
             Self::Id(id) => Ok(*id),
@@ -50,12 +49,12 @@ impl AccountName {
         }
     }
 
-    /// The account, which must be there.
+    /// Returns the account; fails if there is none.
     pub async fn account(&self, tenancy: &Tenancy) -> Result<Account, Failure> {
         Ok(tenancy.account(self.id(tenancy).await?).await?)
     }
 
-    /// The id of an account that must be an Agent.
+    /// Returns the id of an account; fails if the account is not an Agent.
     pub async fn agent(&self, tenancy: &Tenancy) -> Result<AccountId, Failure> {
         let Account { id: account, kind, .. } = self.account(tenancy).await?;
         if kind == AccountType::Agent {
@@ -65,7 +64,7 @@ impl AccountName {
     }
 }
 
-/// Several of them, in their order.
+/// Returns the ids of several accounts, in order.
 pub(super) async fn ids(
     names: &[AccountName],
     tenancy: &Tenancy,

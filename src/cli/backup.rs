@@ -1,4 +1,4 @@
-//! `gatepost backup`: a copy of the embedded store, while servers run on it.
+//! `gatepost backup`: copies the embedded store, while servers run on it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,10 +18,10 @@ use crate::store::{self, Beside, Keys, Location, Objects};
 #[command(after_help = "Prints {\"to\":…,\"messages\":…,\"octets\":…,\"objects\":…,\"tls\":…,\
                          \"secretsKey\":…} with --json.")]
 pub(super) struct Backup {
-    /// Where to: a folder that is empty or not there yet
+    /// The target: a folder that is empty or not there yet
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// Take the keys that seal secrets along: whoever has the backup can then open them
+    /// Include the keys that seal secrets: anyone with the backup can then open them
     #[arg(long)]
     with_secrets_key: bool,
     #[command(flatten)]
@@ -35,7 +35,7 @@ impl Backup {
         let objects = Objects::of(&place);
         let key_file = run::secrets_key_file(options.secrets_key_file.as_deref(), &place);
         let (mut beside, mut vault) = (Beside::default(), None);
-        // PostgreSQL is not backed up here, as the store says.
+        // On PostgreSQL, `store::back_up` fails and says what to do.
         if let Location::Folder(data) = &place.database {
             let keys = self.keys(key_file.as_deref())?;
             (beside.keys, vault) = keys.unzip();
@@ -90,7 +90,8 @@ impl Backup {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The keys of the vault, where they are to go along.
+    /// Returns the keys of the vault if `--with-secrets-key` is set; fails if their file is
+    /// missing.
     fn keys(&self, path: Option<&Path>) -> Result<Option<(Keys, Vault)>, Failure> {
         let Some(path) = path.filter(|_| self.with_secrets_key) else { return Ok(None) };
         if !path.try_exists()? {

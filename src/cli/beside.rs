@@ -1,4 +1,4 @@
-//! The files beside the store that backup and restore deal with: `tls/` and the keys of the vault.
+//! Files beside the store in backup and restore: `tls/` and the keys of the vault.
 
 use std::path::{Path, PathBuf};
 
@@ -13,19 +13,19 @@ use crate::run;
 use crate::store::{Copied, Keys, Location, Place, Sealed, TLS};
 use crate::tls::{ACME, own_files};
 
-/// Where a server on the store has its own files, as `serve` takes it.
+/// Places of a server's own files, with the flags of `serve`.
 #[derive(Args, Debug)]
 pub(super) struct BesideArgs {
-    /// The file of the keys that seal secrets [default: DATA/secrets.key]
+    /// The file with the keys that seal secrets [default: DATA/secrets.key]
     #[arg(long, env = "GATEPOST_SECRETS_KEY_FILE", value_name = "FILE")]
     secrets_key_file: Option<PathBuf>,
-    /// Where account, key and certificate by ACME are kept [default: DATA/tls/acme]
+    /// The folder of the ACME account, key and certificate [default: DATA/tls/acme]
     #[arg(long, env = "GATEPOST_ACME_FOLDER", value_name = "DIR")]
     acme_folder: Option<PathBuf>,
 }
 
 impl BesideArgs {
-    /// With what the settings file says.
+    /// Returns the settings of the file, overridden by these flags.
     pub(super) fn options(&self, given: &Given) -> Result<ServeOptions, Failure> {
         let mut options = given.options()?;
         let (file, folder) = (self.secrets_key_file.clone(), self.acme_folder.clone());
@@ -40,7 +40,7 @@ pub(super) fn tls(folder: &Path) -> Result<Vec<(PathBuf, Secret)>, Failure> {
     Ok(own_files(&folder.join(TLS))?)
 }
 
-/// Reads a file of keys, which must be there and hold some.
+/// Reads a file of keys; fails if it is missing or has no key.
 pub(super) fn keys(path: &Path) -> Result<(Keys, Vault), Failure> {
     let (text, vault) = run::read_secrets_key(path, &run::system_mint())?;
     let also = vault.clone();
@@ -48,14 +48,14 @@ pub(super) fn keys(path: &Path) -> Result<(Keys, Vault), Failure> {
     Ok((Keys { path: path.to_owned(), text, opens }, vault))
 }
 
-/// Counts the secrets of a copy that these keys do not open, in words; `None` where they open all.
+/// Counts, in words, the secrets of a copy that these keys do not open; None if they open all.
 pub(super) fn closed(copy: &Copied, vault: Option<&Vault>) -> Option<String> {
     let opens = |mark: &[u8]| vault.is_some_and(|vault| vault.has_key_of(mark));
     let listed = Sealed::listed(copy.sealed.iter().filter(|one| !one.is_opened(opens)));
     (!listed.is_empty()).then_some(listed)
 }
 
-/// The folder of ACME, where the settings name one that is not in the folder of the store.
+/// Returns the ACME folder if the settings place it outside the store's folder.
 pub(super) fn acme_elsewhere<'a>(options: &'a ServeOptions, place: &Place) -> Option<&'a Path> {
     let folder = options.acme.folder.as_deref()?;
     let Location::Folder(data) = &place.database else { return None };

@@ -1,5 +1,5 @@
-//! `gatepost check`: the whole verdict of a file, step by step, without delivering it; or the
-//! verdict of a record once more, from the DNS answers that it keeps.
+//! `gatepost check`: shows the whole verdict on a file, step by step, without delivering it; or
+//! repeats the verdict of a record with the DNS answers kept in it.
 
 mod again;
 mod assumed;
@@ -39,12 +39,12 @@ use crate::shutdown::Shutdown;
 use crate::store::Standing;
 use crate::testkit::dns::DnsServer;
 
-/// Steps that a record alone does not allow to be made again, and that are taken from it: whose
-/// delivery marker it is depends on the installation, a rate on the mail before, and what a relay
-/// said on its application.
+/// Steps that a record alone cannot repeat, so their results are copied from it: `loop` depends on
+/// the installation's delivery marker, `rates` on earlier mail, `relay` on the application's
+/// answer.
 const GIVEN: [&str; 3] = ["loop", "rates", "relay"];
 
-/// Say what would become of a message, step by step, without delivering it
+/// Show the verdict on a message, step by step, without delivering it
 #[derive(Args, Debug)]
 #[command(after_help = "Prints the shape of GET /email/intake/{id} with --json.")]
 pub(super) struct Check {
@@ -53,18 +53,18 @@ pub(super) struct Check {
     /// An Agent, by id or by one of its addresses: applies its policy too
     #[arg(long, value_name = "AGENT")]
     agent: Option<AccountName>,
-    /// Verify the file as of a record, GET /email/intake/{id} ("-" reads standard input): by its
-    /// time, its DNS answers and its policy. Succeeds if the verdict is the same again
+    /// Verify the file as of a record from GET /email/intake/{id} ("-" reads standard input): with
+    /// its time, DNS answers and policy. Succeeds if the verdict is the same
     #[arg(long, value_name = "RECORD.json", conflicts_with_all = ["agent", "from", "helo", "ip"])]
     record: Option<PathBuf>,
     /// The envelope sender, for SPF [default: the From of the file; "" is the null reverse-path]
     #[arg(long, value_name = "ADDRESS")]
     from: Option<String>,
-    /// The name said in EHLO, for SPF
+    /// The client's name in EHLO, for SPF
     #[arg(long, value_name = "NAME", default_value = "localhost")]
     helo: String,
     /// The address of the sending server, for SPF
-    // `--remote` is what it was called first.
+    // `--remote` is the old name of `--ip`.
     #[arg(long, alias = "remote", value_name = "IP", default_value_t = HERE)]
     ip: IpAddr,
     /// Resolvers to ask instead of the system's
@@ -101,7 +101,7 @@ impl Check {
         let mut record = judge::record(&case, &examination, &standing, &mint);
         record.agent = agent;
         let mut shown = fields(&record)?;
-        // Nothing was written.
+        // Nothing was written, so there is no id.
         shown.insert("id".into(), Value::Null);
         if given.json {
             print_json(&Value::Object(shown))?;
@@ -113,7 +113,7 @@ impl Check {
         Ok(if accepted { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Verifies the message of a record with the record's answers instead of the network's.
+    /// Verifies the message of a record with the DNS answers of the record.
     async fn check_again(
         &self,
         given: &Given,
@@ -154,8 +154,8 @@ impl Check {
         Ok(if again.differences.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// The Agent, its address, its standing, and whether the message has been there; without an
-    /// Agent that of one that is open to all.
+    /// Returns the Agent, its address, its standing, and a previous visit of the message. Without
+    /// `--agent`, the standing of an open Agent.
     async fn standing(
         &self,
         given: &Given,
@@ -184,14 +184,14 @@ impl Check {
                 (*id, address.ok_or_else(|| format!("Agent {id} has no address"))?)
             }
             AccountName::Address(address) => {
-                // As at RCPT, without the tag: a catch-all answers, too.
+                // As at RCPT, without the tag: a catch-all matches, too.
                 let (address, _) = address.without_tag();
                 let found = store.look_up(Some(&address), None).await?.answering;
                 let found = found.ok_or_else(|| format!("no Agent has the address {address}"))?;
                 (found.agent, address)
             }
         };
-        // A store that has none yet has never marked anything.
+        // A store without an identity has never marked a message.
         let identity = store.known_identity().await?;
         let visit = identity.and_then(|identity| examination.visit(identity, &address));
         let sender = examination.sender.as_ref().unwrap_or(&address);
@@ -202,8 +202,8 @@ impl Check {
     }
 }
 
-/// What is accepted again was over its rate, or an application was asked about it, if the record says
-/// so.
+/// Applies the record's `rates` and `relay` steps, which come after the policy, to a verdict that
+/// is accepted again.
 fn behind_policy(record: &mut IntakeRecord, kept: &Kept) {
     if record.verdict != Verdict::Accepted {
         return;
@@ -227,18 +227,18 @@ fn behind_policy(record: &mut IntakeRecord, kept: &Kept) {
     }
 }
 
-/// The record as the API shows it.
+/// Returns the record as the API shows it.
 fn fields(record: &IntakeRecord) -> Result<Map<String, Value>, Failure> {
     let shown = serde_json::to_value(WholeIntakeRecord::from(record))?;
     Ok(serde_json::from_value(shown)?)
 }
 
-/// A record, for people: its steps, the verdict, what happened and what to do.
+/// Prints a record for people: steps, verdict, explanation and advice.
 pub(super) fn show_record(record: &Value) -> Result<(), Failure> {
     let text = |key: &str| record.get(key).and_then(Value::as_str).unwrap_or_default();
     for step in record.get("steps").and_then(Value::as_array).into_iter().flatten() {
         let text = |key| step.get(key).and_then(Value::as_str).unwrap_or_default();
-        // One line for each signature.
+        // One line per signature.
         let detail = text("detail").replace('\n', &format!("\n{:23}", ""));
         say!("{:<10} {:<10}  {detail}", text("name"), text("result"))?;
     }

@@ -1,4 +1,4 @@
-//! `gatepost check-store`: reads all that is stored, and says what is damaged.
+//! `gatepost check-store`: reads the whole store and reports damage.
 
 use std::process::ExitCode;
 
@@ -15,19 +15,19 @@ use crate::store::{FIRST, Store, StoreError};
                          {\"messages\":…,\"damaged\":…}.")]
 pub(super) struct CheckStore;
 
-/// What was looked at, and found.
+/// Counts of the walk.
 #[derive(Default)]
 struct Sum {
-    /// Tell it in JSON.
+    /// Print JSON.
     json: bool,
     messages: u64,
     damaged: u64,
 }
 
-/// Why the walk ended before its end.
+/// Why the walk ended early.
 enum Ended {
     Unreadable(StoreError),
-    /// What was found cannot be printed.
+    /// Output failed.
     Untold(Failure),
 }
 
@@ -48,7 +48,7 @@ impl CheckStore {
         let location = given.location()?;
         let store = given.open().await?;
         let mut sum = Sum { json: given.json, ..Sum::default() };
-        // A page that cannot be read ends the walk, not the report.
+        // An unreadable page ends the walk, but not the report.
         match sum.walk(&store).await {
             Err(Ended::Unreadable(error)) => {
                 sum.tell(None, &super::with_causes(&error))?;

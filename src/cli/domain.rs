@@ -28,7 +28,7 @@ enum Action {
         /// The account, by its id; an Agent by one of its addresses, too
         account: AccountName,
     },
-    /// List domains and whom they belong to, and those that are claimed and not proven
+    /// List domains with their accounts, and claims that are not proven
     List {
         /// Those of this account
         account: Option<AccountName>,
@@ -90,7 +90,7 @@ impl DomainArgs {
     }
 }
 
-/// A domain and whom it belongs to; a challenge while it is claimed and not proven.
+/// The record of a domain; with a challenge while the claim is not proven.
 fn record(domain: &DomainName, account: Option<AccountId>, challenge: Option<&str>) -> Value {
     json!({
         "domain": domain.as_str(),

@@ -1,4 +1,4 @@
-//! Variables of the environment: one that is misspelled must not be ignored in silence.
+//! Environment variables: a misspelled one must not be silently ignored.
 
 use std::ffi::OsString;
 
@@ -7,10 +7,10 @@ use strsim::levenshtein;
 
 use crate::telemetry;
 
-/// The beginning of every variable of this program.
+/// Prefix of all variables of this program.
 const PREFIX: &str = "GATEPOST_";
 
-/// Variables of our tests and of what runs them, which their programs inherit.
+/// Variables of our tests and their tools, inherited by the programs under test.
 const OF_TESTS: &[&str] = &[
     "GATEPOST_TEST_",
     "GATEPOST_BLESS",
@@ -19,9 +19,8 @@ const OF_TESTS: &[&str] = &[
     "GATEPOST_FUZZ_",
 ];
 
-/// The first variable that is none of ours, with what to do about it.
-///
-/// Known are those that `command` and the commands below it read, and the log's.
+/// Returns an error about the first unknown variable, or None. Known are the variables of `command`
+/// and its subcommands, and that of the log.
 pub(super) fn mistake(
     command: &Command,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -50,9 +49,9 @@ fn collect(command: &Command, known: &mut Vec<String>) {
     command.get_subcommands().for_each(|one| collect(one, known));
 }
 
-/// Made by our tests, or by Kubernetes: it tells every container of a namespace where a service
-/// called `gatepost` or `gatepost-…` is (`GATEPOST_SERVICE_HOST`, `GATEPOST_PORT=tcp://…`,
-/// `GATEPOST_PORT_25_TCP_ADDR`), as Docker once did of links.
+/// Whether our tests made the variable, or Kubernetes: it tells every container of a namespace the
+/// address of a service called `gatepost` or `gatepost-…` (`GATEPOST_SERVICE_HOST`,
+/// `GATEPOST_PORT=tcp://…`, `GATEPOST_PORT_25_TCP_ADDR`), as Docker links once did.
 fn is_of_another(name: &str, value: &str) -> bool {
     let is_link = name.ends_with("_PORT") && value.contains("://");
     let is_port = name

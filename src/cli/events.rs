@@ -1,4 +1,4 @@
-//! `gatepost events`: the log of events, and those that come.
+//! `gatepost events`: shows and follows the log of events.
 
 mod about;
 
@@ -23,7 +23,7 @@ use crate::domain::id::EventId;
 use crate::run;
 use crate::store::EventFilter;
 
-/// The part of the log that is shown where nothing else is asked for.
+/// Default age of the oldest event shown.
 const LATELY: Duration = Duration::from_secs(60 * 60);
 
 /// Show events, the oldest first, and follow the log
@@ -46,7 +46,6 @@ pub(super) struct EventsArgs {
     follow: bool,
 }
 
-/// A text that is no id of an event.
 #[derive(Debug, thiserror::Error)]
 #[error("not the id of an event; gatepost events shows them in its first column")]
 struct NotEventId;
@@ -64,7 +63,8 @@ impl EventsArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Prints the log to its end, or until nobody reads what is printed.
+    /// Prints the log to its end (with `--follow`, forever), or until the reader of the output is
+    /// gone.
     async fn show(&self, given: &Given) -> Result<(), Failure> {
         let (store, rules, clock) = (given.open().await?, given.rules()?, clock());
         let access = Arc::new(rules.access);
@@ -84,7 +84,7 @@ impl EventsArgs {
         };
         let bounds = (access.limits.page_step, access.limits.max_page_bytes);
         loop {
-            // Gives their places to events that are committed by now, which are read below.
+            // Orders the events committed by now; they are read below.
             let known = log.begin(&scope, Begin::Now).await?;
             loop {
                 let part = log.read(&scope, &filter, after, bounds).await?;
@@ -129,7 +129,7 @@ fn clock() -> Clock {
     run::system_mint().clock().clone()
 }
 
-/// Prints an event; answers whether somebody still reads.
+/// Prints an event. Returns false if the reader of the output is gone.
 fn print(given: &Given, event: &Shown) -> Result<bool, Failure> {
     if given.json {
         return print_read(&[&event.body[..], b"\n"].concat());

@@ -1,4 +1,4 @@
-//! The arguments of every command: where the store is, and in which form to answer.
+//! Arguments of every command: the store, and the form of the output.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,6 @@ use crate::rules::Rules;
 use crate::run;
 use crate::store::{BlobPlace, Location, Place, S3Access, Store};
 
-/// The arguments of every command.
 #[derive(Args, Debug)]
 pub(super) struct Given {
     /// Print JSON
@@ -21,7 +20,7 @@ pub(super) struct Given {
     pub json: bool,
     #[command(flatten)]
     pub store: StoreOptions,
-    /// `--data` is on the command line, and not only in the environment.
+    /// `--data` comes from the command line, not from the environment.
     #[arg(skip)]
     pub names_folder: bool,
 }
@@ -43,25 +42,25 @@ impl Given {
         Ok(run::rules(self.options()?.policies.as_deref())?)
     }
 
-    /// Opens the store, which must exist.
+    /// Opens the store; fails if it does not exist.
     pub async fn open(&self) -> Result<Store, Failure> {
         Ok(Store::open(self.place()?, &self.rules()?.store, run::system_mint()).await?)
     }
 
-    /// The use cases over accounts in the store, which must exist.
+    /// Opens the store, and returns the use cases over its accounts.
     pub async fn tenancy(&self) -> Result<Tenancy, Failure> {
         let rules = Arc::new(self.rules()?.access);
         Ok(Tenancy::new(self.open().await?, run::system_mint(), rules))
     }
 
-    /// The folder of `gatepost dev`, where `--data` names one: what `GATEPOST_DATA` names is a
-    /// server's.
+    /// The folder of `gatepost dev`, if `--data` names one. `GATEPOST_DATA` is ignored: it names a
+    /// server's folder.
     pub fn folder_of_dev(&self) -> Option<PathBuf> {
         self.store.data.clone().filter(|_| self.names_folder)
     }
 }
 
-/// The store that settings name, with its blobs.
+/// The store of these settings, with its blobs.
 pub(super) fn place(options: &ServeOptions) -> Result<Place, Failure> {
     let parse = |text: &String| BlobPlace::parse(text, access(&options.s3));
     Ok(Place::new(location(options)?, options.blobs.as_ref().map(parse).transpose()?))
@@ -77,7 +76,7 @@ fn access(options: &S3Options) -> S3Access {
     }
 }
 
-/// The database that settings name.
+/// The database of these settings.
 fn location(options: &ServeOptions) -> Result<Location, Failure> {
     let url = options.database_url.as_ref().map(DatabaseUrl::expose);
     Ok(Location::parse(options.data.as_deref(), url)?)

@@ -1,4 +1,5 @@
-//! `gatepost init`: the store, the partner account, its first key, a commented settings file.
+//! `gatepost init`: creates the store, the partner account, its first key and a commented settings
+//! file.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -28,7 +29,7 @@ pub(super) struct Init {
 impl Init {
     pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
         telemetry::init(false);
-        // First, so that a key is never made and then lost to a folder that cannot be written to.
+        // First: no key may be made and then lost because the folder is not writable.
         let file = given.store.config.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
         let wrote = write_template(file)?;
         let (place, rules) = (given.place()?, given.rules()?);
@@ -50,9 +51,10 @@ impl Init {
     }
 }
 
-/// Writes the commented settings unless there is a file already: settings are never overwritten.
+/// Writes the commented settings unless the file exists: settings are never overwritten. Returns
+/// whether it wrote.
 fn write_template(path: &Path) -> Result<bool, Failure> {
-    // It may come to hold the database's password. Its folder, perhaps, is not ours to write.
+    // The file may later hold the database's password. Its folder may be read-only.
     let is_there = path.try_exists();
     let wrote = is_there.and_then(|there| {
         if there { Ok(false) } else { disk::write_first(path, TEMPLATE.as_bytes()) }

@@ -69,7 +69,6 @@ impl IntakeArgs {
     }
 }
 
-/// A text that is no id of a record.
 #[derive(Debug, thiserror::Error)]
 #[error("not the id of an intake record; list them with `gatepost intake list`")]
 struct NotRecordId;

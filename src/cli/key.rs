@@ -28,14 +28,14 @@ enum Action {
     Create {
         #[command(flatten)]
         owner: Owner,
-        /// What it is for, to tell keys apart
+        /// The purpose, to tell keys apart
         #[arg(long, value_name = "TEXT", default_value = "")]
         purpose: String,
         /// Expires after this many days [default: never]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=36_500))]
         expires_in_days: Option<u64>,
     },
-    /// List the keys of an account and its members, or of one member: never the keys themselves
+    /// List the keys of an account and its members, or of one member; never the keys themselves
     List {
         #[command(flatten)]
         owner: Owner,
@@ -48,7 +48,7 @@ enum Action {
     },
 }
 
-/// Whose keys.
+/// The owner of keys.
 #[derive(Args, Clone, Debug)]
 #[group(required = true, multiple = false)]
 struct Owner {
@@ -109,7 +109,6 @@ impl KeyArgs {
     }
 }
 
-/// A text that is no id of a key.
 #[derive(Debug, thiserror::Error)]
 #[error("not a key id; list them with `gatepost key list ID`")]
 struct NotKeyId;
@@ -140,7 +139,7 @@ fn line(key: &Key, now: Timestamp) -> String {
         say(format!("member {member}"));
     }
     match (key.revoked_at, key.expires_at) {
-        // The store revokes those that expired, as of that moment.
+        // The store revokes expired keys, at the time when they expired.
         (at, Some(end)) if end <= at.unwrap_or(now) => say(format!("expired {end}")),
         (Some(_), _) => say("revoked".into()),
         (None, Some(end)) => say(format!("expires {end}")),

@@ -1,5 +1,5 @@
-//! A server for this machine alone, as `demo` and `dev` run one: on addresses of the loopback, with a
-//! DNS of its own, and with webhooks that may lead to the loopback.
+//! A server for this machine alone, for `demo` and `dev`: on loopback addresses, with its own DNS,
+//! and with webhooks that may lead to the loopback.
 
 use std::env;
 use std::net::SocketAddr;
@@ -18,22 +18,21 @@ use crate::store::Location;
 pub(super) const DOMAIN: &str = "agents.example";
 /// The server's own name.
 const HOSTNAME: &str = "mx.agents.example";
-/// Networks that it listens in, and that its webhooks may lead to.
+/// Networks to listen in, and allowed for webhooks.
 const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1/128"];
-/// Nothing on this machine takes longer to end.
+/// Longest wait for anything on this machine to end.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A port of this machine; 0 picks a free one.
+/// A loopback address; port 0 picks a free port.
 pub(super) fn here(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
 }
 
-/// The networks of this machine.
 pub(super) fn loopback() -> Result<Vec<IpNet>, Failure> {
     Ok(LOOPBACK.iter().map(|network| network.parse()).collect::<Result<_, _>>()?)
 }
 
-/// A server on this store, which listens at these addresses and asks this DNS.
+/// Settings of a server on this store, with these addresses and this DNS.
 pub(super) fn settings(
     store: &Location,
     rules: Rules,
@@ -59,20 +58,21 @@ pub(super) fn settings(
     })
 }
 
-/// This program, for a command line that works in any folder.
+/// The path of this program, for a command that works in any folder.
 pub(super) fn program() -> String {
     let path = env::current_exe().ok();
     path.map_or_else(|| "gatepost".to_owned(), |path| quoted(&path))
 }
 
-/// A path for the shell.
+/// Quotes a path for the shell.
 pub(super) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// An SMTP reply of several lines as one: each of them repeats the codes (RFC 5321 §4.2.1, RFC 2034).
+/// Joins an SMTP reply of several lines, each of which repeats the codes (RFC 5321 §4.2.1, RFC
+/// 2034).
 pub(super) fn one_line(reply: &str) -> String {
     let mut lines = reply.lines().map(|line| line.split_at_checked(4).unwrap_or((line, "")));
     let Some((code, first)) = lines.next() else { return String::new() };
@@ -85,7 +85,7 @@ pub(super) fn one_line(reply: &str) -> String {
     text
 }
 
-/// The id in a reply, in one line, that names its intake record.
+/// Finds the id of the intake record in a reply of one line.
 pub(super) fn record_of(reply: &str) -> Option<&str> {
     reply.split_once("[record ")?.1.split(']').next()
 }

@@ -1,4 +1,4 @@
-//! `gatepost completions` and `gatepost man`: what shells and `man` know of the command line.
+//! `gatepost completions` and `gatepost man`: the command line, described for shells and `man`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,8 +26,7 @@ impl Completions {
 
 #[derive(Args, Debug)]
 pub(super) struct Man {
-    /// The folder that they are written to, such as /usr/local/share/man/man1; it is made where it
-    /// is not there
+    /// The folder for the pages, such as /usr/local/share/man/man1; created if missing
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
@@ -56,7 +55,7 @@ impl Man {
     }
 }
 
-/// A page for a command, and for each below it.
+/// Collects the pages of a command and its subcommands.
 fn collect(command: &Command, pages: &mut Vec<clap_mangen::Man>) {
     pages.push(clap_mangen::Man::new(command.clone()));
     let below = command.get_subcommands().filter(|one| one.get_name() != "help");

@@ -24,16 +24,16 @@ pub(super) struct MemberArgs {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Make a member; nothing is sent, webhooks hear of it (member.invited)
+    /// Make a member; nothing is sent, webhooks get member.invited
     Invite {
-        /// Whose; of an Agent, it becomes a member of its organization that is restricted to it
+        /// Its account; for an Agent, a member of its organization, restricted to that Agent
         account: AccountName,
         #[arg(long, value_name = "LOCAL@DOMAIN", value_parser = Address::parse)]
         email: Address,
-        /// admin: everything that the account may; member: all but accounts, members, keys, domains
+        /// admin: all rights of the account; member: all but accounts, members, keys, domains
         #[arg(long, default_value = "member")]
         role: Role,
-        /// An Agent that it is restricted to [default: none, it is not restricted]
+        /// An Agent that the member is restricted to [default: not restricted]
         #[arg(long = "permit", value_name = "ID")]
         permitted: Vec<AccountName>,
     },
@@ -42,17 +42,17 @@ enum Action {
         /// The account, by its id; an Agent by one of its addresses, too
         account: AccountName,
     },
-    /// Change a member: what is not named stays
+    /// Change a member; fields without a flag stay
     Update {
         id: MemberId,
         #[arg(long, value_name = "LOCAL@DOMAIN", value_parser = Address::parse)]
         email: Option<Address>,
         #[arg(long)]
         role: Option<Role>,
-        /// An Agent that it is restricted to, instead of those before
+        /// An Agent that the member is restricted to, instead of those before
         #[arg(long = "permit", value_name = "ID", conflicts_with = "unrestricted")]
         permitted: Vec<AccountName>,
-        /// It is restricted to no Agents any more
+        /// Lift the restriction to Agents
         #[arg(long)]
         unrestricted: bool,
     },

@@ -1,4 +1,4 @@
-//! `gatepost message list|show`: the messages that were accepted.
+//! `gatepost message list|show`: accepted messages.
 
 use std::process::ExitCode;
 
@@ -63,7 +63,6 @@ impl MessageArgs {
     }
 }
 
-/// A text that is no id of a message.
 #[derive(Debug, thiserror::Error)]
 #[error("not the id of a message; list them with `gatepost message list`")]
 struct NotMessageId;

@@ -1,4 +1,4 @@
-//! `gatepost migrate`: the store, brought to this version before any server starts.
+//! `gatepost migrate`: brings the store to this version before any server starts.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ pub(super) struct Migrate;
 
 impl Migrate {
     pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
-        // What it waits for, it says in the log.
+        // The log says when it waits.
         telemetry::init(false);
         let location = given.location()?;
         given.open().await?.close().await;

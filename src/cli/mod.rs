@@ -1,9 +1,8 @@
 //! The command line: one file per subcommand (contract §7).
 //!
-//! Commands act as the operator, on the store itself; only `demo`, `dev`, `send` and `serve` use the
-//! network.
-//! Exit codes: 0 success, 1 failure, 2 usage. Results go to standard output, everything else to
-//! standard error.
+//! Commands act as the operator, directly on the store. Only `demo`, `dev`, `send`, `serve` and
+//! `check` (for DNS) use the network, apart from a PostgreSQL or S3 store. Exit codes: 0 success, 1
+//! failure, 2 usage. Results go to standard output, everything else to standard error.
 
 #![expect(clippy::print_stderr, reason = "talking is what this room does")]
 
@@ -47,7 +46,7 @@ use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use self::given::Given;
 
-/// Whatever ends a command early; printed with all its causes.
+/// An error that ends a command; printed with all its causes.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// An inbound mail server for AI agents.
@@ -77,7 +76,7 @@ enum Command {
     Backup(backup::Backup),
     /// Make a store from a backup
     Restore(restore::Restore),
-    /// Read all that is stored, and say what is damaged
+    /// Read the whole store, and report damage
     CheckStore(check_store::CheckStore),
     /// Accounts: partner > reseller > organization > account (an Agent)
     Account(account::AccountArgs),
@@ -85,7 +84,7 @@ enum Command {
     Key(key::KeyArgs),
     /// People with access to an account, or to some of its Agents
     Member(member::MemberArgs),
-    /// Mail domains and whom they belong to
+    /// Mail domains and their accounts
     Domain(domain::DomainArgs),
     /// An Agent's inbound policy
     Policy(policy::PolicyArgs),
@@ -98,7 +97,7 @@ enum Command {
     Webhook(webhook::WebhookArgs),
     /// Send messages over SMTP, signed on the way if asked
     Send(send::Send),
-    /// Say what would become of a message, step by step, without delivering it
+    /// Show the verdict on a message, step by step, without delivering it
     Check(check::Check),
     /// Write the completions of a shell to standard output
     Completions(manual::Completions),
@@ -114,7 +113,7 @@ pub fn description() -> clap::Command {
     root.mut_subcommands(|command| hide(command, &all))
 }
 
-/// Hides what a command takes as every other does, and has little or no use for.
+/// Hides the global arguments that are of little or no use to a command.
 fn hide(command: clap::Command, all: &[Arg]) -> clap::Command {
     let name = command.get_name();
     let has_no_store = ["demo", "dev", "send", "completions", "man"].contains(&name);
@@ -131,7 +130,7 @@ fn hide(command: clap::Command, all: &[Arg]) -> clap::Command {
     command.args(hidden)
 }
 
-/// Parses the command line of this process.
+/// Parses the command line, and checks the environment variables.
 fn parse() -> Result<Arguments, clap::Error> {
     let mut command = description();
     let words = old_spellings::renewed(std::env::args_os());
@@ -150,7 +149,7 @@ pub fn main() -> ExitCode {
     let arguments = match parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // --help and --version are errors to the parser only.
+            // The parser reports --help and --version as errors.
             let code = if error.use_stderr() { 2 } else { 0 };
             let _unprintable = error.print();
             return ExitCode::from(code);
@@ -198,7 +197,7 @@ async fn run_command(Arguments { given, command }: Arguments) -> Result<ExitCode
     }
 }
 
-/// The chain of causes, once each.
+/// Returns the error with its causes, skipping repeated texts.
 fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -219,17 +218,17 @@ macro_rules! say {
 }
 use say;
 
-/// A reader that has seen enough (`| head`) is no failure; a result that cannot be written is.
+/// Prints a line. A closed reader (`| head`) is no failure; any other write error is.
 fn print_line(line: std::fmt::Arguments<'_>) -> Result<(), Failure> {
     print_octets(format!("{line}\n").as_bytes())
 }
 
-/// Prints octets as they are.
+/// Prints bytes unchanged.
 fn print_octets(octets: &[u8]) -> Result<(), Failure> {
     print_read(octets).map(drop)
 }
 
-/// Prints octets; answers whether somebody still reads what is printed.
+/// Prints bytes. Returns false if the reader is gone.
 fn print_read(octets: &[u8]) -> Result<bool, Failure> {
     let mut output = std::io::stdout().lock();
     match output.write_all(octets).and_then(|()| output.flush()) {
@@ -239,7 +238,6 @@ fn print_read(octets: &[u8]) -> Result<bool, Failure> {
     }
 }
 
-/// Prints one JSON value on a line of its own.
 fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
     say!("{value}")
 }

@@ -1,21 +1,21 @@
-//! Spellings that the contract names and that are shown no more: flags in the place of what a command
-//! is about (`policy set --account 4 --mode open` for `policy set 4 open`).
+//! Old flags that the contract names but help no longer shows: flags in place of arguments (`policy
+//! set --account 4 --mode open` for `policy set 4 open`).
 //!
-//! They are turned into the present ones before anything is parsed, so that nothing behind knows
-//! two of them, and neither help nor manual has any.
+//! They are rewritten before parsing, so that no other code knows both forms, and neither help nor
+//! manual shows them.
 
 use std::ffi::{OsStr, OsString};
 
-/// The place of an old flag's value among the arguments without a flag.
+/// Position of an old flag's value among the arguments without a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Right behind the command.
+    /// Directly after the command.
     First,
-    /// Behind all else.
+    /// After everything else.
     Last,
 }
 
-/// Commands, an old flag of each, and the place of its value.
+/// Commands, an old flag of each, and the position of its value.
 const OLD: &[(&[[&str; 2]], &str, Place)] = &[
     (
         &[["policy", "show"], ["policy", "set"], ["policy", "allow"], ["policy", "remove"]],
@@ -29,7 +29,7 @@ const OLD: &[(&[[&str; 2]], &str, Place)] = &[
     (&[["domain", "add"], ["domain", "remove"], ["domain", "list"]], "--account", Place::Last),
 ];
 
-/// The words of a command line, without old spellings.
+/// Rewrites old flags of a command line.
 pub(super) fn renewed(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let words: Vec<OsString> = words.into_iter().collect();
     let is_command = |at: usize, command: &[&str; 2]| {
@@ -56,7 +56,7 @@ pub(super) fn renewed(words: impl IntoIterator<Item = OsString>) -> Vec<OsString
         match (place, value.or_else(|| rest.next())) {
             (Place::First, Some(value)) => first.push(value),
             (Place::Last, Some(value)) => last.push(value),
-            // Without a value it is a mistake that the parser names.
+            // Without a value it is a mistake that the parser reports.
             (_, None) => middle.push(word),
         }
     }
@@ -66,7 +66,7 @@ pub(super) fn renewed(words: impl IntoIterator<Item = OsString>) -> Vec<OsString
     before
 }
 
-/// The place of an old flag's value, and the value if it is part of the word.
+/// Returns the position of an old flag's value, and the value if it is part of the word.
 fn old_flag(flags: &[(&str, Place)], word: &OsStr) -> Option<(Place, Option<OsString>)> {
     let text = word.to_str()?;
     let (name, value) = match text.split_once('=') {

@@ -1,4 +1,4 @@
-//! Colours of the lines that commands print: on a terminal, unless the environment asks otherwise.
+//! Colours of printed lines: on a terminal, unless the environment says otherwise.
 
 use anstream::{AutoStream, ColorChoice};
 
@@ -9,14 +9,13 @@ const GREEN: &str = "32";
 const YELLOW: &str = "33";
 const BLUE: &str = "34";
 
-/// A choice: with colours, or without.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Paint {
     colours: bool,
 }
 
 impl Paint {
-    /// As standard output and the environment ask for: NO_COLOR, CLICOLOR_FORCE, CLICOLOR, TERM
+    /// Chooses by standard output and the environment: NO_COLOR, CLICOLOR_FORCE, CLICOLOR, TERM
     /// (<https://no-color.org>, <https://bixense.com/clicolors/>).
     pub(super) fn for_output() -> Self {
         Self { colours: AutoStream::choice(&std::io::stdout()) != ColorChoice::Never }
@@ -34,17 +33,17 @@ impl Paint {
         self.with(FAINT, text)
     }
 
-    /// Something that is wrong.
+    /// Text about an error.
     pub(super) fn alarm(self, text: &str) -> String {
         self.with(RED, text)
     }
 
-    /// Something that was announced.
+    /// Text about an event.
     pub(super) fn news(self, text: &str) -> String {
         self.with(BLUE, text)
     }
 
-    /// A text in the colour of the verdict that an SMTP reply or a record tells.
+    /// Text in the colour of a verdict: an SMTP reply, or the word of a record.
     pub(super) fn verdict(self, verdict: &str, text: &str) -> String {
         let code = match verdict.as_bytes().first() {
             Some(b'a' | b'2') => GREEN,

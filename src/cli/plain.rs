@@ -1,14 +1,14 @@
-//! Texts of strangers on a terminal, which they must not command.
+//! Foreign text on a terminal, stripped of control sequences.
 
-/// The sign in the place of one that is not shown.
+/// Stands in place of each removed character.
 const HIDDEN: char = '\u{fffd}';
 
-/// Keeps a text in its line, its colour and its reading direction.
+/// Replaces the characters that would leave the line, its colour or its reading direction.
 pub(super) fn line(text: &str) -> String {
     text.replace(is_command, &HIDDEN.to_string())
 }
 
-/// Likewise a text of several lines.
+/// Does so for text of several lines: keeps line breaks and tabs.
 pub(super) fn lines(text: &str) -> String {
     text.replace(|c: char| is_command(c) && c != '\n' && c != '\t', &HIDDEN.to_string())
 }

@@ -84,7 +84,7 @@ impl PolicyArgs {
     }
 }
 
-/// What is remarkable about an entry (threats A13), with the entry.
+/// Returns the warnings about an entry (threats A13), each with the entry.
 fn warnings(address: &Address) -> Vec<(String, String)> {
     let found = lookalike::warnings(address).into_iter();
     found.map(|warning| (address.to_string(), warning)).collect()

@@ -1,5 +1,4 @@
-//! Lists and records of `gatepost intake` and `gatepost message`: whose rows, which page, and how they
-//! are printed.
+//! Lists and records of the reading commands: scope, page and output.
 
 use std::sync::Arc;
 
@@ -19,27 +18,27 @@ use crate::domain::scope::Scope;
 use crate::run;
 use crate::store::{Cursor, Direction, Page, Store};
 
-/// The rows that a list shows.
+/// Selects the rows of a list.
 #[derive(Args, Debug)]
 pub(super) struct Rows {
     /// The account whose rows are shown, with those of all below it [default: all accounts]
     pub account: Option<AccountName>,
     /// Most rows to show
-    // All of them are in memory at once.
+    // All rows are in memory at once.
     #[arg(long, value_name = "N", default_value_t = 20)]
     #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=500))]
     pub limit: u32,
 }
 
 impl Rows {
-    /// The newest, or those before a place.
+    /// The newest rows, or those before a cursor.
     pub fn page(&self, before: Option<Cursor>) -> Page {
         let from = before.map(|place| (Direction::Before, place));
         Page { limit: self.limit, from, until: None }
     }
 }
 
-/// The use cases over what came in, and the rows of an account and of all below it.
+/// Opens the mailbox, with the scope of an account and all below it.
 pub(super) async fn mailbox(
     given: &Given,
     account: Option<&AccountName>,
@@ -49,7 +48,7 @@ pub(super) async fn mailbox(
     Ok((Mailbox::new(store), scope))
 }
 
-/// An account, or all of them, with all below it.
+/// The scope of an account and all below it; without a name, of all accounts.
 pub(super) async fn scope(
     given: &Given,
     store: &Store,
@@ -68,7 +67,7 @@ pub(super) async fn scope(
     Ok(Access::of_operator(&account))
 }
 
-/// Prints records, a line each; with `--json` as an array of the API's.
+/// Prints one line per record; with `--json`, an array of API records.
 pub(super) fn print_all(
     given: &Given,
     records: impl Iterator<Item = impl Serialize>,
@@ -81,7 +80,7 @@ pub(super) fn print_all(
     }
 }
 
-/// Prints a record; with `--json` the API's.
+/// Prints a record; with `--json`, the API record.
 pub(super) fn print_one(
     given: &Given,
     record: impl Serialize,
@@ -91,7 +90,7 @@ pub(super) fn print_one(
     if given.json { print_json(&shown) } else { show(&shown) }
 }
 
-/// The text at a place of a record (RFC 6901), as a terminal may show it; a dash where there is none.
+/// The text at a JSON Pointer (RFC 6901), made safe for a terminal; a dash if there is none.
 pub(super) fn text(record: &Value, place: &str) -> String {
     let text = record.pointer(place).and_then(Value::as_str).filter(|text| !text.is_empty());
     plain::lines(text.unwrap_or("-"))

@@ -1,4 +1,4 @@
-//! `gatepost restore`: a store from a backup.
+//! `gatepost restore`: makes a store from a backup.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,10 +26,10 @@ pub(super) struct Restore {
     beside: BesideArgs,
 }
 
-/// The keys that a server on the store will have.
+/// The keys that a server on the store will use.
 struct Served {
     path: PathBuf,
-    /// None where the file is not there.
+    /// None if the file does not exist.
     vault: Option<Vault>,
 }
 
@@ -82,7 +82,7 @@ impl Restore {
     }
 }
 
-/// The keys that `serve` will read: those of the file that is named, or the restored ones.
+/// Returns the keys that `serve` will read: the named file's, or else the restored ones.
 fn served(
     options: &ServeOptions,
     place: &Place,

@@ -1,4 +1,4 @@
-//! `gatepost send`: messages from files over real SMTP, signed on the way if asked.
+//! `gatepost send`: sends message files over SMTP, signed if asked.
 
 use std::io;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ use crate::testkit::smtp_client::{Replies, Transaction, deliver};
     after_help = "Prints {\"message\":…,\"recipient\":…,\"reply\":…,\"record\":…} for each reply with --json."
 )]
 pub(super) struct Send {
-    /// Messages; a file without a single CRLF gets CRLF line ends, any other is sent as it is
+    /// Messages; a file without any CRLF gets CRLF line ends, any other is sent unchanged
     #[arg(value_name = "FILE.eml", required_unless_present = "dev")]
     files: Vec<PathBuf>,
     /// Recipients [with --dev, default: its Agent]
@@ -34,11 +34,11 @@ pub(super) struct Send {
     /// The envelope sender [default: the null reverse-path; with --dev the sender]
     #[arg(long, value_name = "ADDRESS")]
     from: Option<String>,
-    /// The name to say in EHLO
+    /// The client's name in EHLO
     #[arg(long, value_name = "NAME", default_value = "localhost")]
     helo: String,
-    /// Sign with this private key (PEM). A file named SELECTOR._domainkey.DOMAIN.pem says the
-    /// selector and the domain itself
+    /// Sign with this private key (PEM). A file named SELECTOR._domainkey.DOMAIN.pem implies
+    /// selector and domain
     #[arg(long, value_name = "KEY")]
     sign: Option<PathBuf>,
     /// d= of the signature
@@ -53,7 +53,7 @@ pub(super) struct Send {
     json: bool,
 }
 
-/// One message, and where it goes.
+/// One message and its destination.
 struct Posting<'p> {
     server: &'p str,
     from: &'p str,
@@ -72,7 +72,7 @@ impl Send {
         Ok(if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Answers whether every recipient accepted every message.
+    /// Returns whether every recipient accepted every message.
     async fn send_files(&self, server: &str) -> Result<bool, Failure> {
         let signer = self.sign.as_deref().map(|key| self.signer(key)).transpose()?;
         let from = self.from.as_deref().unwrap_or_default();
@@ -93,7 +93,7 @@ impl Send {
         Ok(all_accepted)
     }
 
-    /// Answers whether every reply is as it must be.
+    /// Returns whether every reply is as expected.
     async fn send_to_dev(&self) -> Result<bool, Failure> {
         let agent = [DevArgs::AGENT.to_owned()];
         let to = if self.to.is_empty() { &agent[..] } else { &self.to };
@@ -120,7 +120,7 @@ impl Send {
         Ok(went_well)
     }
 
-    /// Sends one message, in as many transactions as the server asks for; prints and answers the
+    /// Sends one message, in as many transactions as the server requires. Prints and returns the
     /// reply for each recipient.
     async fn send(&self, posting: &Posting<'_>) -> Result<Vec<String>, Failure> {
         let Posting { server, from, to, name, raw } = posting;
@@ -143,7 +143,7 @@ impl Send {
                 }
                 all.push(reply);
             }
-            // Without progress the server would be asked the same for ever.
+            // Without progress the loop would never end.
             if later.len() == waiting.len() {
                 return Err(format!("{server} takes no recipient: {}", replies.settling()).into());
             }
@@ -179,7 +179,7 @@ impl Send {
     }
 }
 
-/// What to tell of each recipient, and who needs a transaction of their own.
+/// Splits the recipients: those with a final reply, and those that need another transaction.
 fn sort(replies: &Replies, recipients: &[String]) -> (Vec<(String, String)>, Vec<String>) {
     let mut shown = Vec::new();
     let mut later = Vec::new();
@@ -195,5 +195,5 @@ fn sort(replies: &Replies, recipients: &[String]) -> (Vec<(String, String)>, Vec
     (shown, later)
 }
 
-/// Where a message that is only looked at is taken to come from.
+/// The assumed client address of a message that is only checked.
 pub(super) const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);

@@ -1,4 +1,4 @@
-//! `gatepost serve`: mail in, API out, until told to stop.
+//! `gatepost serve`: receives mail and serves the API until stopped.
 
 mod refused;
 
@@ -67,12 +67,12 @@ async fn start(options: ServeOptions) -> Result<Running, Failure> {
     run::start(settings, run::system_mint()).await.map_err(|error| named.explain(error))
 }
 
-/// The files of a certificate and of its key.
 fn paths((chain, key): (PathBuf, PathBuf)) -> Paths {
     Paths { chain, key }
 }
 
-/// From whom the certificate for SMTP is asked for, if from anybody.
+/// Settings of the ACME authority for the SMTP certificate; None if none is configured. Fails if
+/// certificate files are configured too, or if the folder is missing on PostgreSQL.
 async fn acme(
     options: &ServeOptions,
     hostname: &DomainName,
@@ -138,7 +138,6 @@ async fn settings(options: ServeOptions) -> Result<Settings, Failure> {
     })
 }
 
-/// Without the feature there is no choice.
 #[cfg(not(feature = "mailin"))]
 fn front_end(_: &ServeOptions) -> FrontEnd {
     FrontEnd::default()

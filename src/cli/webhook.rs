@@ -1,4 +1,4 @@
-//! `gatepost webhook list|test|replay`: where events go, and sending some again.
+//! `gatepost webhook list|test|replay`: lists webhooks, tests one, and sends events again.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::domain::destination::Destination;
 use crate::domain::id::{AccountId, DeliveryId, DestinationId, EventId};
 use crate::run;
 
-/// Between two looks at a test.
+/// Polling interval while a test runs.
 const LOOK: Duration = Duration::from_millis(200);
 
 #[derive(Args, Debug)]
@@ -35,31 +35,30 @@ enum Action {
     /// List webhooks: where each leads, which events it gets, and whether it fails
     #[command(after_help = "Prints the records of GET /webhooks with --json.")]
     List {
-        /// The account that they belong to [default: all accounts]
+        /// The account that owns them [default: all accounts]
         account: Option<AccountName>,
     },
-    /// Send a test event to a webhook, and say what it answered; a server must be running
+    /// Send a test event to a webhook and show its response; a server must be running
     Test {
         #[arg(value_name = "WEBHOOK", value_parser = webhook_id)]
         id: DestinationId,
-        /// Seconds to wait for the answer
+        /// Seconds to wait for the response
         #[arg(long, value_name = "SECONDS", default_value_t = 60)]
         wait: u32,
     },
-    /// Send events again that a webhook missed; a running server sends them by and by
+    /// Send events again that a webhook missed; a running server sends them gradually
     Replay {
         #[arg(value_name = "WEBHOOK", value_parser = webhook_id)]
         id: DestinationId,
         /// Only events from then on: 10m, 3h or 2d ago, or a date
         #[arg(long, value_name = "WHEN")]
         since: When,
-        /// Send again what was delivered, too
+        /// Also send again events that were delivered
         #[arg(long)]
         all: bool,
     },
 }
 
-/// A text that is no id of a webhook.
 #[derive(Debug, thiserror::Error)]
 #[error("not the id of a webhook; list them with `gatepost webhook list`")]
 struct NotWebhookId;
@@ -133,7 +132,7 @@ async fn in_use(destinations: &Destinations, id: DestinationId) -> Result<Destin
     })?)
 }
 
-/// Prints what a test came to; a webhook that did not answer 2xx is a failure.
+/// Prints the result of a test. Fails unless the webhook responded with 2xx.
 fn tell(
     given: &Given,
     webhook: &Destination,
@@ -158,7 +157,7 @@ fn tell(
     Ok(if has_arrived { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The first attempt of a delivery, once a server has made it.
+/// Waits for the first attempt of a delivery, which a server makes.
 async fn first_attempt(
     destinations: &Destinations,
     account: AccountId,

@@ -1,4 +1,4 @@
-//! A moment on the command line: a date, or how long ago.
+//! A moment on the command line: a date, or an age.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,14 +8,13 @@ use jiff::{SignedDuration, Span, SpanRelativeTo};
 use crate::domain::clock::Timestamp;
 use crate::domain::instant;
 
-/// A moment, before it is known what time it is.
+/// A moment, absolute or relative to now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     At(Timestamp),
     Ago(Duration),
 }
 
-/// Neither a date nor an age.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected how long ago, like 10m, 3h or 2d, or a date like 2026-11-20T10:00Z")]
 pub(super) struct NoMoment;
@@ -27,7 +26,7 @@ impl FromStr for When {
         if let Some(at) = instant::parse(text) {
             return Ok(Self::At(at));
         }
-        // jiff reads ISO 8601 and signs, too.
+        // jiff also accepts ISO 8601 durations and signs.
         let is_plain = text.starts_with(|first: char| first.is_ascii_digit());
         let span: Span = is_plain.then(|| text.parse().ok()).flatten().ok_or(NoMoment)?;
         let age = span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| NoMoment)?;

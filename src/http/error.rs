@@ -1,4 +1,4 @@
-//! The closed list of error codes, and the one shape of an error.
+//! The closed list of error codes, and the single shape of an error.
 
 use std::error::Error as StdError;
 use std::fmt::Display;
@@ -19,22 +19,21 @@ pub(super) const NOTHING_HERE: &str = "there is nothing at this path: GET / says
 
 macro_rules! codes {
     ($($variant:ident = $word:literal, $status:ident, $title:literal, $about:literal;)*) => {
-        /// What kind of error: `code` in every error's body (contract §4, Rules).
+        /// The kind of an error: `code` in every error's body (contract §4, Rules).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Code {
             $(#[doc = $about] $variant,)*
         }
 
         impl Code {
-            /// The whole list.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The word shown.
+            /// The word in the body.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
             }
 
-            /// The status that it is answered with.
+            /// The HTTP status of the response.
             pub const fn status(self) -> StatusCode {
                 match self { $(Self::$variant => StatusCode::$status,)* }
             }
@@ -107,32 +106,31 @@ pub struct Problem {
     pub code: Code,
     pub detail: String,
     pub cause: Option<String>,
-    /// What `Retry-After` says, seconds; without it what the rules say.
+    /// Seconds for `Retry-After`; None takes the number from the rules.
     pub retry_after: Option<u64>,
-    /// The mistakes one by one, where there may be several (RFC 9457 §3, `errors`).
+    /// The mistakes one by one, if there may be several (RFC 9457 §3, `errors`).
     pub faults: Vec<Fault>,
-    /// What `/readyz` found, check by check.
+    /// The checks of `/readyz`.
     pub checks: Vec<Value>,
 }
 
 impl Problem {
-    /// A problem that the client is told in these words.
+    /// A problem with this detail for the client.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         let (faults, checks) = (Vec::new(), Vec::new());
         Self { code, detail: detail.into(), cause: None, retry_after: None, faults, checks }
     }
 
-    /// 400.
     pub fn invalid(detail: impl Display) -> Self {
         Self::new(Code::InvalidRequest, detail.to_string())
     }
 
-    /// 404: nothing of this kind and name in the target's scope.
+    /// 404: the target's scope has nothing of this kind and name.
     pub fn not_found(what: &str) -> Self {
         Self::new(Code::NotFound, format!("there is no such {what} in the scope of this request"))
     }
 
-    /// 500; the cause goes to the log.
+    /// 500; the cause is only logged.
     pub fn internal(cause: impl Into<String>) -> Self {
         const DETAIL: &str =
             "the error is on our side and was logged: quote requestId when you report it";
@@ -144,18 +142,17 @@ impl Problem {
         Self { detail: sentence(&faults), faults, ..Self::invalid("") }
     }
 
-    /// 503; the cause goes to the log.
+    /// 503; the cause is only logged.
     pub fn unavailable(cause: impl Into<String>) -> Self {
         const DETAIL: &str = "try again after the time in Retry-After";
         Self { cause: Some(cause.into()), ..Self::new(Code::Unavailable, DETAIL) }
     }
 
-    /// 503: a limit is reached, which the client is told; nothing has failed.
+    /// 503: a limit is reached, and the client is told which; nothing failed.
     pub fn busy(limit: &str) -> Self {
         Self::new(Code::Unavailable, format!("{limit}: try again after the time in Retry-After"))
     }
 
-    /// The body.
     pub(super) fn body(&self, request: Uuid) -> Shown {
         let detail = masked(&self.detail);
         let fault = |fault: &Fault| Mistake {
@@ -188,22 +185,22 @@ impl Problem {
     }.body(Uuid::nil())
 )]
 pub struct Shown {
-    /// Always about:blank: the status and code say what it is (RFC 9457 §4.2.1).
+    /// Always about:blank: status and code identify the error (RFC 9457 §4.2.1).
     r#type: &'static str,
-    /// What kind of error, in a few words.
+    /// The kind of error, in a few words.
     title: &'static str,
     /// The HTTP status once more.
     status: u16,
-    /// What is wrong, and what to do.
+    /// The mistake, and what to do.
     detail: String,
     /// Always false.
     #[schemars(extend("const" = false))]
     success: bool,
-    /// The same as detail, as v2 has it.
+    /// A copy of detail, for v2 clients.
     message: String,
-    /// What kind of error, for programs.
+    /// The kind of error, for programs.
     code: Word<Code>,
-    /// Of the request, as in X-Request-Id.
+    /// The id of the request, as in X-Request-Id.
     request_id: Id,
     /// The mistakes one by one, where there may be several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -213,17 +210,17 @@ pub struct Shown {
     checks: Vec<Value>,
 }
 
-/// A mistake in what was sent, or in what would be published.
+/// A mistake in a request, or in a configuration to publish.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 struct Mistake {
     /// Where it is, as a JSON Pointer (RFC 6901).
     pointer: String,
-    /// What to do about it.
+    /// How to correct it.
     detail: String,
 }
 
-/// The body follows in `observe`, which knows the request's id.
+/// `observe` adds the body, because it knows the id of the request.
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = self.code.status().into_response();
@@ -232,7 +229,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// Details may quote what the client sent: a key pasted into the wrong place stays out of them.
+/// Replaces API keys in a detail: it may quote a client that pasted its key into the wrong place.
 pub(in crate::http) fn masked(detail: &str) -> String {
     const PREFIX: &str = "gp_";
     let mut pieces = detail.split(PREFIX);

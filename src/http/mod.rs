@@ -1,26 +1,27 @@
-//! The HTTP API: `/api/v2`; without a key `/`, `/docs`, the document, `/healthz`, `/readyz`, and `/inbound` for
-//! providers (contract §4).
+//! The HTTP API: `/api/v2` with a key; `/`, `/docs`, the API description, `/healthz`, `/readyz` and
+//! `/inbound` (for providers) without one (contract §4).
 //!
-//! Each folder and file imports only from those above it here (a test holds them to it):
+//! Each folder and file imports only from those above it here (a test checks this):
 //!
-//! - `error` is the closed list of codes and the shape of every error, `problems_of` makes them of the errors
-//!   of the use cases; `verb`, `tag`, `remote`, `readiness` are
-//!   words and facts of their own.
-//! - `limits` bounds how much a key, or an address without one, may ask for at a time; `answer` sends files;
-//!   `state` is what all requests share.
-//! - `request` is what was sent, read strictly: a parameter or a field that the operation does not declare is
-//!   refused by name (400), because a misspelt one would silently change nothing. A [`request::call::Call`] has
-//!   been authorised.
-//! - `typed` makes of the types of a request and of its answers all else: how a request is checked, each mistake
-//!   with its place, how the answer is written, how both are described, and how a list goes on.
-//! - [`operation`] is a row of the one table; `passage` is the way of every request: who calls, on what, once.
-//! - `routes` has one file per noun: types and words, no decisions. [`table`] is the one table of operations.
-//! - `openapi` describes the table; `public` is what needs no key; `connection` accepts connections; `router` puts
-//!   all together.
+//! - `error` is the closed list of codes and the shape of every error; `problems_of` turns errors
+//!   of the use cases into these. `verb`, `tag`, `remote` and `readiness` stand alone.
+//! - `limits` bounds the simultaneous and the frequent requests of a key, or of an address without
+//!   one. `answer` sends files. `state` is shared by all requests.
+//! - `request` reads strictly: a parameter or field that the operation does not declare is refused
+//!   by name (400), because a misspelt one would silently change nothing. A [`request::call::Call`]
+//!   is authorised.
+//! - `typed` derives everything else from the types of a request and its answers: the checks, with
+//!   the place of each mistake, the JSON, the description, and the pages of a list.
+//! - [`operation`] is a row of the table. `passage` is the path of every request: caller, target,
+//!   idempotency.
+//! - `routes` has one file per noun: types and words, no decisions. [`table`] is the one table of
+//!   operations.
+//! - `openapi` describes the table. `public` needs no key. `connection` accepts connections.
+//!   `router` joins these.
 //!
-//! `run` makes an [`Http`] and serves its router. What never happens here: SQL, a read of a token or a target
-//! outside `passage` and `request`, of a signature outside `passage/linked`, a connection to a stranger, a URI or
-//! a query in a log.
+//! `run` makes an [`Http`] and serves its router. Never happens here: SQL; reading a token or a
+//! target outside `passage` and `request`, or a signature outside `passage/linked`; a connection to
+//! a stranger; a URI or a query in a log.
 
 mod answer;
 mod connection;

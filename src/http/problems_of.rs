@@ -1,4 +1,4 @@
-//! The errors of the use cases and of the store as problems: which code each has, and what the client is told.
+//! Maps errors of the use cases and of the store to problems: code, and text for the client.
 
 use std::error::Error as _;
 
@@ -30,7 +30,7 @@ impl From<StoreError> for Problem {
                     there is before you send another";
                 Self::new(Code::Conflict, DETAIL)
             }
-            // As if it had never been there.
+            // As if the account had never existed.
             StoreError::NoAccount => Denied::OutOfScope.into(),
             _ => Self::unavailable(chain(&error)),
         }
@@ -157,7 +157,7 @@ impl From<AppsError> for Problem {
 impl From<ReceptionError> for Problem {
     fn from(error: ReceptionError) -> Self {
         match error {
-            // As of an id that is out of reach.
+            // As for an id out of reach.
             ReceptionError::Nobody => Denied::OutOfScope.into(),
             ReceptionError::Several | ReceptionError::Inactive => {
                 Self::new(Code::Conflict, error.to_string())
@@ -215,7 +215,7 @@ impl From<ComputerError> for Problem {
             E::NoComputer | E::NotProvisioned | E::NoRoom | E::NoSession | E::NothingCame => {
                 Code::NotFound
             }
-            // A vault without its key is a state of this server that does not allow it.
+            // A vault without its key is a state of this server that conflicts with the request.
             E::Exists | E::Stale { .. } | E::Busy | E::Vault(_) => Code::Conflict,
         };
         Self::new(code, error.to_string())

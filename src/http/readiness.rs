@@ -1,8 +1,7 @@
-//! Whether the gateway could take a message or a change in now, as `/readyz` tells everybody: so
-//! that a stranger without a key makes no work, however often it asks, all that ask share one look
-//! a second, and no look is begun while the one before still lasts. A check that is slow for once is
-//! not taken for one that fails. What is told are names of checks and plain causes; what is behind
-//! them is in the log, once for each change.
+//! Readiness: whether the gateway can accept mail and changes now, as `/readyz` says. A stranger
+//! needs no key to ask but causes no work: all requests within a second share one round of checks,
+//! and no check runs twice at a time. A check that is slow once does not count as failed. Clients
+//! see names of checks and plain causes; details are in the log, once per change.
 
 use std::fmt;
 use std::future::Future;
@@ -16,14 +15,14 @@ use tokio::task::JoinHandle;
 
 use crate::domain::clock::{Clock, Timestamp};
 
-/// An answer is told again for so long. Whoever watches a gateway asks every few seconds.
+/// How long a result is reused. Monitors ask every few seconds.
 const FRESH: Duration = Duration::from_secs(1);
-/// A check that held so lately when a look began is believed to hold while that look lasts, but no
-/// longer than this: a disk that writes much at once, or a pool that is full, delays one for a
-/// moment. The first is a little more than the pause of who asks every ten seconds.
+/// A slow check keeps its good result if it passed up to LATELY before the check began, but for
+/// BELIEVED at most after that: heavy disk writes or a full pool delay a check for a moment. LATELY
+/// is a little more than the interval of a monitor that asks every ten seconds.
 const LATELY: Duration = Duration::from_secs(15);
 const BELIEVED: Duration = Duration::from_secs(3);
-/// The cause where a look has not ended in time.
+/// The cause of a check that gave no result in time.
 const SILENT: &str = "not answering";
 
 type Looking = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
@@ -37,51 +36,50 @@ pub struct Fault {
     pub detail: String,
 }
 
-/// One question, and how it is answered.
+/// One check, with its function.
 pub struct Check {
     look: Box<dyn Fn() -> Looking + Send + Sync>,
-    /// For so long its good word is told again without a look.
+    /// How long a pass is reused without a new check.
     holds: Duration,
     state: Mutex<State>,
 }
 
-/// What is known of a check, and a look that still lasts.
+/// The last result of a check, and a run still under way.
 struct State {
     told: Told,
-    /// When it was last found to hold, if it was the last time.
+    /// When the check last passed; None if it failed the last time.
     held: Option<Timestamp>,
-    /// And when that look began.
+    /// The run under way, and when it began.
     looking: Option<(JoinHandle<Result<(), Fault>>, Timestamp)>,
 }
 
-/// A check as it is told.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) name: &'static str,
     pub(crate) fault: Option<Fault>,
-    /// Since when it is so, as far as it was asked.
+    /// When the cause last changed, as far as checks have noticed.
     pub(crate) since: Timestamp,
 }
 
-/// An answer, when it came, and whether the gateway was stopping then.
+/// The last results, when they came, and whether the gateway was stopping.
 struct Last {
     at: Timestamp,
     stopping: bool,
     told: Vec<Told>,
 }
 
-/// Whether the gateway can work at all: asked by `/readyz`.
 #[derive(Clone)]
 pub struct Readiness {
     checks: Arc<[Check]>,
     clock: Clock,
     patience: Duration,
-    /// The last answer and when it came; locked while a look is under way.
+    /// Locked while checks run, so that all requests wait for one round.
     last: Arc<Mutex<Option<Last>>>,
 }
 
 impl Check {
-    /// A check that `look` decides.
+    /// A check by the function `look`.
     pub fn new<F, R>(name: &'static str, look: F) -> Self
     where
         F: Fn() -> R + Send + Sync + 'static,
@@ -92,12 +90,13 @@ impl Check {
         Self { look: Box::new(move || Box::pin(look())), holds: Duration::ZERO, state }
     }
 
-    /// A look is dear: its good word is told again for so long.
+    /// Reuses a pass for this long, because the check is expensive.
     pub fn holding(self, holds: Duration) -> Self {
         Self { holds, ..self }
     }
 
-    /// One look, or the one that still lasts, for so long.
+    /// Runs the check, or waits for the run under way, for at most `patience`. Holds the lock of
+    /// the check meanwhile.
     async fn ask(&self, patience: Duration, clock: &Clock) -> Told {
         let mut state = self.state.lock().await;
         let State { told, held, looking } = &mut *state;
@@ -127,7 +126,7 @@ impl Check {
 }
 
 impl Told {
-    /// The log says each change once.
+    /// Stores a result, and logs it if the cause changed.
     fn note(&mut self, fault: Option<Fault>, now: Timestamp) {
         let cause = |fault: &Option<Fault>| fault.as_ref().map(|fault| fault.cause);
         if cause(&self.fault) != cause(&fault) {
@@ -144,7 +143,7 @@ impl Told {
 }
 
 impl Readiness {
-    /// All of `checks` must hold; each has so much `patience`. What they say grows old by `clock`.
+    /// All `checks` must pass, each within `patience`. `clock` measures the age of results.
     pub fn new(clock: Clock, patience: Duration, checks: Vec<Check>) -> Self {
         let (began, mut checks) = (clock.now(), checks);
         for check in &mut checks {
@@ -153,19 +152,19 @@ impl Readiness {
         Self { checks: checks.into(), clock, patience, last: Arc::default() }
     }
 
-    /// All checks as they were within the last second, or as they are found now. An answer from
-    /// before the gateway began to stop counts no more.
+    /// Returns all results, at most a second old. Results from before the stop began do not count.
     pub(crate) async fn check(&self, stopping: bool) -> Vec<Told> {
         let mut last = Arc::clone(&self.last).lock_owned().await;
         let now = self.clock.steady();
         if let Some(last) = last.as_ref().filter(|last| last.stopping == stopping)
-            // A clock that was set back would make it last.
+            // A clock that was set back must not extend its life.
             && (last.at..last.at.plus(FRESH)).contains(&now)
         {
             return last.told.clone();
         }
         let Self { checks, clock, patience, .. } = self.clone();
-        // To its end, whoever has asked: one that hangs up would make the next one ask anew.
+        // Runs to its end even if the client disconnects: otherwise the next request would start
+        // over.
         let asking = tokio::spawn(async move {
             let told = join_all(checks.iter().map(|check| check.ask(patience, &clock))).await;
             *last = Some(Last { at: clock.steady(), stopping, told: told.clone() });

@@ -1,21 +1,21 @@
-//! Where a request comes from: the peer of its connection, or the client that a trusted proxy names.
+//! The client of a request: the peer of its connection, or the client named by a trusted proxy.
 
 use std::net::IpAddr;
 
 use axum::http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 
-/// Every proxy on the way adds whom it heard from, the last one last.
+/// Each proxy appends the address it received the request from.
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Nobody has more proxies in a row. What lies further left was written by whoever liked to.
+/// No installation has more proxies in a row. Entries further left may come from anyone.
 const MOST_PROXIES: usize = 16;
 
-/// Whom the connection of a request is from.
+/// The peer of a request's connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer(pub(super) IpAddr);
 
-/// The networks whose word is taken for whom they pass on.
+/// Networks of trusted proxies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Proxies(Vec<IpNet>);
 
@@ -24,20 +24,20 @@ impl Proxies {
         Self(networks)
     }
 
-    /// Whether this address, in canonical form, is a proxy's.
+    /// Whether this address, in canonical form, is a trusted proxy's.
     pub(super) fn contain(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// The client of a request: seen from us, the first address that is no proxy of ours. What that
-    /// one says of others is hearsay. Where a proxy says nothing, or nothing that is plainly an
-    /// address (a port, a name, `unknown`), the client is the peer: a guess could be steered.
+    /// Returns the client: from the right, the first address that is no trusted proxy. Entries left
+    /// of it are hearsay. Returns the peer if a proxy gives no plain address (but a port, a name,
+    /// `unknown`): a client could steer a guess.
     pub(super) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let peer = peer.to_canonical();
         if !self.contain(peer) {
             return peer;
         }
-        // A field that is there several times is one list (RFC 9110 §5.3).
+        // Several fields of one name form one list (RFC 9110 §5.3).
         let lines = headers.get_all(X_FORWARDED_FOR).iter().rev();
         let entries = lines.flat_map(|line| line.as_bytes().rsplit(|octet| *octet == b','));
         for entry in entries.take(MOST_PROXIES) {
@@ -67,7 +67,7 @@ mod tests {
         let many = format!("192.0.2.1{}", ", 10.0.0.2".repeat(16));
         let few = format!("192.0.2.1{}", ", 10.0.0.2".repeat(15));
         for (peer, lines, expected) in [
-            // Nobody else's word is taken.
+            // Other peers are not trusted.
             ("192.0.2.9", vec!["198.51.100.1"], "192.0.2.9"),
             ("10.0.0.16", vec!["198.51.100.1"], "10.0.0.16"),
             ("::ffff:192.0.2.9", vec![], "192.0.2.9"),
@@ -76,13 +76,13 @@ mod tests {
             ("::ffff:10.0.0.1", vec!["198.51.100.1"], "198.51.100.1"),
             ("2001:db8:ffff::1", vec!["2001:db8::7"], "2001:db8::7"),
             ("10.0.0.1", vec!["::ffff:198.51.100.1"], "198.51.100.1"),
-            // What a client wrote itself stands left of what a proxy heard.
+            // The client's own entries stand left of those of a proxy.
             ("10.0.0.1", vec!["127.0.0.1, 198.51.100.1"], "198.51.100.1"),
             ("10.0.0.1", vec!["127.0.0.1", "198.51.100.1"], "198.51.100.1"),
             ("10.0.0.1", vec!["nonsense, 198.51.100.1"], "198.51.100.1"),
             ("10.0.0.1", vec!["192.0.2.1 ,\t198.51.100.1\t, 10.0.0.2"], "198.51.100.1"),
             ("10.0.0.1", vec!["192.0.2.1", "198.51.100.1", "10.0.0.2,10.0.0.3"], "198.51.100.1"),
-            // Nothing that is plainly an address.
+            // No plain address.
             ("10.0.0.1", vec![""], "10.0.0.1"),
             ("10.0.0.1", vec!["198.51.100.1,"], "10.0.0.1"),
             ("10.0.0.1", vec!["198.51.100.1, unknown"], "10.0.0.1"),
@@ -95,7 +95,7 @@ mod tests {
             ("10.0.0.1", vec!["3325256705"], "10.0.0.1"),
             ("10.0.0.1", vec!["198.51.100.1 192.0.2.1"], "10.0.0.1"),
             ("10.0.0.1", vec!["for=198.51.100.1"], "10.0.0.1"),
-            // All of them ours.
+            // Trusted proxies only.
             ("10.0.0.1", vec!["10.0.0.3, 10.0.0.2"], "10.0.0.1"),
             ("10.0.0.1", vec![&few], "192.0.2.1"),
             ("10.0.0.1", vec![&many], "10.0.0.1"),

@@ -1,4 +1,4 @@
-//! The router, made from the table of operations.
+//! The router, generated from the table of operations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::http::public::{description, health};
 use crate::http::state::Http;
 use crate::http::table::OPERATIONS;
 
-/// The router of the whole API, and of what needs no key: two questions, the description, and the ways
-/// in of providers.
+/// The router of the API, and of the paths without a key: health, the description, and posts of
+/// providers.
 pub fn router(http: Arc<Http>) -> Router {
     let mut paths: BTreeMap<String, MethodRouter<Arc<Http>>> = BTreeMap::new();
     for operation in OPERATIONS {
@@ -56,7 +56,7 @@ fn on(methods: MethodRouter<Arc<Http>>, operation: &'static Operation) -> Method
     methods.on(operation.verb.filter(), perform)
 }
 
-/// Puts on every answer what every answer must carry; unknown paths and wrong methods too.
+/// Adds the parts common to all responses, those for unknown paths and wrong methods included.
 pub(super) fn observed(router: Router<Arc<Http>>, http: Arc<Http>) -> Router {
     let router = router
         .fallback(async || Problem::new(Code::NotFound, NOTHING_HERE))
@@ -75,8 +75,8 @@ pub(super) fn observed(router: Router<Arc<Http>>, http: Arc<Http>) -> Router {
         .with_state(http)
 }
 
-/// A webhook that leads back here would make an event of each event, for ever (threats H10): what
-/// a gateway sent is carried out by none, whatever key its URL holds.
+/// Refuses requests that a gateway sent (508). A webhook that leads back here would make an event
+/// of each event, forever (threats H10), whichever key its URL holds.
 async fn refuse_deliveries(request: Request, next: Next) -> Response {
     if request.headers().contains_key(LOOP) {
         let detail = "a webhook or a relay of this gateway leads back to it: give it the URL of \

@@ -1,4 +1,4 @@
-//! All that a request may need: the use cases, the rules, and what is bounded.
+//! State shared by all requests: use cases, rules and limits.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -36,11 +36,10 @@ use crate::rules::AccessRules;
 use crate::shutdown::Shutdown;
 use crate::verify::Authenticator;
 
-/// The use cases that the API offers.
 #[derive(Clone, Debug)]
 pub struct UseCases {
     pub access: Access,
-    /// Access for those who follow the log.
+    /// Access for requests that follow the log of events.
     pub followers: Access,
     pub tenancy: Tenancy,
     pub mailbox: Mailbox,
@@ -57,11 +56,11 @@ pub struct UseCases {
     pub computers: Computers,
     pub audit: AuditLog,
     pub answers: Answers,
-    /// Answers questions about DNS that tenants cause: it shares nothing with mail's.
+    /// DNS for tenants' requests; shares nothing with the DNS of incoming mail.
     pub dns: Arc<Authenticator>,
 }
 
-/// The words where a key has a place, and where none is free.
+/// Errors: the key has a turn already; no place is free.
 const UPLOADS: (&str, &str) = (
     "this key has another message under examination: send one at a time",
     "every place for a message is taken",
@@ -71,51 +70,50 @@ const LOGS: (&str, &str) = (
     "every place for a request for the log is taken",
 );
 
-/// Pages by their names below `/docs`, each with its media type; the first page has no name.
+/// Pages by name below `/docs`, with their media types; the first page has the empty name.
 pub(crate) type Pages = BTreeMap<String, (&'static str, Bytes)>;
 
-/// The description of the API, ready to be sent: what asks for no key costs nothing to answer.
+/// The description of the API, rendered: requests without a key must cost nothing.
 #[derive(Debug)]
 pub(crate) struct Described {
     pub(super) document: Bytes,
     pub(super) pages: Pages,
 }
 
-/// Everything that a request may need.
 #[derive(Debug)]
 pub struct Http {
     pub(crate) use_cases: UseCases,
     pub(crate) guard: Guard,
     pub(crate) mint: Mint,
     pub(crate) rules: Arc<AccessRules>,
-    /// Those of them that requests are checked by.
+    /// The numbers of the rules that check requests.
     pub(crate) bounds: Bounds,
     pub(crate) readiness: Readiness,
-    /// Places for answers that are held in memory whole.
+    /// Places for responses held whole in memory.
     pub(crate) downloads: Downloads,
-    /// Places for messages, and for bodies that are larger than others may be.
+    /// Places for messages and other large bodies.
     pub(crate) uploads: Turns,
-    /// Places for what providers post.
+    /// Places for posts of providers.
     pub(crate) places: InboundPlaces,
     /// Places for statements that walk the conversation log.
     pub(crate) logs: Turns,
     pub(crate) limits: Limits,
-    /// Which lines are due of those that clients can cause at will.
+    /// Rate limiter for log lines that clients can cause at will.
     pub(crate) repeats: Repeats,
-    /// Whose word is taken for where a request comes from.
+    /// Proxies trusted to name the client.
     pub(crate) proxies: Proxies,
-    /// The origins whose pages may read answers.
+    /// Origins whose pages may read responses.
     pub(crate) cors_origins: Vec<String>,
-    /// Where streams are served, if not where requests are.
+    /// The threads for event streams; None serves them with requests.
     pub(crate) streams: Option<Handle>,
-    /// Requests that wait or stream end with it.
+    /// Its soft stop ends requests that wait or stream.
     pub(crate) shutdown: Shutdown,
-    /// The description of the API, made when somebody asks for it first.
+    /// Rendered at the first request.
     pub(crate) described: OnceLock<Described>,
 }
 
 impl Http {
-    /// An API over these use cases; `guard` judges the URLs of new webhooks.
+    /// An API over these use cases; `guard` checks the URLs of new webhooks.
     pub fn new(
         use_cases: UseCases,
         guard: Guard,
@@ -125,7 +123,7 @@ impl Http {
     ) -> Self {
         let downloads = Downloads::new(rules.limits.max_downloads);
         let limits = &rules.limits;
-        // Who gets a place has time left to send the body.
+        // Half of the body's time, so that a client that gets a place can still send its body.
         let patience = limits.body() / 2;
         let uploads = Turns::new(limits.max_uploads, patience, UPLOADS);
         let places = InboundPlaces::new(use_cases.inbound.rules(), patience);
@@ -154,47 +152,47 @@ impl Http {
         }
     }
 
-    /// The same behind proxies in these networks, which say whom they pass on
-    /// (`X-Forwarded-For`).
+    /// Trusts proxies in these networks to name the client (`X-Forwarded-For`).
     #[must_use]
     pub fn behind(self, proxies: Vec<IpNet>) -> Self {
         Self { proxies: Proxies::new(proxies), ..self }
     }
 
-    /// The same, whose answers may be read by pages of these origins (`https://app.example.com`).
+    /// Lets pages of these origins (`https://app.example.com`) read responses.
     #[must_use]
     pub fn readable_from(self, cors_origins: Vec<String>) -> Self {
         Self { cors_origins, ..self }
     }
 
-    /// The same, where answers that take long end when this begins to stop.
+    /// Ends waiting and streaming responses at the soft stop of `shutdown`.
     #[must_use]
     pub fn ending_with(self, shutdown: Shutdown) -> Self {
         Self { shutdown, ..self }
     }
 
-    /// The same, where connections that stream events go on on these threads.
+    /// Serves event streams on these threads.
     #[must_use]
     pub fn streaming_on(self, streams: Handle) -> Self {
         Self { streams: Some(streams), ..self }
     }
 
-    /// The log of events, whose task looks for those who wait.
+    /// The log of events; its task wakes waiting requests.
     pub fn event_log(&self) -> EventLog {
         self.use_cases.events.clone()
     }
 
-    /// The audit log, whose task writes down what was refused.
+    /// The audit log; its task writes refused requests.
     pub fn audit_log(&self) -> AuditLog {
         self.use_cases.audit.clone()
     }
 
-    /// The configurations of Agents, whose task goes on with migrations of templates.
+    /// The configurations of Agents; their task continues migrations of templates.
     pub fn agents(&self) -> Agents {
         self.use_cases.agents.clone()
     }
 
-    /// Octets of a body that holds a message: in base64, which nothing has to be escaped in.
+    /// Largest body in bytes with a message in it. The message is in base64, which needs no escapes
+    /// in JSON.
     pub(crate) fn max_upload_bytes(&self) -> usize {
         let message = self.use_cases.preview.max_message_bytes();
         let encoded = message.div_ceil(3).saturating_mul(4);

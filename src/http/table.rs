@@ -1,6 +1,6 @@
-//! The one table of operations. The router and the description are made from it and from nothing else: an
-//! operation without a tag, a need and a typed handler does not compile, and a handler cannot be
-//! reached but through `perform`.
+//! The one table of operations. Router and description are generated from it alone: an operation
+//! without a tag, a need and a typed handler does not compile, and only `perform` reaches a
+//! handler.
 
 use std::sync::LazyLock;
 
@@ -22,7 +22,7 @@ use crate::http::tag::Tag;
 use crate::http::typed::{self, Form};
 use crate::http::verb::Verb;
 
-/// A line of the table: the types of its handler say what the operation asks and answers.
+/// A row of the table: request and answers follow from the types of the handler.
 macro_rules! operation {
     ($tag:ident: $id:ident = $verb:ident $path:literal, $need:expr, $($handler:ident)::+) => {{
         static FORM: LazyLock<Form> =
@@ -42,18 +42,18 @@ macro_rules! operation {
     }};
 }
 
-/// Agents' rows, of one Agent or of all below an account.
+/// Rows of one Agent, or of all Agents below an account.
 const READ: Need = Need::read(TargetType::Any).narrows();
-/// Reading and changing what belongs to an account itself.
+/// Data of the account itself.
 const READ_OWN: Need = Need::read(TargetType::Any);
 const WRITE_OWN: Need = Need::write(TargetType::Any);
-/// Reading and changing what belongs to one Agent.
+/// Data of one Agent.
 const READ_AGENT: Need = Need::read(TargetType::Level(AccountType::Agent));
 const WRITE_AGENT: Need = Need::write(TargetType::Level(AccountType::Agent));
-/// Keys of accounts and members; a member's own, whatever its role.
+/// Keys of accounts and members; members reach their own keys in any role.
 const READ_KEYS: Need = Need::read(TargetType::Identity).administrators();
 const WRITE_KEYS: Need = Need::write(TargetType::Identity).administrators();
-/// Members hang on accounts above Agents, those that are invited to an Agent, too.
+/// Members belong to accounts above Agents, even those invited to an Agent.
 const READ_MEMBERS: Need = members(Need::read(TargetType::Any));
 const WRITE_MEMBERS: Need = members(Need::write(TargetType::Any));
 
@@ -61,35 +61,33 @@ const fn members(need: Need) -> Need {
     need.administrators().at_least(Level::OrganizationAdmin).unrestricted()
 }
 
-/// Reading and changing what belongs to an account that has others below it, for administrators.
+/// Data of an account that has others below it, for administrators.
 const READ_PARENT: Need = Need::read(TargetType::Parent).administrators();
 const WRITE_PARENT: Need = Need::write(TargetType::Parent).administrators();
 
-/// Templates are made and changed by those who manage organizations.
+/// Templates, for the accounts that manage organizations.
 const WRITE_TEMPLATES: Need =
     Need::write(TargetType::Provider).administrators().at_least(Level::ResellerAdmin);
 
-/// Managing an account of this level: by its own key, by keys above, by their administrators.
+/// Manages an account of this level: by its own key, by keys above, or by their administrators.
 const fn manage(level: Level) -> Need {
     Need::write(TargetType::Level(level.account_type())).administrators().at_least(level)
 }
-/// The accounts directly below one of this level.
+/// Accounts directly below one of this level.
 const fn below(level: Level) -> Need {
     Need::read(TargetType::Level(level.account_type())).narrows().at_least(level)
 }
-/// Something below an account, of which only the body says what.
+/// Deletes an account that only the body names.
 const fn remove(level: Level) -> Need {
     Need::write(TargetType::Parent).administrators().at_least(level)
 }
 
-/// Apps and integrations are set up where there is the feature; without it they are read, and taken
-/// away.
+/// Apps and integrations need the feature to be set up, but not to be read or removed.
 const WRITE_APPS: Need = WRITE_OWN.with(Feature::Apps);
 const WRITE_AGENTS_APPS: Need = WRITE_AGENT.with(Feature::Apps);
-/// Features are given from above, by accounts that have others below them.
+/// Features are assigned from above, by accounts that have others below them.
 const ASSIGN: Need = WRITE_OWN.administrators().at_least(Level::ResellerAdmin).unrestricted();
 
-/// The whole API.
 #[rustfmt::skip]
 pub static OPERATIONS: &[Operation] = &[
     operation!(Accounts: getAccount = Get "/account", Need::read(TargetType::Identity).narrows(), account::show),
@@ -177,7 +175,7 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Webhooks: removeRelay = Delete "/webhookRelay/{type}", WRITE_OWN, webhook_relay::remove),
     operation!(Webhooks: listEvents = Get "/events", READ, events::list).fails(&[NotFound]),
     operation!(Webhooks: getEventCatalog = Get "/events/catalog", READ, events::catalog),
-    // Agents: what each is configured to be.
+    // Configurations of Agents.
     operation!(Agents: stageAgent = Post "/agent", WRITE_AGENT.once(), agents::stage).fails(&[NotFound, Conflict]),
     operation!(Agents: publishAgent = Post "/agent/publish", WRITE_AGENT.once(), agents::publish).fails(&[NotFound, Conflict]),
     operation!(Agents: revertAgent = Post "/agent/revert", WRITE_AGENT.once(), agents::revert).fails(&[NotFound, Conflict]),

@@ -1,6 +1,6 @@
-//! The areas of the API, in the interface's words (contract §4).
+//! Tags: the areas of the API, in the words of the interface (contract §4).
 
-/// The area that an operation belongs to: its tag in the interface's description.
+/// The area of an operation: its tag in the description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tag {
     Agents,
@@ -19,7 +19,7 @@ pub enum Tag {
 }
 
 impl Tag {
-    /// All of them, in the interface's order.
+    /// All tags, in the order of the interface.
     pub const ALL: &[Self] = &[
         Self::Agents,
         Self::InboundEmail,
@@ -36,7 +36,7 @@ impl Tag {
         Self::Integrations,
     ];
 
-    /// The word shown.
+    /// The tag as shown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Agents => "Agents",
@@ -55,7 +55,7 @@ impl Tag {
         }
     }
 
-    /// What is in it, in a sentence.
+    /// Describes the area in a sentence.
     pub const fn about(self) -> &'static str {
         match self {
             Self::Agents => "Configurations of Agents: staged, live, and kept versions.",

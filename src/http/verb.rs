@@ -1,8 +1,7 @@
-//! The methods of operations, and the names in their paths.
+//! Methods of operations, and names of path segments.
 
 use axum::routing::MethodFilter;
 
-/// The methods that operations use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
     Get,
@@ -12,7 +11,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// As it stands in a request.
+    /// The method as sent in a request.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -32,7 +31,7 @@ impl Verb {
     }
 }
 
-/// The names of the segments of a path, in their order.
+/// The names of a path's segments, in order.
 pub(super) fn names(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'))
 }

@@ -1,18 +1,17 @@
-//! The memory of all messages in flight. A share gives itself back when it is dropped, so that a
-//! session that panics keeps nothing.
+//! The memory budget shared by all messages in flight. A share returns its bytes when it is
+//! dropped, so a session that panics keeps nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The octets of all messages being received, together.
+/// Bytes that all messages being received may hold together.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
     left: Arc<AtomicUsize>,
     all: usize,
 }
 
-/// One message's share, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     left: Arc<AtomicUsize>,
@@ -25,19 +24,18 @@ impl Budget {
         Self { left: Arc::new(AtomicUsize::new(octets)), all: octets }
     }
 
-    /// Whether so much is left.
+    /// Whether at least `octets` bytes are free. Reserves nothing.
     pub(super) fn has(&self, octets: usize) -> bool {
         self.left.load(Ordering::Relaxed) >= octets
     }
 
-    /// An empty share.
     pub(super) fn share(&self) -> Share {
         Share { left: Arc::clone(&self.left), all: self.all, octets: 0 }
     }
 }
 
 impl Share {
-    /// Makes the share larger; `false` when that much is not left.
+    /// Grows the share by `octets`. Returns false, and takes nothing, if the budget has less left.
     pub(super) fn grow(&mut self, octets: usize) -> bool {
         let less = |left: usize| left.checked_sub(octets);
         let granted = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok();
@@ -47,9 +45,9 @@ impl Share {
         granted
     }
 
-    /// The rate, octets per second, at which a message with this share must come at least: nothing
-    /// as long as half of the budget is left; when all is taken, what the share holds once in
-    /// `turnover`; in between in proportion.
+    /// The lowest rate, in bytes per second, that a message with this share must keep. The rate is
+    /// 0 while at least half of the budget is free. With nothing free the whole share must turn
+    /// over once per `turnover`. In between the rate grows linearly.
     pub(super) fn least_rate(&self, turnover: Duration) -> u64 {
         let wide = |number: usize| u128::try_from(number).unwrap_or(u128::MAX);
         let taken = wide(self.all).saturating_sub(wide(self.left.load(Ordering::Relaxed)));
@@ -59,13 +57,13 @@ impl Share {
         u64::try_from(rate).unwrap_or(u64::MAX)
     }
 
-    /// Gives back what is above `octets`.
+    /// Returns everything above `octets` to the budget.
     pub(super) fn shrink(&mut self, octets: usize) {
         self.left.fetch_add(self.octets.saturating_sub(octets), Ordering::Relaxed);
         self.octets = self.octets.min(octets);
     }
 
-    /// Gives everything back.
+    /// Returns the whole share to the budget.
     pub(super) fn clear(&mut self) {
         self.shrink(0);
     }

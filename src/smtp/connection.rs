@@ -1,4 +1,4 @@
-//! One client's octets, both ways, with a deadline on every wait.
+//! Reads and writes one client's bytes, with a deadline on every wait.
 
 use std::future::poll_fn;
 use std::io;
@@ -16,50 +16,48 @@ use crate::tls::Acceptor;
 
 use super::stream::Stream;
 
-/// An idle session costs this much; ten thousand of them must fit (threats §4).
+/// Input buffer of an idle session: ten thousand of them must fit (threats §4).
 const IDLE_BUFFER: usize = 4 * 1024;
 
-/// Inside a message: fewer system calls.
+/// Input buffer inside a message, for fewer system calls.
 const DATA_BUFFER: usize = 32 * 1024;
 
-/// Replies are written at the latest when this much of them waits, octets.
+/// Unwritten reply bytes that force a write.
 const MAX_UNWRITTEN: usize = 4 * 1024;
 
-/// The timer is set to no later than this, so that a deadline which comes nearer, as that of a
-/// message after that of a command, seldom has to set it anew.
+/// The longest time the timer is set to. Deadlines often move closer (a message's after a
+/// command's); a short timer rarely has to be reset for that.
 const LONGEST_TIMER: Duration = Duration::from_secs(30);
 
-/// What ended a wait for input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
     Input,
-    /// The client has closed, or the connection broke.
+    /// The client closed, or the connection broke.
     Gone,
     Deadline,
 }
 
-/// A stream with an input buffer of bounded size and replies that wait to be written together.
+/// A stream with a bounded input buffer, and replies that are written together.
 #[derive(Debug)]
 pub(super) struct Connection<S> {
     stream: S,
     buffer: Vec<u8>,
-    /// Where the input that nobody has taken yet begins and ends.
+    /// Start of the input that is not taken yet; `end` is its end.
     start: usize,
     end: usize,
     unwritten: Vec<u8>,
     write_deadline: Duration,
-    /// The last read filled the buffer: more is on its way.
+    /// The last read filled the buffer, so more input is likely.
     filled: bool,
-    /// A write failed, or was given up, maybe half done: whatever is written later would be out of
-    /// step.
+    /// A write failed or timed out, maybe halfway: any later reply would be out of step.
     broken: bool,
-    /// Of the waits for input.
+    /// Timer of the waits for input, kept between them.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Connection<Stream> {
-    /// Goes on encrypted, or is closed. Nothing that was sent in clear is left to be read as if it
-    /// had been encrypted: who asks for this has made sure that there is nothing.
+    /// Performs the TLS handshake, or closes the connection. Drops unread input, so nothing sent in
+    /// clear can be read as if it had been encrypted. The caller has checked that there is none.
     pub(super) async fn secure(
         &mut self,
         acceptor: &Acceptor,
@@ -86,18 +84,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// The input that nobody has taken yet.
+    /// Input that is not taken yet.
     pub(super) fn input(&self) -> &[u8] {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Marks `octets` of the input as taken.
+    /// Marks `octets` bytes of the input as taken.
     pub(super) fn take(&mut self, octets: usize) {
         self.start = self.start.saturating_add(octets).min(self.end);
     }
 
-    /// Whether the client has sent something that nobody has taken, as far as is known without
-    /// waiting.
+    /// Whether there is untaken input, read so far or readable without waiting.
     pub(super) async fn has_input(&mut self) -> bool {
         if !self.input().is_empty() {
             return true;
@@ -115,9 +112,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         !self.input().is_empty()
     }
 
-    /// Waits for more input. Cancel-safe: what was read is in the buffer.
+    /// Waits for more input until `deadline`. Cancel-safe: bytes that were read stay in the buffer.
     pub(super) async fn read(&mut self, deadline: Instant) -> Arrival {
-        // A client that always has something ready must not outrun the clock.
+        // A client that always has input ready must not outrun the clock.
         if Instant::now() >= deadline {
             return Arrival::Deadline;
         }
@@ -144,9 +141,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         .await
     }
 
-    /// Between commands a small buffer is enough, inside a message a larger one is faster, once the
-    /// client has filled the small one: ten thousand that were told to go on and then send nothing
-    /// must not cost more than they do idle. Changes nothing while there is input.
+    /// Resizes the input buffer, unless it holds input. The large buffer is used inside a message,
+    /// once the client has filled the small one: ten thousand clients that got 354 and send nothing
+    /// must not cost more than idle ones.
     pub(super) fn expect_data(&mut self, data: bool) {
         let size = if data && self.filled { DATA_BUFFER } else { IDLE_BUFFER };
         if data && self.buffer.len() == DATA_BUFFER {
@@ -158,17 +155,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// The replies that wait to be written.
+    /// Replies not written yet.
     pub(super) const fn unwritten(&mut self) -> &mut Vec<u8> {
         &mut self.unwritten
     }
 
-    /// Whether so many replies wait that they must be written now, input or not.
+    /// Whether the unwritten replies must be written now, even while input is ready.
     pub(super) const fn is_full(&self) -> bool {
         self.unwritten.len() >= MAX_UNWRITTEN
     }
 
-    /// Writes all replies in one go (RFC 2920 §3.2).
+    /// Writes all replies in one go (RFC 2920 §3.2). Fails once a write has failed or timed out.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         if self.broken {
             return Err(io::ErrorKind::BrokenPipe.into());
@@ -176,7 +173,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.unwritten.is_empty() {
             return Ok(());
         }
-        // Nothing puts this right if the wait for it ends early.
+        // Set first: if this future is dropped while it waits, the write may be half done.
         self.broken = true;
         let writing = async {
             self.stream.write_all(&self.unwritten).await?;
@@ -188,14 +185,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         written.map_err(io::Error::from)?
     }
 
-    /// Ends the connection so that the last reply arrives: closing a socket with unread input
-    /// resets it, and a client that was reset tries again. The input until then is dropped.
+    /// Ends the connection so that the last reply arrives. Closing a socket with unread input
+    /// resets it, and a client that was reset retries. Input is read and dropped for up to
+    /// `linger`.
     pub(super) async fn close(mut self, linger: Duration) {
         let deadline = Instant::now() + linger;
         if !matches!(timeout_at(deadline, self.stream.shutdown()).await, Ok(Ok(()))) {
             return;
         }
-        // Bounded by time, also for a client that always has something ready.
+        // Bounded in time, even for a client that always has input ready.
         self.rewind();
         while self.read(deadline).await == Arrival::Input {
             self.rewind();
@@ -203,9 +201,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 }
 
-/// Pending until `deadline`. The timer is set anew only to go off earlier, or when it went off too
-/// early for a deadline that is later, or has moved on: mostly a client is in time, and to set a
-/// timer for each of its commands wakes the runtime for nothing.
+/// Pending until `deadline`. The timer is reset only when the deadline is earlier, or when the
+/// timer fired before a deadline that moved on. Most clients are in time, and a new timer for each
+/// command would wake the runtime for nothing.
 fn wait(
     timer: &mut Option<Pin<Box<Sleep>>>,
     deadline: Instant,
@@ -237,7 +235,7 @@ impl<S> Connection<S> {
 mod tests {
     use super::*;
 
-    /// Always readable, takes any write, and counts the writes.
+    /// Always readable; takes and counts any write.
     struct Counting {
         writes: usize,
         written: Vec<u8>,
@@ -308,7 +306,7 @@ mod tests {
         let (stream, mut client) = tokio::io::duplex(9);
         let mut connection = Connection::new(stream, Duration::from_secs(9));
         let after = |millis| Instant::now() + Duration::from_millis(millis);
-        // Each first poll finds nothing, and the timer as the wait before left it.
+        // Each first poll finds no input and the timer as the previous wait left it.
         let (arrival, _) = tokio::join!(connection.read(after(3_600_000)), client.write_all(b"x"));
         assert_eq!(arrival, Arrival::Input);
         let earlier = timeout(Duration::from_secs(20), connection.read(after(1)));

@@ -1,4 +1,4 @@
-//! File descriptors: enough of them from the start, and one put by for when they are gone.
+//! File descriptors: raises the limit at startup, and keeps a spare for when they run out.
 
 use std::fs::File;
 use std::io;
@@ -9,19 +9,18 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What is needed beside the sessions: connections of the API, the store, webhooks, look-ups.
+/// Descriptors for everything but sessions: the API, the store, webhooks, lookups.
 const OTHERS: u64 = 5 * 1024;
 
-/// Anything that can be opened anywhere.
+/// Any file that opens everywhere.
 const ANYTHING: &str = "/dev/null";
 
-/// Asks the system for as many descriptors as so many sessions and all the rest need, within what
-/// it allows this process. Answers for how many sessions there are enough: a session more would
-/// take the store's, and nobody's mail would be stored.
+/// Raises the descriptor limit to fit `sessions` and the rest, within the hard limit. Returns how
+/// many sessions fit: one more would take a descriptor of the store, and no mail could be stored.
 pub(super) fn provide(sessions: usize) -> usize {
     let needed = u64::try_from(sessions).unwrap_or(u64::MAX).saturating_add(OTHERS);
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    // None is no limit.
+    // None means no limit.
     let Some(have) = current.filter(|have| *have < needed) else { return sessions };
     let wanted = maximum.map_or(needed, |most| most.min(needed));
     let raised = Rlimit { current: Some(wanted), maximum };
@@ -40,13 +39,13 @@ pub(super) fn provide(sessions: usize) -> usize {
     fit
 }
 
-/// Half of few descriptors, and of many all but what others need.
+/// Leaves `OTHERS` descriptors for the rest, but never more than half.
 fn for_sessions(descriptors: u64) -> u64 {
     descriptors.saturating_sub(OTHERS.min(descriptors / 2)).max(1)
 }
 
-/// A descriptor that nobody needs. While it is given up, one connection can be accepted, to be told
-/// that there is no place: without that it would wait in the dark.
+/// A spare descriptor. Closing it lets one connection be accepted and told that there is no place,
+/// instead of waiting without a word.
 #[derive(Debug)]
 pub(super) struct Spare(Option<File>);
 
@@ -55,9 +54,8 @@ impl Spare {
         Self(File::open(ANYTHING).ok())
     }
 
-    /// Accepts one connection by means of the spare descriptor, if `error` is for want of one and
-    /// nobody else has taken it meanwhile. The connection must be dropped before
-    /// [`Spare::refill`].
+    /// Accepts one connection with the spare descriptor. Returns None unless `error` is EMFILE or
+    /// ENFILE and a connection is ready at once. Drop the connection before [`Spare::refill`].
     pub(super) fn accept(
         &mut self,
         socket: &TcpListener,
@@ -71,7 +69,7 @@ impl Spare {
         socket.accept().now_or_never()?.ok()
     }
 
-    /// Puts a descriptor by again, as soon as there is one.
+    /// Opens the spare descriptor again, if it was given up and one is free.
     pub(super) fn refill(&mut self) {
         if self.0.is_none() {
             *self = Self::keep();

@@ -1,5 +1,5 @@
-//! The life of a connection, from the moment that it is accepted: a place at the door, then who it
-//! is, then the places and the pace of its network, then the session.
+//! The life of a connection from accept on: first a place of all, then the client's real address,
+//! then the places and the rates of its network, then the session.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -26,16 +26,16 @@ use super::rates::{Meter, Rates, What};
 use super::session::{Session, Times};
 use super::stream::Stream;
 
-/// How connections come in at one socket from one peer.
+/// How connections arrive from one peer at one socket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
-    /// They begin with a TLS handshake.
+    /// The connection begins with a TLS handshake.
     pub(super) implicit_tls: bool,
-    /// The peer is a proxy, and says first whose connection it is.
+    /// The peer is a proxy: a PROXY header names the client first.
     pub(super) proxied: bool,
 }
 
-/// What all visits share.
+/// State shared by all connections.
 pub(super) struct Door<I> {
     settings: Settings,
     intake: Arc<I>,
@@ -50,7 +50,7 @@ pub(super) struct Door<I> {
 }
 
 impl<I: Intake> Door<I> {
-    /// `places`: for so many sessions in all.
+    /// `places` is the cap on all sessions.
     pub(super) fn new(
         settings: Settings,
         intake: Arc<I>,
@@ -79,19 +79,19 @@ impl<I: Intake> Door<I> {
         }
     }
 
-    /// What says whether there is memory for one more message.
+    /// Returns a check for the memory that one more message needs.
     pub(super) fn has_memory(&self) -> impl Fn() -> bool + Send + Sync + use<I> {
         let (budget, step) = (self.budget.clone(), self.rules.memory.reserve_step_bytes);
         move || budget.has(step)
     }
 
-    /// Which lines are due of those that peers can cause at will.
+    /// Rate limiter for log lines that peers can cause at will.
     pub(super) const fn repeats(&self) -> &Repeats {
         &self.repeats
     }
 
-    /// Lets a connection in where there is a place. Every visit is a task of its own under the same
-    /// shutdown: a panic ends that one only, and the end of the program waits for all of them.
+    /// Starts a session task, or turns the connection away if all places are taken. A panic ends
+    /// that task only. The shutdown waits for all of them.
     pub(super) fn open(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, way: Way) {
         let Some(place) = self.places.take() else {
             return turn_away(stream, peer.ip(), Notice::TooManySessions, way.implicit_tls);
@@ -156,8 +156,8 @@ impl<I: Intake> Door<I> {
         Ok(())
     }
 
-    /// The connection, encrypted if it is to be, and whether the client has spoken before it was
-    /// greeted; `None` where the handshake fails.
+    /// Returns the connection, encrypted if `implicit_tls`, and whether the client spoke before the
+    /// greeting. None if the handshake failed or no certificate is set.
     async fn begin(
         &self,
         stream: TcpStream,
@@ -169,7 +169,7 @@ impl<I: Intake> Door<I> {
             let early = has_spoken(&stream);
             return Ok(Some((Connection::new(Stream::Clear(stream), write), early)));
         }
-        // Never in clear what should have been encrypted.
+        // Never speak in clear where TLS is expected.
         let Some(acceptor) = &self.tls else { return Ok(None) };
         let mut connection = Connection::new(Stream::Clear(stream), write);
         let client = machine.client().address;
@@ -181,7 +181,7 @@ impl<I: Intake> Door<I> {
         Ok(Some((connection, early)))
     }
 
-    /// Whose connection the proxy passes on, if it is somebody's.
+    /// Reads the client's address from the PROXY header. None if the proxy names no client.
     async fn client_behind(
         &self,
         stream: &mut TcpStream,
@@ -203,8 +203,8 @@ impl<I: Intake> Door<I> {
         named.map_err(|_| Notice::NoProxyHeader)
     }
 
-    /// As [`turn_away`] for a peer that has sent something: it is read to the end, or the
-    /// connection would be reset, and the reply lost.
+    /// Like [`turn_away`], for a peer that has sent input: the input is read to the end, because
+    /// closing with unread input resets the connection and loses the reply.
     async fn turn_back(
         &self,
         stream: TcpStream,
@@ -223,8 +223,8 @@ impl<I: Intake> Door<I> {
         }
     }
 
-    /// Whether this client, whose real address is known now, may have the place; what it brings is
-    /// counted by the meter.
+    /// Checks the client's real address against the caps and the connection rate. Returns the meter
+    /// of the session, which counts nothing for exempt clients.
     fn welcome(&self, client: IpAddr, place: &mut Place) -> Result<Meter, Notice> {
         if self.rules.exempt.is_exempt(client) {
             return Ok(Meter::new(None, client));
@@ -237,8 +237,9 @@ impl<I: Intake> Door<I> {
     }
 }
 
-/// One attempt to say why, without waiting: the send buffer of a new socket is empty. A client that
-/// waits for TLS would not understand, and a handshake is too dear for who is turned away.
+/// Writes the reason once, without waiting: the send buffer of a new socket is empty. With implicit
+/// TLS nothing is written: the client could not read it, and a handshake is too expensive for a
+/// connection that is turned away.
 pub(super) fn turn_away(stream: TcpStream, client: IpAddr, notice: Notice, implicit_tls: bool) {
     tracing::info!(client.address = %client, reason = notice.label(), "connection turned away");
     if implicit_tls {
@@ -252,7 +253,7 @@ pub(super) fn turn_away(stream: TcpStream, client: IpAddr, notice: Notice, impli
     }
 }
 
-/// Whether there is input already. Asked of the socket itself: the runtime does not know yet.
+/// Whether input is already there. Asks the socket itself: the runtime does not know yet.
 fn has_spoken(stream: &TcpStream) -> bool {
     let look = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     recv(stream, &mut [0_u8; 1], look).is_ok_and(|(_, octets)| octets > 0)

@@ -1,5 +1,5 @@
-//! An Intake that decides by names and remembers what it was asked: the transcripts and the socket
-//! tests both talk to it.
+//! An Intake that decides by names and records its calls; used by the transcripts and by the socket
+//! tests.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,10 +12,9 @@ use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::ports::{Answer, Client, Envelope, Intake, Recipient};
 use crate::domain::reason::Reason;
 
-/// Every record has this id.
+/// The id of every record.
 pub(super) const RECORD: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 
-/// One question that was asked.
 #[derive(Clone, Debug)]
 pub(super) enum Call {
     Recipient { from: String, path: String },
@@ -24,22 +23,23 @@ pub(super) enum Call {
     OverRate { path: String },
 }
 
-/// `openN` is an Agent that shares, `listN` one that does not, `postmaster` is `open1`, the name
-/// of a reason is refused for that reason, `panic` panics, anything else is unknown.
+/// Decides by the local part: `openN` is an Agent that shares a transaction, `listN` one that does
+/// not, `postmaster` is `open1`, the name of a reason is refused for that reason, `panic` panics,
+/// and anything else is unknown.
 #[derive(Debug, Default)]
 pub(super) struct Fake {
     pub(super) calls: Mutex<Vec<Call>>,
-    /// The next messages are answered so.
+    /// Reason and detail for the next messages; None accepts them.
     pub(super) message: Mutex<Option<(Reason, Option<String>)>>,
-    /// The messages that are accepted were here before.
+    /// Accepted messages count as repeats.
     pub(super) again: AtomicBool,
-    /// The next records cannot be left, for this reason.
+    /// The reason why the next records cannot be stored.
     pub(super) refused: Mutex<Option<Reason>>,
-    /// So many octets are free.
+    /// Free bytes on disk.
     pub(super) free: Mutex<Option<u64>>,
-    /// Where set, a message is answered only when a permit is added.
+    /// If set, each message waits for a permit before its answer.
     pub(super) gate: Option<Semaphore>,
-    /// A message has arrived at the gate.
+    /// Notified when a message waits at the gate.
     pub(super) arrived: Notify,
 }
 
@@ -95,7 +95,7 @@ impl Fake {
         }
     }
 
-    /// The raw messages that it was asked about.
+    /// Raw bytes of all messages, in order.
     pub(super) fn messages(&self) -> Vec<Bytes> {
         let raw = |call: &Call| match call {
             Call::Message { raw, .. } => Some(raw.clone()),

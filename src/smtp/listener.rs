@@ -1,4 +1,4 @@
-//! Accepts connections until the program ends.
+//! Accepts connections until the soft stop.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ use super::proxied::Proxies;
 /// The SMTP listener on one address.
 pub struct Listener<I: Intake> {
     socket: TcpListener,
-    /// TLS from the first octet on.
+    /// TLS from the first byte on.
     implicit_tls: bool,
     proxies: Proxies,
     door: Arc<Door<I>>,
@@ -35,9 +35,9 @@ pub struct Listener<I: Intake> {
 }
 
 impl<I: Intake> Listener<I> {
-    /// Listens on `address`; connections wait until [`Listener::serve`] runs. `hostname` is what
-    /// the server calls itself, `max_message_bytes` (octets) is announced as SIZE. With `tls`,
-    /// STARTTLS is offered. Fails when the address cannot be had.
+    /// Listens on `address`; connections wait in the backlog until [`Listener::serve`] runs.
+    /// `hostname` is the server's name in replies, `max_message_bytes` is announced as SIZE. With
+    /// `tls`, STARTTLS is offered. Fails if the address cannot be bound.
     pub async fn bind(
         address: SocketAddr,
         hostname: &DomainName,
@@ -63,7 +63,7 @@ impl<I: Intake> Listener<I> {
             },
             starttls: tls.is_some(),
             body: BodyLimits {
-                // Nobody is invited to send what there could never be memory for.
+                // Announce no size that the memory budget could never hold.
                 max_message: max_message_bytes.min(memory.max_bytes_in_flight),
                 reserve_step: memory.reserve_step_bytes,
                 kept_head: memory.kept_head_bytes,
@@ -81,15 +81,15 @@ impl<I: Intake> Listener<I> {
         })
     }
 
-    /// Every connection from one of these networks, and none from elsewhere, begins with a PROXY
-    /// header that says whose it is.
+    /// Trusts these networks as proxies: every connection from them, and from no others, must begin
+    /// with a PROXY header.
     #[must_use]
     pub fn behind(self, proxies: Vec<IpNet>) -> Self {
         Self { proxies: Proxies::new(proxies), ..self }
     }
 
-    /// Listens on another address too, where every connection begins with a TLS handshake (RFC 8314
-    /// §3), behind the PROXY header of a trusted proxy; all limits are shared.
+    /// Listens on a second address for implicit TLS (RFC 8314 §3). A trusted proxy sends its PROXY
+    /// header before the handshake. Both addresses share all limits.
     pub async fn with_implicit_tls(&self, address: SocketAddr) -> io::Result<Self> {
         Ok(Self {
             socket: TcpListener::bind(address).await?,
@@ -101,17 +101,17 @@ impl<I: Intake> Listener<I> {
         })
     }
 
-    /// The address that it listens on: the real port where 0 was asked for.
+    /// The bound address, with the real port where port 0 was requested.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// What says whether there is memory for one more message.
+    /// Returns a check for the memory that one more message needs.
     pub fn has_memory(&self) -> impl Fn() -> bool + Send + Sync + use<I> {
         self.door.has_memory()
     }
 
-    /// Accepts until the soft stop.
+    /// Accepts connections until the soft stop.
     pub async fn serve(self) {
         let mut spare = Spare::keep();
         loop {
@@ -137,8 +137,8 @@ impl<I: Intake> Listener<I> {
         }
     }
 
-    /// Most errors of accept are the peer's and gone; but without file descriptors (EMFILE) the
-    /// next call would fail at once, for ever.
+    /// Waits after a failed accept. Most errors belong to one peer and are over; but without file
+    /// descriptors (EMFILE) the next call would fail at once, forever.
     async fn pause(&self, error: &io::Error) {
         if let Some(left_out) = self.door.repeats().due(Cause::Accept) {
             tracing::warn!(error = %error, left_out, "cannot accept a connection");

@@ -1,47 +1,48 @@
-//! The second front end: mailin-embedded 0.8.3 over the same [`Intake`], behind the cargo feature
+//! A second front end: mailin-embedded 0.8.3 over the same [`Intake`], behind the cargo feature
 //! `mailin` (`gatepost serve --front-end mailin`).
 //!
-//! It is the independent reference: its framing, parser and order of commands are not ours, and
-//! both must come to the same verdicts on well-formed mail (`fixtures/smtp/mailin-differences.toml`
-//! lists where they do not). It is not for port 25. What was measured of it, and what is made of it:
+//! It is an independent reference: its framing, parser and command order are not ours, and both
+//! front ends must reach the same verdicts on well-formed mail
+//! (`fixtures/smtp/mailin-differences.toml` lists the exceptions). It is not for port 25. Measured
+//! behaviour of mailin, and the treatment here:
 //!
-//! | what | mailin-embedded | here |
+//! | case | mailin-embedded | here |
 //! |---|---|---|
-//! | `MAIL FROM:<>` | 500: no bounce and no automatic answer is ever received | not cured |
-//! | parameters | any but `BODY` is a 500; SIZE, PIPELINING, SMTPUTF8, ENHANCEDSTATUSCODES are not announced, and the first line of EHLO is no domain | not cured |
-//! | other syntax | 500 to HELP, `NOOP x`, trailing spaces, `FROM: <`, a space in quotes, NOTIFY | not cured |
-//! | addresses | `<no-at>`, NUL, UTF-8 are handed on | checked as ours are: 501, 553 |
-//! | LF `.` CRLF | ends the message; what follows is run as commands | refused by 550 5.5.2 and closed before it is run; mostly the reset swallows the reply |
-//! | CR, LF, NUL alone | stored as they came, a dot behind an LF undone | refused: 550 5.5.2 and close |
-//! | command ended by LF | 500, and goes on | not cured |
-//! | an error from `data()` | 554 to each line in the middle, then 250 | never given: swallowed, refused at the end |
-//! | an error from `data_end()` | it stays inside the message, and commands become its lines | not called an error |
-//! | a message without end | read for ever | at most its limit is kept, out of the common budget |
-//! | a line without end | 500 MB of it: 482 MiB, as a command or in a message; no 500 at a limit | **not cured**: the line is nobody's before its LF |
-//! | a command of 70,000 octets | taken | not cured |
-//! | threads | one for each session: of 200 idle clients 64 were greeted, 136 held a descriptor each | not cured: `mailin.threads`; by network as far as the caps go |
-//! | deadlines | 300 s for each read (an idle client: about 5 minutes, without a 421), none for a command, a message or a session | session age at MAIL; answers of the Intake |
-//! | out of descriptors | accept spins and logs each round | it spins; nothing of it is logged |
+//! | `MAIL FROM:<>` | 500: no bounce or automatic reply is ever received | not fixed |
+//! | parameters | 500 for all but `BODY`; SIZE, PIPELINING, SMTPUTF8, ENHANCEDSTATUSCODES are not announced, and the first line of EHLO is no domain | not fixed |
+//! | other syntax | 500 to HELP, `NOOP x`, trailing spaces, `FROM: <`, a space in quotes, NOTIFY | not fixed |
+//! | addresses | `<no-at>`, NUL, UTF-8 are passed on | checked like ours: 501, 553 |
+//! | LF `.` CRLF | ends the message; the rest runs as commands | refused with 550 5.5.2 and closed before it runs; mostly a reset swallows the reply |
+//! | CR, LF, NUL alone | stored unchanged; a dot after an LF is unstuffed | refused: 550 5.5.2 and close |
+//! | command ended by LF | 500, and goes on | not fixed |
+//! | an error from `data()` | 554 to each line in the middle, then 250 | never returned: swallowed, refused at the end |
+//! | an error from `data_end()` | stays inside the message: commands become its lines | never reported as an error |
+//! | a message without end | reads forever | keeps at most the limit, from the common budget |
+//! | a line without end | 500 MB of it: 482 MiB, as a command or in a message; no 500 at a limit | **not fixed**: the handler sees a line only at its LF |
+//! | a command of 70,000 bytes | accepted | not fixed |
+//! | threads | one per session: of 200 idle clients 64 were greeted, 136 held a descriptor each | not fixed: `mailin.threads`; per network within the caps |
+//! | deadlines | 300 s per read (an idle client: about 5 minutes, without a 421), none per command, message or session | session age at MAIL; answers of the Intake |
+//! | out of descriptors | accept spins and logs each round | spins; nothing is logged |
 //! | a panic in the handler | costs a thread, the last one the process | the Intake runs in a task: 451 |
-//! | data before 354, early talkers | not noticed | not cured |
-//! | DATA after every RCPT failed | 503 | not cured, although 451 was due where one was deferred |
+//! | data before 354, early talkers | not noticed | not fixed |
+//! | DATA after every RCPT failed | 503 | not fixed, although 451 was due where one was deferred |
 //! | replies | one line | details are cut to fit |
 //! | the end | none: `serve` does not return | below |
 //!
-//! The end: from the soft stop on, every command that comes here is answered 421 and closes; the
-//! end waits for messages under way and for their replies. The threads and the listening socket
-//! stay until the process is gone: until then a new client is still greeted, and idle ones hear
-//! nothing. Nor does one in the middle of DATA when the grace is over: mailin lets nobody write to it
-//! before its message has ended, so that no 421 can be said, and its connection is cut. STARTTLS is not offered here.
+//! Shutdown: from the soft stop on, every command gets 421 and the connection closes. The end waits
+//! for messages under way and for their replies. The threads and the listening socket live until
+//! the process ends: until then new clients are still greeted, and idle ones hear nothing. A client
+//! in the middle of DATA when the grace is over is cut without a 421: mailin writes nothing before
+//! the message has ended. STARTTLS is not offered here.
 //!
-//! Shape: mailin owns a thread of its own, its listening socket and a pool of threads, one for
-//! each connection; it clones the [`Session`] here for each and calls it for each command that it
-//! understood and for each line of a message. A session blocks its thread while it asks the
-//! Intake, in a task on the runtime: a panic there is a 451 and costs no thread of the pool (whose
-//! last one takes the process with it).
+//! Shape: mailin owns a thread, its listening socket and a pool of threads, one per connection. It
+//! clones the [`Session`] here for each connection, and calls it for each command that it parsed
+//! and for each line of a message. A session blocks its thread while the Intake decides in a task
+//! on the runtime. A panic there becomes a 451 and costs no thread of the pool (losing the last
+//! thread ends the process).
 //!
-//! What never happens here: mailin is told that a line failed (it would answer in the middle of
-//! the message), a refusal of a message is called an error (mailin would go on reading a message).
+//! Never happens here: reporting a failed line to mailin (it would reply in the middle of the
+//! message), or reporting a refused message as an error (mailin would go on reading a message).
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -75,7 +76,7 @@ pub struct Mailin<I: Intake> {
     shared: Arc<Shared<I>>,
 }
 
-/// What all sessions have in common.
+/// State shared by all sessions.
 struct Shared<I> {
     intake: Arc<I>,
     hostname: String,
@@ -92,8 +93,8 @@ struct Shared<I> {
 }
 
 impl<I: Intake> Mailin<I> {
-    /// Listens on `address`; connections wait until [`Mailin::serve`] runs. The arguments are
-    /// those of [`super::Listener::bind`]. Fails when the address cannot be had.
+    /// Listens on `address`; connections wait until [`Mailin::serve`] runs. Takes the arguments of
+    /// [`super::Listener::bind`]. Fails if the address cannot be bound.
     pub async fn bind(
         address: SocketAddr,
         hostname: &DomainName,
@@ -124,14 +125,14 @@ impl<I: Intake> Mailin<I> {
         Ok(Self { socket: TcpListener::bind(address)?, shared: Arc::new(shared) })
     }
 
-    /// The address that it listens on: the real port where 0 was asked for.
+    /// The bound address, with the real port where port 0 was requested.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Serves on threads of its own. After the soft stop it waits for the messages under way and
-    /// for their replies to be written; the threads and the socket are left to the end of the
-    /// process, because mailin has no way to end.
+    /// Serves on its own threads. After the soft stop it waits for the messages under way and for
+    /// their replies. The threads and the socket stay until the process ends, because mailin cannot
+    /// be stopped.
     pub async fn serve(self) {
         let Self { socket, shared } = self;
         let session = Session::new(&shared);
@@ -156,7 +157,7 @@ impl<I: Intake> Mailin<I> {
 }
 
 impl<I: Intake> Shared<I> {
-    /// Asks on the runtime and waits here; `None` when there is no answer in time, or none at all.
+    /// Runs `question` on the runtime and blocks. None if it panics or gives no answer in time.
     fn ask<T: Send + 'static>(
         &self,
         question: impl Future<Output = T> + Send + 'static,
@@ -165,7 +166,6 @@ impl<I: Intake> Shared<I> {
         let deadline = self.rules.deadlines.answer();
         let asking = async move {
             if let Ok(answer) = tokio::time::timeout(deadline, question).await {
-                // Whoever asked waits for it.
                 let _heard = tell.send(answer);
             }
         };

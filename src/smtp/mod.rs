@@ -1,17 +1,16 @@
-//! Mail from outside: the inbound SMTP listener (RFC 5321), on framing of our own.
+//! Inbound SMTP (RFC 5321), with our own framing.
 //!
-//! Nouns: a *listener* accepts connections; the *door* lets them in within the caps, as *sessions*
-//! (`door.rs` is the life of a connection); a session feeds octets to the *machine* of `protocol`,
-//! which says what to do next, and carries that out: write a reply, ask
-//! [`crate::domain::ports::Intake`] about a recipient or a message, take memory from the one
-//! *budget*.
+//! A *listener* accepts connections. The *door* (`door.rs`, the life of a connection) admits them
+//! within the caps and starts a *session* for each. A session feeds bytes to the *machine* of
+//! `protocol` and carries out its next step: write a reply, ask [`crate::domain::ports::Intake`]
+//! about a recipient or a message, or reserve memory from the shared *budget*.
 //!
-//! Called by `run`, which hands in the Intake, the operator's rules and the end of the program.
+//! `run` calls this room and passes in the Intake, the operator's rules and the shutdown.
 //!
-//! What never happens here: an octet of a message is altered or logged, a line ends in anything
-//! but CRLF, mail is sent, a verdict is thought up (it comes from the Intake; the session itself
-//! turns away only what it cannot read: size, bare line ends, memory), a 250 is written before
-//! the Intake has answered.
+//! Never happens here: altering or logging a byte of a message (except with `bare_line_ends =
+//! "normalize"`), ending a line in anything but CRLF, sending mail, deciding a verdict, or writing
+//! a 250 before the Intake has answered. Verdicts come from the Intake; the session itself refuses
+//! only unreadable or unaffordable input: size, bare line ends, memory, rates, disk space.
 
 mod budget;
 mod connection;
@@ -36,13 +35,11 @@ pub use listener::Listener;
 #[cfg(feature = "mailin")]
 pub use mailin::Mailin;
 
-/// Who speaks SMTP.
+/// The software that speaks SMTP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FrontEnd {
-    /// The listener of this room.
     #[default]
     Ours,
-    /// mailin-embedded over the same Intake.
     #[cfg(feature = "mailin")]
     Mailin,
 }

@@ -1,12 +1,12 @@
-//! The places for sessions: all together, per network and per address (threats C16). A place gives
-//! itself back when it is dropped, so that a session that panics keeps none.
+//! Places for sessions: in all, per network and per address (threats C16). A place is returned when
+//! it is dropped, so a session that panics keeps none.
 
 use std::net::IpAddr;
 
 use crate::domain::network::Network;
 use crate::domain::shares::{Share, Shares};
 
-/// How many sessions there may be.
+/// Caps on simultaneous sessions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caps {
     pub(super) all: usize,
@@ -14,7 +14,6 @@ pub(super) struct Caps {
     pub(super) address: usize,
 }
 
-/// All places.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     taken: Shares<Holder>,
@@ -28,8 +27,8 @@ enum Holder {
     Address(IpAddr),
 }
 
-/// A place for one session, until it is dropped. It is taken at the door, before anybody knows
-/// whose it is: behind a trusted proxy the client's address comes later.
+/// A place for one session. It is taken before the client is known: behind a trusted proxy its
+/// address comes later.
 #[derive(Debug)]
 pub(super) struct Place {
     places: Places,
@@ -42,7 +41,7 @@ impl Places {
         Self { taken: Shares::default(), caps }
     }
 
-    /// A place, unless all are taken.
+    /// Takes a place; None if all are taken.
     pub(super) fn take(&self) -> Option<Place> {
         let of_all = self.taken.take(&[(Holder::All, self.caps.all)])?;
         Some(Place { places: self.clone(), _of_all: of_all, own: None })
@@ -50,8 +49,8 @@ impl Places {
 }
 
 impl Place {
-    /// The place is for the client at `address`, in canonical form; `false` when it, or its
-    /// network, has all that it may have.
+    /// Counts the place for `address` (in canonical form) and its network. Returns false if either
+    /// has reached its cap.
     pub(super) fn settle(&mut self, address: IpAddr) -> bool {
         self.own = None;
         let Places { taken, caps } = &self.places;
@@ -96,7 +95,7 @@ mod tests {
         assert!(places.settled("2001:db8::2").is_none(), "that network has its two");
         let _again = places.settled("192.0.2.9").unwrap();
         drop(second);
-        // All, three networks and four addresses.
+        // One holder for all, three networks and four addresses.
         assert_eq!(places.taken.holders(), 8);
     }
 

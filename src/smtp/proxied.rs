@@ -1,9 +1,9 @@
-//! Whose connection a trusted proxy passes on: the PROXY protocol, versions 1 and 2 (HAProxy, "The
-//! PROXY protocol", 2.1 and 2.2).
+//! Reads the client's address from a trusted proxy: the PROXY protocol, versions 1 and 2 (HAProxy,
+//! "The PROXY protocol", 2.1 and 2.2).
 //!
-//! A header stands before everything else, so it is read octet by octet as far as it goes and no
-//! further: what follows, a TLS handshake for one, is left in the socket. Whatever is not exactly a
-//! header is none: a listener that guesses can be told lies (threats B21).
+//! A header precedes everything else. It is read up to its end and no further: the rest, such as a
+//! TLS handshake, stays in the socket. Anything not exactly a header is refused: a listener that
+//! guesses can be lied to (threats B21).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
@@ -14,22 +14,21 @@ use ipnet::IpNet;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 
-/// Version 1: a line of at most so many octets with CRLF (2.1), and at least those of
-/// `PROXY UNKNOWN`.
+/// Version 1: longest line in bytes, with CRLF (2.1). The shortest is `PROXY UNKNOWN`.
 const LONGEST_LINE: usize = 107;
 const SHORTEST_LINE: usize = 15;
 const LINE_START: &[u8] = b"PROXY ";
 
-/// Version 2: these, then version and command, family, and the length of the rest (2.2).
+/// Version 2: the signature, then version and command, family, and the length of the rest (2.2).
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 const FIXED: usize = 16;
-/// Senders must not count on more than fits into the smallest segment (2.2): with addresses it
-/// leaves 484 octets for what may be added.
+/// Senders must not rely on more than fits into the smallest segment (2.2): this leaves 484 bytes
+/// for additions after the addresses.
 const LONGEST_BLOCK: usize = 536;
-/// An addition that is the CRC32c of the header (2.2.4).
+/// Type of the addition with the CRC32c of the header (2.2.4).
 const CHECKSUM: u8 = 0x03;
 
-/// The networks whose connections begin with a PROXY header, all of them, and nobody else's.
+/// Networks of trusted proxies. All their connections, and no others, begin with a PROXY header.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Proxies(Arc<[IpNet]>);
 
@@ -38,13 +37,12 @@ impl Proxies {
         Self(networks.into())
     }
 
-    /// Whether the peer at `address` is one of them.
+    /// Whether the peer at `address` is a trusted proxy.
     pub(super) fn contain(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.contains(&address.to_canonical()))
     }
 }
 
-/// Why there is no header.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
     #[error("no PROXY header came in time")]
@@ -55,9 +53,8 @@ pub(super) enum Fault {
     Malformed(&'static str),
 }
 
-/// Reads the header, which must be there within `patience`, and nothing behind it. Answers the
-/// client's address; `None` where the proxy speaks for itself (a health check) or says that it
-/// does not know.
+/// Reads the header within `patience`, and nothing after it. Returns the client's address, or None
+/// if the proxy speaks for itself (a health check) or does not know the client.
 pub(super) async fn read(
     stream: &mut (impl AsyncRead + Unpin),
     patience: Duration,
@@ -80,12 +77,12 @@ pub(super) async fn read(
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
-    /// So many octets more belong to the header in any case.
+    /// At least this many more bytes belong to the header.
     More(usize),
     Whole(Option<IpAddr>),
 }
 
-/// Looks at what has come of a header.
+/// Parses a header as far as it has come.
 fn look(header: &[u8]) -> Result<Progress, &'static str> {
     let begins = |start: &[u8]| {
         let common = header.len().min(start.len());
@@ -102,7 +99,7 @@ fn look(header: &[u8]) -> Result<Progress, &'static str> {
     }
 }
 
-/// Version 1. Nothing behind its end is ever asked for, so that its end is that of `header`.
+/// Version 1. Never asks for bytes after the line end, so `header` ends where the line ends.
 fn line(header: &[u8]) -> Result<Progress, &'static str> {
     if let Some(line) = header.strip_suffix(b"\r\n") {
         let line = line.strip_prefix(LINE_START).ok_or("the line is too short")?;
@@ -123,7 +120,7 @@ fn line(header: &[u8]) -> Result<Progress, &'static str> {
 fn client_of_line(line: &str) -> Result<Option<IpAddr>, &'static str> {
     let mut words = line.split(' ');
     let client: IpAddr = match words.next() {
-        // What follows is not to be looked at.
+        // The rest of the line must be ignored.
         Some("UNKNOWN") => return Ok(None),
         Some("TCP4") => pair::<Ipv4Addr>(&mut words)?.into(),
         Some("TCP6") => pair::<Ipv6Addr>(&mut words)?.into(),
@@ -138,7 +135,7 @@ fn client_of_line(line: &str) -> Result<Option<IpAddr>, &'static str> {
     if words.next().is_none() { Ok(Some(client)) } else { Err("the line goes on") }
 }
 
-/// The source; the destination is of the same kind.
+/// Returns the source, after checking that the destination is of the same kind.
 fn pair<'a, T: FromStr>(words: &mut impl Iterator<Item = &'a str>) -> Result<T, &'static str> {
     let mut next = || words.next().and_then(|word| word.parse::<T>().ok());
     let source = next().ok_or("the source is no such address")?;
@@ -156,7 +153,7 @@ fn block(header: &[u8]) -> Result<Progress, &'static str> {
     if FIXED + length > LONGEST_BLOCK {
         return Err("the block is too long");
     }
-    // The family of what is a proxy's own is not to be looked at.
+    // For LOCAL the family must be ignored.
     let addresses = match (command, family) {
         (0x20, _) | (0x21, 0x00) => None,
         (0x21, 0x11) => Some(12),
@@ -179,7 +176,7 @@ fn block(header: &[u8]) -> Result<Progress, &'static str> {
     Ok(Progress::Whole(v4.or(v6)))
 }
 
-/// What is added must fill the block exactly; of all that it may say, the checksum counts.
+/// Additions must fill the block exactly. Only the checksum is interpreted.
 fn check_additions(header: &[u8], mut added: &[u8]) -> Result<(), &'static str> {
     let cut_off = "an addition is cut off";
     while let Some((kind, rest)) = added.split_first() {
@@ -198,7 +195,7 @@ fn check_additions(header: &[u8], mut added: &[u8]) -> Result<(), &'static str> 
     Ok(())
 }
 
-/// Castagnoli's CRC (RFC 3720 appendix B.4), with the octets of the sum itself as zeros.
+/// CRC-32C (RFC 3720 appendix B.4), with the bytes of the checksum itself as zeros.
 fn crc32c(octets: &[u8], zeros: std::ops::Range<usize>) -> u32 {
     let mut sum = u32::MAX;
     for (at, octet) in octets.iter().enumerate() {

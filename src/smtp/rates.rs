@@ -1,5 +1,5 @@
-//! How much a network may bring in a minute: connections, messages, recipients. Counted by this
-//! gateway for itself, as `domain::rate` has it.
+//! Rates per network and minute: connections, messages, recipients. Each gateway counts for itself
+//! (`domain::rate`).
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,6 @@ use crate::domain::network::Network;
 use crate::domain::rate::{Rate, Tallies};
 use crate::rules::SmtpPace as Pace;
 
-/// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum What {
     Connection,
@@ -18,16 +17,16 @@ pub(super) enum What {
     Recipient,
 }
 
-/// The counts of all networks that have brought something lately.
+/// Counts of all networks seen lately.
 #[derive(Debug)]
 pub(super) struct Rates {
     pace: Pace,
-    /// What all moments are counted from.
+    /// Origin of all instants.
     began: Instant,
     counted: Mutex<Tallies<(Network, What)>>,
 }
 
-/// The counts of one client; of one that is exempt, none.
+/// The counts for one client; an exempt client has none.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
     rates: Option<Arc<Rates>>,
@@ -36,7 +35,7 @@ pub(super) struct Meter {
 
 impl Rates {
     pub(super) fn new(pace: Pace) -> Self {
-        // Each network has as many counts as there are of `What`.
+        // Each network has one count per variant of `What`.
         let counted = Mutex::new(Tallies::new(pace.max_networks.saturating_mul(3)));
         Self { pace, began: Instant::now(), counted }
     }
@@ -53,8 +52,8 @@ impl Rates {
         self.count(client, what, now, |_| (true, true));
     }
 
-    /// `settle` is told whether one more is within the rate, and answers whether it may come, and
-    /// whether it is counted.
+    /// Counts by `settle`, which gets whether one more is within the rate, and returns whether it
+    /// may come and whether it is counted.
     fn count(
         &self,
         client: IpAddr,
@@ -64,7 +63,7 @@ impl Rates {
     ) -> bool {
         let Some(rate) = self.rate(what) else { return true };
         let (key, now) = ((Network::of(client), what), now.saturating_duration_since(self.began));
-        // Nothing panics while it holds the lock; if something did, the counts would be whole.
+        // Nothing panics while it holds the lock; even then the counts would be whole.
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let (may, is_counted) = settle(counted.may(&key, rate, now));
         if is_counted {
@@ -73,7 +72,7 @@ impl Rates {
         may
     }
 
-    /// `None` where nothing is counted.
+    /// None if no limit is set.
     fn rate(&self, what: What) -> Option<Rate> {
         Rate::per_minute(match what {
             What::Connection => self.pace.connections_per_minute,
@@ -88,17 +87,17 @@ impl Meter {
         Self { rates, client }
     }
 
-    /// Whether the client may bring one more now; counts nothing.
+    /// Whether the client may bring one more now. Counts nothing.
     pub(super) fn may(&self, what: What) -> bool {
         self.rates.as_ref().is_none_or(|rates| rates.may(self.client, what, Instant::now()))
     }
 
-    /// The same, and counts it if so.
+    /// Whether the client may bring one more now; counts it if so.
     pub(super) fn take(&self, what: What) -> bool {
         self.rates.as_ref().is_none_or(|rates| rates.take(self.client, what, Instant::now()))
     }
 
-    /// Counts one that was let in, whatever else has come since.
+    /// Counts one that was let in, even if the rate is exceeded by now.
     pub(super) fn add(&self, what: What) {
         if let Some(rates) = &self.rates {
             rates.add(self.client, what, Instant::now());

@@ -1,4 +1,4 @@
-//! One session: brings octets to the machine and carries out what it asks.
+//! One session: feeds bytes to the machine and carries out its steps.
 
 use std::ops::ControlFlow;
 use std::pin::Pin;
@@ -23,10 +23,10 @@ use super::protocol::reply::Reply;
 use super::rates::{Meter, What};
 use super::stream::Stream;
 
-/// So long the replies to earlier commands wait for the answer to the next one.
+/// How long replies to earlier commands wait for the next answer.
 const QUICK: Duration = Duration::from_millis(200);
 
-/// The end of a session, on either side.
+/// Break ends the session, for either side's reason.
 type Flow = ControlFlow<()>;
 
 /// A session, in clear or encrypted.
@@ -36,28 +36,28 @@ pub(super) struct Session<I> {
     pub(super) machine: Machine,
     pub(super) intake: Arc<I>,
     pub(super) rules: Arc<SmtpRules>,
-    /// What the client brings, against the rates of its network.
+    /// The rates of the client's network.
     pub(super) meter: Meter,
-    /// What STARTTLS needs; without it, it is not offered.
+    /// Without it, STARTTLS is not offered.
     pub(super) tls: Option<Acceptor>,
     /// Memory of the message being received or decided.
     pub(super) share: Share,
     pub(super) repeats: Repeats,
     pub(super) shutdown: Shutdown,
     pub(super) times: Times,
-    /// Errors of the client that have been answered.
+    /// Errors of the client whose replies were sent.
     pub(super) errors: u32,
-    /// The last reply is that to QUIT.
+    /// The last reply was to QUIT.
     pub(super) has_quit: bool,
 }
 
-/// Instants that the deadlines are counted from.
+/// Start times of the deadlines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     session: Instant,
     /// The end of the previous command.
     command: Instant,
-    /// When more of the message must have come.
+    /// Deadline for more of the message.
     due: Instant,
 }
 
@@ -69,7 +69,7 @@ impl Times {
 }
 
 impl<I: Intake> Session<I> {
-    /// Runs the session to its end. `early`: the client spoke before it was greeted.
+    /// Runs the session to its end. `early`: the client spoke before the greeting.
     pub(super) async fn run(mut self, early: bool) {
         tracing::debug!(smtp.session = self.id, client.address = %self.address(), "session opened");
         let greeting = if self.shutdown.is_stopping() {
@@ -89,14 +89,14 @@ impl<I: Intake> Session<I> {
             () = dialogue => false,
             () = shutdown.hard() => true,
         };
-        // Between commands a client has heard it long ago: this one is in the middle of a message,
-        // or waits for what becomes of it, and is to try again.
+        // A client between commands got its 421 at the soft stop. This one is in the middle of a
+        // message, or waits for its answer: tell it to retry.
         if was_cut {
             Reply::notice(Notice::ShuttingDown).write(self.connection.unwritten());
         }
-        // A client that cannot be written to is gone already.
+        // If the write failed, the client is gone.
         if self.connection.flush().await.is_ok() {
-            // Behind QUIT a client sends nothing, so that nothing can reset the reply.
+            // After QUIT a client sends nothing that could reset the connection.
             let quit = self.has_quit && !self.connection.has_input().await;
             let linger = if quit { Duration::ZERO } else { self.rules.deadlines.linger() };
             self.connection.close(linger).await;
@@ -144,7 +144,8 @@ impl<I: Intake> Session<I> {
             Step::Recipient { path } => self.recipient(&path).await,
             Step::Message { envelope, raw } => self.message(envelope, raw).await,
             Step::Refused { envelope, reason, detail, head, size } => {
-                // What is refused at MAIL is one of the network's messages, as what is sent is.
+                // A message refused at MAIL counts towards the network's messages, like one that is
+                // sent.
                 let declared = envelope.recipients.is_empty();
                 let answer = if declared && !self.meter.take(What::Message) {
                     self.over_rate("").await
@@ -161,8 +162,8 @@ impl<I: Intake> Session<I> {
         }
     }
 
-    /// A client whose handshake fails is gone: it was told to speak TLS, and would take any reply
-    /// in clear for a part of it.
+    /// Carries out STARTTLS. If the handshake fails, no reply follows: the client expects TLS, and
+    /// would take clear text for a part of it.
     async fn start_tls(&mut self) -> Flow {
         let Some(acceptor) = self.tls.clone() else {
             return self.say(&Reply::notice(Notice::TlsUnavailable)).await;
@@ -181,12 +182,12 @@ impl<I: Intake> Session<I> {
         Flow::Continue(())
     }
 
-    /// Writes what waits to be written, then waits for input, for the deadline, or for the end of
-    /// the program; a message under way is waited for even then.
+    /// Writes the waiting replies, then waits for input, the deadline, or (outside a message) the
+    /// soft stop.
     async fn read(&mut self) -> Flow {
         let in_data = self.machine.phase() == Phase::Data;
         self.connection.expect_data(in_data);
-        // What is only read to be refused holds no memory that others wait for.
+        // A message that is only read to be refused holds no memory that others need.
         self.share.shrink(self.machine.reserved_octets());
         if self.connection.flush().await.is_err() {
             return Flow::Break(());
@@ -210,9 +211,9 @@ impl<I: Intake> Session<I> {
         }
     }
 
-    /// The octets of a message buy time at the least rate, which is higher for those that hold much
-    /// when memory is short, and never more than one block's time ahead: what came fast does not
-    /// allow a client to dribble, and to hold memory, for hours.
+    /// Extends the deadline of a message by the bytes received, at the lowest allowed rate. That
+    /// rate is higher for large messages while memory is short. The deadline is never more than one
+    /// block's time ahead: a fast start buys a client no hours of dribbling while it holds memory.
     fn earn(&mut self, octets: usize) {
         let rules = &self.rules.deadlines;
         let octets = u64::try_from(octets).unwrap_or(u64::MAX);
@@ -222,14 +223,14 @@ impl<I: Intake> Session<I> {
         self.times.due = earned.min(Instant::now() + rules.data_block());
     }
 
-    /// When the client must have sent something, and what it hears if not. Commands: absolute from
-    /// the end of the previous one, so that single octets buy no time.
+    /// The deadline for the next input, and the reply when it passes. For commands the deadline
+    /// counts from the end of the previous one, so single bytes do not extend it.
     fn deadline(&self, in_data: bool) -> (Instant, Notice) {
         let (times, rules) = (&self.times, &self.rules.deadlines);
         let session = times.session + rules.session();
         let soon = if in_data { times.due } else { times.command + rules.command() };
-        // A message that keeps the rate is never ended for the session's age, unless it is read
-        // only to be refused: the most that is drained would last for weeks.
+        // The session's age never ends a message that keeps the rate, unless it is only read to be
+        // refused: reading all of it could take weeks.
         let may_last = in_data && self.machine.keeps_message();
         if session < soon && !may_last {
             (session, Notice::TooOld)
@@ -238,8 +239,8 @@ impl<I: Intake> Session<I> {
         }
     }
 
-    /// Whether the network may bring another message, and whether there is room for so many octets
-    /// more than must be left.
+    /// Whether the network may bring another message, and the disk has room for `size` bytes beyond
+    /// the required minimum. An unknown amount of free space counts as enough.
     async fn may_open(&mut self, size: u64) -> Result<(), Answer> {
         if !self.meter.may(What::Message) {
             return Err(self.over_rate("").await);
@@ -294,7 +295,7 @@ impl<I: Intake> Session<I> {
     }
 
     async fn message(&mut self, envelope: Envelope, raw: Bytes) -> Flow {
-        // Replies to what came before must not wait for a verdict.
+        // Replies to earlier commands must not wait for a verdict.
         if self.connection.flush().await.is_err() {
             tracing::debug!(smtp.session = self.id, "client gone before its answer");
         }
@@ -305,7 +306,7 @@ impl<I: Intake> Session<I> {
         let answer = within(deadline, connection, asked).await.unwrap_or_else(no_answer);
         self.share.clear();
         let reply = self.machine.message(&answer);
-        // What is not accepted is logged where it is said.
+        // `say` logs messages that are not accepted.
         if answer.reason.is_none() {
             let tls = self.machine.client().tls.as_ref();
             tracing::info!(
@@ -322,7 +323,7 @@ impl<I: Intake> Session<I> {
         self.say(&reply).await
     }
 
-    /// Lines the reply up to be written with those before and behind it.
+    /// Queues the reply, to be written together with its neighbours. Breaks if the reply closes.
     async fn say(&mut self, reply: &Reply) -> Flow {
         if self.has_erred_too_often() && !reply.closes() && self.hold_back().await.is_break() {
             return Flow::Break(());
@@ -349,14 +350,14 @@ impl<I: Intake> Session<I> {
         Flow::Continue(())
     }
 
-    /// Whether the reply is to an error, and there have been so many that it is held back.
+    /// Whether this reply is to an error and must be delayed, after too many errors.
     fn has_erred_too_often(&mut self) -> bool {
         let errors = self.machine.errors();
         let before = std::mem::replace(&mut self.errors, errors);
         errors > before && errors > self.rules.limits.tarpit_after_errors
     }
 
-    /// Waits before the next reply; those before it are said first. `max_errors` bounds how often.
+    /// Writes the earlier replies, then waits the tarpit delay. `max_errors` bounds how often.
     async fn hold_back(&mut self) -> Flow {
         // Others may wait for the memory.
         self.share.clear();
@@ -375,15 +376,15 @@ impl<I: Intake> Session<I> {
     }
 }
 
-/// Nobody has answered in time.
+/// No answer came in time.
 struct Late;
 
-/// What is asked is on the heap: inside the session's own future its room, tens of kilobytes, would
-/// be kept while a client idles (threats §4: ten thousand of them).
+/// Waits for an answer within `deadline`. The future is boxed: inside the session's own future its
+/// tens of kilobytes would be held while a client idles (threats §4: ten thousand of them).
 ///
-/// Replies to what came before wait for a quick answer, to be written with it (RFC 2920 §3.2), and
-/// not for a slow one: a client that has sent a hundred commands at once counts its own deadline
-/// from each reply.
+/// Replies to earlier commands wait for a quick answer, to be written with it (RFC 2920 §3.2), but
+/// not for a slow one: a client that has sent a hundred commands at once restarts its own deadline
+/// at each reply.
 async fn within<T>(
     deadline: Duration,
     connection: &mut Connection<Stream>,
@@ -398,8 +399,8 @@ async fn within<T>(
     timeout(deadline.saturating_sub(QUICK), asked).await.map_err(|_| Late)
 }
 
-/// What was asked may have been stored or not: the client sends it again, and the same message
-/// makes no second one (contract §2, Repeats).
+/// The message may have been stored or not: the client retries, and the repeat creates no second
+/// message (contract §2, Repeats).
 const fn no_answer(_: Late) -> Answer {
     Answer { reason: Some(Reason::StoreUnavailable), detail: None, record: None, again: false }
 }

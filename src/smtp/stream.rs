@@ -1,5 +1,4 @@
-//! The octets of a session on their way: in clear, or encrypted, and from the one to the other in
-//! the middle of a session.
+//! The transport of a session: in clear or encrypted, and the change between them.
 
 use std::io;
 use std::mem;
@@ -15,20 +14,19 @@ use crate::domain::ports::TlsFacts;
 use crate::shutdown::Shutdown;
 use crate::tls::Acceptor;
 
-/// A connection to a client.
 #[derive(Debug)]
 pub(super) enum Stream {
     Clear(TcpStream),
-    /// On the heap, so that a session in clear does not pay for it.
+    /// Boxed, so that a session in clear does not pay for it.
     Encrypted(Box<TlsStream<TcpStream>>),
-    /// Nothing comes any more: a handshake has failed.
+    /// After a failed handshake: reads return nothing.
     Closed,
 }
 
 impl Stream {
-    /// Waits for the client's handshake. Where there is none, the stream is closed, and the log
-    /// says why: many clients on this internet try and fail, which is no fault of ours. Ends early
-    /// with the program.
+    /// Performs the TLS handshake. Returns None, with the stream closed, if the stream is not in
+    /// clear, the soft stop begins, or the handshake fails. A failure is logged at info: many
+    /// clients on the Internet try and fail, which is no fault of ours.
     pub(super) async fn secure(
         &mut self,
         acceptor: &Acceptor,
@@ -89,8 +87,8 @@ impl AsyncWrite for Stream {
         }
     }
 
-    /// Inside TLS the last word is close_notify (RFC 8446 §6.1): without it the client could not
-    /// tell our end from somebody's who cuts the wire.
+    /// TLS ends with close_notify (RFC 8446 §6.1): without it the client cannot tell our end from a
+    /// cut wire.
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Clear(stream) => Pin::new(stream).poll_shutdown(context),

@@ -9,7 +9,7 @@ use toml::{Table, toml};
 
 static MAIL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/fixtures/mail");
 
-/// A fixture that cannot be used; the text names the file.
+/// A fixture that cannot be used; the error names the file.
 #[derive(Debug, thiserror::Error)]
 #[error("fixtures/{file}: {detail}")]
 pub struct FixtureError {
@@ -17,7 +17,7 @@ pub struct FixtureError {
     detail: String,
 }
 
-/// One message, how to send it, and what must become of it.
+/// One message, its transaction, and the expected result.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// `accepted/plain`, `refused/dkim_missing/plain`, …
@@ -37,15 +37,15 @@ pub struct Script {
     pub to: Vec<String>,
     /// `accepted`, or the reason code.
     pub expect: String,
-    /// How the settling reply begins.
+    /// The expected beginning of the settling reply.
     pub reply: String,
     #[serde(default)]
     pad_to_bytes: usize,
     pub record: Option<ExpectedRecord>,
-    /// Whether `fixtures/records.json` has its record, word for word.
+    /// Whether `fixtures/records.json` holds its record, word for word.
     #[serde(default)]
     pub golden: bool,
-    /// What an operator changed: a table for each file of `policies/`.
+    /// Rules that an operator changed: one table per file of `policies/`.
     #[serde(default)]
     pub rules: BTreeMap<String, Table>,
 }
@@ -53,12 +53,12 @@ pub struct Script {
 /// Cases for one gateway.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Names and texts of rule files, to be laid over the compiled-in ones.
+    /// Rule files as names and texts, overriding the compiled-in ones.
     pub rules: Vec<(String, String)>,
     pub cases: Vec<Case>,
 }
 
-/// What the stored message must show; what is absent is not compared.
+/// Expected parts of the stored message; None is not compared.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExpectedRecord {
@@ -76,7 +76,6 @@ pub struct ExpectedRecord {
     pub findings: Option<Vec<String>>,
 }
 
-/// One listed attachment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExpectedAttachment {
@@ -85,7 +84,7 @@ pub struct ExpectedAttachment {
     pub size: Option<u64>,
 }
 
-/// The Agents that the cases are sent to.
+/// The Agents that receive the cases.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentsFile {
@@ -94,7 +93,6 @@ pub struct AgentsFile {
     pub agents: Vec<AgentEntry>,
 }
 
-/// One Agent of the house.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentEntry {
@@ -110,7 +108,7 @@ fn default_helo() -> String {
 }
 
 impl Case {
-    /// All cases, by name.
+    /// All cases, sorted by name.
     pub fn all() -> Result<Vec<Self>, FixtureError> {
         let mut cases = Vec::new();
         let mut folders = vec![&MAIL];
@@ -142,14 +140,13 @@ impl Case {
         Ok(Self { name, script, raw: raw.contents() })
     }
 
-    /// The case of this name.
     pub fn named(name: &str) -> Result<Self, FixtureError> {
         let error =
             || FixtureError { file: format!("mail/{name}.toml"), detail: "is missing".into() };
         MAIL.get_file(format!("{name}.toml")).ok_or_else(error).and_then(Self::read)
     }
 
-    /// All cases, by the rules of their gateways; first those that change none.
+    /// All cases, grouped by the rules of their gateways; those without changes come first.
     pub fn groups() -> Result<Vec<Group>, FixtureError> {
         let mut groups: BTreeMap<_, Vec<Self>> = BTreeMap::new();
         for case in Self::all()? {
@@ -159,8 +156,8 @@ impl Case {
         Ok(groups.into_iter().map(group).collect())
     }
 
-    /// Whether it changes rules, and the files. One case is a resolver that never answers: it is given
-    /// up sooner than in production.
+    /// Returns whether the case changes rules, and its rule files. The DNS timeout is short for all
+    /// cases, because one resolver never answers.
     fn rule_files(&self) -> (bool, Vec<(String, String)>) {
         let quick = toml! {
             [dns]
@@ -175,7 +172,7 @@ impl Case {
         (!self.script.rules.is_empty(), files.collect())
     }
 
-    /// The octets to send.
+    /// The bytes to send.
     pub fn raw(&self) -> Vec<u8> {
         const FILLER: &[u8] =
             b"This line makes the message longer, and says nothing else at all.\r\n";
@@ -187,20 +184,18 @@ impl Case {
     }
 }
 
-/// The Agents that the cases are sent to.
 pub fn agents() -> Result<AgentsFile, FixtureError> {
     toml::from_str(include_str!("../../fixtures/agents.toml"))
         .map_err(|error| FixtureError { file: "agents.toml".into(), detail: error.to_string() })
 }
 
-/// The private key by which alice@good.example signs, PEM; its file's name says its selector and its
-/// domain.
+/// The private key of alice@good.example in PEM; the file name holds selector and domain.
 pub fn key_of_alice() -> (&'static str, &'static str) {
     const PEM: &str = include_str!("../../fixtures/keys/s1._domainkey.good.example.pem");
     ("s1._domainkey.good.example.pem", PEM)
 }
 
-/// The DNS answers that the cases need, in the form of `testkit::dns`.
+/// The DNS answers for the cases, in the format of `testkit::dns`.
 pub fn zone() -> &'static str {
     include_str!("../../fixtures/dns/zone.tsv")
 }

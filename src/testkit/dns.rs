@@ -1,9 +1,9 @@
-//! A real DNS server on loopback, over UDP and TCP, that answers from a zone held in memory.
+//! A real DNS server on loopback, over UDP and TCP, with its zone in memory.
 //!
-//! A [`Zone`] is tab-separated text, one answer a line: name, type, rcode, value. Rcodes are
+//! A [`Zone`] is tab-separated text, one answer per line: name, type, rcode, value. Rcodes are
 //! `NOERROR`, `NXDOMAIN`, `SERVFAIL`, `REFUSED` and three faults of ours: `TIMEOUT` (never
-//! answers), `GARBAGE` (octets that are no DNS message) and `TRUNCATE` (the TC bit over UDP, the
-//! full answer over TCP). It recurses nowhere and asks nobody.
+//! answers), `GARBAGE` (bytes that are no DNS message) and `TRUNCATE` (the TC bit over UDP, the
+//! full answer over TCP). The server never recurses.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,18 +20,17 @@ use tokio::sync::Semaphore;
 
 use crate::shutdown::Shutdown;
 
-/// TTL of every answer unless [`Zone::with_ttl`] says otherwise. Seconds.
+/// TTL of answers in seconds, unless [`Zone::with_ttl`] sets another.
 const DEFAULT_TTL: u32 = 300;
-/// A TCP client that says nothing for this long is let go.
+/// A TCP client is closed after this silence.
 const TCP_IDLE: Duration = Duration::from_secs(10);
-/// TCP clients at the same time; more wait in the backlog.
+/// Simultaneous TCP clients; more wait in the backlog.
 const TCP_CLIENTS: usize = 64;
-/// Aliases followed for one question.
+/// CNAMEs followed per question.
 const MAX_ALIASES: usize = 8;
-/// Names whose questions are counted one by one.
+/// Names with a counter of their own.
 const MAX_COUNTED: usize = 10_000;
 
-/// A line of a zone that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ZoneError {
     #[error("line {0}: expected name, type, rcode and value, separated by tabs")]
@@ -58,7 +57,7 @@ enum Answer {
     Garbage,
 }
 
-/// What the server answers, by name and type.
+/// Answers by name and type.
 #[derive(Clone, Debug)]
 pub struct Zone {
     answers: HashMap<(Name, RecordType), Answer>,
@@ -72,7 +71,7 @@ impl Default for Zone {
 }
 
 impl Zone {
-    /// Parses tab-separated lines `name, type, rcode, value`; further columns, empty lines and
+    /// Parses tab-separated lines `name, type, rcode, value`. Further columns, empty lines and
     /// lines that begin with `#` are ignored.
     pub fn parse(text: &str) -> Result<Self, ZoneError> {
         let mut zone = Self::default();
@@ -91,15 +90,15 @@ impl Zone {
         Ok(zone)
     }
 
-    /// The same zone with another TTL, in seconds, on every answer, negative ones too.
+    /// Returns the zone with this TTL, in seconds, on all answers, negative ones included.
     #[must_use]
     pub fn with_ttl(mut self, seconds: u32) -> Self {
         self.ttl = seconds;
         self
     }
 
-    /// Adds one answer. Values of one name and type with rcode `NOERROR` or `TRUNCATE` add up;
-    /// any other rcode replaces what was there.
+    /// Adds an answer. Values with rcode `NOERROR` or `TRUNCATE` accumulate per name and type; any
+    /// other rcode replaces them.
     pub fn insert(
         &mut self,
         name: &str,
@@ -139,28 +138,29 @@ impl Zone {
         Ok(())
     }
 
-    /// These TXT records, and no others, whose octets need not be text; none: no such record.
+    /// Replaces the TXT records of a name by these, which need not be text; none means no such
+    /// record.
     pub fn insert_texts(&mut self, name: &str, texts: &[Vec<u8>]) -> Result<(), ZoneError> {
         let records = texts.iter().map(|octets| text(octets)).collect();
         self.answers.insert((fqdn(name)?, RecordType::TXT), Answer::Records(records));
         Ok(())
     }
 
-    /// One TXT record of these character strings, and no other.
+    /// Replaces the TXT records of a name by one record of these character strings.
     pub fn insert_strings(&mut self, name: &str, strings: &[&[u8]]) -> Result<(), ZoneError> {
         let record = RData::TXT(TXT::from_bytes(strings.to_vec()));
         self.answers.insert((fqdn(name)?, RecordType::TXT), Answer::Records(vec![record]));
         Ok(())
     }
 
-    /// Forgets every answer of this name and type.
+    /// Removes all answers of this name and type.
     pub fn remove(&mut self, name: &str, kind: &str) -> Result<(), ZoneError> {
         let record_type: RecordType = kind.parse().map_err(|_| ZoneError::Type(kind.to_owned()))?;
         self.answers.remove(&(fqdn(name)?, record_type));
         Ok(())
     }
 
-    /// The answer to one question, or `None` to stay silent. Follows aliases inside the zone.
+    /// Answers one question, following CNAMEs inside the zone. None means silence.
     fn answer(&self, request: &Message, over_tcp: bool) -> Option<Vec<u8>> {
         let id = request.metadata.id;
         let query = request.queries.first()?;
@@ -168,7 +168,7 @@ impl Zone {
         reply.metadata.recursion_desired = request.metadata.recursion_desired;
         reply.metadata.recursion_available = true;
         reply.add_query(query.clone());
-        // The owner is echoed as it was asked, letter case included.
+        // The owner is echoed as in the question, letter case included.
         let mut owner = query.name().clone();
         for _ in 0..MAX_ALIASES {
             match self.find(&owner, query.query_type()) {
@@ -232,7 +232,7 @@ impl Zone {
         {
             return Found::Alias(&target.0);
         }
-        // A name exists if anything is at it or below it (RFC 8020).
+        // A name exists if a record is at or below it (RFC 8020).
         if self.answers.keys().any(|(known, _)| name.zone_of(known)) {
             Found::Code(ResponseCode::NoError)
         } else {
@@ -259,21 +259,21 @@ enum Found<'z> {
 
 fn fqdn(text: &str) -> Result<Name, ZoneError> {
     let refuse = || ZoneError::Name(text.to_owned());
-    // What cannot be read as text is taken as the octets that it is.
+    // A name that is no text is taken as raw bytes.
     let octets = || Name::from_labels(text.split('.').map(str::as_bytes));
     let mut name = Name::from_str_relaxed(text).or_else(|_| octets()).map_err(|_| refuse())?;
     name.set_fqdn(true);
     Ok(name.to_lowercase())
 }
 
-/// A character string holds at most 255 octets (RFC 1035 §3.3); a record at least one string.
+/// A character string holds at most 255 octets (RFC 1035 §3.3); a record has at least one string.
 fn text(octets: &[u8]) -> RData {
     let strings = if octets.is_empty() { vec![octets] } else { octets.chunks(255).collect() };
     RData::TXT(TXT::from_bytes(strings))
 }
 
-/// The octets of a text in the form of zone files: `\\DDD` is an octet in decimal, a backslash
-/// before anything else stands for that (RFC 1035 §5.1). `None` where that breaks off.
+/// Decodes text of zone files: `\\DDD` is a byte in decimal, and a backslash before any other
+/// character stands for that character (RFC 1035 §5.1). None if an escape is incomplete.
 pub fn unescaped(text: &str) -> Option<Vec<u8>> {
     let mut octets = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -316,7 +316,7 @@ struct State {
     by_name: HashMap<Name, u64>,
 }
 
-/// A running server; it stops with the [`Shutdown`] it was given.
+/// A running server; it stops at the soft stop of its [`Shutdown`].
 #[derive(Clone, Debug)]
 pub struct DnsServer {
     address: SocketAddr,
@@ -324,7 +324,7 @@ pub struct DnsServer {
 }
 
 impl DnsServer {
-    /// Binds a free loopback port, the same over UDP and TCP, and answers there.
+    /// Binds a free loopback port over UDP and TCP, and serves there.
     pub async fn start(zone: Zone, shutdown: Shutdown) -> io::Result<Self> {
         let (udp, tcp) = bind().await?;
         let state = Arc::new(Mutex::new(State { zone, ..State::default() }));
@@ -348,7 +348,6 @@ impl DnsServer {
         Ok(server)
     }
 
-    /// Where it listens.
     pub fn addr(&self) -> SocketAddr {
         self.address
     }
@@ -358,12 +357,12 @@ impl DnsServer {
         edit(&mut self.lock().zone)
     }
 
-    /// Questions asked so far, over UDP and TCP together.
+    /// Questions so far, over UDP and TCP together.
     pub fn queries(&self) -> u64 {
         self.lock().queries
     }
 
-    /// Questions asked so far for this name, whatever their type.
+    /// Questions so far for this name, of any type.
     pub fn queries_for(&self, name: &str) -> u64 {
         fqdn(name).ok().and_then(|name| self.lock().by_name.get(&name).copied()).unwrap_or(0)
     }
@@ -386,7 +385,7 @@ impl DnsServer {
     async fn serve_udp(&self, socket: &UdpSocket) {
         let mut buffer = vec![0; 4096];
         loop {
-            // An error here is an ICMP echo of an earlier reply: the next question is unharmed.
+            // The error is an ICMP reply to an earlier answer: the next question is unharmed.
             let Ok((length, client)) = socket.recv_from(&mut buffer).await else { continue };
             if let Some(reply) = buffer.get(..length).and_then(|octets| self.reply(octets, false)) {
                 let _ = socket.send_to(&reply, client).await;
@@ -411,7 +410,7 @@ impl DnsServer {
         }
     }
 
-    /// Questions and answers with two octets of length before each (RFC 1035 §4.2.2).
+    /// Serves one client: each message is preceded by its length in two bytes (RFC 1035 §4.2.2).
     async fn serve_client(&self, mut stream: TcpStream) -> io::Result<()> {
         loop {
             let length = tokio::time::timeout(TCP_IDLE, stream.read_u16()).await??;
@@ -426,8 +425,7 @@ impl DnsServer {
     }
 }
 
-/// A UDP and a TCP socket on one port. The UDP half may be taken by somebody else, so it tries
-/// some more.
+/// Binds a UDP and a TCP socket on one port. Retries when another process has the UDP port.
 async fn bind() -> io::Result<(UdpSocket, TcpListener)> {
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
     for _ in 0..32 {

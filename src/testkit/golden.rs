@@ -1,7 +1,6 @@
-//! Goldens: files, and tables of documents, that a test makes and compares with those of the
-//! project. With `GATEPOST_BLESS=1` the test writes them, whether they are there already or not;
-//! read the difference before you commit it. Paths are relative to the root of the project, where
-//! cargo runs tests.
+//! Goldens: files, and tables in documents, that a test generates and compares with those of the
+//! project. With `GATEPOST_BLESS=1` the test writes them, existing ones too: read the difference
+//! before you commit. Paths are relative to the root of the project, where cargo runs tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -10,7 +9,6 @@ use std::sync::Mutex;
 
 static DOCUMENTS: Mutex<()> = Mutex::new(());
 
-/// Why a golden does not stand.
 #[derive(Debug, thiserror::Error)]
 pub enum GoldenError {
     #[error("{0} is stale: run this test with GATEPOST_BLESS=1, then read the difference")]
@@ -21,7 +19,7 @@ pub enum GoldenError {
     Unusable { file: PathBuf, source: io::Error },
 }
 
-/// Compares a file with what was made for it, or writes it.
+/// Compares a file with its generated content, or writes it.
 pub fn hold(file: impl AsRef<Path>, made: &[u8]) -> Result<(), GoldenError> {
     let file = file.as_ref();
     let unusable = |source| GoldenError::Unusable { file: file.to_owned(), source };
@@ -35,7 +33,7 @@ pub fn hold(file: impl AsRef<Path>, made: &[u8]) -> Result<(), GoldenError> {
     if is_same { Ok(()) } else { Err(GoldenError::Stale(file.to_owned())) }
 }
 
-/// Compares all files of a folder by their names, or writes them and deletes all others.
+/// Compares all files of a folder by name, or writes them and deletes all others.
 pub fn hold_folder(
     folder: impl AsRef<Path>,
     made: &BTreeMap<String, String>,
@@ -58,15 +56,14 @@ pub fn hold_folder(
     Ok(())
 }
 
-/// Compares the rows of a table of a document, the one with this header, with those made for it, or
-/// writes them.
+/// Compares the table with this header in a document with its generated rows, or writes them.
 pub fn hold_table(
     file: impl AsRef<Path>,
     header: &str,
     made: &[String],
 ) -> Result<(), GoldenError> {
     let file = file.as_ref();
-    // Tests of other tables of the document run beside this one.
+    // Tests of other tables in the same document run in parallel.
     let _alone = DOCUMENTS.lock();
     let unusable = |source| GoldenError::Unusable { file: file.to_owned(), source };
     let text = std::fs::read_to_string(file).map_err(unusable)?;
@@ -82,7 +79,6 @@ pub fn hold_table(
     hold(file, all.as_bytes())
 }
 
-/// Whether tests write their goldens.
 pub fn is_blessing() -> bool {
     std::env::var_os("GATEPOST_BLESS").is_some()
 }

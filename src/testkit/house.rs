@@ -1,5 +1,5 @@
-//! The accounts that the fixtures are sent to: one partner, reseller and organization, and the
-//! Agents of `fixtures/agents.toml`.
+//! The accounts that receive the fixtures: one partner, reseller and organization, and the Agents
+//! of `fixtures/agents.toml`.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,6 @@ use crate::domain::domain_name::{DomainName, DomainNameError};
 use crate::domain::id::AccountId;
 use crate::domain::words::NotAWord;
 
-/// What was built.
 #[derive(Clone, Debug)]
 pub struct House {
     pub partner: Account,
@@ -21,7 +20,6 @@ pub struct House {
     pub agents: BTreeMap<String, Account>,
 }
 
-/// Why it could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum HouseError {
     #[error(transparent)]

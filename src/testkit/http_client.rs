@@ -1,8 +1,7 @@
-//! A plain client of the API, as somebody who builds an agent would write one: one request over one
-//! connection, JSON both ways.
+//! A plain API client, like that of an Agent's author: one request per connection, JSON both ways.
 //!
-//! For the demo and `gatepost dev`, which ask their own server on this machine. HTTP/1.0, so that an
-//! answer is never in chunks and ends with its connection (RFC 9112 §6.3).
+//! For the demo and `gatepost dev`, with a server on this machine. HTTP/1.0, so that a response is
+//! never chunked and ends with its connection (RFC 9112 §6.3).
 
 use std::fmt;
 use std::io;
@@ -16,10 +15,9 @@ use tokio::time::timeout;
 
 /// Longer than the longest wait of a list (`events.max_wait_seconds`), 300 seconds.
 const PATIENCE: Duration = Duration::from_secs(330);
-/// The largest answer that is read, octets: a page of messages is a quarter of it.
+/// Largest response in bytes: a page of messages is a quarter of it.
 const MAX_ANSWER: u64 = 32 << 20;
 
-/// Why there is no answer to go on with.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
     #[error("the API cannot be reached")]
@@ -30,7 +28,6 @@ pub enum ApiError {
     NotJson(#[from] serde_json::Error),
 }
 
-/// The API of one server, with a key.
 #[derive(Clone)]
 pub struct Api {
     server: SocketAddr,
@@ -44,22 +41,21 @@ impl fmt::Debug for Api {
 }
 
 impl Api {
-    /// Asks this server with this key.
     pub fn new(server: SocketAddr, key: &str) -> Self {
         Self { server, key: key.to_owned() }
     }
 
-    /// The URL below which all operations are.
+    /// The base URL of all operations.
     pub fn base(&self) -> String {
         format!("http://{}/api/v2", self.server)
     }
 
-    /// The answer to a GET of this path, with its query.
+    /// Sends a GET of this path, with its query. Returns the JSON of a 2xx response.
     pub async fn get(&self, path: &str) -> Result<Value, ApiError> {
         self.ask("GET", path, "").await
     }
 
-    /// The answer to a POST of this JSON to this path, with its query.
+    /// Sends a POST of this JSON to this path, with its query. Returns the JSON of a 2xx response.
     pub async fn post(&self, path: &str, body: &Value) -> Result<Value, ApiError> {
         self.ask("POST", path, &body.to_string()).await
     }
@@ -92,7 +88,7 @@ async fn exchange(server: SocketAddr, request: &str) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// The status and the body of an answer; `None` of what is no HTTP.
+/// The status and body of a response; None if it is not HTTP.
 fn parts(answer: &[u8]) -> Option<(u16, &[u8])> {
     let end = answer.windows(4).position(|window| window == b"\r\n\r\n")?;
     let head = std::str::from_utf8(answer.get(..end)?).ok()?;

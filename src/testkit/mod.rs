@@ -1,9 +1,8 @@
-//! The other ends of a gateway's wires, real ones on this machine: a DNS server, a signer, an SMTP
-//! client, a client of the API, a webhook receiver, and the fixtures with the accounts that they are
-//! sent to.
+//! Real counterparts of a gateway on this machine: a DNS server, a signer, an SMTP client, an API
+//! client, a webhook receiver, and the fixtures with the accounts that receive them.
 //!
-//! For `gatepost demo`, `dev` and `send` and the tests only; nothing on the path of a message calls
-//! in here, and nothing here is a shortcut past it.
+//! Only for `gatepost demo`, `dev`, `send` and the tests. The path of a message never calls this
+//! room, and this room never bypasses that path.
 
 pub mod case;
 pub mod dns;

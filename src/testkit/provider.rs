@@ -1,5 +1,5 @@
-//! Somebody who posts mail as providers do in their raw-MIME modes: header fields and bodies as their
-//! documentation shows them, signed by keys that tests have.
+//! Posts mail as providers do in their raw-MIME modes: header fields and bodies follow their
+//! documentation, signed by test keys.
 
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
@@ -13,21 +13,20 @@ use serde_json::{Value, json};
 
 use crate::domain::clock::Timestamp;
 
-/// A request: header fields, and a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posting {
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
-/// Who the mail is from and for, in the envelope.
+/// The envelope of the mail.
 #[derive(Clone, Copy, Debug)]
 pub struct Between<'a> {
     pub from: &'a str,
     pub to: &'a [&'a str],
 }
 
-/// A test that cannot make its keys has nothing to test.
+/// A test cannot run without its keys.
 #[derive(Debug, thiserror::Error)]
 #[error("the keys of a provider could not be made: {0}")]
 pub struct KeyError(String);
@@ -43,7 +42,7 @@ impl Posting {
         Self { headers, body }
     }
 
-    /// With one more header field.
+    /// Adds a header field.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
@@ -63,7 +62,7 @@ impl Posting {
         Self::new(&format!("multipart/form-data; boundary={BOUNDARY}"), body)
     }
 
-    /// The same fields in one line.
+    /// The fields as a URL-encoded form.
     pub fn urlencoded(fields: &[(&str, &[u8])]) -> Self {
         let pair = |(name, value): &(&str, &[u8])| {
             let name: String = url::form_urlencoded::byte_serialize(name.as_bytes()).collect();
@@ -79,7 +78,7 @@ impl Posting {
     }
 }
 
-/// The fields of a Mailgun route that forwards to a URL that ends with `mime`.
+/// The fields of a Mailgun route that forwards to a URL ending in `mime`.
 pub fn mailgun<'f>(
     (timestamp, token, signature): (&'f str, &'f str, &'f str),
     raw: &'f [u8],
@@ -104,7 +103,7 @@ pub fn mailgun_signature(key: &[u8], timestamp: &str, token: &str) -> String {
     sum.as_ref().iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
-/// What SendGrid posts with "POST the raw, full MIME message".
+/// A post of SendGrid with "POST the raw, full MIME message".
 pub fn sendgrid(raw: &[u8], between: Between<'_>) -> Posting {
     let envelope = json!({ "to": between.to, "from": between.from }).to_string();
     let to = between.to.join(", ");
@@ -121,18 +120,17 @@ pub fn sendgrid(raw: &[u8], between: Between<'_>) -> Posting {
     ])
 }
 
-/// The key of SendGrid's webhook.
+/// The signing key of SendGrid's webhook.
 #[derive(Debug)]
 pub struct SendgridKey(EcdsaKeyPair);
 
 impl SendgridKey {
-    /// A new one.
     pub fn generate() -> Result<Self, KeyError> {
         let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING);
         pair.map(Self).map_err(|error| KeyError(error.to_string()))
     }
 
-    /// As SendGrid shows it: base64 of its SubjectPublicKeyInfo.
+    /// The public key as SendGrid shows it: base64 of its SubjectPublicKeyInfo.
     pub fn shown(&self) -> String {
         let head = [
             0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06,
@@ -141,7 +139,7 @@ impl SendgridKey {
         STANDARD.encode([head.as_slice(), self.0.public_key().as_ref()].concat())
     }
 
-    /// The same request with the fields of its signature.
+    /// Adds the fields of a signature to a request.
     pub fn sign(&self, posting: Posting, at: Timestamp) -> Result<Posting, KeyError> {
         let timestamp = at.seconds().to_string();
         let said = [timestamp.as_bytes(), &posting.body].concat();
@@ -153,7 +151,7 @@ impl SendgridKey {
     }
 }
 
-/// What Postmark posts with "Include raw email content in JSON payload".
+/// A post of Postmark with "Include raw email content in JSON payload".
 pub fn postmark(raw: &str, (from, to): (&str, &str)) -> Posting {
     let spf = format!(
         "Pass (sender SPF authorized) identity=mailfrom; client-ip=192.0.2.7; \
@@ -182,7 +180,7 @@ pub fn postmark(raw: &str, (from, to): (&str, &str)) -> Posting {
     Posting::json("application/json", &body)
 }
 
-/// What SES publishes of mail that it received: the message of a notification.
+/// The message of an SES notification about received mail.
 pub fn ses(raw: &[u8], between: Between<'_>) -> String {
     let received = "from mx.good.example (mx.good.example [192.0.2.7]) by \
                     inbound-smtp.eu-west-1.amazonaws.com with SMTP id d6iitobk75ur for \
@@ -215,7 +213,7 @@ pub fn ses(raw: &[u8], between: Between<'_>) -> String {
     .to_string()
 }
 
-/// Amazon SNS, with a certificate of its own.
+/// Amazon SNS, with its own certificate.
 #[derive(Debug)]
 pub struct Sns {
     key: RsaKeyPair,
@@ -225,14 +223,14 @@ pub struct Sns {
 impl Sns {
     /// The topic of all messages.
     pub const TOPIC: &'static str = "arn:aws:sns:eu-west-1:123456789012:mail";
-    /// Where its certificate is.
+    /// The URL of the certificate.
     pub const CERTIFICATE: &'static str = "https://sns.eu-west-1.amazonaws.com/\
         SimpleNotificationService-0123456789abcdef0123456789abcdef.pem";
-    /// What is asked for to confirm a subscription.
+    /// The URL that confirms a subscription.
     pub const CONFIRM: &'static str = "https://sns.eu-west-1.amazonaws.com/\
         ?Action=ConfirmSubscription&TopicArn=arn:aws:sns:eu-west-1:123456789012:mail&Token=2336412f37";
 
-    /// One that signs by this RSA key (PKCS #8, PEM); its certificate is for this name.
+    /// Signs with this RSA key (PKCS #8, PEM); the certificate is for `name`.
     pub fn new(key: &str, name: &str) -> Result<Self, KeyError> {
         let fail = |error: &dyn std::fmt::Display| KeyError(error.to_string());
         let of_certificate =
@@ -248,7 +246,6 @@ impl Sns {
         &self.certificate
     }
 
-    /// A message of the topic.
     pub fn notification(&self, message: &str, at: Timestamp) -> Result<Posting, KeyError> {
         self.post("Notification", message, at, |_| {})
     }
@@ -258,7 +255,7 @@ impl Sns {
         self.post("SubscriptionConfirmation", "You have chosen to subscribe", at, |_| {})
     }
 
-    /// A message of this type, with what `change` makes of it before it is signed.
+    /// A message of this type; `change` edits it before it is signed.
     pub fn post(
         &self,
         kind: &str,

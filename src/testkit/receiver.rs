@@ -1,8 +1,8 @@
 //! A webhook receiver on the loopback interface, as a customer would write one.
 //!
-//! It speaks HTTP/1.1 over a plain socket, so that it can also misbehave in ways that no HTTP
-//! library offers. It checks signatures with code of its own, not with `egress::signature`: a
-//! mistake there must not cancel itself out here. Used by `gatepost demo` and tests only.
+//! It speaks HTTP/1.1 over a plain socket, so that it can misbehave in ways that no HTTP library
+//! offers. It checks signatures with its own code instead of `egress::signature`: a bug there must
+//! not cancel itself out here. Used only by `gatepost demo` and tests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -21,14 +21,13 @@ use tokio::time::timeout;
 
 use crate::domain::clock::Clock;
 
-/// A connection is over after this, whatever the script says.
+/// Longest life of a connection, whatever the script says.
 const CONNECTION: Duration = Duration::from_secs(60);
-/// The largest request that is read, octets.
+/// Largest request in bytes.
 const MAX_REQUEST: usize = 16 << 20;
-/// How old or how early a signed request may be, as Standard Webhooks recommends. Seconds.
+/// Largest age of a signed request, past or future, in seconds, as Standard Webhooks recommends.
 const TOLERANCE: i64 = 300;
 
-/// A request as it arrived.
 #[derive(Clone, Debug)]
 pub struct Received {
     /// The request target: path and query.
@@ -36,11 +35,11 @@ pub struct Received {
     /// By lower-case name.
     pub headers: BTreeMap<String, String>,
     pub body: Vec<u8>,
-    /// Signed with one of the secrets that the receiver knew at the time, and fresh.
+    /// Signed with a secret known to the receiver at the time, and fresh.
     pub verified: bool,
 }
 
-/// How to answer one request.
+/// A scripted reply.
 #[derive(Clone, Debug)]
 pub struct Reply {
     status: u16,
@@ -52,66 +51,65 @@ pub struct Reply {
 #[derive(Clone, Debug)]
 enum Shape {
     Text(String),
-    /// This many octets.
+    /// This many bytes.
     Huge(usize),
-    /// One octet after each pause, for ever: of the header section, or of the body.
+    /// One byte after each pause, forever: of the header section, or of the body.
     DripHead(Duration),
     DripBody(Duration),
-    /// The connection ends without an answer.
+    /// The connection ends without a reply.
     Hangup,
 }
 
 impl Reply {
-    /// Answers with this status.
+    /// Replies with this status.
     pub fn status(status: u16) -> Self {
         let body = Shape::Text(String::new());
         Self { status, headers: Vec::new(), delay: Duration::ZERO, body }
     }
 
-    /// Answers only after `delay`.
+    /// Replies only after `delay`.
     #[must_use]
     pub fn after(self, delay: Duration) -> Self {
         Self { delay, ..self }
     }
 
-    /// Adds a header field.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// Answers with this text.
+    /// Replies with this text.
     #[must_use]
     pub fn text(self, text: &str) -> Self {
         Self { body: Shape::Text(text.to_owned()), ..self }
     }
 
-    /// Answers with `octets` octets.
+    /// Replies with a body of this many bytes.
     #[must_use]
     pub fn huge(self, octets: usize) -> Self {
         Self { body: Shape::Huge(octets), ..self }
     }
 
-    /// Never comes to the end of the header section; one octet after each `pause`.
+    /// Never finishes the header section; sends one byte after each `pause`.
     #[must_use]
     pub fn drip_head(self, pause: Duration) -> Self {
         Self { body: Shape::DripHead(pause), ..self }
     }
 
-    /// Never comes to the end of the body; one octet after each `pause`.
+    /// Never finishes the body; sends one byte after each `pause`.
     #[must_use]
     pub fn drip_body(self, pause: Duration) -> Self {
         Self { body: Shape::DripBody(pause), ..self }
     }
 
-    /// Closes the connection without an answer.
+    /// Closes the connection without a reply.
     pub fn hangup() -> Self {
         Self { body: Shape::Hangup, ..Self::status(0) }
     }
 }
 
-/// Fewer requests came than were waited for.
+/// Fewer requests came than expected.
 #[derive(Debug, thiserror::Error)]
 #[error("{got} of {wanted} requests came in time")]
 pub struct TooFew {
@@ -143,7 +141,7 @@ struct State {
 }
 
 impl Receiver {
-    /// Listens on a free port of 127.0.0.1 and answers 200 until told otherwise.
+    /// Listens on a free port of 127.0.0.1. Replies 200 by default.
     pub async fn start(clock: Clock) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
@@ -153,7 +151,6 @@ impl Receiver {
         Ok(Self { address, shared, accepting })
     }
 
-    /// Where it listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -163,22 +160,22 @@ impl Receiver {
         format!("http://{}{path}", self.address)
     }
 
-    /// Requests signed with this secret (`whsec_…`) are verified from now on.
+    /// From now on, verifies requests signed with this secret (`whsec_…`).
     pub fn trust(&self, secret: &str) {
         self.shared.state().secrets.push(secret.to_owned());
     }
 
-    /// Answers the next requests with these, in this order.
+    /// Replies to the next requests with these, in order.
     pub fn script(&self, replies: impl IntoIterator<Item = Reply>) {
         self.shared.state().script.extend(replies);
     }
 
-    /// Answers with this when the script has come to its end.
+    /// The reply to requests after the end of the script.
     pub fn otherwise(&self, reply: Reply) {
         self.shared.state().otherwise = Some(reply);
     }
 
-    /// Everything that has arrived, oldest first.
+    /// All requests so far, oldest first.
     pub fn received(&self) -> Vec<Received> {
         self.shared.state().received.clone()
     }
@@ -193,8 +190,8 @@ impl Receiver {
         Ok(self.received())
     }
 
-    /// Waits until more than `seen` requests have arrived, for at most `deadline`; answers those
-    /// after them.
+    /// Waits until more than `seen` requests have arrived, for at most `deadline`. Returns those
+    /// after the first `seen`.
     pub async fn after(&self, seen: usize, deadline: Duration) -> Result<Vec<Received>, TooFew> {
         self.reach(seen + 1, deadline).await?;
         Ok(self.shared.state().received.iter().skip(seen).cloned().collect())
@@ -202,8 +199,8 @@ impl Receiver {
 
     async fn reach(&self, wanted: usize, deadline: Duration) -> Result<(), TooFew> {
         let mut count = self.shared.count.subscribe();
-        // What is waited for comes with a lock on the count, and a request that arrives takes the
-        // state first and the count second: the one is let go before the other is taken.
+        // Lock order: an arriving request locks the state, then the count. `wait_for` returns
+        // holding the lock of the count, so it is released here before the caller locks the state.
         let reached = timeout(deadline, count.wait_for(|got| *got >= wanted)).await;
         if reached.is_ok_and(|count| count.is_ok()) {
             Ok(())
@@ -224,7 +221,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a request and says how to answer it.
+    /// Records a request and returns the reply to it.
     fn take(&self, mut request: Received) -> Reply {
         let mut state = self.state();
         let now = self.clock.now().seconds();
@@ -236,7 +233,7 @@ impl Shared {
     }
 }
 
-/// Standard Webhooks 1.0, as its specification describes a receiver.
+/// Verifies a signature as the specification of Standard Webhooks 1.0 describes.
 fn verifies(secret: &str, request: &Received, now: i64) -> bool {
     let header = |name: &str| request.headers.get(name).map(String::as_str);
     let check = || {
@@ -256,19 +253,19 @@ fn verifies(secret: &str, request: &Received, now: i64) -> bool {
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    // Dropped with this task, and the connections with it.
+    // Dropped with this task, together with the connections.
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         let shared = Arc::clone(&shared);
         connections.spawn(async move {
-            // A client that leaves early is part of many tests and no error of the receiver.
+            // A client that leaves early is part of many tests, not an error.
             let _ = timeout(CONNECTION, serve(stream, &shared)).await;
         });
         while connections.try_join_next().is_some() {}
     }
 }
 
-/// Serves one request and closes: the receiver never keeps a connection.
+/// Serves one request, then closes the connection.
 async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     let request = read(&mut stream).await?;
     let reply = shared.take(request);
@@ -312,7 +309,7 @@ async fn drip(stream: &mut TcpStream, pause: Duration) -> io::Result<()> {
     }
 }
 
-/// Reads one request with a `content-length`: what our own client sends.
+/// Reads one request with a `content-length`, as our client sends it.
 async fn read(stream: &mut TcpStream) -> io::Result<Received> {
     let mut bytes = Vec::new();
     let head_end = loop {

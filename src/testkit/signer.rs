@@ -1,8 +1,8 @@
-//! Somebody who signs mail with DKIM: for `gatepost send --sign`, the fixtures and the tests.
+//! Signs mail with DKIM, for `gatepost send --sign`, the fixtures and the tests.
 //!
-//! A [`Key`] is read from PEM (PKCS#8, or PKCS#1 for RSA) or made afresh, and says the TXT record
-//! that publishes it. A [`Signer`] puts one `DKIM-Signature` field before a message, made by
-//! mail-auth. The gateway itself signs no mail.
+//! A [`Key`] is read from PEM (PKCS#8, or PKCS#1 for RSA) or generated, and writes the TXT record
+//! that publishes it. A [`Signer`] puts one `DKIM-Signature` field, made by mail-auth, before a
+//! message. The gateway itself signs no mail.
 
 use std::fmt;
 
@@ -15,8 +15,8 @@ use mail_auth::crypto::{DkimKey, Ed25519Key, RsaKey, Sha256, SigningKey};
 use mail_auth::dkim::{Canonicalization, DkimSigner, Signature};
 use mail_auth::headers::HeaderWriter;
 
-/// The fields that are signed unless [`Signer::headers`] says otherwise: what a reader sees, so
-/// that nothing of it can be changed or added.
+/// Fields that are signed by default: those that a reader sees, so that none can be changed or
+/// added.
 pub const DEFAULT_HEADERS: &[&str] = &[
     "From",
     "To",
@@ -30,7 +30,6 @@ pub const DEFAULT_HEADERS: &[&str] = &[
     "Content-Transfer-Encoding",
 ];
 
-/// A key or a message that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SignError {
     #[error("not a PEM file with an RSA or Ed25519 private key (PKCS#8, or PKCS#1 for RSA)")]
@@ -48,7 +47,7 @@ enum Form {
     Ed25519Pkcs8,
 }
 
-/// A private key; shown by nothing but [`Key::to_pem`].
+/// A private key; only [`Key::to_pem`] and [`Key::der`] reveal it.
 #[derive(Clone)]
 pub struct Key {
     form: Form,
@@ -88,14 +87,13 @@ impl Key {
         Ok(Self { form: Form::RsaPkcs8, der: der.as_ref().to_vec() })
     }
 
-    /// A new Ed25519 key.
     pub fn generate_ed25519() -> Result<Self, SignError> {
         let der =
             Ed25519Key::generate_pkcs8().map_err(|error| SignError::Key(error.to_string()))?;
         Ok(Self { form: Form::Ed25519Pkcs8, der })
     }
 
-    /// The key as PEM, to be kept in a file.
+    /// The key as PEM, for a file.
     pub fn to_pem(&self) -> String {
         let label = if self.form == Form::RsaPkcs1 { "RSA PRIVATE KEY" } else { "PRIVATE KEY" };
         let mut pem = format!("-----BEGIN {label}-----\n");
@@ -111,14 +109,14 @@ impl Key {
         pem
     }
 
-    /// The value of the TXT record at `<selector>._domainkey.<domain>` that publishes the key
-    /// (RFC 6376 §3.6.1; RFC 8463 §4 for Ed25519, whose `p=` is the bare key).
+    /// The TXT record for `<selector>._domainkey.<domain>` that publishes the key (RFC 6376 §3.6.1;
+    /// RFC 8463 §4 for Ed25519, whose `p=` is the bare key).
     pub fn txt_record(&self) -> Result<String, SignError> {
         let kind = if self.form == Form::Ed25519Pkcs8 { "ed25519" } else { "rsa" };
         Ok(format!("v=DKIM1; k={kind}; p={}", STANDARD.encode(self.public()?)))
     }
 
-    /// The DER of the private key in the form that it was read in.
+    /// The DER of the private key, in the form that was read.
     pub fn der(&self) -> &[u8] {
         &self.der
     }
@@ -162,7 +160,6 @@ impl Key {
     }
 }
 
-/// Signs messages for one domain with one key.
 #[derive(Clone, Debug)]
 pub struct Signer {
     key: Key,
@@ -174,8 +171,8 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// Signs as `domain` with the key published at `<selector>._domainkey.<domain>`: relaxed on
-    /// both sides, over [`DEFAULT_HEADERS`].
+    /// Signs as `domain` with the key published at `<selector>._domainkey.<domain>`:
+    /// relaxed/relaxed, over [`DEFAULT_HEADERS`].
     pub fn new(key: Key, domain: &str, selector: &str) -> Self {
         Self {
             key,
@@ -187,15 +184,15 @@ impl Signer {
         }
     }
 
-    /// The fields to sign; those that the message lacks are signed as absent, so that they
-    /// cannot be added later (RFC 6376 §5.4.2).
+    /// The fields to sign. Missing ones are signed as absent, so that they cannot be added later
+    /// (RFC 6376 §5.4.2).
     #[must_use]
     pub fn headers<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
         self.headers = names.into_iter().map(str::to_owned).collect();
         self
     }
 
-    /// How the header section and the body are made canonical (`c=`).
+    /// The canonicalization of header section and body (`c=`).
     #[must_use]
     pub fn canonicalization(mut self, header: Canonicalization, body: Canonicalization) -> Self {
         self.header_form = header;
@@ -208,19 +205,18 @@ impl Signer {
         format!("{}._domainkey.{}", self.selector, self.domain)
     }
 
-    /// The key.
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// The message with a new `DKIM-Signature` field before it; `t=` is the system's time.
+    /// Returns the message after a new `DKIM-Signature` field; `t=` is the system's time.
     pub fn sign(&self, raw: &[u8]) -> Result<Vec<u8>, SignError> {
         Ok([self.signature(raw)?.to_header().as_bytes(), raw].concat())
     }
 
-    /// Signs as [`Self::sign`] did so many seconds ago, with a signature that held for half of that time
-    /// (`t=`, `x=`). mail-auth signs as of now only: what it signed is changed and signed once more.
-    /// The header section must be in the relaxed form.
+    /// Returns the message with a signature made `age` seconds ago that was valid for half of that
+    /// time (`t=`, `x=`). mail-auth only signs as of now, so its signature is edited and computed
+    /// again. The header canonicalization must be relaxed.
     pub fn sign_expired(&self, raw: &[u8], age: u64) -> Result<Vec<u8>, SignError> {
         let mut signature = self.signature(raw)?;
         signature.t = signature.t.saturating_sub(age);
@@ -244,12 +240,12 @@ impl Signer {
     }
 }
 
-/// The last field of this name as RFC 6376 §3.4.2 makes it canonical, with its line end; nothing of
-/// one that the message lacks.
+/// The last field of this name in the relaxed form of RFC 6376 §3.4.2, with its line end; empty if
+/// there is none.
 fn relaxed(raw: &[u8], name: &str) -> Vec<u8> {
     let text = String::from_utf8_lossy(raw);
     let head = text.split("\r\n\r\n").next().unwrap_or_default();
-    // A line that begins with a blank goes on with the field above it.
+    // A line that begins with a blank continues the field above it.
     let unfolded = head.replace("\r\n ", " ").replace("\r\n\t", " ");
     let fields = unfolded.split("\r\n").filter_map(|line| line.split_once(':'));
     let last = fields.filter(|(known, _)| known.trim_end().eq_ignore_ascii_case(name)).last();
@@ -258,7 +254,7 @@ fn relaxed(raw: &[u8], name: &str) -> Vec<u8> {
     format!("{}:{value}\r\n", name.to_ascii_lowercase()).into_bytes()
 }
 
-/// The label and the octets of the first block of a PEM file (RFC 7468).
+/// Returns label and bytes of the first block of a PEM file (RFC 7468).
 fn read_pem(text: &str) -> Option<(&str, Vec<u8>)> {
     let (_, rest) = text.split_once("-----BEGIN ")?;
     let (label, rest) = rest.split_once("-----")?;
@@ -288,7 +284,7 @@ mod tests {
 
     #[test]
     fn pkcs1_keys_sign() {
-        // Older tools write the bare key, which PKCS#8 wraps in 26 octets at this size.
+        // Older tools write the bare key, which PKCS#8 wraps in 26 bytes at this size.
         let der = Key::generate_rsa().unwrap().der()[26..].to_vec();
         let pem = Key { form: Form::RsaPkcs1, der }.to_pem();
         let key = Key::from_pem(&pem).unwrap();

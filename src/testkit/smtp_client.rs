@@ -1,7 +1,7 @@
-//! A plain SMTP client: one transaction over one connection, every reply kept as it came.
+//! A plain SMTP client: one transaction per connection; all replies are kept.
 //!
-//! For `gatepost send`, the demo and the tests. It sends what it is given, octet by octet, broken
-//! messages too; it only stuffs dots and ends the data.
+//! For `gatepost send`, the demo and the tests. It sends a message byte for byte, broken or not; it
+//! only stuffs dots and ends the data.
 
 use std::io;
 use std::time::Duration;
@@ -10,10 +10,9 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpStream, ToSocketAddrs};
 use tokio::time::timeout;
 
-/// No server needs longer for one reply (RFC 5321 §4.5.3.2.6: 10 minutes after the final dot).
+/// Longest wait for one reply (RFC 5321 §4.5.3.2.6: 10 minutes after the final dot).
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What to send.
 #[derive(Clone, Debug)]
 pub struct Transaction<'a> {
     pub helo: &'a str,
@@ -23,19 +22,19 @@ pub struct Transaction<'a> {
     pub raw: &'a [u8],
 }
 
-/// The replies that matter: one per recipient, and the last one.
+/// Replies to the steps of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replies {
     /// The reply to MAIL.
     pub mail: String,
     /// The reply to each RCPT, in order.
     pub recipients: Vec<String>,
-    /// The reply to the end of data; absent when the message was not sent.
+    /// The reply to the end of data, or to a refused DATA; None if no recipient was accepted.
     pub data: Option<String>,
 }
 
 impl Replies {
-    /// The reply that settles the transaction: to the end of data, else the first refusal.
+    /// The reply that decides: to the data, else the first refusal of a recipient, else to MAIL.
     pub fn settling(&self) -> &str {
         let refused = |reply: &&String| !reply.starts_with('2');
         self.data
@@ -50,8 +49,8 @@ impl Replies {
     }
 }
 
-/// Delivers one message over one connection. Fails when the connection does, or when the server
-/// does not greet; refusals are replies.
+/// Delivers one message over one connection. Fails if the connection breaks, is silent for too
+/// long, or begins without 220; refusals are returned as replies.
 pub async fn deliver(
     server: impl ToSocketAddrs,
     transaction: &Transaction<'_>,
@@ -76,7 +75,7 @@ async fn converse(
     } else {
         String::new()
     };
-    // RFC 6531 §3.4: asked for where the envelope needs it; messages are sent as they are.
+    // RFC 6531 §3.4: requested only if the envelope needs it. The message is sent unchanged.
     let is_ascii = transaction.from.is_ascii() && transaction.to.iter().all(|to| to.is_ascii());
     let wanted = !is_ascii && greeting.contains("SMTPUTF8");
     let smtputf8 = if wanted { " SMTPUTF8" } else { "" };
@@ -98,7 +97,7 @@ async fn converse(
             replies.data = Some(go_ahead);
         }
     }
-    // The transaction is over whatever becomes of the farewell.
+    // The transaction is over, whatever the reply to QUIT.
     let _farewell = connection.command("QUIT").await;
     Ok(replies)
 }
@@ -113,7 +112,7 @@ impl Connection {
         self.reply().await
     }
 
-    /// One reply, lines joined by `\n`; the last line has a space after its code.
+    /// Reads one reply, its lines joined by `\n`. The last line has no dash after its code.
     async fn reply(&mut self) -> io::Result<String> {
         let mut reply = String::new();
         loop {
@@ -137,7 +136,7 @@ impl Connection {
     }
 }
 
-/// Doubles the dots that begin lines and ends the data (RFC 5321 §4.5.2).
+/// Stuffs dots at line starts, and ends the data (RFC 5321 §4.5.2).
 fn stuff(raw: &[u8], wire: &mut Vec<u8>) {
     for line in raw.split_inclusive(|octet| *octet == b'\n') {
         let begins_line = wire.is_empty() || wire.ends_with(b"\r\n");

@@ -1,4 +1,4 @@
-//! `gatepost account tree`: accounts below each other, with the addresses of Agents.
+//! `gatepost account tree`: accounts as a tree, with the addresses of Agents.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::id::AccountId;
 
-/// Accounts by the account directly above, oldest first; the root stands below none.
+/// Accounts by parent, oldest first; the root has no parent.
 struct Tree {
     below: BTreeMap<Option<AccountId>, Vec<Account>>,
     addresses: BTreeMap<AccountId, Vec<(Address, bool)>>,
 }
 
-/// Shows this account and all below it; without a name all accounts.
+/// Shows this account and all below it; without a name, all accounts.
 pub(super) async fn show(name: Option<&AccountName>, given: &Given) -> Result<(), Failure> {
     let tenancy = given.tenancy().await?;
     let top = match name {
@@ -61,7 +61,8 @@ impl Tree {
         self.addresses.get(&account.id).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The account, and those below it in `accounts`; a tree has four levels.
+    /// Returns the record of the account, with those below it in `accounts`; a tree has four
+    /// levels.
     fn json(&self, account: &Account) -> Value {
         let mut record = as_json(account, self.addresses(account));
         if let Value::Object(fields) = &mut record {

@@ -1,4 +1,4 @@
-//! What a record says otherwise than the same verdict reached again.
+//! Compares a record with the verdict reached again.
 
 use std::collections::HashSet;
 
@@ -8,8 +8,8 @@ use super::told::Told;
 use super::{Failure, say};
 use crate::domain::evidence::{Evidence, Step};
 
-/// Facts of the verdict beside the result of each step: what explanation and advice are made of,
-/// and whose word was taken.
+/// Facts compared beside the results of steps: the sources of explanation and advice, and the
+/// signers that were trusted.
 const FACTS: &[(&str, &str)] = &[
     ("alignment", "causes"),
     ("alignment", "signer"),
@@ -19,7 +19,7 @@ const FACTS: &[(&str, &str)] = &[
     ("arc", "sealer"),
     ("arc", "standsIn"),
 ];
-/// The rules that steps keep.
+/// Rules that are kept with a step.
 const RULES: &[(&str, &str)] = &[
     ("dkim", "minRsaBits"),
     ("dkim", "countTestingKeys"),
@@ -28,7 +28,7 @@ const RULES: &[(&str, &str)] = &[
     ("alignment", "rule"),
 ];
 
-/// A record as it is shown, and its evidence.
+/// A record in its API form, with its evidence.
 #[derive(Clone, Copy)]
 pub(super) struct Verdict<'v> {
     pub(super) fields: &'v Map<String, Value>,
@@ -38,20 +38,20 @@ pub(super) struct Verdict<'v> {
 /// The outcome of the comparison, in words.
 #[derive(Default)]
 pub(super) struct Again {
-    /// The verdict is not the same.
+    /// Differences that make the verdict another one.
     pub(super) differences: Vec<String>,
-    /// Steps that decide nothing ended otherwise, for want of one answer to one question.
+    /// Differences in steps that decide nothing, explained by conflicting DNS answers.
     excused: Vec<String>,
-    /// Rules that are others now.
+    /// Rules with other values today.
     rules: Vec<String>,
-    /// Steps that were not made again: what they came to is taken from the record.
+    /// Steps copied from the record instead of repeated.
     given: Vec<&'static str>,
-    /// Not all answers were kept whole.
+    /// Some DNS answers were not kept whole.
     truncated: bool,
 }
 
 impl Again {
-    /// Compares the record `was` with the verdict reached again, `is`.
+    /// Compares the record `was` with the repeated verdict `is`.
     pub(super) fn compare(was: Verdict<'_>, is: Verdict<'_>, told: &Told) -> Self {
         let mut found = Self::default();
         let null = Value::Null;
@@ -96,7 +96,7 @@ impl Again {
         }
     }
 
-    /// Says so, behind the verdict.
+    /// Prints the comparison, after the verdict.
     pub(super) fn tell(&self) -> Result<(), Failure> {
         if self.truncated {
             say!("\nThe record keeps not all DNS answers whole: what is missing is not there.")?;
@@ -124,14 +124,15 @@ fn differing(what: &str, was: &Value, is: &Value) -> Option<String> {
     (was != is).then(|| format!("{what} was {was}, is {is}"))
 }
 
-/// Compares an input that both have; that the step itself is gone is said already.
+/// Compares one input of a step. None if either side lacks the step: that difference is reported
+/// already.
 fn kept(was: &Evidence, is: &Evidence, (step, name): (&str, &str)) -> Option<String> {
     let inputs = |of: &Evidence| of.step(step).map(|step| json!(step.facts));
     let (was, is) = (inputs(was)?, inputs(is)?);
     differing(&format!("{name} of step {step}"), was.get(name)?, is.get(name)?)
 }
 
-/// `{domain, selector}` of the first signature that counts and is aligned.
+/// Returns `{domain, selector}` of the first signature that counts and is aligned.
 fn winner(evidence: &Evidence) -> Value {
     let mut signatures = evidence.dkim().into_iter().flat_map(|dkim| dkim.signatures.iter());
     let first = signatures.find(|one| one.aligned && one.counts);

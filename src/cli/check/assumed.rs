@@ -1,4 +1,4 @@
-//! The envelope that a file is checked with: nobody has sent it.
+//! The envelope assumed for a file that nobody has sent.
 
 use std::fmt;
 
@@ -7,15 +7,15 @@ use crate::domain::ports::{Client, Envelope};
 use crate::mail::scan::scan;
 use crate::rules::IntakeRules;
 
-/// An envelope, and where it comes from.
+/// An envelope, and whether its sender is the From of the file.
 pub(super) struct Assumed {
     pub envelope: Envelope,
     is_of_file: bool,
 }
 
 impl Check {
-    /// The envelope that the arguments say; without `--from` its sender is the From of the file, as
-    /// of most mail that people send.
+    /// Builds the envelope from the arguments. Without `--from`, the sender is the From of the
+    /// file, as in most personal mail.
     pub(super) fn assumed(&self, raw: &[u8], rules: &IntakeRules) -> Assumed {
         let client = Client { address: self.ip, helo: self.helo.clone(), esmtp: true, tls: None };
         let found = scan(raw, &rules.limits).map(|headers| headers.from.address);

@@ -1,4 +1,4 @@
-//! What a record keeps of a verdict, made ready for the same verdict to be reached again.
+//! Reads the inputs of a verdict from a record, so that the verdict can be repeated.
 
 use std::io::Read;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Reads the answer of `GET /email/intake/{id}`, or the `intake` object of it.
+    /// Reads a response of `GET /email/intake/{id}`, or its `intake` object.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let text = if path == Path::new("-") {
             let mut text = String::new();
@@ -70,7 +70,7 @@ impl Kept {
             },
             reverse_path: text("envelopeFrom").unwrap_or_default().to_owned(),
             recipients: Vec::new(),
-            // A provider does not say whether its client asked for it.
+            // A provider does not say whether its client asked for SMTPUTF8.
             smtputf8: session.protocol.starts_with("UTF8") || session.protocol == "HTTP",
             posted: None,
         };
@@ -95,18 +95,18 @@ impl Kept {
         self.field(name).as_str().unwrap_or_default()
     }
 
-    /// The name that this server had, which policies of SPF may use.
+    /// This server's name at the time; SPF policies may use it.
     pub(super) fn receiver(&self) -> Option<&str> {
         self.evidence.spf().map(|spf| spf.receiver.as_str())
     }
 
-    /// Whether a step came to this.
+    /// Whether a step had this result.
     pub(super) fn came_to(&self, name: &str, result: &str) -> bool {
         self.evidence.step(name).is_some_and(|step| step.result == result)
     }
 
-    /// The octets of the record's message: those of the file, or what they are with the line ends
-    /// of mail.
+    /// Returns the file as the record's message, with CRLF line ends. Fails if its SHA-256 is
+    /// another.
     pub(super) fn same_message(&self, raw: Vec<u8>, file: &Path) -> Result<Bytes, Failure> {
         let raw = with_crlf(raw);
         let (wanted, found) = (self.text("sha256"), sha256(&raw).to_string());
@@ -120,7 +120,7 @@ impl Kept {
         Ok(raw.into())
     }
 
-    /// What the verdict was told by the DNS.
+    /// Returns the DNS answers that the verdict rested on.
     pub(super) fn told(&self) -> Result<Told, Failure> {
         Told::of(self.evidence.iter())
     }

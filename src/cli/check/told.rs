@@ -1,30 +1,29 @@
-//! The DNS as the verdict of a record saw it: one zone, made of what each step was told.
+//! The DNS as the verdict of a record saw it: one zone, built from the answers to each step.
 
 use super::super::Failure;
 use crate::domain::evidence::{Step, dns};
 use crate::testkit::dns::{Zone, unescaped};
 
-/// The steps whose answers decide, in this order: what they were told is in the zone, whatever others
-/// were told.
+/// Deciding steps, in order: their answers enter the zone before those of other steps.
 const DECISIVE: &[&str] = &["dkim", "arc", "dmarc"];
-/// The steps that are recorded and decide nothing. Each asks for itself.
+/// Recorded steps that decide nothing. Each makes its own queries.
 const INFORMATIVE: &[&str] = &["spf", "iprev"];
 
-/// What was told, without what contradicts it.
+/// The zone of all answers, and the conflicts among them: the first answer wins.
 #[derive(Default)]
 pub(super) struct Told {
     pub(super) zone: Zone,
     conflicts: Vec<Conflict>,
 }
 
-/// A step was told something else than the one before it.
+/// A step got another answer than an earlier one.
 struct Conflict {
     step: String,
     question: String,
     first: String,
 }
 
-/// The answer to one question, as the first step was told it.
+/// The answer to one question, as the first step got it.
 struct Known<'r> {
     step: &'r str,
     name: String,
@@ -33,7 +32,7 @@ struct Known<'r> {
 }
 
 impl Told {
-    /// Reads the answers of these steps. What they did not ask for does not exist.
+    /// Reads the answers of these steps. Names that they did not query do not exist.
     pub(super) fn of<'r>(steps: impl Iterator<Item = &'r Step>) -> Result<Self, Failure> {
         let mut steps: Vec<_> = steps.map(|step| (step.facts.name(), step)).collect();
         let place = |name| DECISIVE.iter().position(|one| *one == name);
@@ -62,9 +61,9 @@ impl Told {
         Ok(told)
     }
 
-    /// Why `step` may end otherwise than in the record, where it decides nothing: it had another
-    /// answer than there is in the zone. Of DMARC `adkim=` decides, and is compared by itself; its
-    /// result goes by what SPF found, too.
+    /// Explains why the result of `step`, if it decides nothing, may differ from the record: its
+    /// DNS answer conflicted with the zone. For DMARC only `adkim=` decides, and it is compared by
+    /// itself; its result also depends on SPF.
     pub(super) fn excuse(&self, step: &str) -> Option<String> {
         let of = if step == "dmarc" { "spf" } else { step };
         let conflict = self.conflicts.iter().find(|conflict| conflict.step == of);
@@ -74,7 +73,7 @@ impl Told {
     }
 }
 
-/// Whether two answers come to the same zone: in whatever order, for whatever passing reason.
+/// Whether two answers yield the same zone: any order, and any temporary error, are equal.
 fn alike(one: &dns::Told, other: &dns::Told) -> bool {
     match (one, other) {
         (dns::Told::Records(one), dns::Told::Records(other)) => {
@@ -87,7 +86,7 @@ fn alike(one: &dns::Told, other: &dns::Told) -> bool {
     }
 }
 
-/// One answer, as `verify` writes it down.
+/// Adds one answer, in the notation of `verify`.
 fn add(zone: &mut Zone, name: &str, kind: &str, told: &dns::Told) -> Result<(), Failure> {
     match told {
         dns::Told::Records(texts) if kind == "TXT" => {
@@ -102,7 +101,7 @@ fn add(zone: &mut Zone, name: &str, kind: &str, told: &dns::Told) -> Result<(), 
         told if *told == dns::Told::NAME_UNKNOWN => zone.insert(name, kind, "NXDOMAIN", "")?,
         told if *told == dns::Told::NO_RECORD && kind == "TXT" => zone.insert_texts(name, &[])?,
         told if *told == dns::Told::NO_RECORD => zone.insert(name, kind, "NOERROR", "")?,
-        // Nobody could be asked about it, so nobody will be.
+        // No query could be made for it, so none will be.
         told if *told == dns::Told::UNASKABLE => {}
         told if told.is_temporary() => zone.insert(name, kind, "SERVFAIL", "")?,
         _ => return Err("expected records, or why there are none".into()),
@@ -146,7 +145,7 @@ mod tests {
             step("iprev", json!([two(["2.2.2.2", "1.1.1.1"])])),
         ];
         let told = Told::of(steps.iter()).unwrap();
-        // The keys come first, wherever their step stands.
+        // The answers to the keys come first, wherever their step stands.
         let of_spf = "spf had another answer to TXT k.example than arc";
         assert_eq!(told.excuse("spf").as_deref(), Some(of_spf));
         assert_eq!(told.excuse("dmarc").as_deref(), Some(of_spf), "DMARC goes by SPF");

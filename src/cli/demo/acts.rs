@@ -1,15 +1,14 @@
-//! The seven acts, as data: which fixture is sent, who sent it, and what to look at.
+//! The seven acts, as data: the fixture to send, its sender, and the point of interest.
 
-/// An act.
 pub(super) struct Act {
     pub look_at: &'static str,
     pub who: &'static str,
-    /// The case of fixtures/mail that is sent.
+    /// The case of fixtures/mail to send.
     pub case: &'static str,
     pub then: Then,
 }
 
-/// How an act goes on when the message has been sent.
+/// The continuation of an act after its message was sent.
 #[derive(Clone, Copy)]
 pub(super) enum Then {
     /// The message is accepted, and the Agent gets it.
@@ -18,15 +17,16 @@ pub(super) enum Then {
     StaysOut,
     /// The message is refused; adding its sender to a list gives a warning.
     Warns,
-    /// The message is accepted; what its HTML hides stands apart from its text.
+    /// The message is accepted; text hidden by its HTML is kept apart from its text.
     HidesText,
     /// The message is refused; its sender is added, and the same message is accepted.
     IsAdded,
-    /// The domain's DNS fails: the message is deferred; once DNS is back, its retries get in, once.
+    /// DNS of the domain fails and the message is deferred; once DNS is back, the retries are
+    /// accepted, once.
     IsRetried,
 }
 
-/// In the order of the story: the acts share one server.
+/// In the order of the story; all acts share one server.
 pub(super) const ACTS: [Act; 7] = [
     Act {
         look_at: "what the agent gets",
@@ -74,5 +74,5 @@ pub(super) const ACTS: [Act; 7] = [
 
 /// The Agent of [`Then::IsAdded`], by its name in `fixtures/agents.toml`.
 pub(super) const NEW_AGENT: &str = "closed";
-/// The key of [`Then::IsRetried`] that DNS does not give.
+/// The key record that [`Then::IsRetried`] removes from DNS.
 pub(super) const LOST_KEY: &str = "s1._domainkey.other.example";

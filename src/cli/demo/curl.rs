@@ -1,11 +1,11 @@
-//! Command lines to try while the demo's server stays: they work as pasted, in any folder.
+//! Commands to try while the demo's server stays; they work when pasted into any folder.
 
 use super::stage::Stage;
 use crate::cli::local::{program, quoted};
 use crate::cli::{Failure, say};
 use crate::testkit::case;
 
-/// A message of Alice's, which `gatepost send --sign` signs.
+/// A letter by Alice, which `gatepost send --sign` signs.
 const LETTER: &str = "From: Alice Example <alice@good.example>\n\
 To: support@agents.example\n\
 Subject: A letter of my own\n\
@@ -14,7 +14,7 @@ Content-Type: text/plain; charset=utf-8\n\
 \n\
 Change this text, and send it again.\n";
 
-/// Prints them; the files that they name are made for that.
+/// Prints the commands, and writes the files that they name.
 pub(super) fn invite(stage: &Stage) -> Result<(), Failure> {
     let (name, pem) = case::key_of_alice();
     let (key_file, letter) = (stage.folder().join(name), stage.folder().join("letter.eml"));

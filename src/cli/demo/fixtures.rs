@@ -1,4 +1,4 @@
-//! Every fixture, sent to one server for each set of rules, and what became of them.
+//! Sends every fixture, to one server per set of rules, and prints the results.
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use crate::testkit::receiver::{Received, Receiver};
 /// Sessions at the same time.
 const CONCURRENCY: usize = 8;
 
-/// One case and what became of it.
+/// A case and its result.
 pub(super) struct Row {
     case: Case,
     reply: String,
     as_expected: bool,
 }
 
-/// All cases, and the servers that they were sent to, each with the events that must come of them.
+/// All cases, and their servers with the number of events expected of each.
 pub(super) struct Performance {
     stages: Vec<(Arc<Stage>, usize)>,
     rows: Vec<Row>,
 }
 
 impl Performance {
-    /// Sends all cases, and prints those of each server.
+    /// Sends all cases, and prints the rows of each server.
     pub async fn of_all(print: fn(&[Row]) -> Result<(), Failure>) -> Result<Self, Failure> {
         let mut all = Self { stages: Vec::new(), rows: Vec::new() };
         for group in Case::groups()? {
@@ -47,7 +47,7 @@ impl Performance {
         self.rows.iter().filter(|row| !row.as_expected).count()
     }
 
-    /// Prints the totals in three lines; answers whether all is as expected.
+    /// Prints the totals in three lines. Returns whether all is as expected.
     pub async fn print_totals(&self) -> Result<bool, Failure> {
         let (sent, differing) = (self.rows.len(), self.differing());
         let begins = |digit| self.rows.iter().filter(|row| row.reply.starts_with(digit)).count();
@@ -66,7 +66,7 @@ impl Performance {
         Ok(differing == 0 && got == wanted && signed)
     }
 
-    /// Prints events as they arrive, and how many cases differed; answers whether none did and all
+    /// Prints events as they arrive, and how many cases differed. Returns whether none did and all
     /// events came, signed.
     pub async fn print_events(&self) -> Result<bool, Failure> {
         let mut arrived = true;
@@ -78,13 +78,13 @@ impl Performance {
         Ok(arrived && differing == 0)
     }
 
-    /// The servers, which go on.
+    /// Returns the servers, still running.
     pub fn into_stages(self) -> Vec<Stage> {
         self.stages.into_iter().filter_map(|(stage, _)| Arc::into_inner(stage)).collect()
     }
 }
 
-/// Sends cases, several at a time, and answers them in their order.
+/// Sends the cases, up to [`CONCURRENCY`] at a time, and returns their rows in order.
 async fn send_all(stage: &Arc<Stage>, cases: Vec<Case>) -> Result<Vec<Row>, Failure> {
     let places = Arc::new(Semaphore::new(CONCURRENCY));
     let mut sending = Vec::new();
@@ -104,7 +104,6 @@ async fn send_all(stage: &Arc<Stage>, cases: Vec<Case>) -> Result<Vec<Row>, Fail
     Ok(rows)
 }
 
-/// Prints all rows.
 pub(super) fn print_table(rows: &[Row]) -> Result<(), Failure> {
     let widest = rows.iter().map(|row| row.case.name.len()).max().unwrap_or(0);
     for row in rows {
@@ -138,7 +137,7 @@ fn all_signed(receiver: &Receiver) -> bool {
     receiver.received().iter().all(|request| request.verified)
 }
 
-/// Prints events as they arrive; answers whether all of them came, signed.
+/// Prints events as they arrive. Returns whether all came, signed.
 async fn print_events(receiver: &Receiver, wanted: usize) -> Result<bool, Failure> {
     for number in 1..=wanted {
         match receiver.wait_for(number, PATIENCE).await {

@@ -1,8 +1,8 @@
-//! `gatepost demo`: the whole product on this machine, with no set-up and no network.
+//! `gatepost demo`: the whole product on this machine, without set-up or network.
 //!
-//! A story of seven acts ([`acts`]), each on the same running server; then every fixture, and three
-//! lines of totals. With `--all` a table of the fixtures instead, and all their events. Nothing here
-//! is staged: store, DNS, SMTP, API and webhooks are real ones ([`stage`]).
+//! Plays a story of seven acts ([`acts`]) on one running server, then sends every fixture and
+//! prints three lines of totals. With `--all` it prints a table of the fixtures and all their
+//! events instead. Nothing is faked: store, DNS, SMTP, API and webhooks are real ([`stage`]).
 
 mod acts;
 mod curl;
@@ -30,7 +30,7 @@ pub(super) struct Demo {
     /// Exit at the end, on a terminal too; fails if anything differed from the expected
     #[arg(long)]
     once: bool,
-    /// Keep the server until Ctrl-C, and print curl lines for it, where there is no terminal too
+    /// Keep the server until Ctrl-C and print curl lines for it, without a terminal too
     #[arg(long, conflicts_with = "once")]
     stay: bool,
 }
@@ -40,7 +40,7 @@ impl Demo {
         telemetry::quiet();
         let (stage, rest, went_well) = tokio::select! {
             shown = self.show() => shown?,
-            // What has been set up goes with its owners, temporary folders too.
+            // Dropping the future removes everything, temporary folders included.
             _ = tokio::signal::ctrl_c() => return Ok(ExitCode::FAILURE),
         };
         for stage in rest {
@@ -83,7 +83,7 @@ async fn story() -> Result<Shown, Failure> {
     Ok((stage, performance.into_stages(), went_well))
 }
 
-/// All fixtures, each with its reply, and their events.
+/// All fixtures with their replies, then their events.
 async fn table() -> Result<Shown, Failure> {
     say!("Sending every message of fixtures/mail over SMTP\n")?;
     let performance = Performance::of_all(fixtures::print_table).await?;

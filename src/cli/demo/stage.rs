@@ -1,4 +1,4 @@
-//! A server with everything around it: a store in a temporary folder, a local DNS with the fixtures'
+//! A server with its surroundings: a store in a temporary folder, a local DNS with the fixtures'
 //! zone, the fixtures' Agents, and a webhook receiver.
 
 use std::path::Path;
@@ -26,25 +26,24 @@ use crate::testkit::http_client::Api;
 use crate::testkit::receiver::{Received, Receiver};
 use crate::testkit::smtp_client::{Transaction, deliver};
 
-/// The record of a refusal may follow its reply by a second (contract §2.3): how often to look.
+/// Interval of polling: the record of a refusal may follow its reply by a second (contract §2.3).
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Everything that runs, and how to reach it.
 pub(super) struct Stage {
     pub running: Running,
     pub dns: DnsServer,
     pub receiver: Receiver,
-    /// Asks by the organization's key.
+    /// Uses the organization's key.
     pub api: Api,
     pub key: String,
     house: House,
     helpers: Shutdown,
-    /// Gone with the demo.
+    /// Deleted at the end of the demo.
     folder: tempfile::TempDir,
 }
 
 impl Stage {
-    /// Starts a server by these rules, names and texts of files.
+    /// Starts a server with these rule files: names and texts.
     pub async fn set(rules: &[(String, String)]) -> Result<Self, Failure> {
         let folder = tempfile::tempdir()?;
         let location = Location::Folder(folder.path().join("store"));
@@ -73,7 +72,7 @@ impl Stage {
         Ok(Self { running, dns, receiver, api, key, house, helpers, folder })
     }
 
-    /// Sends a case, and answers the reply that settles it.
+    /// Sends a case. Returns the reply that settles it.
     pub async fn send(&self, case: &Case) -> String {
         let (script, raw) = (&case.script, case.raw());
         let transaction =
@@ -84,7 +83,7 @@ impl Stage {
         }
     }
 
-    /// The intake record that a reply names.
+    /// Returns the intake record named in a reply.
     pub async fn record(&self, reply: &str) -> Result<Value, Failure> {
         let id = local::record_of(reply).ok_or("the reply names no record")?;
         let path = format!("/email/intake/{id}");
@@ -100,7 +99,7 @@ impl Stage {
         Ok(found.get("intake").cloned().unwrap_or_default())
     }
 
-    /// The webhook about a message, once it is there.
+    /// Waits for the webhook about a message. Returns its body and whether it was signed.
     pub async fn webhook(&self, message: &str) -> Result<(Value, bool), Failure> {
         let (mut seen, arrival) = (0, |request: &Received| {
             let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
@@ -115,20 +114,19 @@ impl Stage {
         }
     }
 
-    /// How many messages the API shows, and how many webhooks have come.
+    /// Returns the number of messages in the API and of webhooks received.
     pub async fn count(&self) -> Result<(usize, usize), Failure> {
         let messages = self.api.get("/messages/recent?limit=200").await?;
         let messages = messages.as_array().map_or(0, Vec::len);
         Ok((messages, self.receiver.received().len()))
     }
 
-    /// The id of an Agent of the fixtures.
     pub fn agent(&self, name: &str) -> Result<AccountId, Failure> {
         let agent = self.house.agents.get(name).ok_or_else(|| format!("no Agent {name}"))?;
         Ok(agent.id)
     }
 
-    /// A folder for files that last as long as the server.
+    /// A folder that lasts as long as the server.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }

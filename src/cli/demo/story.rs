@@ -1,5 +1,5 @@
-//! One act: the message goes over SMTP, and what became of it is read from the API and the webhook
-//! receiver, as anybody could.
+//! Plays one act: sends the message over SMTP, and reads the results from the API and the webhook
+//! receiver, as any client can.
 
 use serde_json::{Value, json};
 
@@ -12,11 +12,11 @@ use crate::domain::lookalike;
 use crate::testkit::case::{self, Case};
 use crate::testkit::dns::Zone;
 
-/// Columns of a line; labels are in the first eleven.
+/// Columns of a line; labels take the first eleven.
 const WIDTH: usize = 96;
 const INDENT: usize = 11;
 
-/// Plays an act; answers whether it went as its title says.
+/// Plays an act. Returns whether it went as its title says.
 pub(super) async fn play(
     stage: &Stage,
     (number, act): (usize, &Act),
@@ -48,7 +48,7 @@ struct Scene<'s> {
 }
 
 impl Scene<'_> {
-    /// The message as people see it.
+    /// Prints the message's From and Subject, and its file.
     fn print_message(&self) -> Result<(), Failure> {
         let raw = self.case.raw();
         let text = String::from_utf8_lossy(&raw);
@@ -64,8 +64,8 @@ impl Scene<'_> {
         row("", &self.paint.faint(&file))
     }
 
-    /// Sends the message, and prints the reply and the reason; answers the record if the reply
-    /// begins as it must.
+    /// Sends the message, and prints the reply and the reason. Returns the record if the reply
+    /// begins with `expected`.
     async fn send(&self, expected: &str) -> Result<Option<Value>, Failure> {
         let reply = self.stage.send(&self.case).await;
         let shown = self.paint.verdict(&reply, &wrapped(&reply));
@@ -75,7 +75,7 @@ impl Scene<'_> {
         Ok(reply.starts_with(expected).then_some(record))
     }
 
-    /// The webhook of the message that a record is about, if it was signed.
+    /// Returns the webhook about the record's message, if it was signed.
     async fn webhook(&self, record: &Value) -> Result<Option<Value>, Failure> {
         let (body, verified) = self.stage.webhook(text(record, "messageUuid")).await?;
         let signature = if verified { "its signature verifies" } else { "its SIGNATURE IS WRONG" };
@@ -118,7 +118,7 @@ impl Scene<'_> {
         Ok(record.is_some() && before == (messages, webhooks))
     }
 
-    /// The warning that goes with the answer when somebody adds the sender.
+    /// Prints the warning that anyone who adds the sender gets.
     fn warns(&self) -> Result<bool, Failure> {
         let sender = Address::parse(&self.case.script.from)?;
         let warnings = lookalike::warnings(&sender);
@@ -180,7 +180,7 @@ impl Scene<'_> {
     }
 }
 
-/// The text of the message in a webhook, as JSON writes it.
+/// The text of the message in a webhook, as JSON.
 fn text_of_message(event: Option<&Value>) -> String {
     let message = event.and_then(|body| body.pointer("/data/message/message"));
     message.unwrap_or(&Value::Null).to_string()
@@ -190,12 +190,12 @@ fn text<'v>(value: &'v Value, key: &str) -> &'v str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A label, and what it is about.
+/// Prints a label and its text.
 fn row(label: &str, about: &str) -> Result<(), Failure> {
     say!("{:<INDENT$}{}", format!("  {label}"), wrapped(about))
 }
 
-/// A text in lines of the width that labels leave, all but the first indented.
+/// Wraps a text to the width beside the labels; all lines but the first are indented.
 fn wrapped(text: &str) -> String {
     let (mut lines, mut line) = (Vec::new(), String::new());
     for word in text.split_inclusive(' ') {

@@ -1,12 +1,12 @@
 //! Files of a world, for its owner alone (mode 0600):
 //!
-//! | path | what |
+//! | path | content |
 //! |---|---|
 //! | `store/` | the embedded store |
 //! | `keys/dev._domainkey.DOMAIN.pem` | the DKIM keys of the senders' domains |
-//! | `world.json` | the Agent's id and the API keys; written last, once all else is there |
+//! | `world.json` | the Agent's id and the API keys; written last, when all else is complete |
 //! | `key` | the Agent's API key, for `$(cat …/key)` |
-//! | `addresses.json` | where the server listens, or has listened |
+//! | `addresses.json` | addresses of the server, running or not |
 //! | `.gitignore` | keeps all of this out of a repository |
 
 use std::fs;
@@ -31,7 +31,7 @@ use crate::run::Running;
 use crate::store::{Location, Store};
 use crate::testkit::signer::Key;
 
-/// The folder where none is named.
+/// The default folder.
 pub(super) const DEFAULT_FOLDER: &str = "gatepost-dev";
 
 /// The folder of a world.
@@ -40,23 +40,22 @@ pub(super) struct Folder {
     path: PathBuf,
 }
 
-/// Addresses of the server.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Addresses {
     pub smtp: SocketAddr,
     pub http: SocketAddr,
-    /// False once it has said that it ends; a killed one says nothing.
+    /// False after an orderly end; a killed server leaves it true.
     pub runs: bool,
 }
 
 impl Folder {
-    /// The folder that is named, or the default one.
+    /// The named folder, or the default one.
     pub fn named(path: Option<&Path>) -> Result<Self, Failure> {
         Self::at(path.unwrap_or(Path::new(DEFAULT_FOLDER)))
     }
 
-    /// By this path, which need not be there.
+    /// The folder at this path, which need not exist.
     pub fn at(path: &Path) -> Result<Self, Failure> {
         Ok(Self { path: std::path::absolute(path)? })
     }
@@ -73,28 +72,28 @@ impl Folder {
         self.path.join("key")
     }
 
-    /// The DKIM key of a domain.
+    /// Reads the DKIM key of a domain.
     pub fn domain_key(&self, domain: &str) -> Result<Key, Failure> {
         let pem = read(&self.path.join("keys").join(names::key_file(domain)))?;
         Ok(Key::from_pem(&pem)?)
     }
 
-    /// Addresses of the server that runs, or ran last. Others than of this machine are none: a folder
-    /// that came with somebody's files opens nothing to the network.
+    /// Reads the addresses of the server that runs, or ran last. None unless both are loopback
+    /// addresses: a folder from another person's files must open nothing to the network.
     pub fn addresses(&self) -> Option<Addresses> {
         let text = fs::read_to_string(self.path.join("addresses.json")).ok()?;
         let known: Option<Addresses> = serde_json::from_str(&text).ok();
         known.filter(|known| known.smtp.ip().is_loopback() && known.http.ip().is_loopback())
     }
 
-    /// Keeps the addresses of the server, and whether it runs.
+    /// Stores the addresses of the server, and whether it runs.
     pub fn note(&self, running: &Running, runs: bool) -> Result<(), Failure> {
         let addresses = Addresses { smtp: running.smtp, http: running.http, runs };
         write(&self.path.join("addresses.json"), &serde_json::to_string(&addresses)?)
     }
 
-    /// The addresses of the last time, so that what was set up with them goes on; any free one in
-    /// the place of one that is taken.
+    /// Returns the last addresses, so that clients set up with them still work; a taken one is
+    /// replaced by a free port.
     pub fn free_ports(&self) -> [SocketAddr; 2] {
         let last = self.addresses().map(|last| [last.smtp, last.http]);
         let is_free = |address: &SocketAddr| TcpListener::bind(address).is_ok();
@@ -115,16 +114,16 @@ impl Folder {
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct World {
-    /// The Agent.
     pub agent: i64,
     /// The Agent's API key.
     pub key: String,
-    /// The key by which `gatepost dev` follows all that happens.
+    /// The key by which `gatepost dev` follows everything.
     pub operator_key: String,
 }
 
 impl World {
-    /// The one that is kept in a folder, or a new one where there is nothing.
+    /// Reads the world of a folder, or makes one if the folder is empty or missing. Fails if other
+    /// files are there.
     pub async fn of(folder: &Folder, rules: &Rules, mint: &Mint) -> Result<Self, Failure> {
         let (path, file) = (folder.path(), folder.path().join("world.json"));
         let place = path.display();

@@ -1,4 +1,4 @@
-//! Every verdict, event and attempt of a webhook, one line each, as the API tells them.
+//! Prints every verdict, event and webhook attempt, one per line, as the API returns them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use crate::cli::{Failure, plain, say};
 use crate::domain::clock::{Clock, Timestamp};
 use crate::testkit::http_client::Api;
 
-/// Between two looks at what nobody is woken by: verdicts and attempts.
+/// Polling interval for verdicts and attempts, which cannot be waited for.
 const LOOK: Duration = Duration::from_millis(500);
-/// After a request that failed.
+/// Pause after a failed request.
 const PAUSE: Duration = Duration::from_secs(2);
-/// How long a list of events waits, seconds; at most what `events.max_wait_seconds` allows.
+/// Seconds that a request for events waits; at most `events.max_wait_seconds`.
 const WAIT: u64 = 20;
-/// Refusals at RCPT are counted in one record a minute (contract §2.3), which changes for as long.
+/// Refusals at RCPT share one record per minute (contract §2.3); a record may change this long.
 const WINDOW: Duration = Duration::from_secs(90);
-/// Ids remembered as shown, of each kind: far more than fit into [`WINDOW`]; bounds memory.
+/// Ids remembered as shown, per kind: far more than occur within [`WINDOW`]. Bounds memory.
 const REMEMBERED: usize = 20_000;
 
-/// Follows from a start on.
+/// Follows everything since `started`.
 #[derive(Debug)]
 pub(super) struct Follower {
     api: Api,
@@ -32,12 +32,12 @@ pub(super) struct Follower {
     paint: Paint,
 }
 
-/// Ids that have been shown, with the count at that time. Ids grow with time.
+/// Ids that were shown, with their count then. Ids grow with time.
 #[derive(Debug, Default)]
 struct Shown(BTreeMap<String, u64>);
 
 impl Shown {
-    /// Remembers an id; answers whether it is new, or counts more than before.
+    /// Remembers an id. Returns whether the id is new or its count has grown.
     fn is_new(&mut self, id: &str, times: u64) -> bool {
         let before = self.0.insert(id.to_owned(), times);
         while self.0.len() > REMEMBERED {
@@ -52,14 +52,14 @@ impl Follower {
         Self { api, clock, started, paint }
     }
 
-    /// Prints until it is dropped, or until the output or the API fails. The webhook is named by its
-    /// account and its id.
+    /// Prints until dropped, or until the output fails. `webhook` is its account and id.
     pub async fn run(&self, webhook: Option<(i64, String)>) -> Result<(), Failure> {
         tokio::try_join!(self.verdicts(), self.events(), self.attempts(webhook))?;
         Ok(())
     }
 
-    /// Asks again where an answer does not come: the server that takes mail in outlives who looks on.
+    /// Sends a GET, and retries forever if the API fails: a failing API must not end the SMTP
+    /// server.
     async fn ask(&self, path: &str) -> Result<Value, Failure> {
         loop {
             match self.api.get(path).await {
@@ -88,7 +88,7 @@ impl Follower {
                         .into_iter()
                         .filter(|record| shown.is_new(text(record, "id"), number(record, "count"))),
                 );
-                // Older records than those of a page without news have been shown.
+                // Records older than a page without news were shown already.
                 if new.len() > before {
                     path = page
                         .get("next")
@@ -111,7 +111,7 @@ impl Follower {
         let times = number(record, "count");
         let times = if times > 1 { format!(" ({times} times)") } else { String::new() };
         let why = plain::line(text(record, "explanation"));
-        // The Agent's key opens records of the Agent.
+        // The Agent's key opens only records of the Agent.
         let is_agents = record.get("agentId").is_some_and(|id| !id.is_null());
         let url = format!("{}/email/intake/{}", self.api.base(), text(record, "id"));
         let url = if is_agents { format!("  {}", self.paint.faint(&url)) } else { String::new() };
@@ -176,7 +176,7 @@ impl Follower {
     }
 }
 
-/// A list of an answer.
+/// Takes a list out of a response.
 fn taken(answer: &mut Value, name: &str) -> Vec<Value> {
     match answer.get_mut(name).map(Value::take) {
         Some(Value::Array(list)) => list,
@@ -196,7 +196,7 @@ fn some_or<'t>(text: &'t str, otherwise: &'t str) -> &'t str {
     if text.is_empty() { otherwise } else { text }
 }
 
-/// The time of day of a date, UTC.
+/// The time of day of a date, in UTC.
 fn time<'v>(value: &'v Value, key: &str) -> &'v str {
     text(value, key).get(11..19).unwrap_or_default()
 }

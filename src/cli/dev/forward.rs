@@ -1,4 +1,4 @@
-//! `--forward-to`: a webhook destination of the Agent, as real as any, that leads to this machine.
+//! `--forward-to`: an ordinary webhook destination of the Agent that leads to this machine.
 
 use std::sync::Arc;
 
@@ -16,18 +16,17 @@ use crate::egress::signature;
 use crate::rules::Rules;
 use crate::store::{DestinationChange, Store};
 
-/// Marks the destinations that are ours among those that somebody made by the API.
+/// Label that tells our destinations from those made by the API.
 const LABEL: &str = "gatepost dev --forward-to";
 
-/// A webhook to this machine.
 pub(super) struct Forward {
     pub id: DestinationId,
     pub url: Url,
-    /// For the receiver, which verifies by it.
+    /// For the receiver, which verifies signatures with it.
     pub secret: String,
 }
 
-/// Reads the URL, which must be of this machine: nobody else's name is known to its DNS.
+/// Parses the URL. Fails unless it is on this machine: the local DNS knows no other names.
 pub(super) fn parse(text: &str, rules: &Rules) -> Result<Url, Failure> {
     let url = Guard::new(loopback()?, &rules.webhooks)
         .destination(text)
@@ -48,8 +47,8 @@ pub(super) fn parse(text: &str, rules: &Rules) -> Result<Url, Failure> {
 }
 
 impl Forward {
-    /// Forwards to this URL and to no other one of an earlier start, which keeps its secret and
-    /// rests: so a later start with it has that secret again.
+    /// Forwards to `url` only. A destination of an earlier start is disabled and keeps its secret,
+    /// so a later start with its URL has the same secret.
     pub async fn set(
         (folder, world): (&Folder, &World),
         url: Option<&Url>,

@@ -1,4 +1,4 @@
-//! The letter that `gatepost send --dev` writes where it is given no file.
+//! Writes the letter of `gatepost send --dev` when no file is given.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,14 +7,15 @@ use super::names;
 use crate::cli::Failure;
 use crate::domain::id::Mint;
 
-/// Octets of an encoded word's text, before base64: it may be 75 long with all its signs (RFC 2047 §2).
+/// Bytes of text in an encoded word, before base64: the word may be 75 characters long (RFC 2047
+/// §2).
 const WORD: usize = 42;
-/// Octets of a line in base64, before it (RFC 2045 §6.8: at most 76 signs).
+/// Bytes in a line of base64, before encoding (RFC 2045 §6.8: at most 76 characters).
 const LINE: usize = 57;
-/// The longest line that is sent as it is (RFC 5322 §2.1.1).
+/// The longest line that is sent without encoding (RFC 5322 §2.1.1).
 const LONGEST: usize = 998;
 
-/// A letter, not signed yet.
+/// An unsigned letter.
 #[derive(Clone, Debug)]
 pub(super) struct Letter {
     pub from: &'static str,
@@ -25,13 +26,14 @@ pub(super) struct Letter {
 }
 
 impl Letter {
-    /// Octets with CRLF line ends.
+    /// Returns the bytes of the letter, with CRLF line ends. Fails if the subject has control
+    /// characters.
     pub fn raw(&self, to: &str, mint: &Mint) -> Result<Vec<u8>, Failure> {
         if self.subject.chars().any(char::is_control) {
             return Err("--subject: expected one line without control characters".into());
         }
         let (from, form, id) = (self.from, self.form, mint.uuid());
-        // Always UTC, in the words of RFC 5322 §3.3.
+        // Always UTC, in the format of RFC 5322 §3.3.
         let date = mint.clock().now().utc().strftime("%a, %d %b %Y %H:%M:%S +0000").to_string();
         let domain = from.split_once('@').map_or("", |(_, domain)| domain);
         let name = if from == names::STRANGER { "Eve" } else { "Alice Example" };
@@ -53,7 +55,7 @@ impl Letter {
     }
 }
 
-/// A subject in encoded words, where it is not plain (RFC 2047).
+/// Returns a subject, in encoded words if it is not plain (RFC 2047).
 fn encoded(subject: &str) -> String {
     if subject.is_ascii() && subject.len() < LONGEST - "Subject: ".len() {
         return subject.to_owned();
@@ -71,7 +73,7 @@ fn encoded(subject: &str) -> String {
     words.join("\r\n ")
 }
 
-/// The transfer encoding, and the body in it.
+/// Returns the transfer encoding and the encoded body.
 fn body(text: &str) -> (&'static str, String) {
     let lines: Vec<&str> = text.lines().collect();
     let text = format!("{}\r\n", lines.join("\r\n"));

@@ -1,8 +1,8 @@
-//! `gatepost dev`: a world for somebody who builds an agent, kept in one folder.
+//! `gatepost dev`: a world for building an agent, kept in one folder.
 //!
-//! A server on this machine with one Agent, a DNS that knows the domains of the letters that
-//! `gatepost send --dev` writes ([`sending`]), and every verdict and event as it comes ([`follow`]).
-//! [`folder`] lists what is kept; a second start is the same world.
+//! Runs a server on this machine with one Agent, and a DNS for the sender domains of `gatepost send
+//! --dev` ([`sending`]). Prints every verdict and event as it comes ([`follow`]). [`folder`] lists
+//! the files; a second start continues the same world.
 
 mod folder;
 mod follow;
@@ -54,7 +54,7 @@ impl Dev {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let (mint, rules) = (run::system_mint(), Rules::defaults()?);
-        // First, so that a mistake makes no folder.
+        // Check the URL first, so that a mistake creates no folder.
         self.url(&rules)?;
         let folder = Folder::named(self.data.as_deref())?;
         let world = World::of(&folder, &rules, &mint).await?;
@@ -81,7 +81,7 @@ impl Dev {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Greets, and then tells all that happens, until it is dropped or fails.
+    /// Prints the greeting, then follows everything until dropped or failed.
     async fn attend(
         &self,
         (folder, world): (&Folder, &World),

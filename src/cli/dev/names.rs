@@ -1,5 +1,5 @@
-//! The people of `gatepost dev`, their domains, and the DNS that publishes these. All names end in
-//! `.example`, which can be nobody's (RFC 2606).
+//! The people of `gatepost dev`, their domains and DNS records. All names end in `.example`, which
+//! nobody can own (RFC 2606).
 
 use super::folder::Folder;
 use crate::cli::Failure;
@@ -7,37 +7,34 @@ use crate::cli::local::DOMAIN;
 use crate::testkit::dns::Zone;
 use crate::testkit::signer::{Key, Signer};
 
-/// The Agent.
 pub(super) const AGENT: &str = "agent@agents.example";
-/// The one sender on its list.
+/// The only sender on the Agent's list.
 pub(super) const SENDER: &str = "alice@good.example";
-/// Somebody who owns a domain, too.
+/// Owner of another domain.
 pub(super) const STRANGER: &str = "eve@evil.example";
 /// gооd.example with Cyrillic letters, as an A-label.
 pub(super) const LOOKALIKE: &str = "alice@xn--gd-fmca.example";
 
 /// The selector of all keys.
 const SELECTOR: &str = "dev";
-/// The senders' domains; each has a key of its own.
+/// The senders' domains; each has its own key.
 pub(super) const DOMAINS: [&str; 3] = ["good.example", "evil.example", "xn--gd-fmca.example"];
 
-/// The file's name says selector and domain, as `gatepost send --sign` reads it.
+/// Names a key file by selector and domain, as `gatepost send --sign` reads it.
 pub(super) fn key_file(domain: &str) -> String {
     format!("{SELECTOR}._domainkey.{domain}.pem")
 }
 
-/// Signs for one of the domains.
+/// A signer for one of the domains.
 pub(super) fn signer(folder: &Folder, domain: &str) -> Result<Signer, Failure> {
     Ok(Signer::new(folder.domain_key(domain)?, domain, SELECTOR))
 }
 
-/// A new key for a domain.
 pub(super) fn new_key() -> Result<Key, Failure> {
     Ok(Key::generate_rsa()?)
 }
 
-/// The zone of the DNS on this machine: the domains with their keys, and the loopback's own name
-/// (RFC 6761 §6.3).
+/// The local DNS zone: the domains with their keys, and the name of the loopback (RFC 6761 §6.3).
 pub(super) fn zone(folder: &Folder) -> Result<Zone, Failure> {
     let mut zone = Zone::default();
     for domain in DOMAINS.into_iter().chain([DOMAIN]) {

@@ -1,5 +1,5 @@
-//! `gatepost send --dev`: a letter to the Agent of the `gatepost dev` that runs, signed by its sender
-//! or forged.
+//! `gatepost send --dev`: sends a letter to the Agent of the running `gatepost dev`, signed by its
+//! sender or forged.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use crate::cli::{Failure, say};
 use crate::mail::line_ends::with_crlf;
 use crate::run;
 
-/// The part of `gatepost send` that is about `gatepost dev`.
+/// Flags of `gatepost send` for `gatepost dev`.
 #[derive(Args, Debug)]
 #[group(skip)]
 pub(in crate::cli) struct DevArgs {
-    /// Send to the Agent of the `gatepost dev` that runs, signed by its sender
+    /// Send to the Agent of the running `gatepost dev`, signed by its sender
     #[arg(long, conflicts_with_all = ["server", "sign"])]
     pub dev: bool,
     /// The folder of that `gatepost dev` [default: gatepost-dev]
@@ -36,14 +36,14 @@ pub(in crate::cli) struct DevArgs {
     forge: Option<Forge>,
 }
 
-/// A message as it is sent.
+/// A message ready to send.
 pub(in crate::cli) struct Prepared {
     pub name: String,
     pub from: String,
     pub raw: Vec<u8>,
 }
 
-/// Messages for the Agent of a `gatepost dev` that runs.
+/// Messages for the Agent of a running `gatepost dev`.
 pub(in crate::cli) struct ToDev {
     pub server: SocketAddr,
     pub http: SocketAddr,
@@ -52,10 +52,9 @@ pub(in crate::cli) struct ToDev {
 }
 
 impl DevArgs {
-    /// The Agent.
     pub const AGENT: &'static str = names::AGENT;
 
-    /// Finds the server, and writes or reads the messages.
+    /// Finds the server, and writes the letter or reads the files.
     pub fn prepare(&self, files: &[PathBuf], to: &[String]) -> Result<ToDev, Failure> {
         let folder = self.folder()?;
         let running = folder.addresses().filter(|known| known.runs);
@@ -68,7 +67,7 @@ impl DevArgs {
         Ok(ToDev { server: smtp, http, messages, forge: self.forge })
     }
 
-    /// The error where no server is found, or none answers.
+    /// The error if no server is found, or none responds.
     pub fn not_running(&self) -> Failure {
         let folder = self.folder().map(|folder| folder.path().display().to_string());
         let folder = folder.unwrap_or_else(|_| DEFAULT_FOLDER.to_owned());
@@ -93,7 +92,7 @@ impl DevArgs {
 }
 
 impl ToDev {
-    /// Prints what must happen, before it does.
+    /// Prints the expected verdict on a forged letter.
     pub fn announce(&self) -> Result<(), Failure> {
         self.forge.map_or(Ok(()), |forge| say!("expected: {}", forge.verdict()))
     }
@@ -103,14 +102,14 @@ impl ToDev {
         reply.starts_with(&self.forge.map_or_else(|| "250".to_owned(), |forge| forge.reply()))
     }
 
-    /// Says of a forged letter whether the reply was as expected.
+    /// Prints, for a forged letter, whether the reply was as expected.
     pub fn judge(&self, is_as_expected: bool) -> Result<(), Failure> {
         let words = if is_as_expected { "as expected" } else { "DIFFERS from what is expected" };
         self.forge.map_or(Ok(()), |_| say!("{words}"))
     }
 }
 
-/// A file, signed by the sender's domain, whoever it says wrote it.
+/// Signs a file by the sender's domain, whatever its From says.
 fn signed(folder: &Folder, file: &Path) -> Result<Prepared, Failure> {
     let raw =
         std::fs::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;

@@ -1,10 +1,10 @@
-//! What an event is about, in a few words.
+//! A short summary of an event.
 
 use serde_json::Value;
 
 use crate::cli::plain;
 
-/// The details that are told, as far as an event has them: label, JSON Pointer.
+/// Details in a summary: label and JSON Pointer.
 const ABOUT: &[(&str, &str)] = &[
     ("from", "/from"),
     ("subject", "/subject"),
@@ -19,7 +19,7 @@ const ABOUT: &[(&str, &str)] = &[
     ("removed", "/data/removed"),
 ];
 
-/// The details of the body of an event.
+/// Summarises the body of an event.
 pub fn about(body: &Value) -> String {
     let told = ABOUT.iter().filter_map(|(label, pointer)| {
         let is = body.pointer(pointer).filter(|is| !is.is_null())?;

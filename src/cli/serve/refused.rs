@@ -1,4 +1,4 @@
-//! Why the server does not start, with the setting that it is about and what to do.
+//! Errors at startup, with the setting that caused each and the remedy.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,10 +8,10 @@ use crate::cli::Failure;
 use crate::run::{RunError, Settings};
 use crate::tls::FilesError;
 
-/// Ports below this one are for the privileged alone, unless the system is told otherwise.
+/// Ports below this one need a privilege, unless the system is configured otherwise.
 const PRIVILEGED: u16 = 1024;
 
-/// The settings that an error of the start can be about, and their flags.
+/// Settings that a startup error can be about, with their flags.
 pub(super) struct Named {
     addresses: [(&'static str, Option<SocketAddr>, u16); 3],
     files: [(&'static str, Option<PathBuf>); 4],

@@ -1,4 +1,4 @@
-//! The shapes of answers that are no errors.
+//! Successful responses: JSON in the envelope of v2, and files.
 
 use std::convert::Infallible;
 
@@ -25,8 +25,8 @@ pub(in crate::http) fn success(status: StatusCode, message: &str, fields: Value)
     json(status, envelope(message, fields))
 }
 
-/// The same of text that is large: its octets keep their `place` until they are sent or the
-/// connection is gone, whichever is first.
+/// A response with large JSON text. The text holds its download `place` until it is sent or the
+/// connection ends, whichever is first.
 pub(in crate::http) fn large(text: String, place: Place) -> Response {
     let length = (CONTENT_LENGTH, HeaderValue::from(text.len()));
     let content_type = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -44,27 +44,27 @@ fn envelope(message: &str, fields: Value) -> String {
     Value::Object(envelope).to_string()
 }
 
-/// JSON that is written already.
+/// A response with finished JSON text.
 pub(in crate::http) fn json(status: StatusCode, text: String) -> Response {
     let content_type = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
     (status, [content_type], text).into_response()
 }
 
-/// The strong entity tag of a file that is made of this, and of nothing else (RFC 9110 §8.8.3): it is
-/// known before the file is.
+/// The strong entity tag of a file whose content depends on `of` alone (RFC 9110 §8.8.3). It is
+/// known before the file is read.
 pub(in crate::http) fn entity_tag(of: &str) -> String {
     let digest = digest(&SHA256, of.as_bytes());
-    // Half of it tells all files apart.
+    // Half of the digest tells all files apart.
     let half = digest.as_ref().get(..16).unwrap_or_default();
     format!("\"{}\"", URL_SAFE_NO_PAD.encode(half))
 }
 
-/// 304: the client has what this tag names.
+/// 304: the client has the file with this tag.
 pub(in crate::http) fn not_modified(known: &str) -> Response {
     (StatusCode::NOT_MODIFIED, [(ETAG, tag(known))]).into_response()
 }
 
-/// A file of a stranger on its way out: originals, attachments, pages.
+/// A stranger's file in a response: an original, an attachment or a page.
 #[derive(Debug)]
 pub(in crate::http) struct File {
     bytes: Vec<u8>,
@@ -74,15 +74,15 @@ pub(in crate::http) struct File {
     policy: &'static str,
 }
 
-/// Nothing of it runs, loads, or is shown inside something else.
+/// Nothing in it runs, loads or is framed.
 const SAVED: &str = "sandbox; default-src 'none'; frame-ancestors 'none'";
-/// The same for a page that is shown: its own pictures and styles; its links open elsewhere.
+/// For a page that is shown: its own pictures and styles load; its links open outside the sandbox.
 const SHOWN: &str = "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; \
                      img-src data:; style-src 'unsafe-inline'; form-action 'none'; \
                      base-uri 'none'; frame-ancestors 'none'";
 
 impl File {
-    /// To be saved and never shown by a browser (threats D6).
+    /// A file to save: a browser never displays it (threats D6).
     pub(in crate::http) fn saved(
         bytes: Vec<u8>,
         content_type: String,
@@ -93,7 +93,7 @@ impl File {
         Self { bytes, tag, content_type, disposition, policy: SAVED }
     }
 
-    /// To be shown: what was made harmless before.
+    /// A page to display, made harmless before.
     pub(in crate::http) fn shown(
         text: String,
         content_type: &str,
@@ -105,8 +105,8 @@ impl File {
         Self { bytes, tag, content_type, disposition, policy: SHOWN }
     }
 
-    /// What `conditions` want of it: the whole, a part, or the word that there is none. The octets
-    /// keep their `place` until they are sent or the connection is gone, whichever is first.
+    /// The response to a request with these `conditions`: the whole file, a part, 304, or 416. The
+    /// bytes hold their `place` until they are sent or the connection ends, whichever is first.
     pub(in crate::http) fn answer(self, conditions: &Conditions, place: Place) -> Response {
         let length = self.bytes.len();
         let (status, part) = match conditions.wanted(length, &self.tag) {
@@ -126,7 +126,7 @@ impl File {
         headers.insert(CONTENT_TYPE, header(&self.content_type, "application/octet-stream"));
         headers.insert(CONTENT_DISPOSITION, header(&self.disposition, "attachment"));
         headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(self.policy));
-        // No page of another origin shows it as a picture or a script of its own.
+        // Pages of other origins cannot embed it as a picture or a script.
         headers.insert(CORP, HeaderValue::from_static("same-origin"));
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         headers.insert(CONTENT_LENGTH, HeaderValue::from(part.len()));
@@ -140,10 +140,10 @@ impl File {
     }
 }
 
-/// Octets of a file that are given to a connection at a time.
+/// Bytes of a file passed to a connection at a time.
 const CHUNK: usize = 65_536;
 
-/// A piece at a time, as fast as the client takes them: a connection has no copy of the rest.
+/// Sends pieces as fast as the client takes them, so a connection holds no copy of the rest.
 fn stream(mut left: Bytes) -> Body {
     let pieces = std::iter::from_fn(move || {
         let piece = left.split_to(left.len().min(CHUNK));
@@ -171,8 +171,8 @@ fn tag(text: &str) -> HeaderValue {
     header(text, "\"\"")
 }
 
-/// RFC 6266: the name in ASCII for those who know no better, and as it is (RFC 8187). The first has
-/// neither a quote, a backslash nor a percent sign, which programs read in several ways.
+/// RFC 6266: an ASCII name for old clients, and the full name (RFC 8187). The ASCII name has no
+/// quote, backslash or percent sign, which programs read in different ways.
 fn disposition(kind: &str, filename: &str) -> String {
     let plain = |c: char| match c {
         '"' | '\\' | '%' => '_',
@@ -183,7 +183,7 @@ fn disposition(kind: &str, filename: &str) -> String {
     format!("{kind}; filename=\"{ascii}\"; filename*=UTF-8''{}", extended(filename))
 }
 
-/// `ext-value` without its prefix: all but `attr-char` in percent-encoding (RFC 8187 §3.2.1).
+/// `ext-value` without its prefix: percent-encodes all but `attr-char` (RFC 8187 §3.2.1).
 fn extended(text: &str) -> String {
     text.bytes().fold(String::new(), |mut encoded, byte| {
         match byte {

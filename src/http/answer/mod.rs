@@ -1,4 +1,4 @@
-//! Files on their way out, and which part of one is asked for.
+//! Files in responses, and requests for parts of them.
 
 pub(in crate::http) mod file;
 pub(in crate::http) mod range;

@@ -1,4 +1,4 @@
-//! Parts of a file, and what a client has of it already (RFC 9110 §13 and §14).
+//! Range requests and conditional requests for a file (RFC 9110 §13 and §14).
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use axum::http::header::{HeaderName, IF_NONE_MATCH, IF_RANGE, RANGE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 
-/// The fields of a request that say which part of a file it is after.
+/// Range and condition fields of a request.
 #[derive(Clone, Debug, Default)]
 pub(in crate::http) struct Conditions {
     range: Option<String>,
@@ -14,15 +14,15 @@ pub(in crate::http) struct Conditions {
     if_none_match: Option<String>,
 }
 
-/// What such a request gets of a file.
+/// The result of these fields for a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::http) enum Wanted {
     Whole,
-    /// 206 with these octets; never none.
+    /// 206 with these bytes; never empty.
     Part(Range<usize>),
-    /// 416: nothing of the file lies there.
+    /// 416: the file has no bytes there.
     Nothing,
-    /// 304: the client has it.
+    /// 304: the client has the file.
     Had,
 }
 
@@ -30,27 +30,29 @@ impl Conditions {
     pub(in crate::http) fn of(parts: &Parts) -> Self {
         let text = |name| text(&parts.headers, name);
         Self {
-            // Of a HEAD, as of all but GET, a range says nothing (RFC 9110 §14.2).
+            // A range has a meaning for GET only (RFC 9110 §14.2).
             range: (parts.method == Method::GET).then(|| text(RANGE)).flatten(),
             if_range: text(IF_RANGE),
             if_none_match: text(IF_NONE_MATCH),
         }
     }
 
-    /// Whether the client says that it has what this strong entity tag names. `*`, which is whatever
-    /// there is, does not count before it is known that there is something.
+    /// Whether the client has the file with this strong entity tag. `*` does not count here,
+    /// because it means any existing file, and the file may not exist.
     pub(in crate::http) fn have(&self, tag: &str) -> bool {
         let known = self.if_none_match.as_deref().unwrap_or_default().split(',').map(str::trim);
         known.map(|one| one.strip_prefix("W/").unwrap_or(one)).any(|one| one == tag)
     }
 
-    /// Of a file of `length` octets with this strong entity tag, in the order of RFC 9110 §13.2.2.
+    /// Decides for a file of `length` bytes with this strong entity tag, in the order of RFC 9110
+    /// §13.2.2.
     pub(in crate::http) fn wanted(&self, length: usize, tag: &str) -> Wanted {
         if self.have(tag) || self.if_none_match.as_deref().is_some_and(|known| known.trim() == "*")
         {
             return Wanted::Had;
         }
-        // Of another version the whole; a date is of none, because there are none to compare.
+        // The whole file if If-Range names another version. A date never matches: files have no
+        // dates.
         if self.if_range.as_deref().is_some_and(|known| known.trim() != tag) {
             return Wanted::Whole;
         }
@@ -58,7 +60,7 @@ impl Conditions {
     }
 }
 
-/// The value of a field that is there once.
+/// The value of a field, if it is sent exactly once.
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -67,9 +69,8 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     }
 }
 
-/// What one range of octets means. Several are not served as such: what they would cost is the
-/// client's choice (RFC 9110 §14.2 lets a server ignore any), so they are answered by the whole, as
-/// what cannot be read is.
+/// Decides on a Range field. A list of several ranges gets the whole file, because the client could
+/// choose its cost (RFC 9110 §14.2 lets a server ignore any range). So does an unreadable range.
 fn single(range: &str, length: usize) -> Wanted {
     let Some((unit, set)) = range.split_once('=') else { return Wanted::Whole };
     if !unit.eq_ignore_ascii_case("bytes") {
@@ -79,7 +80,7 @@ fn single(range: &str, length: usize) -> Wanted {
     let found = match (number(first), number(last)) {
         (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(length),
         (Some(first), None) if last.is_empty() => first..length,
-        // Of an empty file there is no last octet to begin with.
+        // An empty file has no last byte.
         (None, Some(_)) if first.is_empty() && length == 0 => return Wanted::Whole,
         (None, Some(last)) if first.is_empty() => length.saturating_sub(last)..length,
         _ => return Wanted::Whole,
@@ -90,7 +91,7 @@ fn single(range: &str, length: usize) -> Wanted {
     }
 }
 
-/// Digits only; more than fit are more than any file has.
+/// Parses digits only. A number too large for usize becomes the largest: no file is longer.
 fn number(text: &str) -> Option<usize> {
     let digits = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(usize::MAX))

@@ -1,16 +1,16 @@
-//! Pages of other origins: those that the operator names may read what the API answers (Fetch,
-//! "CORS protocol"); by default none may (threats E13).
+//! CORS (Fetch, "CORS protocol"): pages of origins named by the operator may read the API's
+//! responses; by default none may (threats E13).
 
 use std::time::Duration;
 
 use axum::http::{HeaderValue, Method};
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 
-/// How long a browser may remember a preflight.
+/// How long a browser may cache a preflight.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
-/// Answers preflights, and marks answers, for pages of these origins (`https://app.example.com`);
-/// `None` where there are none. No cookie or password goes with such a request: its key is in its query.
+/// Answers preflights and marks responses for pages of these origins (`https://app.example.com`);
+/// None without origins. Such requests carry no cookie or password: the key is in the query.
 pub(in crate::http) fn layer(origins: &[String]) -> Option<CorsLayer> {
     let origins: Vec<_> =
         origins.iter().filter_map(|one| HeaderValue::try_from(one).ok()).collect();

@@ -1,5 +1,5 @@
-//! Connections of clients: accepted within their bounds (`serve`), ended where they stall, and what browsers may
-//! read (`cors`).
+//! Client connections: `serve` accepts them within limits, `stalled` ends those that stall, and
+//! `cors` lets browsers read responses.
 
 pub(in crate::http) mod cors;
 pub(in crate::http) mod serve;

@@ -1,12 +1,12 @@
 //! Accepts connections and serves the router on them, until the soft stop.
 //!
-//! What bounds a client (`policies/access.toml`): connections at the same time, its own and
-//! all; octets and seconds of a header section, idle time between requests included; seconds of a
-//! request and of its body; octets of a body; seconds in which it takes nothing of an answer; the
-//! age of a connection. HTTP/1.1 only: hyper itself refuses contradictory framing (RFC 9112 §6.3),
-//! and answers 431 above 100 fields and 414 above 65,534 octets of target.
-//! With a certificate it is https, and a client has so many seconds for its handshake.
-//! These few answers of hyper's have no body and none of our headers: no request was read yet.
+//! Limits on a client (`policies/access.toml`): simultaneous connections, of one network and in
+//! all; bytes of a header section, and seconds for one, idle time between requests included;
+//! seconds for a request and for its body; bytes of a body; seconds in which it reads nothing of a
+//! response; the age of a connection. HTTP/1.1 only. hyper itself refuses contradictory framing
+//! (RFC 9112 §6.3), and answers 431 above 100 fields and 414 above 65,534 bytes of target; these
+//! responses have no body and none of our headers. With a certificate the connection is https, with
+//! a time limit on the handshake.
 
 use std::error::Error;
 use std::io;
@@ -40,11 +40,11 @@ use crate::rules::AccessRules;
 use crate::shutdown::Shutdown;
 use crate::tls::Acceptor;
 
-/// How long to wait when the machine has no descriptors left, so that the loop does not spin.
+/// Pause after a failed accept, so that the loop does not spin when descriptors run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves `router` on `listener`, by https where there is an acceptor, within the rules of `http`.
-/// Returns at the soft stop; requests under way are finished by tasks of `shutdown`.
+/// Serves `router` on `listener`, over https if there is an acceptor, within the rules of `http`.
+/// Returns at the soft stop; tasks of `shutdown` finish the requests under way.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -53,7 +53,7 @@ pub async fn serve(
     tls: Option<Acceptor>,
 ) {
     let places = Arc::new(Semaphore::new(http.rules.connections.max_connections));
-    // So that no stranger alone holds all that there are (threats C16 is the same of SMTP).
+    // No stranger alone may take all connections (threats C16 is the same for SMTP).
     let each = Shares::default();
     let most = http.rules.connections.max_per_address;
     let server = server(&http.rules);
@@ -65,11 +65,12 @@ pub async fn serve(
         };
         match accepted {
             Ok((stream, peer, place)) => {
-                // Of a trusted proxy, from whose address everybody comes, none is counted.
+                // Connections of a trusted proxy are not counted: all its clients share its
+                // address.
                 let client = [(Network::of_client(peer), most)];
                 let client = if http.proxies.contain(peer) { &[][..] } else { &client };
                 let Some(own) = each.take(client) else {
-                    // A line for each would let a stranger fill the log.
+                    // At debug only: a line for each would let a stranger fill the log.
                     tracing::debug!(client.address = %peer, "connection of too many turned away");
                     continue;
                 };
@@ -95,7 +96,7 @@ pub async fn serve(
     }
 }
 
-/// axum's own `serve` gives hyper no timer, without which no header deadline holds.
+/// axum's own `serve` gives hyper no timer, and without one the header deadline does nothing.
 fn server(rules: &AccessRules) -> http1::Builder {
     let mut server = http1::Builder::new();
     server
@@ -114,8 +115,8 @@ async fn accept(
     Ok((stream, peer.ip().to_canonical(), place))
 }
 
-/// Of an answer that goes on for as long as its connection: that is served apart from then on, because
-/// thousands of them must not stand in the way of requests.
+/// Marks a response that lasts as long as its connection, such as an event stream. The connection
+/// then moves to other threads, because thousands of them must not delay requests.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) struct Endless;
 
@@ -127,14 +128,14 @@ struct Connection {
     shutdown: Shutdown,
     tls: Option<Acceptor>,
     peer: IpAddr,
-    /// Among all, and among those of its address; given back when they are dropped.
+    /// Its place among all connections, and among those of its network.
     places: (OwnedSemaphorePermit, Share<Network>),
 }
 
 impl Connection {
     async fn run(self, stream: TcpStream) {
-        // An answer is one write: waiting to fill a segment would only delay it. Where the client
-        // is gone already, the read below says so.
+        // A response is one write: waiting to fill a segment would only delay it. If the client is
+        // gone, the read below reports it.
         let _ = stream.set_nodelay(true);
         let Some(acceptor) = self.tls.clone() else { return self.converse(stream).await };
         let accepted = tokio::select! {
@@ -207,7 +208,7 @@ impl Connection {
     }
 }
 
-/// A connection of hyper's, whatever it serves.
+/// A connection of hyper, of any service type.
 trait Graceful: Future<Output = hyper::Result<()>> + Send {
     fn end(self: Pin<&mut Self>);
 }
@@ -226,7 +227,7 @@ where
 
 fn said(ended: hyper::Result<()>) {
     if let Err(error) = ended {
-        // What a client sent is never part of hyper's words for it.
+        // hyper's error texts never contain the client's input.
         tracing::debug!(error = %error, "connection lost");
     }
 }

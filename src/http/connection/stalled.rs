@@ -1,5 +1,5 @@
-//! A connection whose client must go on taking what it asked for: an answer of which nothing is taken
-//! for too long ends it, or whoever never reads would hold it, and what it is sent, for its age.
+//! Ends a connection whose client takes nothing of a response for too long. Otherwise a client that
+//! never reads would hold the connection and the response for the connection's whole age.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, Sleep, sleep};
 pub(in crate::http) struct Impatient<S> {
     stream: S,
     patience: Duration,
-    /// While something waits to be taken.
+    /// Deadline of the current write; used while `is_waiting`.
     until: Pin<Box<Sleep>>,
     is_waiting: bool,
 }
@@ -22,7 +22,7 @@ impl<S> Impatient<S> {
         Self { stream, patience, until: Box::pin(sleep(patience)), is_waiting: false }
     }
 
-    /// What writing came to, or its end.
+    /// Returns the result of a write, or a timeout if writing has been blocked for too long.
     fn settle<T>(
         &mut self,
         context: &mut Context<'_>,

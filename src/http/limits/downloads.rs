@@ -1,6 +1,6 @@
-//! Places for answers that are held in memory whole: originals, attachments, pages, large lists. An
-//! answer has its place until the client has taken it, so that whoever reads slowly keeps one for
-//! long: a key, or an address that opens links, has a quarter of them at a time, and an account half.
+//! Places for responses held whole in memory: originals, attachments, pages, large lists. A
+//! response holds its place until the client has taken it, so a slow reader holds one for long. A
+//! key, or a network that opens links, may hold a quarter of all places at a time, an account half.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::domain::network::Network;
 use crate::domain::shares::{Share, Shares};
 use crate::http::error::{Code, Problem};
 
-/// All places, and how many each reader has or waits for.
+/// All places, and how many each reader holds or waits for.
 #[derive(Debug)]
 pub(crate) struct Downloads {
     pub(in crate::http) places: Arc<Semaphore>,
@@ -20,16 +20,16 @@ pub(crate) struct Downloads {
     most: usize,
 }
 
-/// Who reads.
+/// The reader of a response.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) enum Reader {
-    /// With a key of this account, or of a member of it.
+    /// By a key of this account, or of one of its members.
     Key(KeyId, AccountId),
-    /// With a link, from there.
+    /// By a signed link, from this network.
     Link(Network),
 }
 
-/// Given back when it is dropped.
+/// Freed when it is dropped.
 #[derive(Debug)]
 pub(in crate::http) struct Place {
     _permit: OwnedSemaphorePermit,
@@ -44,15 +44,15 @@ enum Holder {
 }
 
 impl Downloads {
-    /// So many places.
     pub(in crate::http) fn new(most: usize) -> Self {
         Self { places: Arc::new(Semaphore::new(most)), taken: Shares::default(), most }
     }
 
-    /// A place for one answer; wait for it before reading what is answered. 429 where the reader has
-    /// all that it may have.
+    /// Waits for a place for one response; call it before reading the data. Fails with 429 if the
+    /// reader holds its maximum already, and with 503 if the places are closed.
     pub(in crate::http) async fn place(&self, reader: Reader) -> Result<Place, Problem> {
-        // One more than one: an answer may still have its place when its client asks for the next.
+        // At least two, because a response may still hold its place when the client requests the
+        // next.
         let (quarter, half) = (self.most.div_ceil(4).max(2), self.most.div_ceil(2).max(2));
         let wanted = match reader {
             Reader::Key(key, account) => {
@@ -72,8 +72,8 @@ impl Downloads {
 }
 
 impl Place {
-    /// Does this work, and keeps its place until it is done: it goes on where nobody waits for it any
-    /// more, and what it holds in memory counts until then.
+    /// Runs `work` to its end while holding the place, even if the request is cancelled: the data
+    /// counts as held until then.
     pub(in crate::http) async fn during<T: Send + 'static>(
         self,
         work: impl Future<Output = Result<T, Problem>> + Send + 'static,
@@ -114,7 +114,7 @@ mod tests {
             (key(1, 1), false),
             (key(2, 1), true),
             (key(3, 1), true),
-            // The account has half of them by now.
+            // The account now holds half of the places.
             (key(3, 1), false),
             (key(4, 1), false),
             (key(5, 2), true),
@@ -129,7 +129,7 @@ mod tests {
             }
         }
         assert_eq!((held.len(), downloads.places.available_permits()), (8, 0));
-        // Whoever waits has its turn already, and gives it back if it goes.
+        // A waiting reader already counts, and gives its share back when it is dropped.
         let mut waiting = Box::pin(downloads.place(key(5, 2)));
         assert!(timeout(Duration::from_millis(50), &mut waiting).await.is_err());
         assert!(downloads.place(key(5, 2)).await.is_err());
@@ -158,7 +158,7 @@ mod tests {
             _ = &mut asking => panic!("it is not done"),
             found = has_begun => found.unwrap(),
         }
-        // The client is gone, the work is not.
+        // The client is gone, but the work goes on.
         drop(asking);
         assert_eq!(downloads.places.available_permits(), 0);
         go.send(()).unwrap();

@@ -1,6 +1,6 @@
-//! Places for what providers post, apart from those of clients: mail waits for no preview. An
-//! organization has a quarter of each kind at most, so that no slow application, no slow sender and no
-//! flood of large mail of one holds up the mail of the others.
+//! Places for posts of providers, apart from those of clients: mail never waits for a preview. An
+//! organization may hold a quarter of each kind, so its slow application, slow sender or flood of
+//! large mail does not delay the mail of others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,10 +14,9 @@ use crate::domain::id::AccountId;
 use crate::http::error::Problem;
 use crate::rules::InboundRules;
 
-/// An organization's part of all places.
+/// An organization may hold one part in this many.
 const PART: usize = 4;
 
-/// All of them.
 #[derive(Debug)]
 pub(crate) struct Places {
     bodies: Parts,
@@ -26,7 +25,7 @@ pub(crate) struct Places {
     patience: Duration,
 }
 
-/// Given back when it is dropped.
+/// Freed when it is dropped.
 #[derive(Debug)]
 pub(in crate::http) struct Place {
     _own: OwnedSemaphorePermit,
@@ -44,17 +43,18 @@ impl Places {
         }
     }
 
-    /// For a body that is still on its way, at once or not at all: it is small, or has a large place.
+    /// Takes a place for a body still being received, without waiting. The body is small, or has a
+    /// large place too. Fails with 503.
     pub(in crate::http) fn body(&self, whose: &Account) -> Result<Place, Problem> {
         self.bodies.now(whose).ok_or_else(taken)
     }
 
-    /// For a request that is there whole, at once or not at all.
+    /// Takes a place for a request received whole, without waiting. Fails with 503.
     pub(in crate::http) fn any(&self, whose: &Account) -> Result<Place, Problem> {
         self.all.now(whose).ok_or_else(taken)
     }
 
-    /// For one that is large; waited for.
+    /// Waits for a place for a large body. Fails with 503 when the patience ends.
     pub(in crate::http) async fn large(&self, whose: &Account) -> Result<Place, Problem> {
         match timeout(self.patience, self.large.in_turn(whose)).await {
             Ok(Some(place)) => Ok(place),
@@ -72,7 +72,7 @@ fn taken() -> Problem {
 struct Parts {
     all: Arc<Semaphore>,
     part: usize,
-    /// Of those who have or wait for one.
+    /// The part of each organization that holds or waits for a place.
     each: Mutex<HashMap<AccountId, Weak<Semaphore>>>,
 }
 
@@ -88,14 +88,15 @@ impl Parts {
         Some(Place { _own: own, _of_all: of_all })
     }
 
-    /// Its own first: who waits for that has nothing that others wait for.
+    /// Order: the organization's own permit first, so that a waiting request holds nothing that
+    /// others wait for.
     async fn in_turn(&self, whose: &Account) -> Option<Place> {
         let own = self.of(whose).acquire_owned().await.ok()?;
         let of_all = Arc::clone(&self.all).acquire_owned().await.ok()?;
         Some(Place { _own: own, _of_all: of_all })
     }
 
-    /// The part of the organization; a way in above organizations counts for itself.
+    /// The organization's part; a way in above organizations has its own.
     fn of(&self, whose: &Account) -> Arc<Semaphore> {
         let organization = whose.lineage.at(AccountType::Organization).unwrap_or(whose.id);
         let mut each = self.each.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
-//! How much clients may ask for at a time, and how often: rates of keys and addresses (`rates`), places for
-//! files on their way out (`downloads`), for large work (`turns`) and for what providers post (`inbound_places`).
+//! Limits on clients: requests per minute of keys and addresses (`rates`), and places for downloads
+//! (`downloads`), for large work (`turns`) and for posts of providers (`inbound_places`).
 
 pub(in crate::http) mod downloads;
 pub(in crate::http) mod inbound_places;

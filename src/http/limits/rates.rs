@@ -1,16 +1,15 @@
-//! How much one may ask for in a minute: a key, and an address without a valid one
-//! (`policies/access.toml`, `[rates]`). Counted by this gateway for itself, as `domain::rate` has it.
+//! Requests per minute of a key, and of an address without a valid key (`policies/access.toml`,
+//! `[rates]`). Each gateway counts for itself (`domain::rate`).
 //!
-//! Keys have 256 random bits: nobody guesses one. What guessing costs is look-ups in the store, so
-//! those are what is bounded: an address has so many failures in a minute, and beyond them a key
-//! that was not valid here lately is answered 429 without being looked up. A key that was, is looked
-//! up whoever else fails behind the same address (a company's, a proxy's), so that one client that
-//! guesses locks no other out; only a key that this gateway has never seen may have to wait for a
-//! moment until the address may fail again. Valid keys in their turn fill that memory only by being
-//! valid, so that it cannot be flooded. Each is looked up every time: one that was revoked is refused
-//! at once.
+//! Keys have 256 random bits, so nobody guesses one. Guessing only costs lookups in the store, and
+//! these are limited: an address may fail so often per minute. Beyond that, a key that was not
+//! valid here lately gets 429 without a lookup. A key that was valid lately is always looked up,
+//! whatever else fails behind its address (a company's, a proxy's): a client that guesses locks no
+//! other out. Only a key new to this gateway may have to wait until its address may fail again.
+//! Only valid keys enter that memory, so it cannot be flooded. Every request looks its key up, so a
+//! revoked key is refused at once.
 //!
-//! A key that asks for too much is told so before it is looked up and before its body is read.
+//! A key over its rate gets 429 before the lookup and before its body is read.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -26,11 +25,11 @@ use crate::domain::rate::{Rate, Share, Tallies};
 use crate::http::error::{Code, Problem};
 use crate::rules::AccessRates;
 
-/// The counts of all keys and addresses that have asked for something lately.
+/// Counts of all keys and addresses seen lately.
 #[derive(Debug)]
 pub(crate) struct Limits {
     rates: AccessRates,
-    /// What all moments are counted from.
+    /// Origin of all instants.
     began: Instant,
     counted: Mutex<Counted>,
 }
@@ -39,28 +38,28 @@ pub(crate) struct Limits {
 struct Counted {
     keys: Tallies<(Hash, Effect)>,
     keyless: Tallies<Network>,
-    /// Links that were opened.
+    /// Opened links.
     links: Tallies<Network>,
-    /// Keys that were valid, and when.
+    /// Keys that were valid lately, with the time.
     valid: HashMap<Hash, Duration>,
 }
 
 type Hash = [u8; 32];
 
-/// What is left to a key, for the answer's header.
+/// The rest of a key's rate, for response headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) struct Quota {
     pub(in crate::http) effect: Effect,
-    /// In a minute.
+    /// Per minute.
     pub(in crate::http) most: u32,
     pub(in crate::http) left: u32,
-    /// Until one more is.
+    /// Time until one more request is allowed.
     next_in: Duration,
-    /// Until all of it is there again.
+    /// Time until the whole rate is available again.
     pub(in crate::http) full_in: Duration,
 }
 
-/// 429, and what is left to whom.
+/// 429, and the rest of the key's rate if the key is known.
 #[derive(Debug)]
 pub(in crate::http) struct Refused {
     pub(in crate::http) problem: Box<Problem>,
@@ -73,14 +72,14 @@ pub(in crate::http) struct Admitted {
     key: Option<Hash>,
     from: Network,
     effect: Effect,
-    /// What it has taken of its address' failures until it proves to be valid.
+    /// The share of its address' failures, held until the key proves valid.
     owed: Option<Share>,
 }
 
 impl Limits {
     pub(in crate::http) fn new(rates: AccessRates) -> Self {
         let counted = Counted {
-            // Readings and changes of a key have a count each.
+            // Reads and writes of a key are counted apart.
             keys: Tallies::new(rates.max_counted.saturating_mul(2)),
             keyless: Tallies::new(rates.max_counted),
             links: Tallies::new(rates.max_counted),
@@ -89,8 +88,7 @@ impl Limits {
         Self { rates, began: Instant::now(), counted: Mutex::new(counted) }
     }
 
-    /// Whether this key may be looked up for a request from this address; 429 if not. `None` is
-    /// what cannot be a key.
+    /// Admits a key to the lookup, or fails with 429. None is a token that cannot be a key.
     pub(in crate::http) fn admit(
         &self,
         key: Option<KeyHash>,
@@ -111,8 +109,8 @@ impl Limits {
         let mut counted = self.lock();
         let admitted = Admitted { key, from, effect, owed: None };
         if let Some(key) = key.filter(|key| counted.valid.contains_key(key)) {
-            // Asked now, so that one that asks for too much costs no look-up; counted when it is
-            // valid still.
+            // Checked now, so that a key over its rate costs no lookup; counted only if it is still
+            // valid.
             let quota = self.quota(&counted, key, effect, now);
             return match quota {
                 Some(quota) if quota.left == 0 => Err(quota.exceeded()),
@@ -127,12 +125,13 @@ impl Limits {
             let what = "too many requests without a valid key came from this address";
             return Err(Refused { problem: Box::new(too_many(what, wait)), quota: None });
         }
-        // Taken before the look-up, so that those under way at the same time are counted, too.
+        // Taken before the lookup, so that concurrent requests are counted too.
         let owed = counted.keyless.add(&from, rate, now);
         Ok(Admitted { owed: Some(owed), ..admitted })
     }
 
-    /// The key is valid: counts the request, and answers what is left; 429 if nothing was.
+    /// Counts the request of a valid key and returns the rest of its rate. Fails with 429 if
+    /// nothing was left.
     pub(in crate::http) fn count(&self, admitted: Admitted) -> Result<Option<Quota>, Refused> {
         self.count_at(admitted, Instant::now())
     }
@@ -155,7 +154,7 @@ impl Limits {
         Ok(self.quota(&counted, key, effect, now))
     }
 
-    /// What is left to a key at this moment.
+    /// The rest of a key's rate now; None if reads or writes are not limited.
     fn quota(&self, counted: &Counted, key: Hash, effect: Effect, now: Duration) -> Option<Quota> {
         let (of, rate) = ((key, effect), self.rate(effect)?);
         Some(Quota {
@@ -167,7 +166,7 @@ impl Limits {
         })
     }
 
-    /// The key is not valid.
+    /// Counts a failure: the key is not valid.
     pub(in crate::http) fn refuse(&self, admitted: Admitted) {
         self.refuse_at(admitted, Instant::now());
     }
@@ -185,7 +184,7 @@ impl Limits {
         }
     }
 
-    /// Whether the key is valid could not be found out, and is nobody's fault.
+    /// Takes the count back: the lookup failed, which is nobody's fault.
     pub(in crate::http) fn give_back(&self, admitted: Admitted) {
         self.give_back_at(admitted, Instant::now());
     }
@@ -197,8 +196,8 @@ impl Limits {
         }
     }
 
-    /// A link of ours is opened from this address; 429 if too many were. A wrong one is `refuse`d as
-    /// what cannot be a key.
+    /// Counts a valid link opened from this address; fails with 429 if there were too many. A wrong
+    /// link is `refuse`d, like a token that cannot be a key.
     pub(in crate::http) fn open(&self, from: IpAddr) -> Result<(), Problem> {
         self.open_at(from, Instant::now())
     }
@@ -222,7 +221,7 @@ impl Limits {
         }
     }
 
-    /// `None` where nothing is counted.
+    /// None if there is no limit.
     fn rate(&self, effect: Effect) -> Option<Rate> {
         Rate::per_minute(self.per_minute(effect))
     }
@@ -231,7 +230,7 @@ impl Limits {
         now.saturating_duration_since(self.began)
     }
 
-    /// Nothing panics while it holds the lock; if something did, the counts would be whole.
+    /// Nothing panics while it holds the lock; even then the counts would be whole.
     fn lock(&self) -> MutexGuard<'_, Counted> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -248,8 +247,8 @@ impl Quota {
 }
 
 impl Counted {
-    /// At the bound, forgets the half that was valid longest ago, so that each new one costs a
-    /// constant.
+    /// Records a valid key. When full, forgets the half that was valid longest ago, so each new key
+    /// costs a constant on average.
     fn remember(&mut self, key: Hash, now: Duration, most: usize) {
         if self.valid.len() >= most && !self.valid.contains_key(&key) {
             let mut all: Vec<(Hash, Duration)> = self.valid.drain().collect();
@@ -269,7 +268,7 @@ fn too_many(what: &str, wait: Duration) -> Problem {
     }
 }
 
-/// Never less than it takes.
+/// Rounds up.
 pub(in crate::http) fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
@@ -279,7 +278,7 @@ mod tests {
     use super::*;
     use crate::rules::Rules;
 
-    /// So many readings, changes and failures in a minute, of so many at the same time.
+    /// Limits per minute on reads, writes and failures, with `most` keys counted.
     fn limits(reads: u32, writes: u32, keyless: u32, most: usize) -> Limits {
         let mut rates = Rules::defaults().unwrap().access.rates;
         (rates.reads_per_minute, rates.writes_per_minute) = (reads, writes);
@@ -291,8 +290,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// One reading with a key that is valid: what is left, or after how many seconds the next may
-    /// come.
+    /// Reads once with a valid key. Returns the rest of its rate, or the seconds until the next
+    /// request is allowed.
     fn read(limits: &Limits, key: u8, from: &str, now: Instant) -> Result<u32, u64> {
         let wait = |refused: Refused| refused.problem.retry_after.unwrap();
         let admitted = limits.admit_at(Some([key; 32]), ip(from), Effect::Read, now);
@@ -300,7 +299,7 @@ mod tests {
         Ok(quota.map_or(u32::MAX, |quota| quota.left))
     }
 
-    /// One request with a key that is not: whether it was looked up.
+    /// Sends one request with an invalid key. Returns whether it was looked up.
     fn fail(limits: &Limits, key: Option<u8>, from: &str, now: Instant) -> bool {
         let admitted = limits.admit_at(key.map(|key| [key; 32]), ip(from), Effect::Read, now);
         admitted.map(|admitted| limits.refuse_at(admitted, now)).is_ok()
@@ -341,13 +340,13 @@ mod tests {
         }
         assert!(fail(&limits, Some(7), "2001:db8:0:1::1", now), "another one");
         assert!(read(&limits, 1, "2001:db8::1", now).is_ok(), "it was valid before");
-        // One that nobody has seen here waits until the address may fail again, and never again.
+        // A key new here waits until the address may fail again; after that it never waits.
         assert_eq!(read(&limits, 2, "2001:db8::1", now), Err(20));
         assert!(read(&limits, 2, "2001:db8::1", now + Duration::from_secs(20)).is_ok());
         assert!(read(&limits, 2, "2001:db8::1", now + Duration::from_secs(20)).is_ok());
         assert!(fail(&limits, Some(7), "2001:db8::1", now + Duration::from_secs(20)), "given back");
         assert!(!fail(&limits, Some(7), "2001:db8::1", now + Duration::from_secs(20)));
-        // One that is valid no longer is a guess like any other from then on.
+        // A key that is no longer valid counts as a guess from then on.
         assert!(fail(&limits, Some(1), "2001:db8::1", now + Duration::from_secs(20)));
         assert!(!fail(&limits, Some(1), "2001:db8::1", now + Duration::from_secs(20)));
     }

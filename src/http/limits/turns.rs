@@ -1,6 +1,6 @@
-//! Places for work that few may do at the same time, of which a key has one: messages that clients
-//! send (each is held in memory a few times over until it has been looked at), and the log (each
-//! statement walks many rows, and has a reader of the store to itself).
+//! Places for expensive work, at most one per key: messages sent by clients (each is held in memory
+//! several times over while it is examined), and the log (each statement walks many rows and
+//! occupies a reader of the store).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::domain::id::KeyId;
 use crate::domain::shares::{Share, Shares};
 use crate::http::error::{Code, Problem};
 
-/// All places, and the keys that have or wait for one.
+/// All places, and the keys that hold or wait for one.
 #[derive(Debug)]
 pub(crate) struct Turns {
     pub(in crate::http) places: Arc<Semaphore>,
@@ -22,19 +22,19 @@ pub(crate) struct Turns {
     full: &'static str,
 }
 
-/// Given back when it is dropped.
+/// Freed when it is dropped.
 #[derive(Debug)]
 pub(in crate::http) struct Place {
     _permit: OwnedSemaphorePermit,
     _turn: Turn,
 }
 
-/// That it is a key's turn, until it is dropped.
+/// A key's turn, until it is dropped.
 pub(in crate::http) type Turn = Share<KeyId>;
 
 impl Turns {
-    /// So many, each waited for as long as `patience`; `busy` is said to a key that has one, `full`
-    /// to a client for which none came free.
+    /// `most` places, each waited for up to `patience`. `busy` is the error for a key that has a
+    /// turn already, `full` that for a client that got no place in time.
     pub(crate) fn new(
         most: usize,
         patience: Duration,
@@ -44,18 +44,20 @@ impl Turns {
         Self { places, keys: Shares::default(), patience, busy, full }
     }
 
-    /// A place for this key, which has none: 429 if it has, 503 if none comes free in time.
+    /// Takes the key's turn, then waits for a place. Fails with 429 if the key has a turn, with 503
+    /// if no place is free in time.
     pub(in crate::http) async fn place(&self, key: KeyId) -> Result<Place, Problem> {
         let turn = self.turn(key)?;
         Ok(Place { _permit: self.permit().await?, _turn: turn })
     }
 
-    /// The turn of a key for work that needs a place now and then: 429 if it has one.
+    /// Takes the turn of a key, for work that needs a place now and then. Fails with 429 if the key
+    /// has a turn.
     pub(in crate::http) fn turn(&self, key: KeyId) -> Result<Turn, Problem> {
         self.keys.take(&[(key, 1)]).ok_or_else(|| Problem::new(Code::RateLimited, self.busy))
     }
 
-    /// A place for whoever has a turn: 503 if none comes free in time.
+    /// Waits for a place while holding a turn. Fails with 503 if none is free in time.
     pub(in crate::http) async fn permit(&self) -> Result<OwnedSemaphorePermit, Problem> {
         match timeout(self.patience, Arc::clone(&self.places).acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
@@ -64,8 +66,8 @@ impl Turns {
     }
 }
 
-/// Does work to its end, whoever stops to wait for it, and gives back what it `holds` then: SQLite
-/// works on a statement that nobody waits for any more.
+/// Runs work to its end even if the request is cancelled, then frees `holds`: SQLite continues a
+/// statement that nobody waits for.
 pub(in crate::http) async fn to_the_end<T: Send + 'static>(
     holds: impl Send + 'static,
     work: impl Future<Output = T> + Send + 'static,

@@ -10,13 +10,13 @@ use crate::http::typed::description::Description;
 use crate::http::typed::{Bounds, shapes_of};
 use crate::rules::AccessRules;
 
-/// The rows of the table, each with its description and the bounds of these rules.
+/// The rows of the table with their descriptions, with the numbers of these rules.
 pub(in crate::http) fn operations(rules: &AccessRules) -> Vec<(&'static Operation, Description)> {
     let bounds = Bounds::of(rules);
     OPERATIONS.iter().map(|row| (row, row.form.description(&bounds))).collect()
 }
 
-/// Shapes that have a name (`#/components/schemas/…`).
+/// Named shapes (`#/components/schemas/…`).
 pub(in crate::http) fn shapes(rules: &AccessRules) -> Vec<(String, Value)> {
     let bounds = Bounds::of(rules);
     let all = events::shapes().into_iter().chain(shapes_of::<Shown>());

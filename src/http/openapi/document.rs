@@ -1,4 +1,4 @@
-//! The whole document: the table of operations, their descriptions, shapes, errors and events.
+//! The whole document: operations, descriptions, shapes, errors and events.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ use crate::http::typed::schema::{self, Fields, id_given, id_text, object, plain,
 use crate::http::verb::names;
 use crate::rules::AccessRules;
 
-/// What v2 fixes, what we chose, and how to begin.
+/// The introduction: fixed parts of v2, our own choices, and first steps.
 const ABOUT: &str = include_str!("introduction.md");
 
-/// The description of the API with the bounds of these rules.
+/// The description of the API, with the numbers of these rules.
 pub(in crate::http) fn document(rules: &AccessRules) -> Value {
     let named: Map<String, Value> = shapes(rules).into_iter().chain(target_shapes()).collect();
-    // Two operations may call a segment of one path differently; a path is described once.
+    // Two operations may name a segment differently; the document has each path once.
     let mut paths: BTreeMap<String, (&str, Map<String, Value>)> = BTreeMap::new();
     for (operation, description) in &operations(rules) {
         let (path, methods) =
@@ -145,7 +145,7 @@ fn parameters(operation: &Operation, description: &Description, path: &str) -> V
 }
 
 const ONCE: &str = "Idempotency-Key";
-/// The names under which a request says what it acts on, with what is said of each.
+/// Names of a target, with their descriptions.
 const TARGETS: &[(&str, &str)] = &[
     (TARGET, "The account that the request acts on; without it the one that owns the key."),
     ("targetOrganizationId", "The organization that the request acts on."),
@@ -154,15 +154,15 @@ const TARGETS: &[(&str, &str)] = &[
     (AGAIN, "The account in the path, once more; another one is refused."),
 ];
 const IN_PATH: &str = "The account that the request acts on.";
-/// The shape of a target that the path names, too.
+/// The shape of a target that the path names too.
 const AGAIN: &str = "equalTargetAccountId";
 
-/// The shape that describes this name of a target.
+/// The shape that describes a target under this name.
 fn component<'n>(operation: &Operation, name: &'n str) -> &'n str {
     if names(operation.path).any(|segment| segment == name) { AGAIN } else { name }
 }
 
-/// These names as fields of a body.
+/// The targets as fields of a body.
 fn target_shapes() -> impl Iterator<Item = (String, Value)> {
     TARGETS.iter().map(|(name, about)| ((*name).to_owned(), id_given(about)))
 }
@@ -186,7 +186,7 @@ fn body(
 ) -> Value {
     let shown = object("", fields.clone());
     let mut schema = shown.clone();
-    // That there are no others says what the description of a body would.
+    // additionalProperties says what the description of a body would say.
     if let Value::Object(keywords) = &mut schema {
         keywords.remove("description");
         keywords.insert("additionalProperties".to_owned(), false.into());
@@ -216,7 +216,7 @@ fn answers(
     all
 }
 
-/// A success; its example is what the schema makes, and so not said again.
+/// A success. Its example follows from the schema, so it is not repeated.
 fn success(answer: &Answer, named: &Map<String, Value>) -> Value {
     let mut shown = json!({ "description": answer.about });
     if answer.pages {
@@ -231,7 +231,7 @@ fn success(answer: &Answer, named: &Map<String, Value>) -> Value {
         put(&mut shown, "content", content);
     }
     if let Content::Octets(types) = answer.content {
-        // JSON is read as what it is.
+        // JSON is not given as a string.
         let octets = |kind: &str| match kind {
             "application/json" => json!({}),
             _ => json!({ "schema": { "type": "string", "format": "binary" } }),
@@ -243,7 +243,7 @@ fn success(answer: &Answer, named: &Map<String, Value>) -> Value {
 }
 
 impl Answer {
-    /// Its JSON, if it is any.
+    /// The schema of its JSON; None if it is not JSON.
     pub(in crate::http) fn schema(&self) -> Option<Value> {
         let enveloped = |fields: &Fields| {
             let mut all: Fields = vec![

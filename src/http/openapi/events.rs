@@ -1,4 +1,4 @@
-//! The `webhooks` of the document: the catalogue of events, with its examples.
+//! The `webhooks` of the document: the catalogue of events, with examples.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::app::delivery::catalog;
 use crate::domain::destination::Payload;
 use crate::http::typed::schema::{put, reference};
 
-/// One of each event.
+/// One webhook per event.
 pub(super) fn webhooks() -> Map<String, Value> {
     let shown = |entry: catalog::Entry| {
         let name = entry.name.as_str();
@@ -38,8 +38,8 @@ fn capital(word: &str) -> String {
     letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect()
 }
 
-/// Headers of events: Standard Webhooks 1.0, and what receivers of v2 know. Content-Type is no parameter (OpenAPI 3.1,
-/// Parameter Object).
+/// Headers of events: those of Standard Webhooks 1.0, and those of v2. Content-Type is no parameter
+/// (OpenAPI 3.1, Parameter Object).
 pub(super) const HEADERS: &[(&str, &str)] = &[
     ("webhook-id", "The event's id, the same on every attempt: deduplicate by it."),
     ("webhook-timestamp", "When this attempt was made, in Unix seconds."),
@@ -59,8 +59,8 @@ fn headers() -> Value {
     HEADERS.iter().map(header).collect()
 }
 
-/// The body of each event, whatever its mode: the one of `full`, because the others have the same fields or those
-/// of `thin`; and the shapes that bodies refer to.
+/// The body of each event and the shapes that bodies refer to. One body covers all modes: that of
+/// `full`, because the others have its fields or those of `thin`.
 pub(super) fn shapes() -> BTreeMap<String, Value> {
     let mut shapes = BTreeMap::new();
     for entry in catalog::catalog() {
@@ -81,7 +81,7 @@ pub(super) fn shapes() -> BTreeMap<String, Value> {
     shapes
 }
 
-/// The same schema, which refers to components.
+/// Redirects references in a schema to components.
 fn referring(mut schema: Value) -> Value {
     match &mut schema {
         Value::String(text) => {

@@ -1,8 +1,7 @@
-//! A JSON Schema as rows to read: one for each field, with those of the objects in it.
+//! A JSON Schema as rows for readers: one per field, nested objects included.
 
 use serde_json::{Map, Value};
 
-/// A field or a parameter.
 pub(super) struct Row<'d> {
     pub(super) name: String,
     pub(super) is_required: bool,
@@ -10,19 +9,19 @@ pub(super) struct Row<'d> {
     pub(super) about: &'d str,
 }
 
-/// One of the types that a value may have, in a few words.
+/// One type of a value, in words.
 pub(super) struct Kind<'d> {
     pub(super) words: String,
     /// The shape that the words name.
     pub(super) shape: Option<&'d str>,
 }
 
-/// A text of a document; empty where there is none.
+/// The text at a JSON Pointer; empty if there is none.
 pub(super) fn text<'d>(value: &'d Value, pointer: &str) -> &'d str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The fields of an object of a document; none where there is none.
+/// The fields of the object at a JSON Pointer; none if there is no object.
 pub(super) fn fields<'d>(
     value: &'d Value,
     pointer: &str,
@@ -30,7 +29,7 @@ pub(super) fn fields<'d>(
     value.pointer(pointer).and_then(Value::as_object).into_iter().flat_map(Map::iter)
 }
 
-/// The items of a list of a document; none where there is none.
+/// The items of a list; none if there is no list.
 pub(super) fn items<'d>(value: &'d Value, name: &str) -> impl Iterator<Item = &'d Value> + use<'d> {
     value.get(name).and_then(Value::as_array).into_iter().flatten()
 }
@@ -62,13 +61,12 @@ fn below<'d>(document: &'d Value, all: &mut Vec<Row<'d>>, prefix: &str, schema: 
     }
 }
 
-/// The schemas of which one, or each, holds.
+/// The alternatives of `anyOf` and the parts of `allOf`.
 fn parts<'d>(document: &'d Value, schema: &'d Value) -> impl Iterator<Item = &'d Value> {
     let each = items(schema, "allOf").map(|one| resolved(document, one));
     items(schema, "anyOf").chain(each)
 }
 
-/// A parameter.
 pub(super) fn parameter(one: &Value) -> Row<'_> {
     let is_required = one.get("required") == Some(&Value::Bool(true));
     let kinds = one.get("schema").map(kinds).unwrap_or_default();
@@ -80,13 +78,13 @@ pub(super) fn parameter(one: &Value) -> Row<'_> {
     }
 }
 
-/// The target of a reference; any other value is its own.
+/// The target of a reference; any other value itself.
 pub(super) fn resolved<'d>(document: &'d Value, value: &'d Value) -> &'d Value {
     let pointer = text(value, "/$ref").strip_prefix('#');
     pointer.and_then(|pointer| document.pointer(pointer)).unwrap_or(value)
 }
 
-/// The names of all fields of a schema, those of the shapes that it names among them.
+/// All field names of a schema, nested shapes included.
 pub(super) fn names<'d>(document: &'d Value, schema: &'d Value) -> Vec<&'d str> {
     let schema = resolved(document, schema);
     let own = fields(schema, "/properties").map(|(name, _)| name.as_str());
@@ -95,7 +93,7 @@ pub(super) fn names<'d>(document: &'d Value, schema: &'d Value) -> Vec<&'d str> 
     own.chain(inner.flat_map(|inner| names(document, inner))).collect()
 }
 
-/// The types that a value may have.
+/// The types of a value.
 pub(super) fn kinds(schema: &Value) -> Vec<Kind<'_>> {
     if schema.get("anyOf").is_some() {
         let mut all: Vec<Kind<'_>> = items(schema, "anyOf").flat_map(kinds).collect();
@@ -137,7 +135,7 @@ fn words(schema: &Value) -> String {
     }
 }
 
-/// A text as it is, anything else as JSON.
+/// Text unchanged, anything else as JSON.
 pub(super) fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }

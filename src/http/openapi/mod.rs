@@ -1,15 +1,15 @@
-//! The description of the API (OpenAPI 3.1), made from the one table of operations and from the types of their
-//! requests and answers (`typed`). Here is only what no type says: what all operations have (`token`, the names of
-//! targets, `Idempotency-Key`, errors that any request can meet), events, and how all is put together.
+//! The description of the API (OpenAPI 3.1), generated from the table of operations and the types
+//! of their requests and answers (`typed`). This folder adds the rest: the parts of all operations
+//! (`token`, target names, `Idempotency-Key`, general errors), events, and the assembly.
 //!
-//! Tests hold the two together: each row is described, with all its names and nothing else
-//! (`tests/described.rs`), and every answer that any test of the API gets is held against the
-//! description of its operation, status, type, code, and body field by field (`tests/reply.rs`).
-//! `GATEPOST_BLESS=1 cargo test --lib -- described` writes `fixtures/openapi`.
+//! Tests compare description and behaviour: each row is described with exactly its names
+//! (`tests/described.rs`), and each response in any API test must match its operation's description
+//! in status, type, code, and body field by field (`tests/reply.rs`). `GATEPOST_BLESS=1 cargo test
+//! --lib -- described` writes `fixtures/openapi`.
 //!
-//! `pages` shows the document to people (`/docs`), by the templates of `http/templates`.
+//! `pages` renders the document for people (`/docs`), with the templates of `http/templates`.
 //!
-//! What never happens here: a decision, and a number that is not in the rules.
+//! Never happens here: a decision, or a number that is not in the rules.
 
 mod areas;
 mod document;
@@ -28,7 +28,7 @@ pub(super) use self::problems::codes;
 use crate::http::state::Described;
 use crate::rules::AccessRules;
 
-/// The description with the bounds of these rules.
+/// The description, with the numbers of these rules.
 pub(super) fn described(rules: &AccessRules) -> Described {
     let document = document(rules);
     Described { pages: pages(&document), document: document.to_string().into() }

@@ -1,6 +1,6 @@
-//! The description as pages to read, made from the document and the table of operations: `/docs`, one
-//! page a tag, and one each for events, errors and shapes. Their templates are files, in
-//! `src/http/templates`. A page loads a style and a script from here, and nothing else.
+//! Renders the description as pages for people under `/docs`: one per tag, and one each for the
+//! start, events, errors and shapes. Templates are in `src/http/templates`. A page loads only a
+//! style and a script, both from here.
 
 use std::collections::BTreeSet;
 
@@ -68,22 +68,21 @@ struct Area<'d> {
     operations: Vec<Shown<'d>>,
 }
 
-/// An operation.
 struct Shown<'d> {
     row: &'static Operation,
-    /// What the document says of it.
+    /// The operation in the document.
     place: &'d Value,
     path: &'d str,
     parameters: Vec<Row<'d>>,
-    /// The errors that not every request can meet.
+    /// Errors specific to this operation.
     codes: Vec<Code>,
-    /// The target of an example, behind the base, with what follows the key in its query.
+    /// An example target: the path below the base, and the query after the key.
     target: (String, String),
 }
 
 impl Page<'_> {
     fn html(&self) -> (&'static str, Bytes) {
-        // Writing into a text does not fail.
+        // Writing to a String does not fail.
         ("text/html; charset=utf-8", self.render().unwrap_or_default().into())
     }
 
@@ -139,23 +138,23 @@ impl<'d> Shown<'d> {
         Self { row, place, path, parameters, codes, target }
     }
 
-    /// The body that it takes.
+    /// The request body in the document.
     fn body(&self) -> Option<&'d Value> {
         self.place.pointer("/requestBody/content/application~1json")
     }
 
-    /// An example of the body; one without fields need not be sent.
+    /// An example body; None if it would be empty, because an empty body need not be sent.
     fn sent(&self) -> Option<&'d Value> {
         self.body()?.get("example").filter(|sent| **sent != Value::Object(Map::new()))
     }
 
-    /// Whether it answers with JSON.
+    /// Whether an answer is JSON.
     fn is_json(&self) -> bool {
         let mut answers = fields(self.place, "/responses").map(|(_, answer)| answer);
         answers.any(|answer| answer.pointer("/content/application~1json").is_some())
     }
 
-    /// What it needs of a key and of its target.
+    /// The rights that the operation needs, in words.
     fn needs(&self) -> Vec<String> {
         let need = &self.row.need;
         let mut needs = vec![match need.scope {
@@ -173,7 +172,7 @@ impl<'d> Shown<'d> {
         needs
     }
 
-    /// The names by which a search finds it, beside its path and its summary.
+    /// Names of fields and parameters, for the search.
     fn words(&self, document: &Value) -> String {
         let answers = fields(self.place, "/responses").flat_map(|(_, one)| fields(one, "/content"));
         let contents = answers.map(|(_, content)| content).chain(self.body());
@@ -184,7 +183,7 @@ impl<'d> Shown<'d> {
     }
 }
 
-/// A value that is of this schema.
+/// An example value of this schema.
 fn example(document: &Value, schema: &Value) -> Value {
     let none = Map::new();
     let shapes = document.pointer("/components/schemas").and_then(Value::as_object);
@@ -195,12 +194,12 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// As a word of a POSIX shell.
+/// A word of a POSIX shell.
 fn quoted(value: &Value) -> String {
     format!("'{}'", pretty(value).replace('\'', r"'\''"))
 }
 
-/// As a literal of Python: JSON, one value a line, but for three words.
+/// A Python literal: JSON, one value per line, with three words replaced.
 fn python(value: &Value) -> String {
     let line = |line: &str| {
         let (text, comma) = line.strip_suffix(',').map_or((line, ""), |text| (text, ","));

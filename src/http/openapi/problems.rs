@@ -1,4 +1,4 @@
-//! The errors in the description: which an operation can answer, and how each looks.
+//! Errors in the description: those of each operation, with their shape.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::http::operation::Operation;
 use crate::http::request::body::BodyRule;
 use crate::http::typed::schema::put;
 
-/// What any request can meet, whatever it asks for.
+/// Errors that any request can get.
 pub(super) const ANY: &[Code] = &[
     Code::InvalidRequest,
     Code::Unauthorized,
@@ -24,7 +24,7 @@ pub(super) const ANY: &[Code] = &[
     Code::Unavailable,
 ];
 
-/// All errors that an operation can answer, each once.
+/// All errors of an operation, each once.
 pub(in crate::http) fn codes(operation: &Operation) -> Vec<Code> {
     let mut codes = ANY.to_vec();
     let mut add = |condition: bool, code: Code| {
@@ -43,7 +43,7 @@ pub(in crate::http) fn codes(operation: &Operation) -> Vec<Code> {
     codes
 }
 
-/// The answers of these codes: references to the components below.
+/// Responses with these codes, as references to the components below.
 pub(super) fn answers(codes: &[Code]) -> BTreeMap<String, Value> {
     let answer = |place: String| {
         let reference = json!({ "$ref": format!("#/components/responses/{place}") });
@@ -52,7 +52,7 @@ pub(super) fn answers(codes: &[Code]) -> BTreeMap<String, Value> {
     codes.iter().map(|code| answer(place(*code))).collect()
 }
 
-/// Errors that any request can meet are said once for all statuses of their class.
+/// The response's name: general errors share one per status class, 4XX or 5XX.
 fn place(code: Code) -> String {
     let status = code.status();
     match (ANY.contains(&code), status.is_client_error()) {
@@ -62,8 +62,8 @@ fn place(code: Code) -> String {
     }
 }
 
-/// One answer for each place, with an example for each code; a status that is a place of its own has
-/// all codes of that status.
+/// One response per name, with an example for each code. A response named by a status has all codes
+/// of that status.
 pub(super) fn components() -> BTreeMap<String, Value> {
     let places: BTreeSet<String> = Code::ALL.iter().map(|code| place(*code)).collect();
     let all = |name: String| {

@@ -1,4 +1,4 @@
-//! Parameters and shapes that stand in many places of the document are said once, and referred to.
+//! Moves parameters and shapes used in several places into shared components.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use serde_json::{Map, Value, json};
 
 use crate::http::typed::schema::reference;
 
-/// A shape of fewer fields is not looked for in others.
+/// Shapes with fewer fields are not searched for in others.
 const LEAST_FIELDS: usize = 8;
 
-/// Takes the parameters that stand in more than one place out of these paths, by their names; two of one name
-/// have their places (`query`, `path`) before it.
+/// Moves parameters used more than once into components, by name. A second parameter of one name
+/// gets its place (`query`, `path`) as a prefix.
 pub(super) fn parameters(paths: &mut [&mut Map<String, Value>]) -> Map<String, Value> {
     let mut counts: BTreeMap<String, (usize, Value)> = BTreeMap::new();
     each(paths, |one| {
@@ -36,7 +36,7 @@ pub(super) fn parameters(paths: &mut [&mut Map<String, Value>]) -> Map<String, V
     components
 }
 
-/// Does this with each parameter of each operation.
+/// Calls `act` with each parameter of each operation.
 fn each(paths: &mut [&mut Map<String, Value>], mut act: impl FnMut(&mut Value)) {
     let operations = paths.iter_mut().flat_map(|all| all.values_mut());
     for operation in operations.filter_map(Value::as_object_mut).flat_map(Map::values_mut) {
@@ -46,7 +46,7 @@ fn each(paths: &mut [&mut Map<String, Value>], mut act: impl FnMut(&mut Value)) 
     }
 }
 
-/// An object that has all fields of a named shape, as that shape and its other fields.
+/// Writes an object that has all fields of a named shape as that shape and the other fields.
 pub(super) fn composed(schema: Value, named: &Map<String, Value>) -> Value {
     let fields = |schema: &Value| schema.get("properties").and_then(Value::as_object).cloned();
     let Some(own) = fields(&schema) else { return schema };

@@ -1,4 +1,4 @@
-//! Who is calling: the one place that reads the token.
+//! Authenticates the caller: the only place that reads the token.
 
 use std::net::IpAddr;
 
@@ -12,9 +12,10 @@ use crate::http::passage::observe::Trace;
 use crate::http::request::query;
 use crate::http::state::Http;
 
-/// The caller behind the query parameter `token`. A key of another form, unknown, revoked or of an
-/// inactive account is one and the same 401; with none, or several, it says where one belongs, after
-/// the same time. 429 before anything is looked up where there were too many of those (`limits`).
+/// Returns the caller of the query parameter `token`. Fails with the same 401 for a key that is
+/// malformed, unknown, revoked or of an inactive account. Without a key, or with several, the 401
+/// says where to send one, after the same time. Fails with 429 before any lookup after too many of
+/// these (`limits`).
 pub(in crate::http) async fn caller(
     http: &Http,
     (raw_query, headers): (&str, &HeaderMap),
@@ -40,7 +41,8 @@ pub(in crate::http) async fn caller(
     })
 }
 
-/// How a request sent its key, if not once and where keys are read.
+/// Explains a key sent in the wrong place or several times; None if it was sent once, in the right
+/// place.
 fn misplaced(raw_query: &str, headers: &HeaderMap) -> Option<Problem> {
     let detail = match query::tokens(raw_query).count() {
         1 => return None,

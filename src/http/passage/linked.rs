@@ -1,10 +1,10 @@
-//! Requests that come with a signed link instead of a key (contract §4: signed media links work
-//! without a token).
+//! Requests with a signed link instead of a key (contract §4: signed media links work without a
+//! token).
 //!
-//! Only of operations that the table says so of, and only where there is no token: one that is there
-//! decides alone, and what a link would open beside it does not matter. Whether the link is ours is
-//! known before anything is looked up. A wrong one is what a missing key is: the same 401, counted
-//! with those of its address. A right one opens one thing of one message, whatever else it says.
+//! Only for operations marked in the table, and only without a token: a token, if there is one,
+//! decides alone and the link is ignored. The signature is checked before any lookup. A wrong link
+//! gets the 401 of a missing key, and counts as a failure of its address. A valid link opens one
+//! part of one message, nothing else.
 
 use std::net::IpAddr;
 
@@ -26,7 +26,7 @@ use crate::http::request::query::{self, EXPIRES, Query, SIGNATURE};
 use crate::http::state::Http;
 use crate::wire::uuid;
 
-/// What a link says of itself, as it came.
+/// The claims of a link, unchecked.
 #[derive(Debug)]
 pub(in crate::http) struct Signed {
     expires: String,
@@ -34,15 +34,15 @@ pub(in crate::http) struct Signed {
 }
 
 impl Signed {
-    /// Of a query without a token; both must be there, each once.
+    /// Reads a query without a token; both parameters must be there, once each.
     pub(in crate::http) fn read(raw_query: &str) -> Option<Self> {
         let expires = query::without_token(raw_query, EXPIRES)?;
         Some(Self { expires, signature: query::without_token(raw_query, SIGNATURE)? })
     }
 }
 
-/// The request that this link opens; 401 if we did not make it, 410 if its time is over, 404 if
-/// what it leads to is gone.
+/// Returns the request that this link opens. Fails with 401 if we did not make the link, with 410
+/// if it has expired, with 404 if its message is gone.
 pub(in crate::http) async fn visit(
     http: &Http,
     (operation, path, parts, body): (&Operation, Option<RawPathParams>, &Parts, Body),
@@ -91,7 +91,7 @@ pub(in crate::http) async fn visit(
     Ok(Visit { message, scope, filename, reader, query, conditions })
 }
 
-/// The number of a part, which the record wrote before its name, and the name.
+/// The part's number, which the record puts before its name, and the name.
 pub(in crate::http) fn part(filename: &str) -> Option<(u32, &str)> {
     let (number, name) = filename.split_once('-')?;
     let canonical = number.bytes().all(|digit| digit.is_ascii_digit());

@@ -1,6 +1,6 @@
-//! The way of every request, in one order for all operations: `observe` gives it an id and logs it, `auth` finds
-//! who is calling, `linked` lets in who has a signed link, `once` carries out a creation once, `perform` does the
-//! steps.
+//! The path of every request, the same for all operations: `observe` gives it an id and logs it,
+//! `auth` authenticates the caller, `linked` accepts a signed link, `once` makes creations
+//! idempotent, and `perform` runs the steps.
 
 pub(in crate::http) mod auth;
 pub(in crate::http) mod linked;

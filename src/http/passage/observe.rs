@@ -1,7 +1,7 @@
-//! The outermost layer: what every answer carries, and the one log line of every request.
+//! The outermost layer: headers of every response, and one log line per request.
 //!
-//! The line names the operation by its pattern, never by what the client sent: the path, the query
-//! and the method of a request may hold anything, a key among it.
+//! The line names the operation by its pattern and contains no client input: path, query and method
+//! of a request may hold anything, even a key.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
@@ -34,7 +34,7 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// What becomes known of a request on its way, for the log.
+/// Facts about a request, collected on its way for the log.
 #[derive(Clone, Debug, Default)]
 pub(in crate::http) struct Trace(Arc<Known>);
 
@@ -54,7 +54,7 @@ impl Trace {
         Self(Arc::new(Known { request, ..Known::default() }))
     }
 
-    /// The id of the request, as the answer names it.
+    /// The id of the request, as in the response.
     pub(in crate::http) fn request(&self) -> Uuid {
         self.0.request
     }
@@ -71,7 +71,7 @@ impl Trace {
         self.0.from.get_or_init(|| client);
     }
 
-    /// What is left to the key, for the answer's header.
+    /// Records the rest of the key's rate, for the response headers.
     pub(in crate::http) fn leaves(&self, quota: Option<Quota>) {
         if let Some(quota) = quota {
             self.0.quota.get_or_init(|| quota);
@@ -83,7 +83,7 @@ impl Trace {
     }
 }
 
-/// Runs one request within its deadline, and finishes its answer.
+/// Runs one request within its deadline, and finishes its response.
 pub(in crate::http) async fn observe(
     State(http): State<Arc<Http>>,
     mut request: Request,
@@ -110,7 +110,7 @@ pub(in crate::http) async fn observe(
     response
 }
 
-/// Puts the body of an error into its answer, and keeps other headers (`Allow`).
+/// Writes the body of an error into its response, and keeps other headers (`Allow`).
 fn show(problem: &Problem, id: Uuid, rules: &AccessRules, response: &mut Response) {
     let headers = response.headers_mut();
     headers.remove(CONTENT_LENGTH);
@@ -131,8 +131,8 @@ fn carry(id: Uuid, headers: &mut HeaderMap) {
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 
-/// draft-ietf-httpapi-ratelimit-headers-10: readings and changes have a quota each, and an answer
-/// tells of the one that its request was counted in.
+/// draft-ietf-httpapi-ratelimit-headers-10: reads and writes have separate quotas, and a response
+/// shows the one that its request was counted in.
 fn tell(quota: &Quota, headers: &mut HeaderMap) {
     let (name, most) = (quota.effect.as_str(), quota.most);
     let reset = rates::whole_seconds(quota.full_in);
@@ -202,7 +202,7 @@ fn log(
     );
 }
 
-/// A method is any token that a client likes (RFC 9110 §9.1); the log knows these.
+/// A method may be any token (RFC 9110 §9.1); only these appear in the log.
 fn known_method(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -216,16 +216,16 @@ fn known_method(method: &Method) -> &'static str {
     }
 }
 
-/// What a handler that panicked said.
+/// The message of a handler's panic.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Panicked(String);
 
-/// Runs `work` to its end, or to its panic: a mistake in one handler ends one request only.
+/// Runs `work` to its end or its panic: a bug in one handler ends one request only.
 async fn caught<F: Future>(work: F) -> Result<F::Output, Panicked> {
     let mut work = Box::pin(work);
     poll_fn(move |context| {
-        // A future that panicked is not polled again, so what it left half-done is not seen.
+        // After a panic the future is never polled again, so its half-done state stays unseen.
         match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),

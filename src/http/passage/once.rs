@@ -1,10 +1,10 @@
-//! `Idempotency-Key` (contract §4): a creation that is sent again is carried out once, and answered
-//! again as it was the first time.
+//! `Idempotency-Key` (contract §4): a repeated creation is carried out once, and gets the first
+//! response again.
 //!
-//! The caller, its right and its target are settled anew each time: whoever has lost them learns
-//! nothing. That it happens once is the store's doing (`app::once`); here the request is named, and
-//! its answer kept. What was refused (4xx) is not remembered: it may be sent again. A 5xx may have been
-//! carried out all the same; then its repetition is a 409, which says to look.
+//! Caller, rights and target are checked again each time: a caller that has lost them learns
+//! nothing. The store ensures the single execution (`app::once`); this file identifies the request
+//! and stores its response. A refusal (4xx) is not stored: the client may retry. A 5xx may have
+//! been carried out; a repeat then gets a 409, which says to look.
 
 use std::sync::Arc;
 
@@ -27,21 +27,21 @@ use crate::store::StoreError;
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-/// Long enough for any client's; bounds what is hashed.
+/// Longest key in bytes: enough for any client, and bounds the hashing.
 const LONGEST: usize = 255;
 
-/// A request that is carried out once.
+/// A request to carry out once.
 #[derive(Clone)]
 pub(in crate::http) struct Asked {
     pub(in crate::http) once: Once,
-    /// The caller's API key, which opens the answer.
+    /// The caller's API key, which decrypts the stored response.
     pub(in crate::http) token: String,
     /// The request that carries it out.
     pub(in crate::http) holder: Uuid,
 }
 
-/// The `Idempotency-Key` of a request, where the operation creates something. Elsewhere it is passed
-/// over: to read, to set and to delete twice is the same as once.
+/// Returns the `Idempotency-Key` of a creation. Other operations ignore it: reading, setting or
+/// deleting twice has the effect of once.
 pub(in crate::http) fn name<'h>(
     operation: &Operation,
     headers: &'h HeaderMap,
@@ -68,8 +68,8 @@ pub(in crate::http) fn name<'h>(
     }
 }
 
-/// All that a request asks for, in one spelling: the target is its id, wherever and however it was
-/// named.
+/// The request in canonical form. The target is its id, wherever and under whichever name it was
+/// sent.
 pub(in crate::http) fn asked(operation: &Operation, call: &Call) -> String {
     let target = |name: &str| {
         operation.aim.names().contains(&name) && !operation.body().names().contains(&name)
@@ -85,7 +85,7 @@ pub(in crate::http) fn asked(operation: &Operation, call: &Call) -> String {
         .to_string()
 }
 
-/// Carries the request out, or answers as it was answered before.
+/// Carries the request out, or returns the stored response.
 pub(in crate::http) async fn perform(
     http: Arc<Http>,
     operation: &'static Operation,
@@ -95,11 +95,11 @@ pub(in crate::http) async fn perform(
     if let Some(answered) = answered(&http, &asked).await? {
         return Ok(answered);
     }
-    // To its end, even if the client is gone meanwhile: that is when it asks again.
+    // Runs to its end even if the client is gone: that client will repeat the request.
     let work = tokio::spawn(async move {
         match (operation.handler)(Arc::clone(&http), call).await {
             Ok(response) => keep(&http, &asked, response).await,
-            // Somebody may have been first at this moment.
+            // Another request with this key may have been first just now.
             Err(problem) if problem.code == Code::Conflict => {
                 answered(&http, &asked).await?.ok_or(problem)
             }
@@ -109,8 +109,8 @@ pub(in crate::http) async fn perform(
     work.await.unwrap_or_else(|error| Err(Problem::internal(error.to_string())))
 }
 
-/// What it was answered, if it was carried out; 409 where that is not known, or where something else
-/// was asked for.
+/// Returns the stored response, or None if the request is new. Fails with 409 if the response is
+/// unknown, or if the key was used for another request.
 async fn answered(http: &Http, asked: &Asked) -> Result<Option<Response>, Problem> {
     match http.use_cases.answers.known(&asked.once, &asked.token).await? {
         Known::New => Ok(None),
@@ -126,7 +126,7 @@ async fn answered(http: &Http, asked: &Asked) -> Result<Option<Response>, Proble
     }
 }
 
-/// Status and body: the rest is the same for all, or anew for each.
+/// Restores status and body: other headers are general, or made anew.
 fn replay(kept: &[u8]) -> Option<Response> {
     let (status, body) = kept.split_first_chunk()?;
     let status = StatusCode::from_u16(u16::from_be_bytes(*status)).ok()?;
@@ -135,9 +135,9 @@ fn replay(kept: &[u8]) -> Option<Response> {
     Some(response)
 }
 
-/// Keeps the answer, and hands it on. What was done is done: where its answer cannot be kept, the
-/// same request is told so. Where the same request was first, and left nothing to do here, its answer
-/// is this one's, too.
+/// Stores the response and returns it. The work is done: if the response cannot be stored, the
+/// client still gets it, and the failure is logged. If another request with this key was first, its
+/// stored response is returned instead.
 async fn keep(http: &Http, asked: &Asked, response: Response) -> Result<Response, Problem> {
     let most = http.rules.idempotency.max_answer_bytes;
     let fits = response.body().size_hint().exact().and_then(|size| usize::try_from(size).ok());
@@ -146,7 +146,7 @@ async fn keep(http: &Http, asked: &Asked, response: Response) -> Result<Response
     let (response, kept) = match fits {
         false => (Response::from_parts(parts, body), None),
         true => {
-            // In memory already, and as large as it said.
+            // In memory already, and of the size that it declared.
             let body = to_bytes(body, most).await.unwrap_or_default();
             let kept = [parts.status.as_u16().to_be_bytes().as_slice(), &body].concat();
             (Response::from_parts(parts, body.into()), Some(kept))

@@ -1,8 +1,9 @@
-//! From a request to a [`Call`] and its answer: the same steps, in the same order, for every operation.
+//! From a request to a [`Call`] and its response: the same steps, in the same order, for every
+//! operation.
 //!
-//! Who is calling comes first, so that a stranger learns nothing about what an operation takes.
-//! The target that path and query name comes before the body, so that nobody sends a long one in
-//! vain; one that only the body names comes last.
+//! The caller is authenticated first, so a stranger learns nothing about the parameters of an
+//! operation. A target in path or query is checked before the body, so nobody sends a long body in
+//! vain; a target in the body alone is checked last.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use crate::http::request::query::{self, Query};
 use crate::http::request::target;
 use crate::http::state::Http;
 
-/// Authorises, reads, and performs one request.
+/// Authorises, reads and performs one request.
 pub(in crate::http) async fn perform(
     http: Arc<Http>,
     operation: &'static Operation,
@@ -40,7 +41,7 @@ pub(in crate::http) async fn perform(
     let raw_query = parts.uri.query().unwrap_or_default();
     let trace = parts.extensions.get::<Trace>().cloned().unwrap_or_default();
     trace.matched(operation);
-    // A router that is asked without a connection is asked by nobody from anywhere.
+    // Without a connection (in tests) the peer is the unspecified address.
     let peer = parts.extensions.get::<Peer>().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0);
     let from = http.proxies.client(peer, &parts.headers);
     trace.came_from(from);
@@ -64,7 +65,7 @@ pub(in crate::http) async fn perform(
     performed
 }
 
-/// Authorises and performs the request of a caller who is known.
+/// Authorises and performs the request of an authenticated caller.
 async fn authorise(
     http: Arc<Http>,
     operation: &'static Operation,
@@ -86,8 +87,8 @@ async fn authorise(
     let named = target::before_body(&http, &caller, (need, aim), in_path, &query).await?;
     let known = (operation.body(), aim.names());
     let body = body::read(&parts.headers, body, known, caller.key.id, &http).await?;
-    // A body may take its time, and the caller may have lost its rights meanwhile: who it is, and
-    // what it may, is asked again when nothing more is waited for.
+    // Reading the body may take long, and the caller may lose its rights meanwhile: check it again
+    // after the last wait.
     let caller = match operation.body() {
         BodyRule::None => caller,
         _ => http.use_cases.access.caller(query::token(raw_query).as_deref()).await?,

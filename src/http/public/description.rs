@@ -1,5 +1,5 @@
-//! The description of the API, for programs and for people: `/api/v2/openapi.json` and `/docs`, and
-//! `/`, which leads there; without a key. They are made once, and are the same for everybody.
+//! The description of the API: `/api/v2/openapi.json`, `/docs`, and the links at `/`. No key is
+//! needed. It is generated once and is the same for everybody.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use crate::http::operation::BASE;
 use crate::http::state::Described;
 use crate::http::state::Http;
 
-/// Where the document lies.
+/// Path of the document.
 pub(in crate::http) const OPENAPI: &str = "/api/v2/openapi.json";
 
 const JSON: [(HeaderName, HeaderValue); 1] =
     [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
 
-/// Where to go from `/` and `/api/v2`.
+/// Links, for `/` and `/api/v2`.
 pub(in crate::http) async fn here() -> Response {
     let places = json!({
         "name": "Gatepost",
@@ -41,13 +41,13 @@ pub(in crate::http) async fn openapi(State(http): State<Arc<Http>>) -> Response 
     (JSON, described.document.clone()).into_response()
 }
 
-/// The policy of a page: styles, search and other pages come from here alone.
+/// The policy of a page: styles, scripts and requests go only to this server.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
 
-/// A page to read, or a file that it loads.
+/// A page, or a file that it loads.
 pub(in crate::http) async fn docs(State(http): State<Arc<Http>>, uri: Uri) -> Response {
     let name = uri.path().strip_prefix("/docs/").unwrap_or_default();
     let Some((kind, text)) = described(&http).pages.get(name) else {

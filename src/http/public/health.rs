@@ -1,4 +1,4 @@
-//! The two questions that need no key; their answers tell a stranger nothing of what is inside.
+//! Health checks without a key; the responses reveal no internals.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(in crate::http) async fn alive() -> Response {
     success(StatusCode::OK, "alive", json!({}))
 }
 
-/// Whether mail and changes can be taken in: each check, since when it holds or not, and why not.
+/// Whether mail and changes can be accepted: each check, its cause if it fails, and since when.
 pub(in crate::http) async fn ready(State(http): State<Arc<Http>>) -> Result<Response, Problem> {
     let told = http.readiness.check(http.shutdown.is_stopping()).await;
     let checks = told.iter().map(shown).collect();

@@ -1,13 +1,13 @@
-//! `POST /inbound/{type}/{inboundKey}`: where mail providers post what they received (contract §6).
+//! `POST /inbound/{type}/{inboundKey}`: mail providers post received mail here (contract §6).
 //!
-//! No token, and none of `/api/v2`'s rules for bodies: the key in the path says whose way in it is,
-//! `app::relay::providers` knows what each provider posts, and the answers are those that each takes
-//! for what is meant. Whatever the provider, a 2xx is "done" and a 5xx "again"; so what is our own
-//! fault, a rate among it, is never a 4xx, after which some drop the message. A path that opens nothing
-//! has one answer, the one of a path that is not there.
+//! No token, and none of `/api/v2`'s rules for bodies apply. The key in the path identifies the way
+//! in, and `app::relay::providers` knows each provider's format and the responses that it expects.
+//! For all providers 2xx means "done" and 5xx "retry". So our own failures, rates included, are
+//! never a 4xx, after which some providers drop the message. A path with an unknown key gets the
+//! response of an unknown path.
 //!
-//! Mailgun posts a message whole only to a path that ends with `mime`: so the same is behind
-//! `/inbound/{type}/{inboundKey}/mime`.
+//! Mailgun posts a raw message only to paths that end with `mime`, so
+//! `/inbound/{type}/{inboundKey}/mime` does the same.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -37,10 +37,10 @@ use crate::http::remote::Peer;
 use crate::http::request::octets::{Bounds, Unread, whole};
 use crate::http::state::Http;
 
-/// As the log names it.
+/// Its name in the log.
 const ROUTE: &str = "/inbound/{type}/{inboundKey}";
 
-/// Takes in what a provider posts.
+/// Accepts a post of a provider.
 pub(in crate::http) async fn post(
     State(http): State<Arc<Http>>,
     path: Result<RawPathParams, RawPathParamsRejection>,
@@ -57,22 +57,22 @@ pub(in crate::http) async fn post(
     let way = open(&http, &segments.collect::<Vec<_>>(), from).await?;
     trace.called_by(way.account.id);
     let kind = way.verification.kind();
-    // Who sends slowly has no place of those that others wait for.
+    // A slow sender holds only a place for bodies, never one that received requests wait for.
     let coming = http.places.body(&way.account)?;
     let (body, large) = collect(&parts.headers, body, (&http, &way.account)).await?;
     let place = http.places.any(&way.account)?;
     drop(coming);
     let request = Forwarded { method: parts.method.to_string(), headers: fields(&parts), body };
     let inbound = http.use_cases.inbound.clone();
-    // A provider that stops waiting has not stopped what it began: it is decided to its end, and its
-    // next try finds it.
+    // A provider that disconnects does not cancel its request: it is decided to the end, and a
+    // retry finds the result.
     let work = async move { inbound.take(way, from, request).await };
     let taken = to_the_end((place, large), work).await?;
     answer(kind, taken)
 }
 
-/// The way in that this path opens, counted against what one may be used for, and against what an
-/// address may try.
+/// Returns the way in of this path. Counts the request against the key's rate, or a failure against
+/// the address.
 async fn open(http: &Http, segments: &[String], from: std::net::IpAddr) -> Result<Way, Problem> {
     let nothing = || Problem::new(Code::NotFound, NOTHING_HERE);
     let [kind, key] = segments else { return Err(nothing()) };
@@ -101,7 +101,7 @@ async fn open(http: &Http, segments: &[String], from: std::net::IpAddr) -> Resul
     }
 }
 
-/// The same as 503: after a 4xx some providers drop the message.
+/// Turns a problem into a 503: after a 4xx some providers drop the message.
 fn again(problem: Problem) -> Problem {
     Problem { code: Code::Unavailable, ..problem }
 }
@@ -113,7 +113,7 @@ fn fields(parts: &Parts) -> Vec<(String, Vec<u8>)> {
     parts.headers.iter().map(own).collect()
 }
 
-/// All octets of the body, and a place where it is large.
+/// Reads the whole body. Returns a place as well if the body is large.
 async fn collect(
     headers: &HeaderMap,
     body: Body,
@@ -141,7 +141,7 @@ async fn collect(
     Ok((octets.into(), place))
 }
 
-/// What each provider takes for what is meant: `app::relay::providers` has the sources.
+/// Responses that providers understand: `app::relay::providers` has the sources.
 fn answer(kind: RelayType, taken: Result<Taken, InboundError>) -> Result<Response, Problem> {
     let told = |words: &str, fields| Ok(success(StatusCode::OK, words, fields));
     match taken {
@@ -151,7 +151,7 @@ fn answer(kind: RelayType, taken: Result<Taken, InboundError>) -> Result<Respons
         }
         Ok(Taken::Noted(what)) => told(what, json!({})),
         Ok(Taken::Refused { words, records }) => {
-            // Postmark tries again after any other.
+            // Postmark retries after any other code.
             let code = match kind {
                 RelayType::Postmark => Code::Forbidden,
                 _ => Code::MailRefused,

@@ -1,4 +1,4 @@
-//! Paths that need no key: health, the description of the API, the ways in of providers.
+//! Paths without a key: health, the description of the API, and posts of providers.
 
 pub(in crate::http) mod description;
 pub(in crate::http) mod health;

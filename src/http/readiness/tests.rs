@@ -6,12 +6,12 @@ use tokio::sync::Semaphore;
 
 use crate::http::readiness::*;
 
-/// A store that answers when it is let, and a clock that stands until it is moved.
+/// A store whose answers a test permits, and a clock that a test moves.
 struct Scene {
     readiness: Readiness,
     asked: Arc<AtomicUsize>,
     most_at_once: Arc<AtomicUsize>,
-    /// One permit lets one question be answered.
+    /// Each permit lets one check finish.
     gate: Arc<Semaphore>,
     well: Arc<AtomicBool>,
     millis: Arc<AtomicI64>,
@@ -22,7 +22,7 @@ impl Scene {
         Self::patient(Duration::from_secs(60))
     }
 
-    /// With a check that is waited for so long.
+    /// A check with this patience.
     fn patient(patience: Duration) -> Self {
         let [asked, most_at_once, under_way] = [(); 3].map(|()| Arc::<AtomicUsize>::default());
         let (gate, well) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicBool::new(true)));
@@ -48,7 +48,7 @@ impl Scene {
         Self { readiness, asked, most_at_once, gate, well, millis }
     }
 
-    /// What is told of the check: its cause, and since when.
+    /// The reported cause of the check, and since when.
     async fn told(&self) -> (Option<&'static str>, i64) {
         let told = self.readiness.check(false).await;
         let [told] = &told[..] else { panic!("{told:?}") };
@@ -60,7 +60,7 @@ impl Scene {
         self.told().await.0.is_none()
     }
 
-    /// Comes back once so many questions were asked.
+    /// Returns once this many checks were started.
     async fn until_asked(&self, times: usize) {
         let asked = async {
             while self.asked.load(Ordering::SeqCst) < times {
@@ -103,7 +103,7 @@ async fn an_answer_is_told_again_for_a_second() {
         (1000, false, false, 2),
         (1999, true, false, 2),
         (2000, true, true, 3),
-        // Set back.
+        // The clock is set back.
         (1999, false, false, 4),
     ] {
         scene.millis.store(millis, Ordering::SeqCst);
@@ -113,7 +113,7 @@ async fn an_answer_is_told_again_for_a_second() {
     }
 }
 
-/// A client that asks and hangs up, again and again, makes one question.
+/// A client that asks and disconnects again and again starts one check.
 #[tokio::test]
 async fn a_question_goes_on_without_who_has_asked_it() {
     let scene = Scene::new();
@@ -128,8 +128,8 @@ async fn a_question_goes_on_without_who_has_asked_it() {
     assert_eq!((answer, scene.asked()), (true, 1));
 }
 
-/// A question that is not answered: that is what is told, it is not asked again beside itself, and
-/// its answer counts once it comes.
+/// A check without a result is reported as such, is not started twice, and its result counts once
+/// it comes.
 #[tokio::test]
 async fn what_does_not_answer_is_said_so_and_waited_for_by_one() {
     let scene = Scene::patient(Duration::from_millis(1));
@@ -154,7 +154,7 @@ async fn what_does_not_answer_is_said_so_and_waited_for_by_one() {
     assert_eq!((told, scene.asked()), ((None, millis), 1));
 }
 
-/// As long as the cause is the same, so is the time; back again is a change, too.
+/// The time stays as long as the cause does; a pass again is a change, too.
 #[tokio::test]
 async fn each_check_says_since_when() {
     let scene = Scene::new();
@@ -173,7 +173,7 @@ async fn each_check_says_since_when() {
     }
 }
 
-/// Gives a good answer at `millis`, then none within any time.
+/// Passes at `millis`; later checks never finish.
 async fn held(millis: i64) -> Scene {
     let mut scene = Scene::new();
     scene.gate.add_permits(1);
@@ -185,7 +185,7 @@ async fn held(millis: i64) -> Scene {
 
 #[tokio::test]
 async fn a_check_that_held_lately_is_believed_for_a_moment_while_it_is_slow() {
-    // A look begins, and is asked for again while it lasts.
+    // The time when a check begins, and the last time it is asked for.
     for (begins, last, cause) in [
         (2000, 2000, None),
         (2000, 4999, None),
@@ -205,7 +205,7 @@ async fn a_check_that_held_lately_is_believed_for_a_moment_while_it_is_slow() {
     }
 }
 
-/// It is believed while nothing is known: what fails is said at once.
+/// It is believed only while there is no result: a failure is reported at once.
 #[tokio::test]
 async fn a_check_that_held_lately_and_fails_is_said_at_once() {
     let scene = Scene::new();
@@ -214,7 +214,7 @@ async fn a_check_that_held_lately_and_fails_is_said_at_once() {
     scene.well.store(false, Ordering::SeqCst);
     scene.millis.store(1000, Ordering::SeqCst);
     assert_eq!(scene.told().await, (Some("no space"), 1000));
-    // Nor does one that has failed since then count as one that held.
+    // A check that has failed since then no longer counts as passed.
     let mut scene = scene;
     scene.readiness.patience = Duration::from_millis(1);
     scene.millis.store(2000, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! The body of a request, read strictly: one JSON object of known fields, each once.
+//! Reads a body strictly: one JSON object of known fields, each once.
 
 use std::fmt;
 
@@ -17,16 +17,15 @@ use crate::http::request::octets::{Bounds, Unread, whole};
 use crate::http::request::query::quoted;
 use crate::http::state::Http;
 
-/// Larger bodies are read as JSON where that delays no other request.
+/// Larger bodies are parsed on a thread where they delay no other request.
 const LARGE: usize = 256 * 1024;
 
-/// Mistakes that one answer lists.
+/// Most mistakes listed in one response.
 pub(in crate::http) const LISTED: usize = 20;
 
-/// What an operation takes as its body; the target's name is known everywhere.
+/// The body of an operation; names of the target are always allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyRule {
-    /// None.
     None,
     /// An object of these fields, or nothing.
     Optional(&'static [&'static str]),
@@ -37,7 +36,6 @@ pub enum BodyRule {
 }
 
 impl BodyRule {
-    /// The fields that it names.
     pub const fn names(self) -> &'static [&'static str] {
         match self {
             Self::None => &[],
@@ -46,11 +44,10 @@ impl BodyRule {
     }
 }
 
-/// The fields of a body.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     fields: Map<String, Value>,
-    /// Given back with the fields, if they are large and nobody takes it out.
+    /// The place of a large body; freed with the fields unless it is taken.
     pub(in crate::http) place: Option<Place>,
 }
 
@@ -59,7 +56,7 @@ impl Fields {
         self.fields.get(name)
     }
 
-    /// The value of a field, which is not there any more.
+    /// Removes a field and returns its value.
     pub(in crate::http) fn take(&mut self, name: &str) -> Option<Value> {
         self.fields.remove(name)
     }
@@ -70,8 +67,8 @@ impl Fields {
     }
 }
 
-/// Reads the body that `rule` allows, sent with this key; `targets` are the fields that
-/// say what it acts on.
+/// Reads the body that `rule` allows. `targets` are the fields that name the target; `key` is the
+/// caller's, for the place of a large body.
 pub(in crate::http) async fn read(
     headers: &HeaderMap,
     body: Body,
@@ -113,7 +110,7 @@ pub(in crate::http) async fn read(
     }
 }
 
-/// 400: no field has such a name, and these are all that there are.
+/// 400: unknown fields, with a list of the known ones.
 fn strange(unknown: &[&String], known: &[&str]) -> Problem {
     let names: Vec<_> = unknown.iter().map(|name| quoted(name)).collect();
     let (noun, verb) = if names.len() == 1 { ("field", "is") } else { ("fields", "are") };
@@ -171,8 +168,8 @@ fn parse(octets: &[u8]) -> Result<Map<String, Value>, Problem> {
     }
 }
 
-/// A JSON value in which no object has a name twice: readers differ in which one they take
-/// (RFC 8259 §4). Depth is bounded by serde_json at 128.
+/// A JSON value without duplicate names in any object: readers differ in which one they take (RFC
+/// 8259 §4). serde_json limits the depth to 128.
 struct Strict(Value);
 
 impl<'de> Deserialize<'de> for Strict {

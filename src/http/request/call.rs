@@ -1,5 +1,5 @@
-//! An authorised request, as handlers get it: a [`Call`] with a key, or a [`Visit`] by a signed link.
-//! `perform` and `linked` make them, and nothing else does.
+//! An authorised request for a handler: a [`Call`] with a key, or a [`Visit`] by a signed link.
+//! Only `perform` and `linked` make them.
 
 use std::fmt;
 
@@ -28,18 +28,18 @@ use crate::http::request::body::Fields;
 use crate::http::request::query::Query;
 use crate::http::state::Http;
 
-/// The type of a stream of events (HTML, "Server-sent events").
+/// Media type of an event stream (HTML, "Server-sent events").
 pub(in crate::http) const STREAM: &str = "text/event-stream";
 pub(in crate::http) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// An authorised request: who asks, what it acts on, and what was sent.
+/// An authorised request: the caller, the target, and the parsed input.
 #[derive(Debug)]
 pub struct Call {
     pub(in crate::http) caller: Caller,
     pub(in crate::http) actor: Actor,
     pub(in crate::http) target: Target,
     pub(in crate::http) path: Vec<(String, String)>,
-    /// The path as it was sent, from the base on: for links to other pages.
+    /// The path as it was sent, from the base on, for links to other pages.
     pub(in crate::http) uri_path: String,
     pub(in crate::http) query: Query,
     pub(in crate::http) body: Fields,
@@ -49,7 +49,7 @@ pub struct Call {
     pub(in crate::http) conditions: Conditions,
 }
 
-/// What it takes to ask again who is calling and what it may.
+/// The inputs needed to check caller and rights again.
 #[derive(Clone)]
 pub(in crate::http) struct Again {
     pub(in crate::http) token: String,
@@ -58,7 +58,7 @@ pub(in crate::http) struct Again {
 }
 
 impl Again {
-    /// As at the beginning of the request.
+    /// Checks the key and the target again, as at the beginning of the request.
     pub(in crate::http) async fn ask(&self, http: &Http) -> Result<(Caller, Target), Denied> {
         let access = &http.use_cases.followers;
         let caller = access.caller(Some(&self.token)).await?;
@@ -74,57 +74,56 @@ impl fmt::Debug for Again {
 }
 
 impl Call {
-    /// Who is asking.
     pub(in crate::http) const fn caller(&self) -> &Caller {
         &self.caller
     }
 
-    /// The use cases over accounts, done by the caller.
+    /// The use cases over accounts, with the caller as actor.
     pub(in crate::http) fn tenancy(&self, http: &Http) -> Tenancy {
         http.use_cases.tenancy.by(&self.actor)
     }
 
-    /// The use cases over destinations, done by the caller.
+    /// The use cases over destinations, with the caller as actor.
     pub(in crate::http) fn destinations(&self, http: &Http) -> Destinations {
         http.use_cases.destinations.by(&self.actor)
     }
 
-    /// What takes in what platforms hand in, for the caller.
+    /// The reception of mail from platforms, with the caller as actor.
     pub(in crate::http) fn reception(&self, http: &Http) -> Reception {
         http.use_cases.reception.by(&self.actor)
     }
 
-    /// What erases, for the caller.
+    /// The erasures, with the caller as actor.
     pub(in crate::http) fn erasures(&self, http: &Http) -> Erasures {
         http.use_cases.erasures.by(&self.actor)
     }
 
-    /// The use cases over relays, done by the caller.
+    /// The use cases over relays, with the caller as actor.
     pub(in crate::http) fn relays(&self, http: &Http) -> Relays {
         http.use_cases.relays.by(&self.actor)
     }
 
-    /// The use cases over the configuration of Agents, done by the caller.
+    /// The use cases over the configuration of Agents, with the caller as actor.
     pub(in crate::http) fn agents(&self, http: &Http) -> Agents {
         http.use_cases.agents.by(&self.actor)
     }
 
-    /// The use cases over apps, integrations and features, done by the caller.
+    /// The use cases over apps, integrations and features, with the caller as actor.
     pub(in crate::http) fn apps(&self, http: &Http) -> Apps {
         http.use_cases.apps.by(&self.actor)
     }
 
-    /// The use cases over computer Agents, done by the caller.
+    /// The use cases over computer Agents, with the caller as actor.
     pub(in crate::http) fn computers(&self, http: &Http) -> Computers {
         http.use_cases.computers.by(&self.actor)
     }
 
-    /// For whoever answers for longer than a moment.
+    /// For handlers that wait or stream.
     pub(in crate::http) fn again(&self) -> Again {
         self.again.clone()
     }
 
-    /// Whether the answer should be a stream of events.
+    /// Whether the client accepts an event stream.
     pub(in crate::http) fn wants_stream(&self) -> bool {
         let accept = self.accept.as_ref().and_then(|value| value.to_str().ok());
         let is_stream =
@@ -132,22 +131,21 @@ impl Call {
         accept.is_some_and(|accept| accept.split(',').any(is_stream))
     }
 
-    /// The event that a client of a stream saw last: it sends that with the URL of its first request.
+    /// The last event seen by the client of a stream. A reconnecting client sends it with the URL
+    /// of its first request.
     pub(in crate::http) fn last_event_id(&self) -> Option<&str> {
         self.last_event_id.as_ref().map(|value| value.to_str().unwrap_or("?"))
     }
 
-    /// Which part of a file it is after.
     pub(in crate::http) const fn conditions(&self) -> &Conditions {
         &self.conditions
     }
 
-    /// What the request acts on, and the scope that goes with it.
+    /// The account that the request acts on, with its scope.
     pub(in crate::http) const fn target(&self) -> &Target {
         &self.target
     }
 
-    /// The account that the request acts on.
     pub(in crate::http) const fn account(&self) -> &Account {
         &self.target.account
     }
@@ -160,8 +158,8 @@ impl Call {
         &self.body
     }
 
-    /// The place of this request among those that hold a message: that of its body, if that is
-    /// large, or one that is waited for.
+    /// Takes the request's place among those that hold a message: that of its large body, or one
+    /// that it waits for.
     pub(in crate::http) async fn place(&mut self, http: &Http) -> Result<Place, Problem> {
         match self.body.place.take() {
             Some(place) => Ok(place),
@@ -169,28 +167,29 @@ impl Call {
         }
     }
 
-    /// Who takes a place for an answer that is held in memory whole.
+    /// The reader for a download place.
     pub(in crate::http) const fn reader(&self) -> Reader {
         Reader::Key(self.caller.key.id, self.caller.account.id)
     }
 
-    /// The turn of its key among requests for the log: 429 while another one is answered.
+    /// Takes the key's turn among log requests; fails with 429 while another is under way.
     pub(in crate::http) fn turn_at_logs(&self, http: &Http) -> Result<Turn, Problem> {
         http.logs.turn(self.caller.key.id)
     }
 
-    /// All segments of the path that have a name.
+    /// All named segments of the path.
     pub(in crate::http) fn segments(&self) -> &[(String, String)] {
         &self.path
     }
 
-    /// A segment of the path, decoded; empty where the operation's path has none of this name.
+    /// A segment of the path, decoded; empty if the path has none of this name.
     pub(in crate::http) fn path(&self, name: &str) -> &str {
         let found = self.path.iter().find(|(known, _)| known == name);
         found.map_or("", |(_, text)| text.as_str())
     }
 
-    /// An account named beside the target, which is to be deleted: one below it.
+    /// Returns an account to delete, named beside the target. Fails unless it is below the target
+    /// and in reach.
     pub(in crate::http) async fn below(
         &self,
         http: &Http,
@@ -206,7 +205,7 @@ impl Call {
         Ok(found)
     }
 
-    /// Whether the caller manages this reseller or partner, whose right it is to decide.
+    /// Fails unless the caller manages this reseller or partner, which decides.
     pub(in crate::http) async fn manages(&self, http: &Http, id: AccountId) -> Result<(), Problem> {
         let need = Need::write(TargetType::Provider).administrators();
         let need = need.at_least(Level::ResellerAdmin);
@@ -214,8 +213,8 @@ impl Call {
         Ok(())
     }
 
-    /// The scope of an Agent named beside the target: one answer, whether it is out of reach or not
-    /// there.
+    /// Returns the scope of an Agent named beside the target. The error is the same whether it is
+    /// out of reach or missing.
     pub(in crate::http) async fn agent_within(
         &self,
         http: &Http,
@@ -225,7 +224,7 @@ impl Call {
         self.agent_in(http, field, id).await.map(|found| found.scope)
     }
 
-    /// The Agent itself, named by this field.
+    /// Returns the Agent named by this field.
     pub(in crate::http) async fn agent_named(
         &self,
         http: &Http,
@@ -235,7 +234,8 @@ impl Call {
         self.agent_in(http, field, id).await.map(|found| found.account)
     }
 
-    /// An Agent of the target's organization that the caller reaches, too: one answer for all others.
+    /// Fails unless the Agent is in the target's organization and in the caller's reach. The error
+    /// is the same for all others.
     pub(in crate::http) async fn neighbour(
         &self,
         http: &Http,
@@ -252,7 +252,7 @@ impl Call {
         let found = access.target(&self.caller, Some(id), Need::read(TargetType::Any)).await?;
         let level = self.target.account.kind;
         if found.account.lineage.at(level) != Some(self.target.account.id) {
-            // As of one that is out of the key's reach: of what is there nothing is told.
+            // The error of an account out of reach: it must not reveal that the account exists.
             return Err(Denied::OutOfScope.into());
         }
         if found.account.kind != AccountType::Agent {
@@ -263,14 +263,14 @@ impl Call {
     }
 }
 
-/// A request that a link has opened: all that a handler sees.
+/// A request opened by a signed link.
 #[derive(Debug)]
 pub struct Visit {
-    /// The message that the link leads to.
+    /// The message that the link opens.
     pub(in crate::http) message: MessageId,
-    /// The scope of its Agent: that much may be read.
+    /// The scope of the message's Agent; nothing else can be read.
     pub(in crate::http) scope: Scope,
-    /// The segment of the path that names a part; empty for an original.
+    /// The path segment that names a part; empty for an original.
     pub(in crate::http) filename: String,
     pub(in crate::http) reader: Reader,
     pub(in crate::http) query: Query,

@@ -1,5 +1,5 @@
-//! A request, read strictly: its query, its body, what it acts on (`target`), and all of that, authorised, as a
-//! handler gets it (`call`).
+//! Reads a request strictly: `query`, `body`, `target`; `call` is the authorised result for a
+//! handler.
 
 pub(in crate::http) mod body;
 pub mod call;

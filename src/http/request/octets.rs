@@ -1,4 +1,4 @@
-//! The octets of a body, within bounds.
+//! Reads the bytes of a body, within limits.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -8,29 +8,26 @@ use axum::body::{Body, HttpBody as _};
 use crate::http::error::Problem;
 use crate::rules::AccessLimits;
 
-/// The bounds of a body.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) struct Bounds<'l> {
     pub(in crate::http) most: usize,
     pub(in crate::http) limits: &'l AccessLimits,
-    /// Whether the client waits for the word to send (RFC 9110 §10.1.1).
+    /// Whether the client waits for 100 (Continue) before it sends the body (RFC 9110 §10.1.1).
     pub(in crate::http) expects: bool,
 }
 
-/// A body that was not read whole.
 #[derive(Debug)]
 pub(in crate::http) enum Unread {
     TooLarge,
     /// The connection ended first.
     CutShort,
-    /// There is no place for a body so large.
+    /// No place is free for so large a body.
     NoPlace(Problem),
 }
 
-/// Reads a body whole. One that is too large is read on and thrown away, within bounds: a client
-/// that hears only after it has sent would otherwise meet a closed connection. One that is larger than
-/// others may be needs a `place`, and without one it is thrown away in the same way, as far as a body
-/// may be thrown away.
+/// Reads a whole body. A body above `most` bytes is read on and dropped, within limits: a client
+/// that reads the response only after sending would otherwise meet a closed connection. A body
+/// above `max_body_bytes` needs a `place`; without one it is dropped in the same way.
 pub(in crate::http) async fn whole<P, R>(
     mut body: Body,
     bounds: Bounds<'_>,

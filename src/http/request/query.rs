@@ -1,25 +1,26 @@
-//! The query of a request, read strictly: each parameter once, each of them known.
+//! Reads a query strictly: known parameters only, each once.
 
 use crate::http::error::Problem;
 
-/// The name under which the key comes.
+/// The parameter with the API key.
 pub(in crate::http) const TOKEN: &str = "token";
 
-/// The query of a signed link.
+/// The parameters of a signed link.
 pub(in crate::http) const SIGNED: [&str; 2] = [EXPIRES, SIGNATURE];
 pub(in crate::http) const EXPIRES: &str = "expires";
 pub(in crate::http) const SIGNATURE: &str = "signature";
 
-/// Stands among the parameters of an operation for filters of any field: it reads their names
-/// itself, and refuses those that are none.
+/// Stands for filters of any field in an operation's parameters. The operation parses their names,
+/// and refuses unknown ones.
 pub(in crate::http) const FILTERS: &str = "field__op";
 
-/// The parameters of one request, the token left out.
+/// The parameters of one request, without the token.
 #[derive(Debug, Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Reads a query of at most `max_bytes`, in which only `known` and `targets` may appear.
+    /// Parses a query of at most `max_bytes` bytes. Fails with 400 for a parameter that is not in
+    /// `known` or `targets`.
     pub(in crate::http) fn parse(
         raw: &str,
         max_bytes: usize,
@@ -63,17 +64,16 @@ impl Query {
         Err(Problem::invalid(detail))
     }
 
-    /// All parameters, in the order in which they came.
+    /// All parameters, in the order received.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The value of a parameter.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// A yes or no.
+    /// Parses true or false; fails with 400 for anything else.
     pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, Problem> {
         let value = self.get(name).map(|text| text.parse::<bool>()).transpose();
         value.map_err(|_| Problem::invalid(format!("{name} must be true or false")))
@@ -86,19 +86,19 @@ pub(in crate::http) fn token(raw: &str) -> Option<String> {
     tokens.next().flatten().filter(|_| tokens.next().is_none())
 }
 
-/// All that stands where the token belongs; `None` for what is no UTF-8.
+/// All values of `token`; None for one that is not UTF-8.
 pub(in crate::http) fn tokens(raw: &str) -> impl Iterator<Item = Option<String>> {
     pairs(raw).filter(|(name, _)| name.as_deref() == Some(TOKEN)).map(|(_, token)| token)
 }
 
-/// The value of this parameter, if it is there exactly once, and no token is there at all.
+/// The value of this parameter, if it is there exactly once and no token is there.
 pub(in crate::http) fn without_token(raw: &str, wanted: &str) -> Option<String> {
     let mut values = pairs(raw).filter(|(name, _)| name.as_deref() == Some(wanted));
     let (found, more) = (values.next()?, values.next());
     found.1.filter(|_| more.is_none() && tokens(raw).next().is_none())
 }
 
-/// A name that a client chose, fit to be shown to it.
+/// Makes a name of the client printable, for an error.
 pub(in crate::http) fn quoted(name: &str) -> String {
     const SHOWN: usize = 60;
     let mut shown: String = name.chars().filter(|c| !c.is_control()).take(SHOWN).collect();
@@ -113,7 +113,7 @@ fn expected(known: &[&str], targets: &[&str]) -> String {
     names.copied().collect::<Vec<_>>().join(", ")
 }
 
-/// Names and values; `None` for what is not UTF-8 in percent-encoding.
+/// Names and values; None if not UTF-8 in percent-encoding.
 fn pairs(raw: &str) -> impl Iterator<Item = (Option<String>, Option<String>)> {
     raw.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -121,7 +121,7 @@ fn pairs(raw: &str) -> impl Iterator<Item = (Option<String>, Option<String>)> {
     })
 }
 
-/// `application/x-www-form-urlencoded`, but what is malformed is an error, not a guess.
+/// Decodes `application/x-www-form-urlencoded`. None if malformed: a mistake is not guessed at.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = text.bytes();
     let mut plain = Vec::with_capacity(text.len());

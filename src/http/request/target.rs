@@ -1,4 +1,4 @@
-//! What a request acts on: the one place that reads `targetAccountId`.
+//! The target of a request: the only place that reads `targetAccountId`.
 
 use serde_json::Value;
 
@@ -13,8 +13,8 @@ use crate::http::state::Http;
 /// The name of the target in a path, a query or a body.
 pub(in crate::http) const TARGET: &str = "targetAccountId";
 
-/// The names under which a request may say what it acts on; they must agree. A field of the body
-/// that an operation declares itself is no target.
+/// Names under which a request may give the target; all given values must agree. A body field that
+/// an operation declares itself is no target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aim(&'static [&'static str]);
 
@@ -28,14 +28,14 @@ impl Aim {
     /// Operations on a partner.
     pub const PARTNER: Self = Self(&["targetPartnerId", TARGET]);
 
-    /// Where a query may name it.
+    /// The names of query parameters for the target.
     pub const fn names(self) -> &'static [&'static str] {
         self.0
     }
 }
 
-/// The target that path and query name, if they name one: looked at before a body is read, so that
-/// nobody sends a long one to an account that is out of reach.
+/// Returns the target in path or query, if any. Checked before the body is read, so that nobody
+/// sends a long body to an account out of reach.
 pub(in crate::http) async fn before_body(
     http: &Http,
     caller: &Caller,
@@ -58,8 +58,8 @@ pub(in crate::http) async fn before_body(
     Ok(requested)
 }
 
-/// The target of a request: what path and query (`requested`) and body name, if they agree, else
-/// the caller's own account. `fields` of the body are those that name it; `access` decides whether the key reaches it.
+/// Returns the target: `requested` (from path and query) and the body's `fields` if they agree, or
+/// else the caller's own account. `access` decides whether the key reaches it.
 pub(in crate::http) async fn target(
     http: &Http,
     caller: &Caller,
@@ -84,13 +84,13 @@ fn agree(requested: &mut Option<AccountId>, id: AccountId) -> Result<(), Problem
     Ok(())
 }
 
-/// The canonical decimal of an id, in a query or a path.
+/// Parses the canonical decimal of an id in a query or a path.
 pub(in crate::http) fn account_of_text(name: &str, text: &str) -> Result<AccountId, Problem> {
     text.parse().map_err(|error| Problem::invalid(format!("{name}: {error}")))
 }
 
-/// A whole number, or its canonical decimal as a string. `1.0` and `1e0` are no whole numbers here:
-/// one account has one spelling.
+/// Parses a whole number, or its canonical decimal as a string. `1.0` and `1e0` are refused: an
+/// account has one spelling.
 pub(in crate::http) fn account_of_json(name: &str, value: &Value) -> Result<AccountId, Problem> {
     match value {
         Value::String(text) => account_of_text(name, text),

@@ -1,5 +1,5 @@
-//! `GET /account`: the identity that decides the scope of a key (contract §4), flat at the top
-//! level as v2 shows it, inside the usual envelope.
+//! `GET /account`: the identity that decides the scope of a key (contract §4), inside the usual
+//! envelope, with flat fields as in v2.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub struct Identity {
     #[serde(flatten)]
     person: Person,
     /// The Agents that the member is restricted to; absent for all.
-    // An empty list would restrict nothing, too; v2 leaves it out.
+    // An empty list would mean no restriction, too; v2 leaves it out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Vec<Number>")]
     permitted_account_ids: Option<Vec<Number>>,
@@ -53,18 +53,18 @@ pub struct Identity {
     /// Always true: a member who is not active is removed.
     #[schemars(extend("const" = true))]
     active: bool,
-    /// The name and the time once more, as v2 has them.
+    /// Name and time once more, for v2 clients.
     details: Naming,
 }
 
-/// The target, never whoever asks.
+/// Returns the target, never the caller.
 pub async fn show(_: Arc<Http>, call: Call, _: Show) -> Result<Shown, Problem> {
     let target = call.target();
     let account = |account| Ok(Shown::Account(Box::new(AccountRecord::of(account))));
     match (&target.member, target.scope.permitted()) {
         (Some(member), _) => Ok(Shown::Member(Box::new(Identity::of(member)))),
         (None, None) => account(&target.account),
-        // To whoever is restricted to some of its Agents: which account it is, and no more.
+        // A restricted member sees only which account it is.
         (None, Some(_)) => {
             let details = Details::new();
             account(&Account { external_id: None, details, ..target.account.clone() })

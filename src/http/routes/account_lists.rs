@@ -1,8 +1,8 @@
-//! Lists of accounts, a bounded page of them at a time. v2 pages by number, from 0; `after` goes on
-//! from the `next` of an answer, however many there are.
+//! Lists of accounts, one bounded page at a time. v2 pages by number, from 0; `after` continues
+//! from `next`, without a limit on the number of accounts.
 //!
-//! v2 does not show its lists of resellers and organizations: they have their own nouns here, and
-//! the figures of `searchAccounts` beside them.
+//! v2 does not show its lists of resellers and organizations: here they have their own nouns, and
+//! the figures of `searchAccounts`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::http::typed::{page, wrong};
 use crate::store::{AccountFilter, AccountPage};
 use crate::wire::{Moment, Named, Number, Word, mark, schema_of};
 
-/// A request for a page of accounts: fields of its own, those that all have, and filters that it refuses.
+/// A request for a page of accounts: its own fields, the common ones, and filters that it refuses.
 macro_rules! paged {
     ($(#[$about:meta])* $name:ident {
         $($(#[$doc:meta])* $field:ident: $type:ty,)*
@@ -35,7 +35,7 @@ macro_rules! paged {
             $($(#[$doc])* $field: $type,)*
             /// Only accounts that are active, or only those that are not.
             active: Option<bool>,
-            /// Whether page and pageSize count.
+            /// Whether to page by page and pageSize.
             pagination: Option<bool>,
             /// The number of the page, from 0.
             #[schemars(extend("minimum" = 0, "maximum" = "limits.max_walk"))]
@@ -66,17 +66,17 @@ macro_rules! paged {
 paged! {
     /// Finds accounts of one level below an account
     ///
-    /// Only accounts for which all that is given holds. A search looks at a bounded number of accounts, and
-    /// totalAccounts counts those among them.
+    /// Only accounts that match all filters. A search examines a bounded number of accounts, and
+    /// totalAccounts counts the matches among them.
     #[expect(dead_code, reason = "filters that are refused hold nothing")]
     Search {
         /// The level of the accounts.
         account_type: Word<AccountType>,
         /// A part of the name.
         query_text: Option<String>,
-        /// Made then or later.
+        /// Only accounts created then or later.
         created_start: Option<Moment>,
-        /// Made then or before, to the second.
+        /// Only accounts created then or before, to the second.
         created_end: Option<Moment>,
         /// Only accounts with the premium service, or only those without.
         subscribed: Option<bool>,
@@ -87,7 +87,7 @@ paged! {
         /// Only accounts with this externalAccountId.
         #[schemars(example = &"x-1")]
         external_account_id: Option<String>,
-        /// Nothing is ever cancelled here: false asks for all accounts.
+        /// Only false, for all accounts: nothing is ever cancelled here.
         #[schemars(extend("enum" = [false], "x-expected" = "false: nothing is ever cancelled here"))]
         canceled: Option<bool>,
     }
@@ -100,8 +100,8 @@ paged! {
     all_time_messages_max
 }
 
-/// A filter of v2 for which nothing is kept: one that was passed over in silence would show accounts
-/// that were not asked for.
+/// A filter of v2 on data that is not stored here. Ignoring it would show accounts that were not
+/// asked for, so it is refused.
 #[derive(Debug, Deserialize)]
 struct Refused {}
 
@@ -111,7 +111,7 @@ schema_of!([] Refused, "Refused", json!({
     "description": "A filter of v2 that is refused: nothing is kept here that it could be compared with.",
 }));
 
-/// What all of these ask.
+/// Common parts of these requests.
 struct Asked {
     filter: AccountFilter,
     pagination: Option<bool>,
@@ -124,7 +124,7 @@ struct Asked {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Figures {
-    /// How many accounts there are, as far as they were looked at.
+    /// How many accounts there are, among those examined.
     total_accounts: u64,
     /// The size of the page.
     page_size: u32,
@@ -135,21 +135,21 @@ struct Figures {
 }
 
 impl Figures {
-    /// The parameters of the next page, which is as long as this one.
+    /// Parameters of the next page, which has the same size.
     fn link(&self) -> Option<Vec<(&'static str, Option<String>)>> {
         let size = ("pageSize", Some(self.page_size.to_string()));
         self.next.map(|next| vec![size, ("after", Some(next.to_string()))])
     }
 }
 
-/// Lists of the accounts of one level: of each its request, its answer and the operation itself.
+/// Lists of the accounts of one level: request, answer and handler of each.
 macro_rules! lists {
     ($($(#[$about:meta])* $asked:ident, $found:ident { $noun:ident }, $level:ident;)+) => { $(
         paged! { $(#[$about])* $asked {} }
 
         #[derive(Debug, Serialize, JsonSchema)]
         pub struct $found {
-            /// In the order of their ids.
+            /// Ordered by id.
             $noun: Vec<AccountRecord>,
             #[serde(flatten)]
             figures: Figures,
@@ -169,7 +169,7 @@ macro_rules! lists {
     )+ };
 }
 
-// Of a restricted member, only the Agents that it is restricted to.
+// A restricted member sees only its Agents.
 lists! {
     /// Lists the resellers of a partner
     ListResellers, Resellers { resellers }, Reseller;
@@ -185,7 +185,7 @@ pub async fn search(
     asked: Search,
 ) -> Result<Headed<Accounts>, Problem> {
     let whole = asked.asked();
-    // v2 names the last second that is meant.
+    // v2 gives the last second of the range.
     let end = |Moment(at): Moment| {
         Timestamp::from_millis(at.seconds() * 1000).plus(Duration::from_secs(1))
     };
@@ -205,7 +205,7 @@ pub async fn search(
     Ok(page::followed_with(&call, next, Accounts { accounts, figures }))
 }
 
-/// A page. Without pagination it is the first and as long as may be.
+/// Returns a page. Without pagination, the first page of the maximum size.
 async fn find(
     http: &Http,
     call: &Call,
@@ -217,7 +217,7 @@ async fn find(
     let size = asked.size.unwrap_or(limits.default_page);
     let (number, limit) =
         if paged { (asked.page.unwrap_or(0), size) } else { (0, limits.max_page) };
-    // What is passed over is read, too: further on by `after`.
+    // Skipped accounts are read, too: beyond the limit, `after` continues.
     let last = limits.max_walk / limit.max(1);
     if number > last {
         let detail = format!("must be a whole number from 0 to {last}: go on by after");
@@ -251,7 +251,7 @@ pub struct Found {
 
 successes! { Found = OK "account found"; }
 
-/// The one in the target's scope.
+/// Returns the account of this name in the target's scope.
 pub async fn by_external_id(
     http: Arc<Http>,
     call: Call,

@@ -1,4 +1,4 @@
-//! Changing accounts: what each says of itself, and what is said from above.
+//! Changes of accounts: their own settings, and those set from above.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::http::state::Http;
 use crate::http::typed::{successes, wrong};
 use crate::store::AccountUpdate;
 
-/// What an account does not say of itself: how whoever is above it calls it, whether it works, and
-/// what was agreed with it. Its key could otherwise find out how its neighbours are called, lock
-/// itself out, or give itself another plan.
+/// Settings made only by an account above: its name there, whether it is active, and its contract.
+/// With its own key an account could otherwise find out the names of its neighbours, lock itself
+/// out, or give itself another plan.
 const FROM_ABOVE: &[&str] = &[
     "active",
     "externalAccountId",
@@ -29,21 +29,21 @@ const FROM_ABOVE: &[&str] = &[
     "orgAccountType",
 ];
 
-/// What was changed.
+/// The changed settings.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Settings {
     /// The fields that were changed.
     updated_settings: Vec<String>,
-    /// Always empty: what cannot be changed is an error that names it.
+    /// Always empty: a field that cannot be changed is an error.
     #[schemars(extend("maxItems" = 0, "examples" = [[]]))]
     failed_settings: Vec<String>,
 }
 
-/// Changes what an account says of itself
+/// Changes the settings of an account
 ///
-/// All fields are changed, or none. What is agreed with an account above, and `active`, are changed by a key of
-/// that account.
+/// All fields are changed, or none. The contract with an account above, and `active`, are changed
+/// by a key of that account.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(
@@ -76,7 +76,7 @@ pub struct ItselfUpdated {
     settings: Settings,
 }
 
-/// The answer is that of `GET /account`.
+/// Answers like `GET /account`.
 pub async fn update_itself(
     http: Arc<Http>,
     call: Call,
@@ -105,7 +105,7 @@ pub struct UpdateOrganization {
     /// The new name.
     #[schemars(example = &"Example")]
     org_name: Option<String>,
-    /// The name of the organization in your application; null takes the name away.
+    /// The name of the organization in your application; null removes it.
     #[serde(default, deserialize_with = "crate::wire::sent")]
     #[schemars(extend("x-null" = true), example = &"x-1")]
     external_account_id: Option<Option<String>>,
@@ -142,7 +142,7 @@ pub struct UpdateAccount {
     /// The new name.
     #[schemars(example = &"Support")]
     account_name: Option<String>,
-    /// The name of the Agent in your application; null takes the name away.
+    /// The name of the Agent in your application; null removes it.
     #[serde(default, deserialize_with = "crate::wire::sent")]
     #[schemars(extend("x-null" = true), example = &"x-1")]
     external_account_id: Option<Option<String>>,
@@ -175,8 +175,8 @@ successes! {
     AccountUpdated = OK "account updated";
 }
 
-/// All fields are changed or none is, so `failedSettings`, which v2 has beside `updatedSettings`,
-/// is always empty: what cannot be changed is an error that names it.
+/// Changes all fields or none. So `failedSettings`, which v2 has beside `updatedSettings`, is
+/// always empty: a field that cannot be changed is an error.
 async fn update(
     http: &Http,
     call: &Call,
@@ -192,7 +192,7 @@ async fn update(
     if sent.is_empty() {
         return Err(Problem::invalid("nothing is to be changed: send at least one field"));
     }
-    // A member who is restricted to some Agents is not above them (contract §4).
+    // A member restricted to some Agents is not above them (contract §4).
     let is_above = call.caller().account.id != account.id && call.caller().permitted().is_none();
     let is_from_above = |name: &&&str| sent.iter().any(|one| one == **name);
     if let Some(name) = FROM_ABOVE.iter().find(is_from_above).filter(|_| !is_above) {
@@ -206,7 +206,7 @@ async fn update(
     Ok((AccountRecord::of(&account), settings))
 }
 
-/// The new name, by the fields of the account's own level.
+/// The new name, from the field of the account's level.
 fn own_name(
     names: &[(&str, Option<String>)],
     level: AccountType,

@@ -1,8 +1,8 @@
-//! Accounts: making them and deleting them; `account_updates` changes them. Nouns and statuses as v2 has
-//! them: what `createReseller` makes is an `organization` there, too.
+//! Creates and deletes accounts; `account_updates` changes them. Nouns and statuses are those of
+//! v2: there too, `createReseller` creates an `organization`.
 //!
-//! Whose an account is, of which level it is and what it may are no fields of any operation here,
-//! so that a body that names them is refused by name. Fields that decide nothing are `details`.
+//! No operation has a field for an account's owner, level or rights, so a body that names one is
+//! refused. Fields that decide nothing are `details`.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::http::state::Http;
 use crate::http::typed::{refused, successes, wrong};
 use crate::wire::{Named, Number, Word};
 
-/// The name of an Agent that is made without one: v2 does not ask for it.
+/// Name of an Agent created without one: v2 does not require it.
 const NAMELESS: &str = "Agent";
 
 /// An app of a new account.
@@ -68,7 +68,7 @@ pub async fn create_reseller(
 
 /// Creates an organization below a reseller
 ///
-/// With accountName, its first Agent is made, too.
+/// With accountName, its first Agent is created, too.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreateOrganization {
@@ -141,7 +141,7 @@ pub async fn create_account(
     Ok(AccountMade { account })
 }
 
-/// Makes an account, and its first Agent if there is to be one; with what the body says beside.
+/// Creates an account, with its details and perhaps its first Agent.
 async fn create(
     http: &Http,
     call: &Call,
@@ -164,7 +164,7 @@ async fn create(
                  '_' and '.', a letter or a digit first",
             )
         })?;
-        // It has what its parent has.
+        // A new account has the features of its parent.
         http.use_cases.access.has(call.account(), Feature::Apps).await?;
         let (id, kept) = call.apps(http).for_new_account(&with_data).await?;
         (new.id, new.integrations) = (Some(id), kept);
@@ -175,33 +175,33 @@ async fn create(
 
 /// Deletes an organization or a reseller
 ///
-/// Nothing of it can be read from the answer on.
+/// It cannot be read any more once this is answered.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteOrganization {
     /// The organization or the reseller to delete.
     #[schemars(extend("x-place" = "body"))]
     target_organization_id: Named<AccountId>,
-    /// Whether all accounts below are deleted, too; otherwise they are a conflict.
+    /// Whether to delete all accounts below, too; without it they are a conflict.
     #[schemars(extend("x-place" = "body"))]
     cascade: Option<bool>,
 }
 
 /// Deletes an Agent
 ///
-/// Nothing of it can be read from the answer on.
+/// It cannot be read any more once this is answered.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteAccount {
     /// The Agent to delete.
     #[schemars(extend("x-place" = "body"))]
     target_account_id: Named<AccountId>,
-    /// Whether all accounts below are deleted, too; an Agent has none.
+    /// Whether to delete all accounts below, too; an Agent has none.
     #[schemars(extend("x-place" = "body"))]
     cascade: Option<bool>,
 }
 
-/// What is gone.
+/// The deleted accounts.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Gone {
@@ -251,7 +251,7 @@ pub async fn delete_account(
     Ok(AccountDeleted(delete(&http, &call, &account, asked.cascade).await?))
 }
 
-/// With all below it, if that is said.
+/// Deletes an account, with all below it if `cascade` is true.
 async fn delete(
     http: &Http,
     call: &Call,

@@ -31,7 +31,7 @@ pub struct List {}
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Addresses {
-    /// All of the Agent.
+    /// All addresses of the Agent.
     addresses: Vec<AgentAddress>,
 }
 

@@ -1,5 +1,5 @@
-//! `/agent/{agentConfigId}/versions`: configurations of an Agent that are kept to come back to. They
-//! are named by the id of its live configuration.
+//! `/agent/{agentConfigId}/versions`: stored configurations of an Agent. The path names the Agent
+//! by the id of its live configuration.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ const ID: i64 = 1_750_195_000_123;
 pub struct List {
     /// Id of the live configuration of the Agent.
     agent_config_id: CampaignId,
-    /// Whether the answer includes the configurations.
+    /// Whether to include the configurations.
     #[serde(default)]
     include_data: bool,
     /// How many at most; all without it.
@@ -69,7 +69,7 @@ struct Version {
     snapshot: Option<WholeConfig>,
 }
 
-/// The newest first; clients of v2 ask for all.
+/// Returns versions, newest first. Without a limit all of them, as v2 clients expect.
 pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
     let AgentRules { max_versions, max_automatic_versions, .. } = http.rules.agents;
     let limit = asked.limit.unwrap_or(max_versions.saturating_add(max_automatic_versions));
@@ -152,8 +152,8 @@ pub async fn replace(http: Arc<Http>, call: Call, asked: Replace) -> Result<Repl
 
 /// Restores a version to staging or to the live configuration
 ///
-/// With the target default the version is live at once, and the former live configuration is kept as a
-/// version.
+/// With target default the version goes live at once, and the former live configuration is kept as
+/// a version.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Restore {
@@ -218,7 +218,7 @@ pub async fn restore(
 
 /// Renames a version
 ///
-/// A version that publishing made is then kept like one that was made by a request.
+/// A version made by publishing is kept from then on like one made by a request.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Rename {
@@ -283,7 +283,7 @@ pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Remove
     Ok(Removed { version_id: id.into() })
 }
 
-/// The Agent, whose live configuration the path names.
+/// Returns the Agent; fails with 404 unless the path names its live configuration.
 async fn named(http: &Http, call: &Call, CampaignId(id): CampaignId) -> Result<AccountId, Problem> {
     let agent = call.account().id;
     call.agents(http).live(agent, id).await?;

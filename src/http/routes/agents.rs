@@ -1,4 +1,4 @@
-//! `/agent` and `/agentEventRules`: what an Agent is configured to be.
+//! `/agent` and `/agentEventRules`: the configuration of an Agent.
 
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ use crate::wire::{CampaignId, Date, Number, Revision, Word};
 
 /// Changes the staged configuration of an Agent
 ///
-/// A field that is not sent keeps its value, null takes the value away, and a list is replaced. All mistakes
-/// are reported at once, each with its place. Changes take effect when they are published. The fields are
-/// for the platform that runs the Agent; this server only stores them.
+/// A field that is not sent keeps its value, null removes the value, and a list is replaced. All
+/// mistakes are reported at once, each with its place. Changes take effect when they are published.
+/// The fields are for the platform that runs the Agent; this server only stores them.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(
     extend("minProperties" = 1),
@@ -53,7 +53,7 @@ pub struct Changed {
 #[serde(transparent)]
 pub struct Staged(Changed);
 
-/// Writes fields of staging; those that are not sent keep their values.
+/// Writes fields of staging; other fields keep their values.
 pub async fn stage(http: Arc<Http>, call: Call, asked: Stage) -> Result<Staged, Problem> {
     let SomeFields(fields) = asked.fields;
     if fields.is_empty() {
@@ -69,8 +69,8 @@ pub async fn stage(http: Arc<Http>, call: Call, asked: Stage) -> Result<Staged, 
 
 /// Publishes the staged configuration of an Agent
 ///
-/// Answers 409 with all missing fields, if there are any. The configuration that was live is kept as a
-/// version.
+/// Answers 409 with all missing fields, if there are any. The configuration that was live is kept
+/// as a version.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Publish {
     /// Refuses to publish if staging has another revision.
@@ -87,7 +87,7 @@ pub struct Published {
     previous_version_id: Option<Number>,
 }
 
-/// Puts in force what is staged.
+/// Makes the staged configuration live.
 pub async fn publish(http: Arc<Http>, call: Call, asked: Publish) -> Result<Published, Problem> {
     let revision = asked.revision.map(|Revision(revision)| revision);
     let done = call.agents(&http).publish(call.account().id, revision).await?;
@@ -106,7 +106,7 @@ pub struct Revert {
 #[serde(transparent)]
 pub struct Reverted(Changed);
 
-/// Makes staging what is in force.
+/// Replaces staging by the live configuration.
 pub async fn revert(http: Arc<Http>, call: Call, asked: Revert) -> Result<Reverted, Problem> {
     let revision = asked.revision.map(|Revision(revision)| revision);
     let changed = call.agents(&http).revert(call.account().id, revision).await?;
@@ -194,7 +194,7 @@ successes! {
     Found = OK "configuration found";
 }
 
-/// One of the two by its id; 404 for a live one before anything was published.
+/// Returns a configuration by id; 404 for a live one before the first publication.
 pub async fn config(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Problem> {
     let account = call.account().id;
     let found = call.agents(&http).config(account, asked.agent_config_id.0).await?;
@@ -209,8 +209,8 @@ pub async fn config(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, P
     Ok(Found { sponsorship })
 }
 
-/// An Agent that work is handed to is one that the caller reaches, too; one that stands there already
-/// may stay, whoever put it there.
+/// Fails unless the caller reaches the Agent that work is delegated to. A delegate that is set
+/// already may stay, whoever set it.
 pub(super) async fn check_delegate(
     http: &Http,
     call: &Call,

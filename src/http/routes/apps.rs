@@ -1,5 +1,6 @@
-//! `/apps`: the catalogue, and the apps that Agents have installed. `/integration`: the data that an account
-//! keeps for one app. Both show that a secret is there, `{"present": true}`, and never the secret itself.
+//! `/apps`: the catalogue, and the apps installed on Agents. `/integration`: the data that an
+//! account stores for an app. Both show whether a secret is stored, as `{"present": true}`, never
+//! the secret itself.
 
 use std::sync::Arc;
 
@@ -32,7 +33,7 @@ pub struct Version(String);
 schema_of!([] AppId, "AppId", pattern("The app.", NAME, "crm"));
 schema_of!([] Version, "Version", pattern("Its version.", NAME, "v1"));
 
-/// `domain::app::is_name`.
+/// The rule of `domain::app::is_name`.
 const NAME: &str = "^[A-Za-z0-9][A-Za-z0-9._-]*$";
 
 words! { DependencyType { App = "app", Feature = "feature", } }
@@ -60,7 +61,7 @@ pub struct App {
     dependencies: Vec<Dependency>,
     /// The settings that it takes.
     settings_schema: Vec<Setting>,
-    /// The settings; for a secret, only whether it is there.
+    /// The settings; for a secret, only whether it is stored.
     #[schemars(example = json!({ "apiToken": { "present": true } }))]
     settings: Option<Map<String, Value>>,
     /// When it was installed.
@@ -162,8 +163,8 @@ pub async fn install(http: Arc<Http>, call: Call, asked: Install) -> Result<Inst
 
 /// Changes settings of an app that an Agent has installed
 ///
-/// Settings that are left out stay, and null removes one. {"present": true}, which answers show in the place
-/// of a secret, keeps the secret.
+/// Settings that are left out stay, and null removes one. {"present": true}, which answers show in
+/// place of a secret, keeps the secret.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Update {
@@ -223,7 +224,7 @@ pub struct ShowIntegration {
 pub struct Integration {
     app_id: AppId,
     app_version: Version,
-    /// The data; for a secret, only that it is there.
+    /// The data; for a secret, only whether it is stored.
     #[schemars(example = json!({ "key": { "present": true } }))]
     app_data: Map<String, Value>,
 }
@@ -239,16 +240,16 @@ pub async fn integration(
     Ok(data(&record, apps.rules().app(&app)))
 }
 
-/// Keeps data of an account for an app
+/// Stores data of an account for an app
 ///
-/// Data that is left out stays, and null removes it. {"present": true}, which answers show in the place of a
-/// secret, keeps the secret.
+/// Data that is left out stays, and null removes it. {"present": true}, which answers show in place
+/// of a secret, keeps the secret.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeepIntegration {
     slug: AppId,
     version: Version,
-    /// The data to keep, by name.
+    /// The data to store, by name.
     #[schemars(example = json!({ "key": "value" }))]
     app_data: Map<String, Value>,
 }
@@ -274,7 +275,7 @@ pub async fn keep_integration(
     Ok(Kept(data(&record, apps.rules().app(&app))))
 }
 
-/// The app in the path; a text that cannot be a name is not there.
+/// Returns the app in the path; 404 for a text that cannot be a name.
 fn named(AppId(id): &AppId, Version(version): &Version, noun: &str) -> Result<AppRef, Problem> {
     AppRef::new(id, version).ok_or_else(|| Problem::not_found(noun))
 }
@@ -283,7 +284,7 @@ async fn held(http: &Http, call: &Call) -> Result<Vec<Held>, Problem> {
     Ok(http.use_cases.access.features(call.account()).await?)
 }
 
-/// The settings are those of the record, and the catalogue says what each of them is.
+/// Combines the settings of the record with their descriptions in the catalogue.
 fn shape(state: State) -> App {
     let setup_complete = state.is_complete();
     let State { app, known, record, missing, dependencies } = state;
@@ -325,13 +326,13 @@ fn dependency(one: Needed) -> Dependency {
     Dependency { r#type: Word(kind), name, satisfied }
 }
 
-/// The values that are kept, and for each secret of the catalogue whether it is among them.
+/// The stored values; for each secret in the catalogue, whether it is stored.
 fn values(record: &AppRecord, known: Option<&Known>) -> Map<String, Value> {
     let secret = |name: &String| {
         known.and_then(|known| known.settings.get(name)).is_some_and(|setting| setting.secret)
     };
     let shown = record.shown.iter().map(|(name, value)| {
-        // The catalogue did not call it a secret when it was kept.
+        // The catalogue did not mark it as a secret when it was stored.
         let value = if secret(name) { present(true) } else { value.clone() };
         (name.clone(), value)
     });
@@ -342,7 +343,7 @@ fn values(record: &AppRecord, known: Option<&Known>) -> Map<String, Value> {
     shown.chain(sealed).chain(absent).collect()
 }
 
-/// The names are those of v2.
+/// With the field names of v2.
 fn data(record: &AppRecord, known: Option<&Known>) -> Integration {
     Integration {
         app_id: AppId(record.app.id().to_owned()),

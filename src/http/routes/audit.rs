@@ -1,4 +1,4 @@
-//! `/audit`: who did what to an account and to all below it, and what was refused.
+//! `/audit`: changes to an account and all below it with their actors, and refused attempts.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::http::typed::{Headed, Limit, Next, Spot, successes};
 use crate::store::{AuditFilter, Cursor, Page};
 use crate::wire::{self, DECIMAL, Date, Id, Moment, Number, Seconds, Texts, Word, mark, schema_of};
 
-/// A change that was made, or an attempt that was refused.
+/// A change, or an attempt that was refused.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "AuditEntry")]
@@ -28,7 +28,7 @@ pub struct Entry {
     id: Id,
     /// When the change was made.
     date: Date,
-    /// The same in Unix seconds.
+    /// The date in Unix seconds.
     timestamp: Seconds,
     /// The change.
     action: Word<Deed>,
@@ -36,9 +36,9 @@ pub struct Entry {
     account_id: Option<Number>,
     /// The part of the account that was changed: an address, the id of a key and the like.
     object: String,
-    /// The values before, as texts by field; a list of a field that is there several times.
+    /// The values before, as texts by field; a list for a repeated field.
     before: Map<String, Value>,
-    /// The values after, in the same way.
+    /// The values after, in the same form.
     after: Map<String, Value>,
     /// The actor.
     by: By,
@@ -61,13 +61,13 @@ struct By {
     r#type: &'static str,
     /// The key; null where it is not shown.
     key_id: Option<Id>,
-    /// The account whose key it was.
+    /// The account that owned the key.
     account_id: Option<Number>,
     /// The member, if it was a member's key; null where it is not shown.
     member_id: Option<Number>,
 }
 
-/// Lists who did what to an account and to all below it
+/// Lists changes to an account and all below it, with their actors
 ///
 /// Newest first. A page may end before it is full: next and Link lead on.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -76,9 +76,9 @@ pub struct List {
     action: Option<Word<Deed>>,
     /// Only by this key, this account with its members, this member, the operator or the gateway.
     by: Option<Actor>,
-    /// Only from then on.
+    /// Only changes from then on.
     since: Option<Moment>,
-    /// Only before.
+    /// Only changes before then.
     until: Option<Moment>,
     limit: Option<Limit>,
     /// Only older items: `next`, a cursor, or the id of an item.
@@ -125,7 +125,7 @@ pub struct Listed {
 
 successes! { Listed = OK "audit log found", pages; }
 
-/// A page that passes over many entries ends early, before it is full.
+/// Returns a page, which ends before it is full after passing over many entries.
 pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
     let limit = page::at_most(asked.limit, &http.rules);
     let (log, scope) = (&http.use_cases.audit, &call.target().scope);
@@ -166,9 +166,9 @@ fn shape(entry: &audit::Entry, caller: &Caller) -> Entry {
     }
 }
 
-/// Of an account above its own, a caller learns that it was that one: its keys, its members and
-/// where they sit are that account's. A member who is restricted to some Agents learns so much of
-/// itself and of them only.
+/// Whether the caller sees the details of an actor: key, member and addresses. Those of an account
+/// above the caller's own are hidden. A restricted member sees only its own, and those of its
+/// Agents.
 fn is_seen(who: &Who, caller: &Caller) -> bool {
     let Who::Key { account, member, .. } = who else { return true };
     let Some(agents) = caller.permitted() else {
@@ -193,7 +193,7 @@ fn by(who: &Who, seen: bool) -> By {
     }
 }
 
-/// Values by field; of a field that is there several times, a list.
+/// Values by field; a list for a repeated field.
 fn values<'e>(
     changes: &'e [Change],
     side: impl Fn(&'e Change) -> Option<&'e String>,

@@ -15,12 +15,12 @@ use crate::http::state::Http;
 use crate::http::typed::successes;
 use crate::wire::Number;
 
-/// The configuration as it was written.
+/// The configuration as written, without defaults.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Config(pub Map<String, Value>);
 
-/// The schema that `GET …/config/schema` shows, so that neither says what the other does not.
+/// Uses the schema of `GET …/config/schema`, so the two cannot differ.
 impl JsonSchema for Config {
     fn schema_name() -> Cow<'static, str> {
         "ComputerConfig".into()
@@ -28,7 +28,7 @@ impl JsonSchema for Config {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let mut schema = Schema::try_from(Computers::schema()).unwrap_or_default();
-        // The dialect is that of the whole document.
+        // The document sets the dialect.
         schema.remove("$schema");
         let about = "The configuration of a computer, as it was written. A setting that is left out has \
                      its default. Answers show ******** in the place of a secret; sent back, ******** \
@@ -50,9 +50,9 @@ pub struct Show {}
 pub struct Found {
     /// The Agent.
     target_account_id: Number,
-    /// The Agents that the configuration is for: this one.
+    /// The Agents that use the configuration: this one.
     agent_ids: Vec<Number>,
-    /// Grows with each change: a patch names it.
+    /// Grows with each change; a patch must name it.
     #[schemars(range(min = 0))]
     revision: i64,
     authored_config: Config,
@@ -85,7 +85,7 @@ pub async fn schema(_: Arc<Http>, call: Call, _: ShowSchema) -> Result<ConfigSch
 
 /// Merges a patch into the configuration
 ///
-/// The whole patch takes effect, or nothing if the result would not be a configuration.
+/// The whole patch takes effect, or nothing if the result is not a valid configuration.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Patch {
@@ -113,7 +113,7 @@ pub async fn patch(http: Arc<Http>, call: Call, asked: Patch) -> Result<Patched,
     Ok(Patched(shape(computers.patch(call.account().id, revision, change).await?)))
 }
 
-/// A revision as the store counts; none is larger than the largest.
+/// A revision as the store counts; larger numbers become the largest.
 pub(super) fn revision(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! `/computer/accounts/{targetAccountId}/runtime/health`: how work reaches a computer.
+//! `/computer/accounts/{targetAccountId}/runtime/health`: the delivery of work to a computer.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ words! {
     }
 }
 
-/// Shows how work reaches an Agent's computer
+/// Shows the delivery of work to an Agent's computer
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Show {
     /// Whether to count the deliveries that wait for each webhook.
@@ -46,7 +46,7 @@ pub struct Shown {
     state: Word<ComputerState>,
     /// When a key of the Agent was last used, to about an hour.
     key_last_used_at: Option<Date>,
-    /// Webhooks of the Agent that tell of messages.
+    /// Webhooks of the Agent for events about messages.
     webhooks: Vec<Webhook>,
     /// Empty if all is well.
     findings: Vec<Finding>,
@@ -61,23 +61,23 @@ successes! { Shown = OK "health of the computer"; }
 struct Webhook {
     /// The id of the webhook.
     id: Id,
-    /// The events that it gets.
+    /// The type of events that it gets.
     #[schemars(extend("enum" = [Category::Incoming.as_str(), Category::Conversation.as_str()]))]
     r#type: Word<Category>,
-    /// Whether nothing is sent to it.
+    /// Whether it gets nothing.
     #[schemars(example = false)]
     disabled: bool,
     /// How often it failed since it last succeeded.
     failures: u64,
     /// Since when it fails, if it does.
     failing_since: Option<Date>,
-    /// When it last took a delivery.
+    /// When it last accepted a delivery.
     last_delivered_at: Option<Date>,
     /// How many deliveries wait, up to 100; null without `probe`.
     waiting: Option<u64>,
 }
 
-/// Something that is not as it should be.
+/// A problem with the delivery of work.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 struct Finding {

@@ -1,4 +1,4 @@
-//! `/computer/accounts`: the computers of Agents. The target stands in the path.
+//! `/computer/accounts`: the computers of Agents. The path has the target.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::http::typed::page;
 use crate::http::typed::{Either, Headed, Limit, successes};
 use crate::wire::{Date, Id, Named, Number, Word, sent};
 
-/// The record that stands for the worker of an Agent.
+/// The record of an Agent's worker.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Computer {
@@ -29,7 +29,7 @@ pub struct Computer {
     /// Its state now.
     #[schemars(example = &"provisioned")]
     state: Word<ComputerState>,
-    /// When the record was made.
+    /// When the record was created.
     created_at: Date,
     /// When the record last changed.
     updated_at: Date,
@@ -47,12 +47,12 @@ pub struct Computer {
 struct Job {
     /// The id of the job.
     id: Id,
-    /// What the job did.
+    /// The type of the job.
     r#type: Word<JobType>,
-    /// Always succeeded: a job is done at once.
+    /// Always succeeded: a job ends at once.
     #[schemars(extend("const" = "succeeded"))]
     status: &'static str,
-    /// When it was done.
+    /// When it ended.
     finished_at: Date,
 }
 
@@ -226,7 +226,7 @@ successes! {
     DeprovisionedBefore: Lifecycle = OK "computer was deprovisioned before";
 }
 
-/// One answer if something changed, the other if nothing was to do.
+/// Returns one answer if something changed, the other if nothing did.
 fn either<A, B>(
     (new, has_changed): (Record, bool),
     changed: fn(Lifecycle) -> A,

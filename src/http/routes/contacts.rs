@@ -1,5 +1,5 @@
-//! `/contacts`: who wrote to the organizations below the target. An Agent, and a member restricted
-//! to some, sees those who wrote to it, and when they did.
+//! `/contacts`: the contacts of the organizations below the target. An Agent, or a restricted
+//! member, sees only its own contacts and their times with it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::wire::{Named, Number};
 
 /// Lists contacts
 ///
-/// The newest contacts first.
+/// Newest contacts first.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {
     limit: Option<Limit>,
@@ -27,7 +27,7 @@ pub struct List {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Listed {
-    /// The newest first.
+    /// Newest first.
     contacts: Vec<ContactRecord>,
     /// Send it as `before` to get the next page; null on the last page.
     next: Option<Number>,

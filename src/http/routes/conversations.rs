@@ -1,5 +1,5 @@
-//! `/conversation/…`: the messages that answer each other, as a dialogue; of one thread, page by
-//! page, or of many at once.
+//! `/conversation/…`: threads of messages as dialogues, one page of a thread or many threads at
+//! once.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::http::typed::{Headed, Limit, Spot, refused, successes};
 use crate::store::{Cursor, Direction, Page};
 use crate::wire::{Date, Id, RoomId, Seconds, Texts, Word, uuid};
 
-/// Items of one batch: v2's number.
+/// Most items of a batch, as in v2.
 const MOST: usize = 200;
 
 /// A message of a conversation.
@@ -29,10 +29,10 @@ const MOST: usize = 200;
 struct Turn {
     /// The message.
     uuid: Id,
-    /// The speaker: everybody who writes to an Agent is its user.
+    /// The speaker: anyone who writes to an Agent is its user.
     #[schemars(extend("enum" = ["user"]))]
     role: &'static str,
-    /// The text, without what it quotes.
+    /// The text, without quotes.
     message: String,
     /// When the message came, in Unix seconds.
     timestamp: Seconds,
@@ -77,11 +77,11 @@ pub struct Thread {
     thread_id: Id,
     /// Send it as `after` to get the next page; null on the last page.
     next: Option<String>,
-    /// The oldest first.
+    /// Oldest first.
     conversation: Texts<Turn>,
 }
 
-/// The thread of a message in its room, the oldest first; `after` goes on from `next`.
+/// Returns a page of the message's thread in its room, oldest first.
 pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Headed<Thread>, Problem> {
     let (RoomId(room), id) = (asked.room_id, MessageId(asked.uuid.0));
     let limit = page::at_most(asked.limit, &http.rules);
@@ -115,11 +115,11 @@ pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Headed<Thr
 
 /// Shows many threads at once
 ///
-/// Each has a result of its own: one that is missing, or too long beside the others, fails no other.
+/// Each has its own result: a missing thread, or one too long beside the others, fails no other.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Batch {
-    /// The messages whose threads are wanted.
+    /// The messages whose threads to show.
     #[schemars(extend("minItems" = 1, "maxItems" = MOST))]
     items: Vec<Item>,
     /// Whether to mark the rooms as read up to these messages.
@@ -147,21 +147,21 @@ impl Item {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Threads {
-    /// The results in numbers.
+    /// Counts of the results.
     stats: Stats,
     /// One for each item.
     results: Vec<Outcome>,
 }
 
-/// The results in numbers.
+/// Counts of the results.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 struct Stats {
-    /// How many were asked for.
+    /// How many were requested.
     requested: usize,
     /// How many were found.
     ok: usize,
-    /// How many were not.
+    /// How many were not found.
     failed: usize,
 }
 
@@ -179,7 +179,7 @@ struct Outcome {
     uuid: String,
     /// The result in words.
     message: &'static str,
-    /// The oldest first.
+    /// Oldest first.
     conversation: Vec<Turn>,
 }
 
@@ -188,7 +188,7 @@ successes! {
     Threads = OK "conversations read, each with its own result";
 }
 
-/// With `markRead` the rooms are read up to the messages that were named and shown.
+/// With `markRead`, marks the rooms as read up to the requested messages that are shown.
 pub async fn batch(http: Arc<Http>, call: Call, asked: Batch) -> Result<Threads, Problem> {
     let limits = &http.rules.limits;
     let bounds = Bounds { messages: limits.max_page, octets: limits.max_page_bytes };

@@ -1,5 +1,4 @@
-//! `/webhooks/{id}/deliveries` and `/deliveries/{id}`: what became of what was sent, and sending it
-//! again.
+//! `/webhooks/{id}/deliveries` and `/deliveries/{id}`: deliveries with their attempts, and replays.
 
 use std::sync::Arc;
 
@@ -29,9 +28,9 @@ pub struct Delivery {
     webhook_id: Id,
     /// The event.
     event_id: Id,
-    /// Its name.
+    /// The name of the event.
     event: Word<EventName>,
-    /// Where it stands.
+    /// The state of the delivery.
     state: Word<State>,
     /// When it was made.
     created_at: Date,
@@ -53,9 +52,9 @@ struct Attempt {
     /// The status of the answer, if there was one.
     #[schemars(example = &503)]
     status: Option<u32>,
-    /// After how long.
+    /// How long the attempt took, in milliseconds.
     latency_ms: Option<u32>,
-    /// The beginning of the answer; null of what was erased.
+    /// The beginning of the answer; null if it was erased.
     response: Option<String>,
     /// The error, in plain words.
     error: Option<String>,
@@ -70,9 +69,9 @@ pub struct List {
     id: Id,
     /// Only deliveries in this state.
     state: Option<Word<State>>,
-    /// Only from then on.
+    /// Only deliveries from then on.
     since: Option<Moment>,
-    /// Only before.
+    /// Only deliveries before then.
     until: Option<Moment>,
     limit: Option<Limit>,
     /// Only older items: `next`, a cursor, or the id of an item.
@@ -83,7 +82,7 @@ pub struct List {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Listed {
-    /// The newest first.
+    /// Newest first.
     deliveries: Texts<Delivery>,
     /// Send it as `before` to get the next page; null on the last page.
     next: Option<Next>,
@@ -142,14 +141,14 @@ successes! {
     Pending = OK "delivery pending again";
 }
 
-/// Under the same event id.
+/// Replays the delivery, under the same event id.
 pub async fn replay(http: Arc<Http>, call: Call, asked: Replay) -> Result<Pending, Problem> {
     let id = known(&http, &call, asked.id).await?.id;
     call.destinations(&http).redeliver(call.account().id, id).await?;
     Ok(Pending { delivery: shape(&known(&http, &call, asked.id).await?) })
 }
 
-/// The delivery of this id, to one of the target's own webhooks.
+/// Returns the delivery, if the target owns its webhook and the caller may see it.
 async fn known(http: &Http, call: &Call, Id(id): Id) -> Result<DeliveryRecord, Problem> {
     let (destinations, account) = (call.destinations(http), call.account().id);
     let found = destinations.delivery(account, DeliveryId(id)).await?;
@@ -172,7 +171,7 @@ fn shape(delivery: &DeliveryRecord) -> Delivery {
     }
 }
 
-/// A receiver may repeat in its answer what it was sent: of what was erased nothing is shown.
+/// Hides the response of an erased event, because a receiver may repeat its input there.
 fn shape_attempt(attempt: &delivery::Attempt, erased: bool) -> Attempt {
     let response = || String::from_utf8_lossy(&attempt.response).into_owned();
     Attempt {

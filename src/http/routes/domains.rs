@@ -1,4 +1,4 @@
-//! `/domains`, `/domain`: the mail domains of an account, and how it proves that they are its own.
+//! `/domains`, `/domain`: the mail domains of an account, and the proof of owning them.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub struct List {}
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Domains {
-    /// All of the account.
+    /// All domains of the account.
     domains: Vec<MailDomain>,
 }
 
@@ -54,7 +54,8 @@ pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Domains, Probl
 
 /// Claims or verifies a mail domain
 ///
-/// Send the domain again once its TXT record is published: the answer says whether the record was found.
+/// Send the domain again once its TXT record is published: the answer says whether the record was
+/// found.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Claim {
     /// The domain.
@@ -95,7 +96,7 @@ pub struct Remove {
 }
 
 pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
-    // One that an earlier version took can be removed, as the list shows it.
+    // Accepts a name that an earlier version stored, as the list shows it.
     let text = &asked.domain;
     let domain = DomainName::parse(text).or_else(|error| DomainName::kept(text).map_err(|_| error));
     let domain = domain.map_err(|error| refused("domain", &error))?;

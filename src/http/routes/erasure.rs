@@ -1,4 +1,4 @@
-//! `DELETE /messages/{uuid}` and `DELETE /contacts/{id}`: erasing, for good.
+//! `DELETE /messages/{uuid}` and `DELETE /contacts/{id}`: permanent erasure.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::wire::{Id, Named, Number};
 
 /// Erases a message for good
 ///
-/// The original goes, too, and what intake records tell of the message.
+/// Erases the original, too, and the message's details in intake records.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Message {
     /// The message.
@@ -23,11 +23,11 @@ pub struct Message {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct MessageGone {
-    /// What was erased.
+    /// The erased message.
     erased: ErasedMessage,
 }
 
-/// What was erased.
+/// The erased message.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
@@ -46,7 +46,7 @@ pub async fn message(http: Arc<Http>, call: Call, asked: Message) -> Result<Mess
 
 /// Erases a contact with all messages
 ///
-/// From the answer on nobody can read any of it.
+/// Nobody can read any of it once this is answered.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Contact {
     /// The contact.
@@ -55,24 +55,24 @@ pub struct Contact {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ContactGone {
-    /// What was erased.
+    /// The erased contact.
     erased: ErasedContact,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct ContactGoing {
-    /// What was erased.
+    /// The contact being erased.
     erased: ErasedContact,
 }
 
-/// What was erased.
+/// The erased contact.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 struct ErasedContact {
     /// The contact.
     contact_id: Number,
-    /// False while some of it is still being deleted.
+    /// False while parts are still being deleted.
     complete: bool,
 }
 

@@ -1,8 +1,9 @@
 //! The log of events as a stream (HTML, "Server-sent events").
 //!
-//! It is read as the connection takes it, a few events at a time: nothing is held for a reader who is
-//! slow. A client that connects again goes on behind the id that it was told last: so it is told where
-//! it stands before anything happened, too, and when much was passed over. Whoever loses the key or the right to see something is not shown another event of it.
+//! Events are read a few at a time, as fast as the connection takes them: nothing is held in memory
+//! for a slow reader. A client that reconnects continues after the last id that it got. So it gets
+//! an id even before the first event, and after passing over many events. Before any event is sent,
+//! key and rights are checked again: a client that has lost them gets no further event.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -22,10 +23,10 @@ use crate::http::request::call::{Again, STREAM};
 use crate::http::routes::event_view::{View, Wanted};
 use crate::http::state::Http;
 
-/// Tells proxies that would gather an answer not to (nginx).
+/// Tells proxies (nginx) not to buffer the response.
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// A stream that is being read.
+/// A stream being read.
 pub(super) struct Stream {
     http: Arc<Http>,
     again: Again,
@@ -33,11 +34,11 @@ pub(super) struct Stream {
     view: View,
     waiting: Waiting,
     after: i64,
-    /// Up to where it was read while the request was known to see the same.
+    /// The last position read while the request had unchanged rights.
     sure: i64,
-    /// The id behind which the client goes on, where it does not know that yet.
+    /// An id that the client has not got yet, to continue from.
     untold: Option<EventId>,
-    /// It ends then: no connection is served for longer.
+    /// The end of the stream: no connection is served longer.
     until: Instant,
     heartbeat: Instant,
     check: Instant,
@@ -50,10 +51,10 @@ enum State {
     Ended,
 }
 
-/// What comes next.
+/// The next step.
 enum Next {
     Text(Bytes),
-    /// Something may have happened.
+    /// There may be new events.
     Look,
     End,
 }
@@ -112,7 +113,7 @@ impl Stream {
         }
     }
 
-    /// A block with an id and no data is no event, and is remembered all the same.
+    /// An id without data is no event, but the client remembers it.
     fn mark(&mut self) -> String {
         self.untold.take().map(|id| format!("id: {id}\n")).unwrap_or_default()
     }
@@ -139,7 +140,7 @@ impl Stream {
             }
             return if part.more { Next::Look } else { self.wait().await };
         }
-        // Asked when it has been read: what happened after a key ended is shown to nobody.
+        // Checked after reading: events after a key's end are shown to nobody.
         match self.may_go_on().await {
             Some(true) => {}
             Some(false) => return Next::Look,
@@ -153,17 +154,17 @@ impl Stream {
         Next::Text(part.text(|events| events.iter().fold(String::new(), written)))
     }
 
-    /// Whether the request may still see the same; `None` if it may see nothing, or if that cannot be
-    /// found out.
+    /// Whether the request still has the same view. None if it may see nothing, or if the check
+    /// failed.
     async fn may_go_on(&mut self) -> Option<bool> {
         let view = self.wanted.again(&self.http, &self.again).await.ok()?;
         self.check = Instant::now() + self.http.rules.events.check();
         if view == self.view {
             return Some(true);
         }
-        // What it did not see before may lie behind what was read since.
+        // Events newly in view may lie before the current position.
         self.after = self.sure;
-        // The event that it was told last may be one that it does not see any more.
+        // The event of the last id may be out of view now, so a new id marks the position.
         self.untold = Some(self.http.use_cases.events.mark(&view.scope, self.after).await.ok()?);
         self.waiting.concern(&view.scope);
         self.view = view;
@@ -185,7 +186,7 @@ impl Stream {
         }
         let until = self.check.min(self.heartbeat).min(self.until);
         tokio::select! {
-            // All before that was read, and nothing came up to there.
+            // Everything before was read, and nothing in view came up to there.
             quiet = self.waiting.changed() => self.after = self.after.max(quiet.unwrap_or_default()),
             () = sleep_until(until) => {}
             () = self.http.shutdown.soft() => {}
@@ -194,16 +195,16 @@ impl Stream {
     }
 }
 
-/// One event. Its body is JSON in one line.
+/// One event; its body is JSON on one line.
 fn written(mut text: String, event: &Shown) -> String {
     if let Ok(body) = std::str::from_utf8(&event.body) {
-        // Writing to a string does not fail.
+        // Writing to a String does not fail.
         let _ = write!(text, "id: {}\nevent: {}\ndata: {body}\n\n", event.id, event.name);
     }
     text
 }
 
-/// The answer that goes on as long as the stream does.
+/// Returns the response, which lasts as long as the stream.
 pub(super) fn response(stream: Stream) -> Response {
     let texts = stream::unfold(stream, async |mut stream| {
         let text = stream.next().await?;

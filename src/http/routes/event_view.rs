@@ -1,4 +1,4 @@
-//! The part of the log of events that a request asks to see, and the part that it may see at this moment.
+//! The requested part of the log of events, and the part allowed at the moment.
 
 use crate::app::access::{Caller, Denied, Target};
 use crate::domain::clock::Timestamp;
@@ -9,14 +9,14 @@ use crate::http::request::call::Again;
 use crate::http::state::Http;
 use crate::store::EventFilter;
 
-/// The part of the log that a request may see at this moment.
+/// The part of the log that a request may see now.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct View {
     pub(super) scope: Scope,
     pub(super) filter: EventFilter,
 }
 
-/// The events that a request asks to see, whether it may or not.
+/// The requested events, allowed or not.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     category: Option<Category>,
@@ -41,8 +41,8 @@ impl Wanted {
         Ok(Self { category, name, filter })
     }
 
-    /// The part of it that this caller sees of this target: only administrators hear of what concerns
-    /// accounts and members.
+    /// The part that this caller may see of this target: events about accounts and members are for
+    /// administrators.
     pub(super) fn view(&self, caller: &Caller, target: Target) -> Result<View, Denied> {
         let hidden = |name: &EventName| {
             name.category() == Category::Onboarding && !caller.is_administrator()
@@ -62,7 +62,7 @@ impl Wanted {
         Ok(View { scope: target.scope, filter: EventFilter { names, ..self.filter.clone() } })
     }
 
-    /// The view that the same request has now.
+    /// Computes the view again, with the current rights.
     pub(super) async fn again(&self, http: &Http, again: &Again) -> Result<View, Denied> {
         let (caller, target) = again.ask(http).await?;
         self.view(&caller, target)

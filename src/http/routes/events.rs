@@ -1,6 +1,6 @@
-//! `/events`: what happened, pulled by whoever has no URL that a webhook could be sent to.
+//! `/events`: the log of events, for clients without a URL for webhooks.
 //!
-//! A list, a list that waits, and a stream of the same log, in the same order, with the same bodies.
+//! A list, a waiting list, and a stream: the same log, order and bodies.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ use crate::wire::{self, Id, Moment, Texts, Word};
 
 /// Lists events
 ///
-/// Oldest first. With `wait` the answer waits for an event; with `Accept: text/event-stream` it is a
-/// stream. Send the id of the last event as `after` to continue: no event is shown twice.
+/// Oldest first. With `wait` the answer waits for an event; with `Accept: text/event-stream` it is
+/// a stream. Send the id of the last event as `after` to continue: no event is shown twice.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {
     /// Only events after this one: `next`, or the id of an event.
@@ -68,15 +68,16 @@ impl JsonSchema for Event {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Listed {
-    /// The oldest first.
+    /// Oldest first.
     events: Texts<Event>,
-    /// The last event that was looked at. Send it as `after` to continue.
+    /// The last event examined. Send it as `after` to continue.
     next: Option<Id>,
-    /// Whether more may follow already: go on. If not, you have read all that was there when you asked.
+    /// Whether more may follow already: if so, continue. If not, you have all events up to your
+    /// request.
     more: bool,
 }
 
-/// A page, or a stream that goes on.
+/// A page, or an event stream.
 #[derive(Debug)]
 pub enum Followed {
     Page(Headed<Listed>),
@@ -104,8 +105,8 @@ impl Answers for Followed {
     }
 }
 
-/// The events behind a place, oldest first; with `wait`, as soon as there are any. As a stream, where
-/// that is what the request accepts.
+/// Returns the events after a position, oldest first; with `wait`, as soon as there are any; or a
+/// stream, if the client accepts one.
 pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Followed, Problem> {
     let limit = page::at_most(asked.limit, &http.rules);
     let wait = wait(&http, &call, asked.wait)?;
@@ -135,7 +136,7 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Followed, 
             let page =
                 read(&http, &call.again(), (&wanted, view), patience, (after, limit)).await?;
             let next = page.last.map(|last| Id(last.event.0)).or(asked.after);
-            // `since` says where to begin, too.
+            // `since` is left out, because it gives a position, too.
             let link = next.map(|Id(id)| vec![("after", Some(id.to_string())), ("since", None)]);
             let listed = Listed { events: bodies(&page.part)?, next, more: page.more };
             Ok(Followed::Page(page::followed_with(&call, link, listed)))
@@ -143,7 +144,7 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Followed, 
     }
 }
 
-/// Each body is byte for byte what a webhook sends.
+/// Each body is byte for byte that of a webhook.
 fn bodies(part: &Part) -> Result<Texts<Event>, Problem> {
     let bodies = part.events.iter().filter_map(|event| std::str::from_utf8(&event.body).ok());
     let array = format!("[{}]", bodies.collect::<Vec<_>>().join(","));
@@ -156,7 +157,7 @@ pub struct ShowCatalog {}
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Catalog {
-    /// All of them.
+    /// All events.
     events: Vec<Entry>,
 }
 
@@ -189,17 +190,17 @@ pub async fn catalog(_: Arc<Http>, _: Call, _: ShowCatalog) -> Result<Catalog, P
     Ok(Catalog { events: catalog::catalog().into_iter().map(entry).collect() })
 }
 
-/// An answer of the list.
+/// A page of the list.
 struct Page {
     part: Arc<Part>,
-    /// Up to where the log was read.
+    /// The last position read.
     last: Option<EventPlace>,
-    /// More may be committed by now.
+    /// More may be committed already.
     more: bool,
 }
 
-/// The next part of the log, as soon as there is any. More may follow also where more is committed
-/// than has its place: that is no reason not to wait.
+/// Reads the next part of the log, waiting for it if requested. Events that are committed but have
+/// no position yet are no reason not to wait.
 async fn read(
     http: &Http,
     again: &Again,
@@ -224,19 +225,19 @@ async fn read(
             woken = timeout_at(until, waiting.changed()) => woken.is_err(),
             () = http.shutdown.soft() => true,
         };
-        // Again at once, where the request sees something else by now: what woke it may be in that.
-        // Each turn needs a change of rights, and the request has its time.
+        // Read again at once if the view has changed, because the event that woke this request may
+        // be in the new view. Each turn needs a change of rights, and the request has a deadline.
         let next = loop {
             behind = log.is_behind();
             let next = log.read_on(&view.scope, &view.filter, after, bounds).await?;
-            // Asked when it has been read: what happened after a key ended is shown to nobody.
+            // Checked after reading: events after a key's end are shown to nobody.
             let now = wanted.again(http, again).await?;
             if now == view {
                 break next;
             }
             view = now;
             waiting.concern(&view.scope);
-            // The event before may be one that the request does not see any more.
+            // The event before may be out of view now, so a new id marks the position.
             let event = log.mark(&view.scope, after).await?;
             passed = Some(EventPlace { event, position: after });
         };
@@ -258,13 +259,13 @@ fn place(http: &Http, call: &Call, scope: &Scope) -> Result<Waiting, Problem> {
     })
 }
 
-/// How long the answer may wait for an event.
+/// How long the request may wait for an event; None if it must not wait.
 fn wait(http: &Http, call: &Call, seconds: Option<u64>) -> Result<Option<Duration>, Problem> {
     let Some(seconds) = seconds else { return Ok(None) };
     if call.wants_stream() {
         return Err(Problem::invalid("wait is for lists: a stream waits by itself"));
     }
-    // The request must be answered in time.
+    // Leaves time to answer within the request's deadline.
     let longest = http.rules.limits.request() * 9 / 10;
     Ok(Some(Duration::from_secs(seconds).min(longest)).filter(|wait| !wait.is_zero()))
 }
@@ -273,7 +274,7 @@ fn begin(call: &Call, asked: &List) -> Result<Begin, Problem> {
     if asked.after.is_some() && asked.since.is_some() {
         return Err(Problem::invalid("after and since exclude each other: send one"));
     }
-    // A client that connects again sends the URL of its first request: the header is newer.
+    // A reconnecting client repeats the URL of its first request: the header is newer.
     let last = call.last_event_id().filter(|_| call.wants_stream()).map(|text| {
         let detail = "Last-Event-ID must be the id of an event, as answers show it";
         wire::uuid(text).ok_or_else(|| Problem::invalid(detail))
@@ -287,7 +288,7 @@ fn begin(call: &Call, asked: &List) -> Result<Begin, Problem> {
     })
 }
 
-/// A backlog is being put in order, and the event is in it.
+/// 503: the event is in a backlog whose order is not decided yet.
 fn later(http: &Http) -> Problem {
     let detail = "this event is not in order yet because many events wait: try again after the \
                   time in Retry-After";
@@ -295,7 +296,7 @@ fn later(http: &Http) -> Problem {
     Problem { retry_after, ..Problem::new(Code::Unavailable, detail) }
 }
 
-/// One answer for what was erased, what is another's and what never was.
+/// 404, the same for erased events, for those of others and for unknown ids.
 fn unknown() -> Problem {
     let detail = "unknown or expired event: start again without after and Last-Event-ID, or with \
                   since";

@@ -1,4 +1,4 @@
-//! `/features`: the features that an account has, and those that accounts above it give or take away.
+//! `/features`: the features of an account, and their assignment by accounts above it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub struct Standing {
     enabled: bool,
     /// The value assigned to the account itself; null for none.
     granted: Option<bool>,
-    /// The value for accounts to which none was assigned.
+    /// The value for accounts without an assigned one.
     default: bool,
     /// Whether the parent of the account has it; if not, the account does not have it, either.
     held_above: bool,
@@ -54,15 +54,16 @@ pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Proble
 
 /// Gives features to an account, or takes them away
 ///
-/// For administrators of a partner or a reseller above the account, who can assign only features that their
-/// own account has. If an account lacks a feature, all accounts below it lack the feature.
+/// For administrators of a partner or a reseller above the account, who can assign only features
+/// that their own account has. If an account lacks a feature, all accounts below it lack the
+/// feature.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Assign {
     /// The features to assign.
     features: Given,
 }
 
-/// `None` leaves one to the default.
+/// None returns a feature to its default.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub struct Given(BTreeMap<Word<Feature>, Option<bool>>);

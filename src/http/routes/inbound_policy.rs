@@ -1,4 +1,4 @@
-//! `/email/inboundPolicy`: who may write to an Agent.
+//! `/email/inboundPolicy`: the senders that may write to an Agent.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use crate::wire::{Date, Number, Word};
 pub struct InboundPolicy {
     /// The Agent.
     account_id: Number,
-    /// allowlist admits the senders of the list, open any authenticated sender.
+    /// allowlist admits the senders on the list, open any authenticated sender.
     mode: Word<Mode>,
     /// Number of senders on the list.
     allowlist_count: u64,
-    /// When the policy or the list changed last.
+    /// When the policy or the list last changed.
     updated_at: Date,
 }
 
@@ -50,7 +50,7 @@ pub async fn show(http: Arc<Http>, call: Call, _: Show) -> Result<Shown, Problem
 /// Sets the inbound policy of an Agent
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Set {
-    /// allowlist admits the senders of the list, open any authenticated sender.
+    /// allowlist admits the senders on the list, open any authenticated sender.
     mode: Word<Mode>,
 }
 

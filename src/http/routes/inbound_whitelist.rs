@@ -32,7 +32,7 @@ pub struct List {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Listed {
-    /// In the order of their addresses.
+    /// Ordered by address.
     whitelist: Vec<Sender>,
     /// Number of senders on this page.
     count: usize,
@@ -83,7 +83,7 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
 pub struct Senders(Vec<String>);
 
 impl Senders {
-    /// The addresses of this field of a request, or all that is wrong with them.
+    /// Parses the addresses of this field; fails with all mistakes.
     pub(super) fn read(&self, name: &str) -> Result<Vec<Address>, Problem> {
         read(name, self.0.iter().map(|text| Address::parse(text)))
     }
@@ -91,7 +91,7 @@ impl Senders {
 
 /// Adds senders to the allowlist of an Agent
 ///
-/// Send email or emails. All are added, or none if one of them is not an address.
+/// Send email or emails. All are added, or none if one is not an address.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(
     extend("minProperties" = 1, "x-one-of" = ["email", "emails"]),
@@ -128,7 +128,7 @@ struct Warning {
     /// The sender.
     #[schemars(example = &BOSS)]
     email: String,
-    /// What the address may be taken for.
+    /// The warning in words.
     warning: String,
 }
 
@@ -193,7 +193,7 @@ successes! {
     Removed = OK "senders are not on the inbound whitelist";
 }
 
-/// The senders that a request names, and the field that does.
+/// Returns the requested senders, with the name of their field.
 fn named(email: Option<String>, emails: Option<Senders>) -> (&'static str, Vec<String>) {
     match email {
         Some(email) => ("email", vec![email]),

@@ -25,13 +25,13 @@ const LONGEST_PATH: usize = 256;
 
 /// Lists intake records
 ///
-/// The newest first. A page may end before it is full: next goes on from there.
+/// Newest first. A page may end before it is full: next continues.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct List {
     /// Records of this Agent.
     agent_id: Option<Named<AccountId>>,
-    /// The same as agentId.
+    /// Alias of agentId.
     agent: Option<Named<AccountId>>,
     /// Records of this sender; other sources than email as sms:+15551231234.
     #[schemars(example = &"boss@good.example")]
@@ -50,19 +50,21 @@ pub struct List {
     limit: Option<Limit>,
     /// Only older items: `next`, a cursor, or the id of an item.
     before: Option<Spot>,
-    /// Only newer items: a cursor, or the id of an item. `next` continues with older ones here, too.
+    /// Only newer items: a cursor, or the id of an item. `next` continues with older ones here,
+    /// too.
     after: Option<Spot>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Listed {
-    /// The newest first.
+    /// Newest first.
     intake: Texts<IntakeRecord>,
     /// Send it as `before` to get the next page; null on the last page.
     next: Option<Next>,
 }
 
-/// A list that passes over many records ends early, before it is full: `next` goes on behind them.
+/// Returns a page, which ends before it is full after passing over many records; `next` continues
+/// after them.
 pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
     let limit = page::at_most(asked.limit, &http.rules);
     let filter = IntakeFilter {
@@ -132,8 +134,8 @@ fn place(record: &intake_record::IntakeRecord) -> Cursor {
     Cursor { at: record.at, id: record.id.0 }
 }
 
-/// A sender. An earlier version may have taken what is no address any more, and what came otherwise than by
-/// mail is shown as `sms:+15551231234`.
+/// Parses a sender, including names that an earlier version stored. Senders of other channels have
+/// the form `sms:+15551231234`.
 fn handle(text: &str) -> Result<Handle, AddressError> {
     let parsed = Address::parse(text).map(Handle::Mailbox);
     parsed.or_else(|error| text.parse().map_err(|_: AddressError| error))

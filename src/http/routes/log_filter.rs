@@ -1,4 +1,4 @@
-//! A request for the conversation log, as it is read: rows by any of their fields, between two moments.
+//! Parses a request for the conversation log: rows filtered by any fields, between two moments.
 
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
@@ -15,7 +15,7 @@ use crate::wire::Moment;
 
 /// Shows the conversation log
 ///
-/// The newest first; as JSON page by page, or as a table.
+/// Newest first; as JSON in pages, or as a table.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct List {
@@ -27,7 +27,7 @@ pub struct List {
     fields: Option<String>,
     /// Whether the answer explains the fields.
     include_fields: Option<bool>,
-    /// csv is a table of all rows.
+    /// csv for a table of all rows.
     pub(super) format: Option<Format>,
     /// Number of the page, from 1.
     #[schemars(range(min = 1, max = 4_294_967_295_u32))]
@@ -62,18 +62,18 @@ fn about_filters(schema: &mut Schema) {
     schema.insert("description".to_owned(), about.into());
 }
 
-/// A request, read.
+/// A parsed request.
 pub(super) struct Wanted {
     pub(super) filter: LogFilter,
     pub(super) fields: Vec<LogField>,
-    /// Its number, from 1, and its size.
+    /// Number, from 1, and size of the page.
     pub(super) page: (u32, u32),
-    /// Whether one is asked for.
+    /// Whether the request asks for a page.
     pub(super) is_paged: bool,
     pub(super) describes: bool,
 }
 
-/// Reads a request.
+/// Parses a request.
 pub(super) fn wanted(asked: List, rules: &LogRules) -> Result<Wanted, Problem> {
     let (since, before) = (asked.start.map(|Moment(at)| at), asked.end.map(|Moment(at)| at));
     if since.zip(before).is_some_and(|(since, before)| since > before) {
@@ -123,7 +123,7 @@ fn conditions(filters: &Filters, rules: &LogRules) -> Result<Vec<Condition>, Pro
     Ok(conditions)
 }
 
-/// A mistake in a filter. Its words follow the place of the filter.
+/// A mistake in a filter. Its text follows the place of the filter.
 #[derive(Debug, thiserror::Error)]
 enum FilterError {
     #[error("is no field of the log: expected {}", LogField::names())]
@@ -134,7 +134,7 @@ enum FilterError {
     Condition(#[from] ConditionError),
 }
 
-/// `field=value` or `field__op=value`; several values with commas between them.
+/// Parses `field=value` or `field__op=value`; several values are separated by commas.
 fn condition(name: &str, value: &str, rules: &LogRules) -> Result<Condition, FilterError> {
     let (field, op) = name.split_once("__").unwrap_or((name, Op::Eq.as_str()));
     let field = LogField::named(field).ok_or(FilterError::Field)?;
@@ -146,7 +146,7 @@ fn condition(name: &str, value: &str, rules: &LogRules) -> Result<Condition, Fil
     Ok(checked(field, op, &values, rules)?)
 }
 
-/// One comparison with no more values than may be.
+/// One comparison, with a bounded number of values.
 pub(super) fn checked(
     field: LogField,
     op: Op,
@@ -159,7 +159,7 @@ pub(super) fn checked(
     Condition::new(field, op, values)
 }
 
-/// For a page that lies behind the rows that a request looks at.
+/// 400 for a page beyond the rows that a request examines.
 pub(super) fn behind(most: u32) -> Problem {
     Problem::invalid(format!(
         "a request looks at the newest {most} records between start and end, and this page lies \
@@ -167,7 +167,7 @@ pub(super) fn behind(most: u32) -> Problem {
     ))
 }
 
-/// So often may a request name fields of deliveries.
+/// Fails with 400 if a request names fields of deliveries too often.
 pub(super) fn check_delivery_terms(terms: usize, rules: &LogRules) -> Result<(), Problem> {
     let most = rules.max_delivery_terms;
     let detail = format!(

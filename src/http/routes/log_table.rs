@@ -1,5 +1,5 @@
-//! The conversation log as a table (RFC 4180): read and written a few rows at a time, so that nobody
-//! holds all of it. What goes wrong on the way breaks the answer off: a part does not look like the
+//! The conversation log as a table (RFC 4180), read and sent a few rows at a time, so the whole is
+//! never in memory. An error on the way breaks the connection, so that a part cannot pass for the
 //! whole.
 
 use std::io;
@@ -20,19 +20,19 @@ use crate::http::routes::log_filter::{Wanted, behind};
 use crate::http::state::Http;
 use crate::store::{LogRow, Page};
 
-/// `false` where older rows of the time that was asked for are left out.
+/// `false` if older rows of the requested time are left out.
 const COMPLETE: HeaderName = HeaderName::from_static("x-logs-complete");
 
-/// What is still to be written.
+/// The rest of the table.
 struct Table {
     http: Arc<Http>,
     again: Again,
     asked: Arc<Asked>,
-    /// `None` when it has come to its end.
+    /// None at the end.
     page: Option<Page>,
-    /// Rows that it may still have.
+    /// Most rows still to send.
     left: u32,
-    /// A key has one table at a time; its places are taken step by step.
+    /// A key has one table at a time; each step takes a place of its own.
     turn: Arc<Turn>,
 }
 
@@ -41,8 +41,8 @@ struct Asked {
     wanted: Wanted,
 }
 
-/// One page where one is asked for, else all rows that are looked at. The first of them are read
-/// before the answer begins, so that it says what is wrong with the request or the store.
+/// Returns the requested page, or else all rows in reach. The first rows are read before the
+/// response begins, so that it can report errors of the request or the store.
 pub(super) async fn table(
     http: Arc<Http>,
     call: &Call,
@@ -76,7 +76,7 @@ pub(super) async fn table(
 }
 
 impl Table {
-    /// The next rows, if the key still reads them.
+    /// Returns the next rows, or an error if the key may no longer read them.
     async fn next(&mut self) -> Option<io::Result<Vec<u8>>> {
         self.page?;
         let rows = match self.rows().await {
@@ -85,7 +85,7 @@ impl Table {
                 return Some(Err(io::Error::other(problem.cause.unwrap_or(problem.detail))));
             }
         };
-        // Asked when it has been read: what came after a key ended is shown to nobody.
+        // Checked after reading: rows after a key's end are shown to nobody.
         let again = self.again.ask(&self.http).await;
         let may = again.is_ok_and(|(_, now)| now.scope == self.asked.scope);
         if !may || self.http.shutdown.is_stopping() {
@@ -94,7 +94,7 @@ impl Table {
         Some(lines(&rows))
     }
 
-    /// Reads the next rows, in a place of their own.
+    /// Reads the next rows while holding a place.
     async fn rows(&mut self) -> Result<Vec<LogRow>, Problem> {
         let Some(page) = self.page.take() else { return Ok(Vec::new()) };
         let page = Page { limit: self.http.rules.logs.step.min(self.left), ..page };

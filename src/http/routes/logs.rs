@@ -1,5 +1,4 @@
-//! `GET /logs`: the conversation log, filtered by any of its fields, as JSON page by page or as a
-//! table.
+//! `GET /logs`: the conversation log, filtered by any of its fields, as JSON pages or as a table.
 
 use std::sync::Arc;
 
@@ -28,7 +27,7 @@ use crate::wire::Word;
 pub struct Found {
     /// Number of rows on this page.
     count: usize,
-    /// The newest first.
+    /// Newest first.
     logs: Vec<LogRecord>,
     /// Number of rows that match.
     total_count: u64,
@@ -56,7 +55,7 @@ struct Pagination {
     page_size: u32,
     /// Number of pages.
     total_pages: u64,
-    /// The same as totalPages.
+    /// Alias of totalPages.
     page_count: u64,
     /// Number of rows that match.
     total_count: u64,
@@ -74,11 +73,11 @@ struct Field {
     /// The type of its values.
     #[schemars(example = &"string")]
     r#type: &'static str,
-    /// Whether answers show the field if the request names none.
+    /// Whether answers show the field by default.
     listed: bool,
     /// The meaning of the field.
     description: &'static str,
-    /// The operators that filters of this field take.
+    /// The operators of filters on this field.
     operators: Vec<Word<Op>>,
 }
 
@@ -111,7 +110,8 @@ impl Answers for Logs {
     }
 }
 
-/// A page; as `text/csv` all rows that are looked at where no page is asked for.
+/// Returns a page of JSON, or a `text/csv` table: of one page if requested, else of all rows in
+/// reach.
 pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Logs, Problem> {
     let format = asked.format;
     let wanted = wanted(asked, &http.rules.logs)?;
@@ -124,7 +124,7 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Logs, Prob
 async fn page(http: Arc<Http>, call: &Call, wanted: Wanted) -> Result<Logs, Problem> {
     let (number, size) = wanted.page;
     let turn = call.turn_at_logs(&http)?;
-    // A large page is held in memory whole, until it is sent.
+    // A large page is held whole in memory until it is sent.
     let held = match size > http.rules.limits.max_page {
         true => Some(http.downloads.place(call.reader()).await?),
         false => None,

@@ -1,8 +1,9 @@
-//! `GET /media/{uuid}/{filename}`: one part of a message. The message's id and the number before the
-//! first hyphen find it; the rest must be its name, so that no link ever leads to another file.
+//! `GET /media/{uuid}/{filename}`: one part of a message, found by the message's id and the number
+//! before the first hyphen. The rest must be the part's name, so that no link ever leads to another
+//! file.
 //!
-//! The HTML of a message is served as a page that is safe to be shown; `original=true` serves it as
-//! the octets that came, like any other part.
+//! HTML is served as a page that is safe to show; with `original=true` as the received bytes, like
+//! any other part.
 
 use std::sync::Arc;
 
@@ -26,8 +27,8 @@ use crate::wire::Id;
 
 /// Fetches a part of a message
 ///
-/// HTML comes as a page that is safe to show. Types in which a browser could run something come as
-/// application/octet-stream, all others as they are.
+/// HTML becomes a page that is safe to show. Types in which a browser could run something are sent
+/// as application/octet-stream, all others unchanged.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Fetch {
     /// The message.
@@ -35,7 +36,7 @@ pub struct Fetch {
     /// The number and the name of the part, as records show them.
     #[schemars(example = &"3-invoice.pdf")]
     filename: String,
-    /// Whether to fetch HTML as the octets that came, not as a safe page.
+    /// Whether to fetch HTML as the received bytes instead of a safe page.
     original: Option<bool>,
 }
 
@@ -48,7 +49,7 @@ impl Kinds for AnyPart {
         &["text/html", "text/plain", "application/octet-stream", "*/*"];
 }
 
-/// The part, under the name that its message gave it.
+/// Returns the part, under its name in the message.
 pub async fn show(http: Arc<Http>, call: Call, asked: Fetch) -> Result<Download<AnyPart>, Problem> {
     let part = (MessageId(asked.uuid.0), asked.filename.as_str());
     let reader = (&call.target().scope, call.reader());
@@ -56,7 +57,7 @@ pub async fn show(http: Arc<Http>, call: Call, asked: Fetch) -> Result<Download<
     serve(&http, reader, part, original, call.conditions()).await.map(Download::of)
 }
 
-/// The same for whoever has a link to it.
+/// Returns the part to a client with a signed link.
 pub(in crate::http) async fn show_by_link(
     http: Arc<Http>,
     visit: Visit,
@@ -84,7 +85,7 @@ async fn serve(
         tags: media.max_html_tags,
         picture_bytes: media.max_picture_bytes,
     };
-    // All that the file is made of, by this version: nothing has to be read to know it.
+    // All inputs of the file, this version included: the tag is known without reading the message.
     let (digest, version) = (found.digest, env!("CARGO_PKG_VERSION"));
     let tag = entity_tag(&format!("{digest} {index} {original} {bounds:?} {version} {name}"));
     if conditions.have(&tag) {
@@ -94,7 +95,7 @@ async fn serve(
     let scope = scope.clone();
     let work = async move {
         let Some(raw) = mailbox.raw(&scope, id).await? else { return Ok(None) };
-        // Decoding tens of megabytes would hold up every other request of this thread.
+        // Decoding tens of megabytes would block all other requests of this thread.
         let made = tokio::task::spawn_blocking(move || {
             file(&raw, (index, &name), (original, bounds), tag)
         });
@@ -104,7 +105,7 @@ async fn serve(
     Ok(made.ok_or_else(missing)?.answer(conditions, place))
 }
 
-/// The part with this number and name, ready to be served.
+/// Returns the part with this number and name, ready to serve.
 fn file(
     raw: &[u8],
     (index, name): (u32, &str),
@@ -126,8 +127,8 @@ fn file(
     Some(File::saved(part.bytes, content_type, &part.filename, tag))
 }
 
-/// Types that a browser shows without running anything in them. Everything else is served as
-/// octets: HTML, SVG, XML, scripts, and whatever comes next (threats D6).
+/// Returns the part's type if a browser shows it without running anything. Everything else becomes
+/// application/octet-stream: HTML, SVG, XML, scripts, and future types (threats D6).
 fn safe_type(part: &Part) -> String {
     const TEXTS: &[&str] = &["text/plain", "text/csv", "text/calendar", "text/vcard"];
     const OTHERS: &[&str] = &[
@@ -148,7 +149,7 @@ fn safe_type(part: &Part) -> String {
     ];
     let name = part.content_type.as_str();
     if TEXTS.contains(&name) {
-        // UTF-7, by whatever name, can hide markup in plain letters.
+        // UTF-7, under any name, can hide markup in plain letters.
         let is_utf7 = |charset: &str| charset.replace(['-', '_'], "").contains("utf7");
         return match part.charset.as_deref().filter(|charset| !is_utf7(charset)) {
             Some(charset) => format!("{name}; charset={charset}"),

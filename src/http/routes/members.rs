@@ -19,7 +19,7 @@ use crate::wire::{Named, Word};
 
 /// Lists the members of an account
 ///
-/// The members of an Agent are those of its organization who may act on the Agent.
+/// The members of an Agent are those of its organization with access to the Agent.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
 
@@ -56,14 +56,14 @@ pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Pro
 
 /// Invites a member
 ///
-/// Nothing is sent to the member: the event member.invited says what was asked for.
+/// Nothing is sent to the member: the event member.invited has the request.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Invite {
     /// The address of the new member.
     #[schemars(example = &"boss@good.example")]
     email: String,
-    /// Where the invitation should lead.
+    /// The target of the invitation's link.
     #[schemars(example = &"https://app.example/welcome")]
     redirect_url: Option<String>,
     /// The rights of the member; without a role, those of `member`.
@@ -80,8 +80,8 @@ pub struct Invited {
     member: MemberRecord,
 }
 
-/// Without a role it is the narrower one: v2 names no default, and a right is more easily given than
-/// noticed.
+/// Invites a member. The default is the narrower role: v2 names no default, and a missing right is
+/// noticed sooner than an excessive one.
 pub async fn invite(http: Arc<Http>, call: Call, asked: Invite) -> Result<Invited, Problem> {
     let invitation = Invitation {
         email: email(&asked.email)?,
@@ -96,7 +96,7 @@ pub async fn invite(http: Arc<Http>, call: Call, asked: Invite) -> Result<Invite
 
 /// Changes a member
 ///
-/// Fields that are not sent stay as they are.
+/// Fields that are not sent stay.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Update {
@@ -107,7 +107,8 @@ pub struct Update {
     email: Option<String>,
     /// The new rights.
     role: Option<Word<Role>>,
-    /// The Agents that the member is restricted to from now on; an empty list lifts the restriction.
+    /// The Agents that the member is restricted to from now on; an empty list lifts the
+    /// restriction.
     #[schemars(extend("maxItems" = "members.max_permitted"))]
     permitted_account_ids: Option<Vec<Named<AccountId>>>,
 }
@@ -161,7 +162,7 @@ fn email(text: &str) -> Result<Address, Problem> {
     Address::parse(text).map_err(|error| refused("email", &error))
 }
 
-/// An id that is there twice is there once.
+/// Repeated ids count once.
 fn ids<T: FromIterator<AccountId>>(ids: Vec<Named<AccountId>>) -> T {
     ids.into_iter().map(|Named(id)| id).collect()
 }

@@ -23,10 +23,10 @@ use crate::http::typed::{Download, Headed, Kinds, Limit, Spot, successes};
 use crate::store::{Cursor, Direction, Page};
 use crate::wire::{Id, RoomId, Texts};
 
-/// `domain::marker::FIELD`, as HTTP spells it.
+/// `domain::marker::FIELD` as an HTTP header name.
 const DELIVERED: HeaderName = HeaderName::from_static("x-gatepost-delivered");
 
-/// The newest first.
+/// Newest first.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]
@@ -35,19 +35,19 @@ pub struct Records(Texts<MessageRecord<'static>>);
 successes! { Records = OK "The newest first.", bare, pages; }
 
 impl Records {
-    /// A page of records: a bare array, as v2 answers it. `Link` leads on.
+    /// A page of records as a bare array, as in v2, with `Link`.
     pub(super) fn page(rows: &Rows, call: &Call, limit: u32) -> Result<Headed<Self>, Problem> {
         Ok(rows.linked(call, limit, Self(rows.list()?)))
     }
 }
 
-/// The record of a message, with its place.
+/// The record of a message, with its cursor.
 pub(super) fn shown(message: &Message) -> (Cursor, String) {
     let cursor = Cursor { at: message.at, id: message.id.0 };
     page::text((cursor, MessageRecord::of(message)))
 }
 
-/// Where a page begins that is asked for so: before or after a message.
+/// The beginning of the requested page, before or after a message.
 pub(super) async fn between(
     http: &Http,
     scope: &Scope,
@@ -120,7 +120,7 @@ pub async fn of_room(
 
 /// Fetches the original of a message
 ///
-/// Mail as message/rfc822, octet for octet; a message that a platform handed in as JSON. The header
+/// Mail is message/rfc822, byte for byte; a message of a platform is its JSON. The header
 /// X-Gatepost-Delivered has the field to add when the message is sent on.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Raw {
@@ -141,7 +141,7 @@ pub async fn raw(http: Arc<Http>, call: Call, asked: Raw) -> Result<Download<Ori
     original(&http, reader, MessageId(asked.uuid.0), call.conditions()).await.map(Download::of)
 }
 
-/// The same for whoever has a link to it.
+/// Returns the original to a client with a signed link.
 pub(in crate::http) async fn raw_by_link(
     http: Arc<Http>,
     visit: Visit,
@@ -164,7 +164,7 @@ async fn original(
     } else {
         let (kind, ending) = match found.source {
             Source::Email => ("message/rfc822", "eml"),
-            // As it was posted, without the names of targets.
+            // As posted, without the names of targets.
             Source::Sms | Source::Chat | Source::Call => ("application/json", "json"),
         };
         let place = http.downloads.place(reader).await?;

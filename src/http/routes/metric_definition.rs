@@ -1,4 +1,4 @@
-//! The definition of a metric, as v2 writes it: with filters and a formula over fields of the log.
+//! The definition of a metric in the form of v2: filters, and a formula over fields of the log.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ use crate::http::typed::refused;
 use crate::rules::LogRules;
 use crate::wire::{Word, mark};
 
-/// A value that is JSON inside of a text ends so.
+/// Suffix of a text value that holds JSON.
 const JSON: &str = "||json";
-/// Texts that are only shown, characters.
+/// Longest text that is only displayed, in characters.
 const LONGEST: usize = 200;
-/// Beyond it a result could leave the range of numbers.
+/// A larger scale could overflow the result.
 const LARGEST_SCALE: f64 = 1e9;
 
 /// A metric by name, or a definition of one.
@@ -51,21 +51,21 @@ pub struct Definition {
     filters: Option<BTreeMap<String, Comparisons>>,
     /// A formula over the fields of a row.
     formula: Option<Written>,
-    /// The types of fields, as v2 has them.
+    /// The types of fields, for v2 clients.
     field_types: Option<BTreeMap<String, String>>,
     /// How values of many rows become one.
     aggregation: Option<Word<Aggregation>>,
     /// A factor for the result.
     scale: Option<Number>,
-    /// A format for the result; kept and not applied.
+    /// A format for the result; stored but not applied.
     #[schemars(length(max = LONGEST))]
     format: Option<String>,
     /// Number of decimal places.
     #[schemars(range(max = 10))]
     precision: Option<u32>,
-    /// The moment that dates a row; start and end bound it.
+    /// The moment that dates a row, for start and end.
     date_filter: Option<Word<DateFilter>>,
-    /// With fewer rows there is no result.
+    /// The fewest rows for a result.
     minimum_sample_size: Option<u64>,
 }
 
@@ -104,7 +104,7 @@ struct Comparison {
     value: Option<Value>,
 }
 
-/// In a definition null is as good as nothing.
+/// Allows null for every field, meaning none.
 fn or_null(schema: &mut Schema) {
     let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
     for field in fields.into_iter().flat_map(Map::values_mut) {
@@ -114,7 +114,7 @@ fn or_null(schema: &mut Schema) {
     }
 }
 
-/// A metric, and its definition as answers show it.
+/// A metric, with its definition for answers.
 pub(super) struct Defined {
     pub(super) metric: Metric,
     pub(super) shown: Map<String, Value>,
@@ -143,7 +143,7 @@ enum DefinitionError {
 }
 
 impl Asked {
-    /// The metric that the field `place` of a request asks for.
+    /// Returns the metric requested in the field `place`.
     pub(super) fn read(self, place: &str, rules: &LogRules) -> Result<Defined, Problem> {
         match self {
             Self::Name(name) => {
@@ -158,7 +158,7 @@ impl Asked {
                 Ok(Defined { shown: shown(&metric, Map::new()), metric })
             }
             Self::Defined(definition) => {
-                // It is answered as it came.
+                // The answer repeats it as sent.
                 let given = serde_json::to_value(&definition).and_then(serde_json::from_value);
                 let given = given.map_err(|error| Problem::internal(error.to_string()))?;
                 let metric = definition.metric(rules).map_err(|why| refused(place, &why))?;
@@ -192,7 +192,7 @@ impl Definition {
     }
 }
 
-/// A definition with what it left open.
+/// Completes a definition with its defaults.
 fn shown(metric: &Metric, given: Map<String, Value>) -> Map<String, Value> {
     let filled = [
         ("name", json!(metric.name)),
@@ -251,7 +251,8 @@ fn condition(
     Ok(checked(field, op, &texts, rules)?)
 }
 
-/// The values as texts; one that ends in `||json` is what stands before it, as JSON.
+/// Returns the values as texts. A value that ends in `||json` is parsed as JSON. None if it is not
+/// such a value.
 fn texts(value: &Value) -> Option<Vec<String>> {
     let inside = value.as_str().and_then(|text| text.strip_suffix(JSON));
     let inside = inside.map(serde_json::from_str::<Value>).transpose().ok()?;

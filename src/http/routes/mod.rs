@@ -1,6 +1,6 @@
 //! The operations, one file per noun: the wire shapes, and the call of the use case behind them.
 //!
-//! A handler gets its request type, checked, and the `Call` that was authorised; it answers with its answer type.
+//! A handler gets its parsed request type and the authorised `Call`, and returns its answer type.
 
 pub(super) mod account;
 pub(super) mod account_lists;

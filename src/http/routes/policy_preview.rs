@@ -1,4 +1,4 @@
-//! `/email/inboundPolicy/preview`: what a draft of a policy would change, before anybody sets it.
+//! `/email/inboundPolicy/preview`: the effect of a draft policy, before it is set.
 
 use std::sync::Arc;
 
@@ -35,14 +35,14 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// A preview of a policy that nobody has set yet.
+/// A preview of a draft policy.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Previewed {
     /// Number of records examined.
     examined: u64,
     /// Whether every record of that time was examined.
     complete: bool,
-    /// The beginning of the time that was examined.
+    /// The beginning of the examined time.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Date")]
     since: Option<Date>,
@@ -90,7 +90,8 @@ struct Counts {
 
 /// Previews a change of an inbound policy
 ///
-/// Send days to examine the records of the last days, or eml to examine a message. Nothing is changed.
+/// Send days to examine the records of the last days, or eml to examine a message. Nothing is
+/// changed.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(
     extend("minProperties" = 1, "x-message" = true, "x-one-of" = ["days", "eml"]),
@@ -103,7 +104,7 @@ pub struct Preview {
     add: Option<Senders>,
     /// Senders that the draft removes from the list.
     remove: Option<Senders>,
-    /// How far back to look, in days: as long as records are kept.
+    /// How many days to look back, up to the lifetime of records.
     #[schemars(range(min = 1, max = 3650))]
     days: Option<u64>,
     /// The text of a message, or its base64.
@@ -114,7 +115,8 @@ successes! { Previewed = OK "inbound policy previewed; nothing was changed"; }
 
 const BOSS: &str = "boss@good.example";
 
-/// What the draft would have changed in the last `days`, or would make of the message `eml`.
+/// Returns the verdicts that the draft would have changed in the last `days`, or its verdict on the
+/// message `eml`.
 pub async fn preview(http: Arc<Http>, call: Call, asked: Preview) -> Result<Previewed, Problem> {
     let add = asked.add.unwrap_or_default().read("add")?;
     let remove = asked.remove.unwrap_or_default().read("remove")?;
@@ -150,8 +152,8 @@ async fn past(http: &Http, call: &Call, draft: &Draft, days: u64) -> Result<Prev
     })
 }
 
-/// The octets of a message, with its place: given back when the last who looks at them is done,
-/// even where the request has ended before that.
+/// The bytes of a message with their place, which is freed when the last user is done, even if the
+/// request has ended before.
 struct Held {
     octets: Vec<u8>,
     _place: Place,
@@ -196,8 +198,8 @@ async fn message(
     })
 }
 
-/// The message in `eml`: its text, or its base64, which has no colon in its first line, where a
-/// header section has one.
+/// Decodes `eml`: plain text if its first line has a colon, as a header section has; base64
+/// otherwise.
 fn octets(eml: String, most: usize, bare: BareLineEnds) -> Result<Vec<u8>, Problem> {
     let is_text = eml.lines().next().is_some_and(|line| line.contains(':'));
     let raw = if is_text {
@@ -217,7 +219,7 @@ fn octets(eml: String, most: usize, bare: BareLineEnds) -> Result<Vec<u8>, Probl
     Ok(raw)
 }
 
-/// A record that is not in the store, so that it has no id.
+/// A record that is not stored, so it has no id.
 fn unkept(record: &IntakeRecord) -> WholeIntakeRecord {
     let mut shown = WholeIntakeRecord::from(record);
     shown.record.id = None;

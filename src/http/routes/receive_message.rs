@@ -20,18 +20,18 @@ use crate::http::state::Http;
 use crate::http::typed::{refused_url, successes, wrong};
 use crate::wire::{Id, Named, RoomId, Word};
 
-/// The type of an attachment whose platform names none.
+/// The type of an attachment without one.
 const UNTYPED: &str = "file";
 
-/// As long as browsers take; bounds what a record shows.
+/// Longest URL in bytes: browsers take no more. Bounds the records.
 const LONGEST_URL: usize = 2048;
 
-/// Who it is for is no part of what was said: the same for two Agents is the same.
+/// Fields that are not part of the stored message: sent to two Agents, the message is the same.
 const TARGETS: &[&str] = &["targetAgent", "targetAccountId"];
 
 /// Submits a message from your own platform
 ///
-/// Answered when the message is stored durably.
+/// Answered once the message is stored durably.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("examples" = [
@@ -52,16 +52,16 @@ pub struct Receive {
     /// Files of the message.
     #[schemars(extend("maxItems" = "received.max_attachments"), example = &[(); 0])]
     attachments: Option<Vec<File>>,
-    /// Other facts that the platform knows; `threadId` is read from here, too.
+    /// Other facts from the platform; `threadId` may also be here.
     context: Option<Map<String, Value>>,
-    /// Kept, and shown with the message.
+    /// Stored, and shown with the message.
     metadata: Option<Map<String, Value>>,
-    /// The https URL where the platform wants answers; kept, and nothing is sent there.
+    /// The https URL where the platform wants answers; stored, but nothing is sent there.
     #[schemars(extend("maxLength" = LONGEST_URL), example = &LINK)]
     outbound_message_webhook_url: Option<String>,
     /// The name of the sender.
     name: Option<String>,
-    /// The thread, as the platform calls it.
+    /// The thread's name on the platform.
     thread_id: Option<String>,
     /// The inbox that shows the message.
     target_inbox: Option<Word<Inbox>>,
@@ -139,7 +139,7 @@ pub struct Stored {
 
 successes! { Stored = OK "message received"; }
 
-/// Stores it, and answers when that is durable.
+/// Stores the message durably, then answers.
 pub async fn receive(http: Arc<Http>, call: Call, asked: Receive) -> Result<Stored, Problem> {
     let said = call.body().pairs().filter(|(name, _)| !TARGETS.contains(name));
     let said: Map<String, Value> =
@@ -152,7 +152,7 @@ pub async fn receive(http: Arc<Http>, call: Call, asked: Receive) -> Result<Stor
     Ok(Stored { message_uuid: Id(stored.0.0), room_id: RoomId(stored.1) })
 }
 
-/// The Agent that the body names, in the scope of the target.
+/// Returns the Agent named by the body, in the scope of the target.
 async fn agent(http: &Http, call: &Call, target: Target) -> Result<Account, Problem> {
     match target {
         Target::Id(Named(id)) => call.agent_named(http, "targetAgent", id).await,
@@ -163,7 +163,7 @@ async fn agent(http: &Http, call: &Call, target: Target) -> Result<Account, Prob
 }
 
 impl Receive {
-    /// What the platform handed in, and for whom.
+    /// Returns the checked message and its target.
     fn received(self, http: &Http) -> Result<(Target, Received), Problem> {
         let rules = &http.rules.received;
         let source = self.source.map(|Word(source)| source);
@@ -181,7 +181,7 @@ impl Receive {
             bounded(name, length, rules.max_object_bytes)?;
         }
         let context = self.context.unwrap_or_default();
-        // v2 has it there.
+        // v2 sends it there.
         let thread = self.thread_id.as_deref();
         let thread = thread.or_else(|| context.get("threadId").and_then(Value::as_str));
         let thread = thread.map(plain_line).transpose().map_err(misspelt("threadId"))?;
@@ -221,7 +221,7 @@ impl Receive {
         Ok((self.target_agent, received))
     }
 
-    /// What belongs to another source would be lost, or misunderstood.
+    /// Fails if a field belongs to another source: it would be lost, or misunderstood.
     fn fits(&self, source: Source) -> Result<(), Problem> {
         let of_chats = [("chatDialog", self.chat_dialog.is_some())];
         let of_calls = [
@@ -275,7 +275,7 @@ fn bounded(name: &str, octets: usize, most: usize) -> Result<(), Problem> {
     Err(wrong(name, format!("has at most {most} octets: send less")))
 }
 
-/// What a reader would take for ours, and for proven, is no name of the platform's.
+/// Refuses metadata names that a reader would take for ours, and so for proven facts.
 fn not_ours(metadata: Map<String, Value>) -> Result<Map<String, Value>, Problem> {
     let ours = |name: &&String| {
         let capital = |prefix: &str| {
@@ -295,8 +295,8 @@ fn not_ours(metadata: Map<String, Value>) -> Result<Map<String, Value>, Problem>
     }
 }
 
-/// Kept and shown; nothing is ever sent to it. Judged as a webhook's URL is, so that whoever
-/// reads it may use it as one.
+/// Checks a URL that is stored and shown. Nothing is ever sent to it, but it is checked like a
+/// webhook's, so that readers may use it as one.
 fn outbound_url(http: &Http, text: &str) -> Result<String, Problem> {
     const NAME: &str = "outboundMessageWebhookUrl";
     bounded(NAME, text.len(), LONGEST_URL)?;
@@ -305,7 +305,7 @@ fn outbound_url(http: &Http, text: &str) -> Result<String, Problem> {
     Ok(url.to_string())
 }
 
-/// Nobody here fetches it: what it leads to is for whoever does.
+/// Checks an https URL that is never fetched here: readers must judge its target themselves.
 fn https(name: &str, text: &str) -> Result<String, Problem> {
     let url = Url::parse(text).ok().filter(|url| {
         let plain = url.username().is_empty() && url.password().is_none();

@@ -1,5 +1,5 @@
-//! `/conversations`, `/junkConversations`: the rooms of all Agents below the target, by inbox, the
-//! one with the latest message first.
+//! `/conversations`, `/junkConversations`: the rooms of all Agents below the target, by inbox,
+//! latest message first.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::http::typed::{page, wrong};
 use crate::store::{ListedRoom, RoomFilter, RoomPage};
 use crate::wire::{Date, Id, Number, RoomId, Seconds, Word};
 
-/// Rooms on a page where no number is asked for: as v2 has it.
+/// Rooms on a page by default, as in v2.
 const USUAL: u32 = 20;
 
 /// Lists the rooms of the inbox
@@ -31,7 +31,7 @@ pub struct List {
     /// The number of the page, from 0.
     #[schemars(extend("maximum" = "limits.max_walk"))]
     page: Option<u32>,
-    /// How many rooms are on a page.
+    /// The most rooms on a page.
     #[schemars(extend("minimum" = 1, "maximum" = "limits.max_page"))]
     page_size: Option<u32>,
     /// Only rooms with new messages.
@@ -50,7 +50,7 @@ pub struct ListJunk(List);
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct Rooms {
-    /// How many rooms are on a page.
+    /// The most rooms on a page.
     page_size: u32,
     /// The number of the page, from 0.
     page_number: u32,
@@ -121,8 +121,8 @@ pub async fn junk(http: Arc<Http>, call: Call, asked: ListJunk) -> Result<Headed
     list(&http, &call, Inbox::Junk, asked.0).await
 }
 
-/// v2 answers this one without its envelope. A page by number lies within the rooms that one
-/// request looks at; `before` goes on from the `next` of an answer, however many there are.
+/// Returns a page without the envelope, as in v2. A page by number lies within the rooms that one
+/// request examines; `before` continues from `next` without that limit.
 async fn list(
     http: &Http,
     call: &Call,

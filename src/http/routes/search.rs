@@ -20,8 +20,8 @@ use crate::wire::{Moment, Word};
 
 /// Finds messages
 ///
-/// A page that has read as much as one request may ends before it is full, or even empty: the header
-/// X-Search-Ended-Early says so and how to narrow q, and Link leads on behind it.
+/// A page that has read as many messages as one request may ends before it is full, perhaps empty:
+/// the header X-Search-Ended-Early says how to narrow q, and Link continues.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Find {
     /// Words of the message; "…" for a phrase, word* for a prefix.
@@ -40,8 +40,8 @@ pub struct Find {
     after: Option<Spot>,
 }
 
-/// A page of records that match, the newest first. A page that looks at many messages ends early: `next`
-/// goes on behind them, and a header says how to be answered sooner.
+/// Returns a page of matching records, newest first. A page that reads many messages ends early: a
+/// header says how to narrow the search, and `next` continues.
 pub async fn messages(
     http: Arc<Http>,
     call: Call,
@@ -65,13 +65,13 @@ pub async fn messages(
     Ok(answer)
 }
 
-/// On a page that ended before it was full.
+/// Sent with a page that ended before it was full.
 const ENDED_EARLY: HeaderName = HeaderName::from_static("x-search-ended-early");
 const NARROW: &str = "as many messages were read as one request may: narrow it by a rarer word, by \
                       since and until, or by source; or follow next";
 
-/// A few messages at a time, until the page is full, or large, or the search has ended; and whether
-/// that was before the end of the list.
+/// Reads a few messages at a time until the page is full or large, or the search ends. Also returns
+/// whether it ended before the end of the list.
 async fn read(
     http: &Http,
     mut search: Search<'_>,

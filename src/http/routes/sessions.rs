@@ -1,4 +1,4 @@
-//! `/computer/sessions`: the sessions in which workers take an Agent's conversations.
+//! `/computer/sessions`: sessions, in which workers handle an Agent's conversations.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ use crate::http::typed::{Headed, Limit, Success, refused, successes};
 use crate::http::typed::{page, wrong};
 use crate::wire::{Date, Number, RoomId, SessionRef, Word};
 
-/// A part of the conversation of a room, which a worker takes as one.
+/// A part of a room's conversation, which a worker handles as one.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ComputerSession")]
@@ -52,7 +52,7 @@ words! { State { Active = "active", Ended = "ended", } }
 
 /// Lists active sessions
 ///
-/// Of all rooms in scope; with `roomId`, the active session of one room and its ended ones.
+/// Covers all rooms in scope; with `roomId`, the active session of one room and its ended ones.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct List {
@@ -91,7 +91,7 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
     Ok(page::followed(&call, place, listed))
 }
 
-/// Names the field of a place that the list does not have.
+/// Turns an unknown cursor into an error about `before`.
 fn placed(error: ComputerError) -> Problem {
     match error {
         ComputerError::NoPlace => refused("before", &error),
@@ -99,7 +99,8 @@ fn placed(error: ComputerError) -> Problem {
     }
 }
 
-/// The kinds of places depend on the list, so the schema does not name them.
+/// Parses the position after which a page begins. The form of cursors depends on the list, so the
+/// schema does not name it.
 fn behind<P: FromStr + Display>(text: Option<String>) -> Result<Option<Behind<P>>, Problem> {
     let read = |text: String| {
         let place = text.parse().ok().filter(|place: &P| place.to_string() == text);
@@ -129,9 +130,9 @@ pub struct Reset {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct HasBeenReset {
-    /// The session in which the next message comes.
+    /// The session of the next message.
     session: Session,
-    /// The session that was reset; null if it had no message, so that it goes on.
+    /// The session that was reset; null if it had no message and continues.
     ended: Option<Session>,
 }
 
@@ -169,7 +170,7 @@ pub struct Resolved {
     session: Session,
     /// Its room, for GET /messages/{roomId}.
     room_id: RoomId,
-    /// The same room, under the name that v2 gives it.
+    /// The room again, under its name in v2.
     chat_ref: RoomId,
 }
 

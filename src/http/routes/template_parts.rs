@@ -1,4 +1,4 @@
-//! The parts of templates and of migrations, as they are sent and shown.
+//! Parts of templates and migrations, in requests and answers.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -92,7 +92,7 @@ impl JsonSchema for Locks {
     }
 }
 
-/// Fields that Agents changed and that a template may write over: all, none, or those that are named.
+/// Fields changed by Agents that a template may overwrite: all, none, or the named ones.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
@@ -112,7 +112,7 @@ pub struct Migrate {
     /// Fields of the configuration to migrate; all without it.
     #[schemars(extend("x-null" = true))]
     sections_to_migrate: Option<Vec<FieldName>>,
-    /// Fields that customers changed and that may be written over.
+    /// Fields changed by customers that may be overwritten.
     #[schemars(extend("x-null" = true), example = false)]
     approve_overrides: Option<Overrides>,
     /// Agents to migrate; all linked ones without it.
@@ -145,7 +145,7 @@ pub struct Migration {
     revision: Revision,
     /// Fields to migrate; null for all.
     sections_to_migrate: Option<Vec<FieldName>>,
-    /// Fields that customers changed and that may be written over.
+    /// Fields changed by customers that may be overwritten.
     #[schemars(example = false)]
     approve_overrides: Overrides,
     /// Agents to migrate; null for all linked ones.
@@ -162,7 +162,7 @@ pub struct Migration {
     overridden: u64,
     /// Number of Agents left unchanged: too large, or without an app that the template assigns.
     failed: u64,
-    /// Last Agent that was left unchanged so.
+    /// Last Agent that was left unchanged.
     last_failed_account_id: Option<Number>,
 }
 
@@ -180,7 +180,7 @@ pub struct Link {
 }
 
 impl Migrate {
-    /// How much of the template is brought to Agents.
+    /// Returns the extent of the migration.
     pub fn extent(self) -> Extent {
         let sections = self.sections_to_migrate;
         Extent {
@@ -190,7 +190,7 @@ impl Migrate {
     }
 }
 
-/// Without a word nothing is approved.
+/// Approves nothing by default.
 pub(super) fn approved(overrides: Option<Overrides>) -> Approved {
     match overrides {
         None | Some(Overrides::All(false)) => Approved::Nothing,

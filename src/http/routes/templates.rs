@@ -1,4 +1,4 @@
-//! `/templates` and `/createAgentFromTemplate`: what many Agents are configured to be.
+//! `/templates` and `/createAgentFromTemplate`: configurations shared by many Agents.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub struct Created {
     template: Template,
 }
 
-/// Makes a draft.
+/// Creates a draft.
 pub async fn create(http: Arc<Http>, call: Call, asked: Create) -> Result<Created, Problem> {
     let Line(name) = asked.name;
     let update = TemplateUpdate {
@@ -88,7 +88,7 @@ pub struct Found {
     link: Option<Link>,
 }
 
-/// One of them; for its owner with its last migration, for an Agent with what links them.
+/// Returns a template: for its owner with the last migration, for an Agent with its link.
 pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Problem> {
     let (id, agents) = (TemplateId(asked.template_id.0), call.agents(&http));
     let template = agents.template(call.account(), id).await?;
@@ -106,8 +106,8 @@ pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Pro
 
 /// Changes a template, or migrates Agents to it
 ///
-/// Fields that are not sent stay. Linked Agents stay unchanged until a migration (migrate, sent alone)
-/// brings the template to them; locks take effect at once.
+/// Fields that are not sent stay. Linked Agents stay unchanged until a migration (migrate, sent
+/// alone) brings the template to them; locks take effect at once.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
@@ -130,7 +130,7 @@ pub struct Update {
     migrate: Option<Migrate>,
 }
 
-/// Either of both.
+/// The changed template, or the forecast of a migration.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Updated {
     /// The template, after a change.
@@ -160,7 +160,7 @@ pub struct Queued {
     migration: Migration,
 }
 
-/// Changes parts of a template, or asks for a migration to it.
+/// Changes parts of a template, or requests a migration to it.
 pub async fn update(
     http: Arc<Http>,
     call: Call,
@@ -228,7 +228,7 @@ pub struct Removed {
     template_id: Id,
 }
 
-/// Deletes a template, which others may no longer be linked with.
+/// Deletes a template. Fails while Agents are linked to it, unless `detachAll` is true.
 pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
     let (template_id, agents) = (asked.template_id, call.agents(&http));
     agents.delete_template(call.account(), TemplateId(template_id.0), asked.detach_all).await?;
@@ -237,14 +237,14 @@ pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Remove
 
 /// Applies a template to an Agent
 ///
-/// Writes the template to the staging of the Agent. With detach, sent by the owner of the template or from
-/// above it, the link is removed instead: the configuration stays, and its locks end.
+/// Writes the template to the staging of the Agent. With detach, sent by the owner of the template
+/// or from above it, the link is removed instead: the configuration stays, and its locks end.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Apply {
     /// The template.
     template_id: Id,
-    /// Fields that the customer changed and that may be written over.
+    /// Fields changed by the customer that may be overwritten.
     #[schemars(extend("x-null" = true), example = false)]
     approve_overrides: Option<Overrides>,
     /// Whether to remove the link instead.
@@ -277,7 +277,7 @@ struct AppliedTo {
     revision: Revision,
     /// Fields of staging that changed.
     changed: Vec<String>,
-    /// Fields that the customer changed and that stayed.
+    /// Fields changed by the customer that stayed.
     overrides: Vec<String>,
     /// Integrations that must be set up on the Agent.
     required_integrations: Vec<Integration>,
@@ -309,7 +309,7 @@ successes! {
     Detached = OK "template detached; the configuration stays";
 }
 
-/// Brings a template to one Agent, or takes the link between the two away.
+/// Applies a template to one Agent, or removes the link between them.
 pub async fn apply(
     http: Arc<Http>,
     call: Call,
@@ -319,7 +319,8 @@ pub async fn apply(
     let (id, agents) = (TemplateId(template_id.0), call.agents(&http));
     let account_id = Number::from(agent);
     if asked.detach {
-        // What it locks is locked for whoever manages the Agent.
+        // Its locks bind the Agent's managers, so only the owner of the template may remove the
+        // link.
         let owner = agents.owner_of_link(call.account(), id).await?;
         call.manages(&http, owner).await?;
         agents.detach_template(agent, id).await?;

@@ -30,7 +30,7 @@ pub struct Measure {
     /// A metric by name, or a definition.
     #[schemars(example = &"refused")]
     metric: Option<Asked>,
-    /// The same as metric.
+    /// Alias of metric.
     #[schemars(example = &"refused")]
     definition: Option<Asked>,
     /// Rows from then on.
@@ -39,29 +39,29 @@ pub struct Measure {
     end: Moment,
     /// Length of a bucket; a day if missing.
     interval: Option<Word<Interval>>,
-    /// What tells groups of rows apart.
+    /// The field that groups rows.
     group_by: Option<Word<Grouping>>,
 }
 
-/// The metric over the whole time, and bucket by bucket.
+/// The metric over the whole time, and per bucket.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Measured {
     #[serde(flatten)]
     measured: series::Measured,
-    /// The definition as sent, completed with defaults.
+    /// The definition as sent, with defaults added.
     metric: Map<String, Value>,
-    /// The beginning of the time.
+    /// The beginning of the time, in Unix seconds.
     start: Seconds,
-    /// The same as a date.
+    /// The beginning as a date.
     start_date: Date,
-    /// The end of the time.
+    /// The end of the time, in Unix seconds.
     end: Seconds,
-    /// The same as a date.
+    /// The end as a date.
     end_date: Date,
     /// Length of a bucket.
     interval: Word<Interval>,
-    /// What tells groups of rows apart.
+    /// The field that groups rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Word<Grouping>")]
     group_by: Option<Word<Grouping>>,
@@ -69,7 +69,7 @@ pub struct Measured {
 
 successes! { Measured = OK "metric calculated"; }
 
-/// The value over the whole time and bucket by bucket, each with how many rows it rests on.
+/// Returns the value over the whole time and per bucket, each with its number of rows.
 pub async fn measure(http: Arc<Http>, call: Call, asked: Measure) -> Result<Measured, Problem> {
     let rules = http.rules.logs;
     let defined = match (asked.metric, asked.definition) {

@@ -27,9 +27,9 @@ pub struct Token {
     id: Id,
     /// The purpose of the key, for people.
     description: String,
-    /// The only type that there is.
+    /// Always the only type.
     r#type: Word<KeyType>,
-    /// When the key was made, in Unix seconds as a text, as v2 has it.
+    /// When the key was created, in Unix seconds as a text, for v2 clients.
     #[schemars(regex(pattern = r"^[0-9]+$"), example = &"1795168800")]
     timestamp: String,
     /// The account or member that owns the key.
@@ -37,11 +37,11 @@ pub struct Token {
     /// Its last four characters.
     #[schemars(example = &"aB3x")]
     last_four: String,
-    /// When it was made.
+    /// When it was created.
     created_at: Date,
-    /// When it was used last, about.
+    /// When it was last used, approximately.
     last_used_at: Option<Date>,
-    /// When it ends; null for never.
+    /// When it expires; null for never.
     expires_at: Option<Date>,
 }
 
@@ -55,7 +55,7 @@ pub struct Listed {
     tokens: Vec<Token>,
 }
 
-/// The keys of the target alone that are in force; never the keys themselves.
+/// Lists the target's own keys in force; never the keys themselves.
 pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
     let keys = call.tenancy(&http).keys_in_force(call.target().owner()).await?;
     Ok(Listed { tokens: keys.iter().map(|key| shape(key, None)).collect() })
@@ -63,16 +63,16 @@ pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Proble
 
 /// Creates a key for an account or a member
 ///
-/// The key itself is in this answer and in no other.
+/// Only this answer shows the key itself.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Create {
-    /// The only type that there is.
+    /// Always the only type.
     #[serde(rename = "type")]
     _type: Option<Word<KeyType>>,
     /// The purpose of the key, for people.
     description: String,
-    /// When it ends; without it never.
+    /// When it expires; never without this.
     #[schemars(extend("x-null" = true))]
     expires_at: Option<Moment>,
 }
@@ -82,7 +82,7 @@ pub struct Created {
     token: Token,
 }
 
-/// Makes one for the target.
+/// Creates a key for the target.
 pub async fn create(http: Arc<Http>, call: Call, asked: Create) -> Result<Created, Problem> {
     let expires_at = asked.expires_at.map(|Moment(at)| at);
     call.caller().may_issue(expires_at)?;
@@ -100,7 +100,7 @@ pub struct Revoke {
     /// The key to revoke.
     id: Option<Id>,
     /// The key itself.
-    // In the query `token` is the key that asks.
+    // In the query, `token` is the caller's key.
     #[schemars(extend("x-place" = "body"), example = &"gp_…")]
     token: Option<String>,
 }
@@ -110,12 +110,12 @@ pub struct Revoked {
     revoked: Token,
 }
 
-/// Revokes one in the scope of the target, by its id or by its value.
+/// Revokes a key in the scope of the target, by id or by value.
 pub async fn revoke(http: Arc<Http>, call: Call, asked: Revoke) -> Result<Revoked, Problem> {
     let missing = || Problem::not_found("token");
     let named = match (asked.id, asked.token) {
         (Some(Id(id)), None) => NamedKey::Id(KeyId(id)),
-        // A text that has not the form of a key is the key of nobody.
+        // A text that cannot be a key belongs to nobody.
         (None, Some(value)) => NamedKey::Hash(token::hash(&value).ok_or_else(missing)?),
         _ => return Err(Problem::invalid("name the token to revoke once: by id, or by token")),
     };

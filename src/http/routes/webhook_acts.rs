@@ -1,4 +1,4 @@
-//! `/webhooks/{id}/…`: a new secret for a webhook, an event of its own, and sending it again what it missed.
+//! `/webhooks/{id}/…`: rotates the secret of a webhook, tests it, and replays deliveries.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub struct Rotated {
     /// Until when the previous secret also signs.
     former_secret_until: Option<Date>,
     webhook: Webhook,
-    /// The secret that signs its deliveries: in this answer and in no other.
+    /// The secret that signs its deliveries; shown only in this answer.
     #[schemars(example = &"whsec_…")]
     secret: String,
     #[serde(skip)]
@@ -56,7 +56,7 @@ impl Success for Rotated {
     }
 }
 
-/// The new secret is shown in this answer alone.
+/// Rotates the secret. Only this answer shows the new one.
 pub async fn rotate(http: Arc<Http>, call: Call, asked: Rotate) -> Result<Rotated, Problem> {
     let id = in_use(&http, &call, DestinationId(asked.id.0)).await?.id;
     let new = call.destinations(&http).rotate(call.account().id, id, asked.end_former).await?;
@@ -134,7 +134,7 @@ struct AcceptedReplay {
     id: Id,
     /// From this moment on.
     since: Date,
-    /// Which deliveries are sent again.
+    /// The kinds of deliveries to replay.
     only: Word<Extent>,
 }
 

@@ -1,5 +1,5 @@
-//! `/webhookRelay`: the applications that are asked before a message is processed, and the ways in of
-//! providers (contract §6).
+//! `/webhookRelay`: applications consulted before a message is processed, and ways in of providers
+//! (contract §6).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ use crate::wire::{Date, Id, Number, Word, schema_of};
 pub struct Config {
     /// The kind of messages that are relayed.
     r#type: Word<RelayType>,
-    /// Where the application listens; null while there is only a way in.
+    /// The URL of the application; null while there is only a way in.
     #[schemars(example = &LISTENS)]
     url: Option<String>,
     /// How long the application may take, in milliseconds.
@@ -39,10 +39,10 @@ pub struct Config {
     timeout: Option<u64>,
     /// Headers that are sent with each request.
     headers: Vec<CustomHeader>,
-    /// The statuses with which it lets a message go on; none means 200 to 299.
+    /// The statuses with which it accepts a message; none means 200 to 299.
     #[schemars(example = &[200, 202])]
     success_status_codes: Vec<SuccessCode>,
-    /// Where the provider posts, with a key in it: for the provider and nobody else.
+    /// The URL for the provider's posts, with a secret key: share it with the provider only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", example = &"https://gatepost.example/inbound/mailgun/gpi_…/mime")]
     inbound_url: Option<String>,
@@ -59,7 +59,7 @@ const LISTENS: &str = "https://app.example/inbound";
 pub struct WholeConfig {
     #[serde(flatten)]
     config: Config,
-    /// The newest first; only the last are kept.
+    /// Newest first; only the last ones are kept.
     attempts: Vec<Attempt>,
 }
 
@@ -79,7 +79,7 @@ struct Attempt {
     /// The status of the answer, if there was one.
     #[schemars(example = &200)]
     status: Option<u32>,
-    /// After how long.
+    /// How long the attempt took, in milliseconds.
     latency_ms: u64,
     /// Why the message was deferred, if it was.
     error: Option<String>,
@@ -91,7 +91,7 @@ struct SuccessCode(u16);
 
 schema_of!([] SuccessCode, "SuccessCode", schema::within("One of them.", 200..=599));
 
-/// By their names; `None` is null.
+/// By name; None is null.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Verification(BTreeMap<String, Option<String>>);
@@ -133,7 +133,7 @@ pub struct Types {}
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TypesListed {
-    /// All of them.
+    /// All types.
     types: Vec<Type>,
 }
 
@@ -143,7 +143,7 @@ pub struct TypesListed {
 struct Type {
     /// Its name, for people.
     name: Word<RelayType>,
-    /// The messages that it relays, and the settings that it takes.
+    /// The messages that it relays, and its settings.
     description: String,
 }
 
@@ -192,11 +192,10 @@ pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Pro
 
 /// Sets the relay of this type, or changes it
 ///
-/// Fields that are not sent stay as they are. The application has the first word on each message:
-/// where it answers with a success the message is processed, with 406 it is refused, and anything
-/// else defers it. Of the relays of an Agent and of the accounts above it the nearest counts. All
-/// types but smtp have a way in: the provider posts to inboundUrl, /inbound/{type}/{inboundKey}
-/// with a key of its own, and without a token.
+/// Fields that are not sent stay. The application decides first on each message: a success status
+/// lets the message be processed, 406 refuses it, and any other defers it. Of the relays of an
+/// Agent and of the accounts above it, the nearest counts. All types but smtp have a way in: the
+/// provider posts to inboundUrl, /inbound/{type}/{inboundKey} with its own key, without a token.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(example = json!({
@@ -209,7 +208,7 @@ pub struct Set {
     /// The kind of messages that are relayed.
     #[schemars(extend("x-noun" = "relay type"))]
     r#type: Word<RelayType>,
-    /// Where the application listens, https. Without it only the way in changes.
+    /// The https URL of the application. Without it only the way in changes.
     #[schemars(example = &LISTENS)]
     url: Option<String>,
     /// How long the application may take, in milliseconds.
@@ -217,7 +216,7 @@ pub struct Set {
     timeout: Option<u64>,
     /// Headers that are sent with each request.
     headers: Option<Vec<CustomHeader>>,
-    /// The statuses with which it lets a message go on; none means 200 to 299.
+    /// The statuses with which it accepts a message; none means 200 to 299.
     #[schemars(example = &[200, 202])]
     success_status_codes: Option<Vec<SuccessCode>>,
     /// Whether to make a new inbound key; the previous one stops working.
@@ -228,7 +227,7 @@ pub struct Set {
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct HasBeenSet {
     config: WholeConfig,
-    /// The secret that signs its requests: in the answer that makes it, in no other.
+    /// The secret that signs its requests; shown only in the answer that creates it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", example = &"whsec_…")]
     secret: Option<String>,
@@ -247,8 +246,8 @@ impl Success for HasBeenSet {
     }
 }
 
-/// Sets one, or changes the way in of its provider. The answer that makes a relay is the only one
-/// that ever shows its secret.
+/// Sets a relay, or changes the way in of its provider. Only the answer that creates a relay shows
+/// its secret.
 pub async fn set(http: Arc<Http>, call: Call, asked: Set) -> Result<HasBeenSet, Problem> {
     let url = asked.url.map(|text| http.guard.destination(&text)).transpose();
     let url = url.map_err(|error| refused_url("url", &error))?;
@@ -270,7 +269,8 @@ pub async fn set(http: Arc<Http>, call: Call, asked: Set) -> Result<HasBeenSet, 
 
 /// Removes the relay of this type
 ///
-/// Messages are processed without it from now on. The way in of the provider, and its verification, stay.
+/// Messages are processed without it from now on. The way in of the provider, and its verification,
+/// stay.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Remove {
     /// The kind of messages that are relayed.
@@ -288,7 +288,7 @@ successes! {
     Removed = OK "relay deleted: what comes in is processed without it from now on";
 }
 
-/// The hop, and nothing else, at once.
+/// Removes the relay at once, but not the way in.
 pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
     call.relays(&http).remove(call.account().id, asked.r#type.0).await?;
     Ok(Removed {})
@@ -308,8 +308,8 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// No secret but the inbound key, which its account gives to its provider: of a header its name, and
-/// that it has a value.
+/// Shows no secret except the inbound key, which the account gives to its provider. Headers show
+/// their names, and that they have values.
 fn shape(configured: &Configured) -> Config {
     let Configured { kind, relay, way, is_new: _ } = configured;
     let relay = relay.as_ref();

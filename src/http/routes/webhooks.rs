@@ -1,4 +1,4 @@
-//! `/webhooks`: the URLs that want to hear what happens to an account and to all below it.
+//! `/webhooks`: URLs that get the events of an account and of all below it.
 
 use std::sync::Arc;
 
@@ -28,10 +28,10 @@ const HOOK: &str = "https://hooks.example/gatepost";
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
 
-/// All of the account's own of which the caller may know.
+/// Webhooks of the account that the caller may know.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Listed {
-    /// All of the account.
+    /// All webhooks of the account.
     webhooks: Vec<Webhook>,
 }
 
@@ -45,12 +45,12 @@ pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Proble
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(example = json!({ "url": HOOK, "label": "CRM", "type": "incoming" }), extend("minProperties" = 1))]
 pub struct Keep {
-    /// Where it listens, https.
+    /// Its https URL.
     #[schemars(example = &HOOK)]
     url: Option<String>,
     /// Its name, for people.
     label: Option<String>,
-    /// Which events it gets.
+    /// The events that it gets.
     r#type: Option<Word<Category>>,
     /// Whether it gets each room in order.
     ordered: Option<bool>,
@@ -58,31 +58,31 @@ pub struct Keep {
     payload: Option<Word<Payload>>,
     /// Headers that are sent with each attempt.
     headers: Option<Vec<CustomHeader>>,
-    /// Which one is changed; without it one is made.
+    /// The webhook to change; without it one is created.
     id: Option<Id>,
-    /// For a change: whether nothing is sent to it.
+    /// For a change: whether to stop sending to it.
     disabled: Option<bool>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Created {
-    /// All of the account.
+    /// All webhooks of the account.
     webhooks: Vec<Webhook>,
     webhook: Webhook,
-    /// The secret that signs its deliveries: in this answer and in no other.
+    /// The secret that signs its deliveries; shown only in this answer.
     #[schemars(example = &"whsec_…")]
     secret: String,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Updated {
-    /// All of the account.
+    /// All webhooks of the account.
     webhooks: Vec<Webhook>,
     webhook: Webhook,
 }
 
-/// Adds one; the only answer, beside a rotation's, that ever shows its secret. With `id` it changes
-/// the one of this id instead.
+/// Creates a webhook, or changes the one with `id`. Only this answer and a rotation's show a
+/// secret.
 pub async fn keep(
     http: Arc<Http>,
     call: Call,
@@ -133,7 +133,7 @@ async fn create(http: &Http, call: &Call, asked: Keep) -> Result<Created, Proble
     })
 }
 
-/// Changes what is given. Which events it gets, and where, is what it is: that cannot change.
+/// Changes the given settings. Events and URL identify a webhook, so they cannot change.
 async fn update(
     http: &Http,
     call: &Call,
@@ -166,11 +166,11 @@ async fn update(
 
 /// Removes webhooks
 ///
-/// All that match: a url alone means all its types. Name it in the query or in the body.
+/// Removes all that match: a url alone means all its types. Name it in the query or in the body.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(example = json!({ "url": HOOK }))]
 pub struct Remove {
-    /// Where it listens, https.
+    /// Its https URL.
     #[schemars(example = &HOOK)]
     url: Option<String>,
     /// Only of this type.
@@ -181,14 +181,14 @@ pub struct Remove {
 
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Removed {
-    /// Those that are gone.
+    /// The removed webhooks.
     removed: Vec<Webhook>,
-    /// All of the account.
+    /// All remaining webhooks of the account.
     webhooks: Vec<Webhook>,
 }
 
-/// Removes those that match everything given: a url alone means all its types that the caller may
-/// hear.
+/// Removes the webhooks that match everything given: a url alone means all its types that the
+/// caller may know.
 pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
     let url = asked.url.as_deref().map(Url::parse).transpose();
     let url = url.map_err(|_| wrong("url", "is not a URL"))?;
@@ -224,8 +224,8 @@ successes! {
     Removed = OK "webhooks deleted";
 }
 
-/// The webhook that the path names, of the target's own, in use or removed: one answer for all
-/// others, wherever they are.
+/// Returns the target's own webhook named by the path, in use or removed. The error is the same for
+/// all other ids.
 pub(super) async fn ever_used(
     http: &Http,
     call: &Call,
@@ -237,7 +237,7 @@ pub(super) async fn ever_used(
     Ok(known.destination)
 }
 
-/// What is told of accounts and members is for administrators, and so are the webhooks that hear it.
+/// Fails for webhooks about accounts and members, unless the caller is an administrator.
 pub(super) fn may_hear(call: &Call, category: Category) -> Result<(), Problem> {
     match category == Category::Onboarding && !call.caller().is_administrator() {
         true => Err(Denied::NotAdministrator.into()),
@@ -245,7 +245,7 @@ pub(super) fn may_hear(call: &Call, category: Category) -> Result<(), Problem> {
     }
 }
 
-/// The categories of which the caller may know webhooks.
+/// The categories of webhooks that the caller may know.
 fn heard(call: &Call) -> impl Iterator<Item = Category> {
     Category::ALL.iter().copied().filter(|category| may_hear(call, *category).is_ok())
 }
@@ -267,7 +267,7 @@ pub(super) fn clock(http: &Http) -> &Clock {
     http.mint.clock()
 }
 
-/// Those of the target's own of which the caller may know.
+/// All webhooks of the target that the caller may know.
 async fn all(http: &Http, call: &Call) -> Result<Vec<Webhook>, Problem> {
     let mut webhooks = call.destinations(http).list(call.account().id).await?;
     webhooks.retain(|one| may_hear(call, one.category).is_ok());

@@ -1,4 +1,4 @@
-//! Answers as types: their fields, in the envelope of v2, with the status and the words that go with them.
+//! Success answers as types: their fields, with status and message, in the envelope of v2.
 
 use std::marker::PhantomData;
 
@@ -15,8 +15,8 @@ use crate::http::typed::description::{Answer, Content};
 use crate::http::typed::schema::{self, Fields, fields_of};
 use crate::wire::tidy::{published, tidy};
 
-/// A success: its fields, or those of one of its shapes (`untagged`), stand beside `success` and `message`,
-/// if it is in the envelope of v2.
+/// A success. In the envelope of v2, its fields (or those of one of its shapes, if `untagged`)
+/// stand beside `success` and `message`.
 pub trait Success: Serialize + JsonSchema {
     const STATUS: StatusCode;
     const MESSAGE: &'static str;
@@ -24,15 +24,15 @@ pub trait Success: Serialize + JsonSchema {
     /// Whether `Link` leads to other pages.
     const PAGES: bool = false;
 
-    /// The words of this one, where they are not always the same.
+    /// The message, for types where it varies.
     fn message(&self) -> &str {
         Self::MESSAGE
     }
 }
 
-/// `successes! { Rotated = OK "secret rotated"; Listed = OK "deliveries found", pages; Recent = OK "messages found", bare, pages; }`
-/// With `Created: Found = …` the answer is made here, too: it has the fields of another one. Of one that is `said`,
-/// its field `message` has the words.
+/// `successes! { Rotated = OK "secret rotated"; Listed = OK "deliveries found", pages; Recent = OK
+/// "messages found", bare, pages; }` `Created: Found = …` also declares the type, with the fields
+/// of another one. With `said`, the field `message` holds the message.
 macro_rules! successes {
     ($($name:ident $(: $like:ty)? = $status:ident $message:literal $(, $more:ident)*;)+) => { $(
         $(
@@ -57,11 +57,11 @@ macro_rules! successes {
 }
 pub(in crate::http) use successes;
 
-/// All that an operation answers with success.
+/// All success answers of an operation.
 pub trait Answers {
     fn described(generator: &mut SchemaGenerator) -> Vec<Answer>;
 
-    /// Headers of the request that they depend on.
+    /// Request headers that they depend on.
     fn heeds() -> Fields {
         Fields::new()
     }
@@ -94,7 +94,7 @@ impl<S: Success> Answers for S {
     }
 }
 
-/// The shape that a reference leads to; a shape without a name as it is.
+/// The shape behind a reference; a shape without a name itself.
 fn named(generator: &SchemaGenerator, shape: &Value) -> Value {
     let name = shape.get("$ref").and_then(Value::as_str).and_then(|path| path.rsplit('/').next());
     let mut found =
@@ -123,7 +123,7 @@ pub(in crate::http) fn text<S: Success>(success: &S) -> Result<String, Problem> 
     text.map_err(|error| Problem::internal(error.to_string()))
 }
 
-/// A success with headers of its own.
+/// A success with additional headers.
 #[derive(Debug)]
 pub struct Headed<S> {
     pub answer: S,
@@ -147,7 +147,7 @@ pub trait Kinds {
     const KINDS: &'static [&'static str];
 }
 
-/// A file of one of these types: the whole, a part, or the word that the client has it already.
+/// A file of one of these types: the whole file, a part, or 304.
 #[derive(Debug)]
 pub struct Download<K>(Response, PhantomData<K>);
 
@@ -180,7 +180,6 @@ impl<K: Kinds> Answers for Download<K> {
     }
 }
 
-/// One success or another.
 #[derive(Debug)]
 pub enum Either<A, B> {
     This(A),

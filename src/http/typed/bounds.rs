@@ -1,5 +1,5 @@
-//! Bounds that an operator sets: a keyword of a schema whose value is a text (`"maximum": "limits.max_page"`)
-//! has the number of that rule.
+//! Numbers set by the operator: if the value of a schema keyword is a text (`"maximum":
+//! "limits.max_page"`), it names a rule, and the rule's number replaces it.
 
 use serde_json::Value;
 
@@ -9,11 +9,11 @@ use crate::rules::{AccessRules, AgentRules};
 const KEYWORDS: &[&str] =
     &["minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "default"];
 
-/// The rules, by their names.
+/// The rules, by name.
 #[derive(Debug)]
 pub struct Bounds {
     rules: Value,
-    /// Those of configurations.
+    /// The rules for configurations.
     pub(super) agents: AgentRules,
 }
 
@@ -22,7 +22,7 @@ impl Bounds {
         Self { rules: serde_json::to_value(rules).unwrap_or_default(), agents: rules.agents }
     }
 
-    /// The number of a keyword.
+    /// The number of a keyword; None if it is missing or no number.
     pub(super) fn number(&self, schema: &Value, keyword: &str) -> Option<i64> {
         match schema.get(keyword)? {
             Value::String(rule) => self.rule(rule)?.as_i64(),
@@ -30,7 +30,7 @@ impl Bounds {
         }
     }
 
-    /// Puts their numbers in the place of names of rules; other texts stay.
+    /// Replaces names of rules by their numbers; other texts stay.
     pub(super) fn fill(&self, schema: &mut Value) {
         match schema {
             Value::Object(fields) => {

@@ -1,5 +1,5 @@
-//! Holds what was sent against the schema of its type, and says of each mistake where it is and what is
-//! expected there.
+//! Checks a request against the schema of its type. Each mistake has its place and the expected
+//! value.
 
 use serde_json::{Map, Value};
 
@@ -22,13 +22,13 @@ impl<'c> Check<'c> {
         Self { shapes, bounds, faults: Vec::new() }
     }
 
-    /// A field that must be there is not.
+    /// Adds a missing field.
     pub(super) fn missing(&mut self, schema: &'c Value, at: &str, name: &str) {
         let detail = format!("is missing: send {}", self.expected(self.shape(schema)));
         self.add(Fault { pointer: join(at, name), detail });
     }
 
-    /// Of these fields exactly one must have been sent.
+    /// Requires exactly one of these fields.
     pub(super) fn one_of(&mut self, among: &[&str], given: &Map<String, Value>) {
         let sent: Vec<_> = among.iter().filter(|name| given.contains_key(**name)).collect();
         let names = among.join(" or ");
@@ -46,7 +46,7 @@ impl<'c> Check<'c> {
         }
     }
 
-    /// Adds what is wrong with the value at this place.
+    /// Adds the mistakes of the value at this place.
     pub(super) fn value(&mut self, schema: &'c Value, value: &Value, at: &str) {
         let schema = self.shape(schema);
         let kind = schema.get(mark::KIND).and_then(Value::as_str);
@@ -120,7 +120,7 @@ impl<'c> Check<'c> {
         }
     }
 
-    /// Whether the value itself is of this schema, whatever is in it.
+    /// Whether the value has the schema's type, whatever it contains.
     pub(super) fn is_of(&self, schema: &'c Value, value: &Value) -> bool {
         if value.is_null() && types(schema).any(|one| one == "null") {
             return true;
@@ -160,7 +160,7 @@ impl<'c> Check<'c> {
             }
     }
 
-    /// The octets that a line has at most.
+    /// The most bytes in a line.
     fn length(&self, schema: &Value) -> usize {
         let most = self.bounds.number(schema, "maxLength");
         most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX)
@@ -232,7 +232,7 @@ pub(super) fn missing(at: &str, name: &str) -> Fault {
     Fault { pointer: join(at, name), detail: "is missing: send it, too".to_owned() }
 }
 
-/// The types of a schema: one, or a list of them.
+/// The types of a schema: one, or a list.
 fn types(schema: &Value) -> impl Iterator<Item = &str> {
     let (one, several) = match schema.get("type") {
         Some(Value::Array(several)) => (None, several.as_slice()),

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use crate::http::typed::schema::Fields;
 
-/// The description of one operation.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct Description {
     pub(in crate::http) summary: &'static str,
@@ -13,7 +12,7 @@ pub(in crate::http) struct Description {
     pub(in crate::http) query: Fields,
     pub(in crate::http) headers: Fields,
     pub(in crate::http) body: Option<Fields>,
-    /// An example of the body.
+    /// An example body.
     pub(in crate::http) sent: Option<Value>,
     pub(in crate::http) answers: Vec<Answer>,
 }
@@ -24,16 +23,15 @@ pub(in crate::http) struct Answer {
     pub(in crate::http) status: u16,
     pub(in crate::http) about: &'static str,
     pub(in crate::http) content: Content,
-    /// Whether `Link` leads on.
+    /// Whether `Link` leads to more pages.
     pub(in crate::http) pages: bool,
-    /// Another type in which the same is answered.
+    /// Another media type with the same data.
     pub(in crate::http) also: Option<&'static str>,
 }
 
-/// What an answer holds.
+/// The content of an answer.
 #[derive(Clone, Debug)]
 pub(in crate::http) enum Content {
-    /// Nothing.
     Empty,
     /// These fields, in the envelope of v2.
     Envelope(Fields),
@@ -41,6 +39,6 @@ pub(in crate::http) enum Content {
     OneOf(Vec<Fields>),
     /// JSON of this schema.
     Json(Value),
-    /// Octets, of one of these types.
+    /// Bytes of one of these media types.
     Octets(&'static [&'static str]),
 }

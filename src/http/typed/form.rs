@@ -1,4 +1,4 @@
-//! The form of an operation, made from the type of its request: where each field stands, how each is
+//! The form of an operation, derived from its request type: where each field is sent, how it is
 //! checked, and how it is described.
 
 use std::fmt;
@@ -26,11 +26,11 @@ use crate::http::verb::{Verb, names};
 use crate::wire::mark;
 use crate::wire::tidy::{plain, published, tidy};
 
-/// A request: its first line of documentation is the operation's summary, the rest is said of it. A field
-/// that the path names stands there; the others in the query of a GET, in the body of a POST or a PUT, and
-/// in either of a DELETE, which has no body where it has no such field. `x-place` says another place.
-/// `minProperties` of the struct says that there must be a body, though none of its fields must be there; of a
-/// DELETE without fields, 0 says that there may be one.
+/// A request type. The first line of its documentation is the operation's summary, the rest the
+/// description. A field named in the path stands there. Others stand in the query of a GET, in the
+/// body of a POST or PUT, and in either for a DELETE, which has no body without such a field.
+/// `x-place` overrides this. `minProperties` of the struct requires a body even if no field is
+/// required; 0 on a DELETE without fields allows one.
 pub trait Request: DeserializeOwned + JsonSchema {}
 
 impl<R: DeserializeOwned + JsonSchema> Request for R {}
@@ -56,7 +56,7 @@ struct Field {
 pub struct Form {
     fields: Vec<Field>,
     description: Description,
-    /// The shapes that its request refers to by name, and those of its answers.
+    /// Named shapes of the request; `shown` has those of the answers.
     asked: Map<String, Value>,
     one_of: Vec<String>,
     shown: Map<String, Value>,
@@ -65,7 +65,7 @@ pub struct Form {
 }
 
 impl Form {
-    /// The form of the operation with this verb and this path.
+    /// The form of the operation with this verb and path.
     pub(super) fn of<R: Request, A: Answers>(verb: Verb, path: &'static str) -> Self {
         let mut generator = generator(Contract::Deserialize);
         let mut request = R::json_schema(&mut generator).to_value();
@@ -117,7 +117,7 @@ impl Form {
         Self { fields, description, asked, one_of, shown, query, body }
     }
 
-    /// The request, or all that is wrong with it.
+    /// Reads the request. Fails with all its mistakes, or with 404 for an id that cannot exist.
     pub(super) fn read<R: Request>(&self, call: &mut Call, bounds: &Bounds) -> Result<R, Problem> {
         let is_large = matches!(self.body, BodyRule::WithMessage(_));
         let mut check = Check::new(&self.asked, bounds);
@@ -148,7 +148,7 @@ impl Form {
             .map_err(|error| Problem::invalid(error.to_string()))
     }
 
-    /// The operation in the description, with the bounds of these rules.
+    /// The description, with the numbers of these rules.
     pub(in crate::http) fn description(&self, bounds: &Bounds) -> Description {
         let mut description = self.description.clone();
         let body = description.body.iter_mut().flatten();
@@ -156,7 +156,7 @@ impl Form {
         description
     }
 
-    /// The shapes that its request and its answers refer to by name.
+    /// Named shapes of request and answers.
     pub(in crate::http) fn shapes(&self, bounds: &Bounds) -> impl Iterator<Item = (String, Value)> {
         let all = self.asked.iter().chain(&self.shown);
         all.map(|(name, shape)| {
@@ -167,18 +167,18 @@ impl Form {
     }
 }
 
-/// 400: this field of a request (`emails`, `emails/2`) is wrong in a way that its type does not know; the words go
-/// on behind its place.
+/// 400: a field (`emails`, `emails/2`) has a mistake that its type cannot know. `detail` follows
+/// the name of the field.
 pub(in crate::http) fn wrong(name: &str, detail: impl Into<String>) -> Problem {
     Problem::mistaken(vec![Fault { pointer: format!("/{name}"), detail: detail.into() }])
 }
 
-/// 400: this field is refused for this reason.
+/// 400: a field is refused for a reason.
 pub(in crate::http) fn refused(name: &str, why: &impl fmt::Display) -> Problem {
     wrong(name, format!("is refused: {why}"))
 }
 
-/// 400: the URL in this field leads where nothing may be sent.
+/// 400: the URL in this field leads to a forbidden destination.
 pub(in crate::http) fn refused_url(name: &str, error: &UrlError) -> Problem {
     refused(
         name,
@@ -189,7 +189,7 @@ pub(in crate::http) fn refused_url(name: &str, error: &UrlError) -> Problem {
     )
 }
 
-/// 400 that names the fields that are missing, all at once: names, and whether each is there.
+/// 400: lists all missing fields. Takes each name with whether it is there.
 pub(in crate::http) fn needed(fields: &[(&str, bool)]) -> Problem {
     let missing = fields.iter().filter(|(_, there)| !there);
     Problem::mistaken(
@@ -198,8 +198,8 @@ pub(in crate::http) fn needed(fields: &[(&str, bool)]) -> Problem {
 }
 
 impl Field {
-    /// The value of this field; that of filters is every parameter that is not `known`. Out of a body that holds a
-    /// message, which is large, the value is taken.
+    /// Returns the value of this field. Filters get all parameters that are not `known`. A large
+    /// body with a message gives its values away instead of copying them.
     fn given(
         &self,
         call: &mut Call,
@@ -242,7 +242,7 @@ impl Field {
             Some(mark::USER_ID) if !in_body => schema::id_text(about),
             _ => published(self.schema.clone()),
         };
-        // A field that may stand in either is missing in one of them.
+        // A field that may stand in either place is optional in each.
         let is_marked = self.place == Place::Either || !self.needed && self.place != Place::Path;
         (if is_marked { format!("{}?", self.name).leak() } else { self.name }, described)
     }
@@ -260,12 +260,12 @@ fn field(verb: Verb, path: &str, name: &'static str, schema: Value) -> Field {
     Field { name: plain, place, needed: plain == name, schema }
 }
 
-/// A value in one spelling: an id is a number or a text.
+/// A value as text, so that an id compares equal as a number or as text.
 fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
 
-/// A text of a query or a path, as the value that it stands for.
+/// Converts text of a query or a path to the type of its schema.
 fn of_text(schema: &Value, text: &str) -> Value {
     let number = || text.parse::<i64>().ok().filter(|number| number.to_string() == text);
     match schema.get("type").and_then(Value::as_str) {
@@ -283,7 +283,7 @@ pub(super) fn generator(contract: Contract) -> SchemaGenerator {
     settings.into_generator()
 }
 
-/// The shape that this type has by its name, and those that it refers to.
+/// The named shape of this type, and those that it refers to.
 pub(in crate::http) fn shapes_of<T: JsonSchema>() -> Map<String, Value> {
     let mut generator = generator(Contract::Serialize);
     generator.subschema_for::<T>();
@@ -292,7 +292,7 @@ pub(in crate::http) fn shapes_of<T: JsonSchema>() -> Map<String, Value> {
     shapes.into_iter().map(|(name, shape)| (name, published(shape))).collect()
 }
 
-/// The names of the fields of a struct, in the order in which they are declared.
+/// The field names of a struct, in the order of declaration.
 pub(super) fn names_of<R: DeserializeOwned>() -> &'static [&'static str] {
     struct Names<'n>(&'n mut &'static [&'static str]);
 
@@ -320,7 +320,7 @@ pub(super) fn names_of<R: DeserializeOwned>() -> &'static [&'static str] {
     }
 
     let mut names: &'static [&'static str] = &[];
-    // An error, always: a struct of no fields has no names.
+    // Always an error. A struct without fields has no names.
     let _unread = R::deserialize(Names(&mut names));
     names
 }

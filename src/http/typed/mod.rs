@@ -1,8 +1,9 @@
-//! Operations whose request and answer are types: one declaration is parsed, checked, answered and described.
+//! Operations with typed requests and answers: one declaration is parsed, checked, answered and
+//! described.
 //!
-//! - `form` reads a [`Request`] and describes it; `check` finds what is wrong with one; `bounds` are the rules
-//!   that its schema names.
-//! - `answers` has the shapes of successes; both are made of `wire` and of `values`.
+//! - `form` reads a [`Request`] and describes it; `check` finds its mistakes; `bounds` has the
+//!   rules that its schema names.
+//! - `answers` has the shapes of successes. Both use the types of `wire` and `values`.
 
 pub(in crate::http) mod answers;
 pub(super) mod bounds;

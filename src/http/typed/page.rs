@@ -1,4 +1,4 @@
-//! Pages of lists, as clients ask for them and as links lead on.
+//! Pages of lists: how clients request them, and links to the next ones.
 
 use std::future::Future;
 
@@ -14,12 +14,13 @@ use crate::rules::{AccessLimits, AccessRules};
 use crate::store::{Cursor, Direction, Page, StoreError};
 use crate::wire::Texts;
 
-/// The limit of a request whose fields are checked.
+/// The limit of a checked request, or the default.
 pub(in crate::http) fn at_most(limit: Option<Limit>, rules: &AccessRules) -> u32 {
     limit.map_or(rules.limits.default_page, |Limit(limit)| limit)
 }
 
-/// Where a page begins that a request asks for by places or ids; `find` looks up the place of an id.
+/// Where the requested page begins; None begins at the newest row. `find` returns the cursor of an
+/// id.
 pub(in crate::http) async fn begin<R>(
     before: Option<Spot>,
     after: Option<Spot>,
@@ -48,20 +49,20 @@ where
 
 /// A row of a page, as JSON.
 pub(in crate::http) fn text((cursor, row): (Cursor, impl Serialize)) -> (Cursor, String) {
-    // No shape of ours has a map whose keys are no texts.
+    // No shape has a map with keys that are not texts.
     (cursor, serde_json::to_string(&row).unwrap_or_else(|_| "null".to_owned()))
 }
 
-/// The rows of a page, the newest first, each as JSON.
+/// The rows of a page, newest first, each as JSON.
 pub(in crate::http) struct Rows {
     pub(in crate::http) texts: Vec<(Cursor, String)>,
     from: Option<(Direction, Cursor)>,
     more: bool,
-    /// Where reading ended, if that was before the page was full and before the end of the list.
+    /// Where reading ended, if before the page was full and before the end of the list.
     until: Option<Cursor>,
 }
 
-/// A page that is being read: until it has its rows, or has become large.
+/// A page being read, until it has enough rows or bytes.
 pub(in crate::http) struct Filling<'l> {
     texts: Vec<(Cursor, String)>,
     from: Option<(Direction, Cursor)>,
@@ -72,7 +73,7 @@ pub(in crate::http) struct Filling<'l> {
 }
 
 impl<'l> Filling<'l> {
-    /// An empty page of at most `limit` rows, which begins at `from`.
+    /// An empty page of at most `limit` rows, beginning at `from`.
     pub(in crate::http) fn new(
         limits: &'l AccessLimits,
         limit: u32,
@@ -81,13 +82,13 @@ impl<'l> Filling<'l> {
         Self { texts: Vec::new(), from, limit, octets: 0, limits, is_full: false }
     }
 
-    /// The number of rows to read next. One more than the page holds says that there is another page.
+    /// The number of rows to read next. One row beyond the page shows that there is another page.
     pub(in crate::http) fn step(&self) -> u32 {
         let has = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
         self.limits.page_step.min(self.limit.saturating_sub(has).saturating_add(1))
     }
 
-    /// Adds rows in the order in which they were read.
+    /// Adds rows in reading order, until the page is full.
     pub(in crate::http) fn add<'r, T: 'r>(
         &mut self,
         rows: impl IntoIterator<Item = &'r T>,
@@ -105,7 +106,7 @@ impl<'l> Filling<'l> {
         }
     }
 
-    /// The rows of the page; `until` is where reading ended, if that was before the end of the list.
+    /// Returns the rows of the page. `until` is where reading ended, if before the end of the list.
     pub(in crate::http) fn rows(mut self, until: Option<Cursor>) -> Rows {
         if matches!(self.from, Some((Direction::After, _))) {
             self.texts.reverse();
@@ -116,8 +117,8 @@ impl<'l> Filling<'l> {
     }
 }
 
-/// Reads a page a few rows at a time, and ends it early when it has become large. `page.until` is
-/// where it ends at the latest.
+/// Reads a page a few rows at a time, and ends it early when it becomes large. It ends at
+/// `page.until` at the latest.
 pub(in crate::http) async fn read<T, R>(
     rules: &AccessRules,
     page: Page,
@@ -145,56 +146,57 @@ where
 }
 
 impl Rows {
-    /// All of them as a JSON array.
+    /// All rows as a JSON array.
     pub(in crate::http) fn array(&self) -> String {
         let texts: Vec<_> = self.texts.iter().map(|(_, text)| text.as_str()).collect();
         format!("[{}]", texts.join(","))
     }
 
-    /// The same as a field of an answer.
+    /// All rows as a field of an answer.
     pub(in crate::http) fn list<T>(&self) -> Result<Texts<T>, Problem> {
         Texts::of(self.array()).map_err(|error| Problem::internal(error.to_string()))
     }
 
-    /// Where a list that shows the newest first goes on. A page of newer ones goes on by its links.
+    /// The cursor of the next page, for a list that shows the newest first. None for a page of
+    /// newer rows: its links lead on.
     pub(in crate::http) fn next(&self) -> Option<Next> {
         let is_newer = matches!(self.from, Some((Direction::After, _)));
         self.older().filter(|_| !is_newer)
     }
 
-    /// Where older ones than those of this page begin.
+    /// Where the rows older than this page begin.
     fn older(&self) -> Option<Next> {
         let is_newer = matches!(self.from, Some((Direction::After, _)));
         let last = self.texts.last().filter(|_| is_newer || self.more).map(|(cursor, _)| *cursor);
         self.until.filter(|_| !is_newer).or(last).map(Next)
     }
 
-    /// The oldest first, as a field of an answer.
+    /// All rows, oldest first, as a field of an answer.
     pub(in crate::http) fn oldest_first<T>(&self) -> Result<Texts<T>, Problem> {
         let texts: Vec<_> = self.texts.iter().rev().map(|(_, text)| text.as_str()).collect();
         let array = format!("[{}]", texts.join(","));
         Texts::of(array).map_err(|error| Problem::internal(error.to_string()))
     }
 
-    /// Where a list that shows the oldest first goes on.
+    /// The cursor of the next page, for a list that shows the oldest first; None on the last page.
     pub(in crate::http) fn newest_if_more(&self) -> Option<Cursor> {
         self.texts.first().map(|(cursor, _)| *cursor).filter(|_| self.more)
     }
 
-    /// This answer with the `Link` header.
+    /// Adds the `Link` header to an answer.
     pub(in crate::http) fn linked<S>(&self, call: &Call, limit: u32, answer: S) -> Headed<S> {
         let link = self.link_value(call, limit);
         Headed { answer, headers: link.map(|link| (LINK, link)).into_iter().collect() }
     }
 
-    /// The value of that header.
+    /// The value of the `Link` header; None without links.
     fn link_value(&self, call: &Call, limit: u32) -> Option<HeaderValue> {
         let links = self.links(call, limit);
         HeaderValue::try_from(links.join(", ")).ok().filter(|_| !links.is_empty())
     }
 
-    /// `next` while there are older ones. `prev` always: whoever follows it again and again reads
-    /// what has come since, the empty page included.
+    /// `next` if there are older rows. `prev` always: a client that keeps following it reads new
+    /// rows, even after an empty page.
     fn links(&self, call: &Call, limit: u32) -> Vec<String> {
         let link = |(name, place): (&str, String), relation| {
             let own = [("limit", Some(limit.to_string())), (name, Some(place))];
@@ -212,8 +214,8 @@ impl Rows {
     }
 }
 
-/// This answer with a `Link` header to the page that this parameter leads to, if there is one; all else that was
-/// asked for stays.
+/// Adds a `Link` header to the next page, which this parameter selects; other parameters of the
+/// request stay. No header without `next`.
 pub(in crate::http) fn followed<S>(
     call: &Call,
     next: Option<(&str, impl ToString)>,
@@ -222,7 +224,7 @@ pub(in crate::http) fn followed<S>(
     followed_with(call, next.map(|(name, place)| vec![(name, Some(place.to_string()))]), answer)
 }
 
-/// The same by several parameters; those without a value are left out, though they were asked for.
+/// Does so with several parameters; those without a value are removed.
 pub(in crate::http) fn followed_with<S>(
     call: &Call,
     next: Option<Vec<(&str, Option<String>)>>,
@@ -233,8 +235,8 @@ pub(in crate::http) fn followed_with<S>(
     Headed { answer, headers: link.map(|link| (LINK, link)).into_iter().collect() }
 }
 
-/// One link of a `Link` header (RFC 8288): relative, so that it works behind any name, and without
-/// the token. What the request asked for beside these parameters and its place goes with it.
+/// One link of a `Link` header (RFC 8288): relative, so that it works behind any host name, and
+/// without the token. Keeps the other parameters of the request, except those that select a page.
 fn link(call: &Call, own: &[(&str, Option<String>)], relation: &str) -> String {
     let is_own = |name: &str| own.iter().any(|(one, _)| *one == name);
     let is_place = |name: &str| ["before", "after", "page"].contains(&name);

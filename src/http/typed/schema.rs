@@ -1,5 +1,4 @@
-//! The words that descriptions are written in: each makes a JSON Schema (2020-12), and all
-//! explain what they describe.
+//! Building blocks of descriptions: each makes a JSON Schema (2020-12) with a description.
 
 use std::ops::RangeInclusive;
 
@@ -8,30 +7,29 @@ use serde_json::{Map, Value, json};
 use crate::domain::id::LARGEST_USER_ID;
 use crate::wire::DECIMAL;
 
-/// The names of an object's fields, or of parameters, with their schemas; `?` behind a name says
-/// that it may be missing.
+/// Names of an object's fields, or of parameters, with their schemas; a `?` after the name marks an
+/// optional one.
 pub(in crate::http) type Fields = Vec<(&'static str, Value)>;
 
-/// A UUID and a date for examples.
+/// Examples of a UUID and a date.
 const A_UUID: &str = "019a9e5c-7c80-7000-8000-000000000001";
 const A_DATE: &str = "2026-11-20T10:00:00.000Z";
 
-/// Any text.
 pub(in crate::http) fn text(about: &str) -> Value {
     json!({ "type": "string", "description": about })
 }
 
-/// A whole number of a range.
+/// A whole number in a range.
 pub(in crate::http) fn within(about: &str, range: RangeInclusive<u64>) -> Value {
     json!({ "type": "integer", "minimum": range.start(), "maximum": range.end(), "description": about })
 }
 
-/// The same in a query or a path.
+/// An id in a query or a path.
 pub(in crate::http) fn id_text(about: &str) -> Value {
     json!({ "type": "string", "pattern": DECIMAL, "description": about, "examples": ["7"] })
 }
 
-/// The same in a body: a number, or its decimal as a text.
+/// An id in a body: a number, or its decimal as text.
 pub(in crate::http) fn id_given(about: &str) -> Value {
     let any = [
         json!({ "type": "integer", "minimum": 1, "maximum": LARGEST_USER_ID }),
@@ -53,7 +51,7 @@ pub(in crate::http) fn moment_given(about: &str) -> Value {
     json!({ "anyOf": any, "description": about, "examples": ["2026-11-20T10:00:00Z"] })
 }
 
-/// A text that a regular expression (ECMA-262) describes, and one that is such.
+/// A text described by a regular expression (ECMA-262), with an example.
 pub(in crate::http) fn pattern(about: &str, pattern: &str, example: &str) -> Value {
     json!({ "type": "string", "pattern": pattern, "description": about, "examples": [example] })
 }
@@ -70,7 +68,7 @@ pub(in crate::http) fn object(about: &str, fields: Fields) -> Value {
     object
 }
 
-/// The same or null.
+/// Allows null as well.
 pub(in crate::http) fn or_null(schema: Value) -> Value {
     let Some(kind) = schema.get("type").and_then(Value::as_str) else {
         let about = schema.get("description").cloned().unwrap_or_default();
@@ -89,36 +87,36 @@ pub(in crate::http) fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
 
-/// The same with this example.
+/// Adds an example.
 pub(in crate::http) fn like(schema: Value, example: impl Into<Value>) -> Value {
     with(schema, "examples", json!([example.into()]))
 }
 
-/// The same with one keyword more, in the place of one of this name.
+/// Returns the schema with a keyword added or replaced.
 pub(in crate::http) fn with(mut schema: Value, keyword: &str, value: Value) -> Value {
     put(&mut schema, keyword, value);
     schema
 }
 
-/// Gives an object a field, in the place of one of this name.
+/// Adds or replaces a field of an object.
 pub(in crate::http) fn put(object: &mut Value, name: &str, value: Value) {
     if let Value::Object(fields) = object {
         fields.insert(name.to_owned(), value);
     }
 }
 
-/// A name without the mark that it may be missing.
+/// A name without the mark of an optional field.
 pub(in crate::http) fn plain(name: &str) -> &str {
     name.strip_suffix('?').unwrap_or(name)
 }
 
-/// The names of what must be there.
+/// The names of required fields.
 pub(in crate::http) fn required<'f>(fields: &'f Fields) -> impl Iterator<Item = &'f str> + use<'f> {
     fields.iter().map(|(name, _)| *name).filter(|name| !name.ends_with('?'))
 }
 
-/// A value that is of this schema: its example, or one put together from those of its parts. Names
-/// of shapes are looked up among `shapes`.
+/// An example value of this schema: its own example, or one combined from those of its parts.
+/// `shapes` resolves references.
 pub(in crate::http) fn example(schema: &Value, shapes: &Map<String, Value>) -> Value {
     if let Some(example) = schema.pointer("/examples/0").or_else(|| schema.get("const")) {
         return example.clone();
@@ -163,8 +161,8 @@ pub(in crate::http) fn example(schema: &Value, shapes: &Map<String, Value>) -> V
     }
 }
 
-/// The fields of an object's schema, these first, `?` behind those that may be missing, and what is said of
-/// the whole.
+/// The fields of an object's schema, those of `order` first, optional ones marked with `?`; and the
+/// description of the object.
 pub(super) fn fields_of(schema: &Value, order: &[&'static str]) -> (Fields, String) {
     let about = schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned();
     let list = |name: &str| schema.get(name).and_then(Value::as_array).into_iter().flatten();

@@ -1,4 +1,5 @@
-//! Requests as types: mistakes are found all at once, each where it is, and nothing else is let in.
+//! Typed requests: all mistakes are found at once, each with its place, and no other request is
+//! accepted.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +71,7 @@ struct Part {
     on: Option<bool>,
 }
 
-/// What a schema says in its own ways.
+/// A schema with keywords of our own.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[expect(dead_code, reason = "its fields are looked at in its schema")]
 struct Special {
@@ -141,7 +142,7 @@ fn all_mistakes_are_told_each_where_it_is() {
     assert_eq!(none, [("/of".to_owned(), "must be an array of 1 to 200 items".to_owned())]);
 }
 
-/// A configuration has a table of its own, of which the schema is made.
+/// A configuration has its own table, from which the schema is generated.
 #[test]
 fn what_is_special_is_checked_where_it_stands() {
     let found = mistakes_of::<Special>(&json!({
@@ -165,7 +166,7 @@ fn what_is_special_is_checked_where_it_stands() {
     assert_eq!(found, expected);
 }
 
-/// Texts of a schema that name no rule stay as they are.
+/// Texts in a schema that name no rule stay.
 #[test]
 fn bounds_take_the_place_of_the_names_of_rules_alone() {
     let bounds = Bounds::of(&Rules::defaults().unwrap().access);
@@ -209,7 +210,7 @@ fn of_fields_that_exclude_each_other_one_is_sent() {
     }
 }
 
-/// Fields stand as they are declared, and what is said of them is said once.
+/// Fields keep the order of declaration, and each description appears once.
 #[test]
 fn a_type_is_described_as_it_is_declared() {
     let mut schema = Much::json_schema(&mut generator(Contract::Deserialize)).to_value();

@@ -1,4 +1,4 @@
-//! The values of requests that are this room's own: places in lists, and how many of one are shown.
+//! Values of requests in this room: places in lists, and page sizes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::store::Cursor;
 use crate::wire::{mark, schema_of, uuid};
 
-/// How many a page has at most.
+/// The most rows on a page.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(transparent)]
 pub struct Limit(pub u32);
@@ -21,8 +21,8 @@ schema_of!([] Limit, "Limit", json_schema!({
     "description": "How many at most.",
 }));
 
-/// A place in a list that shows the newest first, as requests name it: by `next` of a page, by a cursor, or
-/// by the id of what stands there.
+/// A place in a list that shows the newest first, as a request gives it: by `next` of a page, by a
+/// cursor, or by the id of a row.
 #[derive(Clone, Copy, Debug)]
 pub enum Spot {
     Next(Next),
@@ -52,8 +52,8 @@ impl<'de> Deserialize<'de> for Spot {
     }
 }
 
-/// Where the next page of such a list begins. It says that it leads to older ones: so `after` goes on there,
-/// as in every other list, while `after` a place or an id means what is newer.
+/// Where the next page of such a list begins. It marks the direction to older rows, so a client may
+/// send it as `after` too, as in other lists; any other place in `after` means newer rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Next(pub Cursor);
 
@@ -75,6 +75,6 @@ impl Serialize for Next {
     }
 }
 
-/// The parameters of a query that are none of its own, by name: `#[serde(rename = "field__op")]` on a field.
-/// The handler refuses names that are none.
+/// Query parameters that the type does not declare, by name: `#[serde(rename = "field__op")]` on a
+/// field. The handler refuses unknown names.
 pub type Filters = std::collections::BTreeMap<String, String>;

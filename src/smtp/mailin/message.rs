@@ -1,4 +1,4 @@
-//! A message as mailin hands it on: line by line, up to an LF each, dots undone already.
+//! A message as mailin passes it on: line by line, each up to an LF, with dots unstuffed.
 
 use bytes::Bytes;
 
@@ -6,7 +6,7 @@ use crate::rules::SmtpMemory;
 use crate::smtp::budget::Share;
 use crate::smtp::protocol::line::Fault;
 
-/// How a message ended, when mailin said so. `size` is the octets that it had.
+/// How a message ended, as mailin sees the end. `size` counts all its bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     Whole(Bytes),
@@ -15,8 +15,8 @@ pub(super) enum Ending {
     NoMemory,
 }
 
-/// A message kept within its limits; what is beyond them is swallowed, because mailin cannot be
-/// told to stop in the middle.
+/// A message kept within its limits. The rest is dropped, because mailin cannot be stopped in the
+/// middle.
 #[derive(Debug)]
 pub(super) struct Message {
     kept: Vec<u8>,
@@ -31,7 +31,7 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// An empty message, which takes its memory out of `share`.
+    /// `share` pays for the memory of the message.
     pub(super) fn new(memory: &SmtpMemory, max_message: usize, share: Share) -> Self {
         Self {
             kept: Vec::new(),
@@ -46,7 +46,7 @@ impl Message {
         }
     }
 
-    /// One more line with its end.
+    /// Adds one line with its line end.
     pub(super) fn line(&mut self, line: &[u8]) {
         self.size = self.size.saturating_add(line.len());
         self.fault = self.fault.or_else(|| first_fault(line));
@@ -68,7 +68,7 @@ impl Message {
         }
     }
 
-    /// How it ended, and the share to be held as long as the message is.
+    /// Ends the message. Hold the returned share as long as the message.
     pub(super) fn end(self) -> (Ending, Share) {
         let (kept, size) = (Bytes::from(self.kept), u64::try_from(self.size).unwrap_or(u64::MAX));
         let ending = match self.fault {
@@ -80,8 +80,9 @@ impl Message {
         (ending, self.share)
     }
 
-    /// Memory for so many octets more, taken in steps that grow with the message, so that a large
-    /// one is copied a few times only.
+    /// Reserves memory for `octets` more bytes, in steps that grow with the message, so a large one
+    /// is copied only a few times. Returns false, and drops the kept bytes, if the budget has no
+    /// more.
     fn reserve(&mut self, octets: usize) -> bool {
         let needed = self.kept.len().saturating_add(octets).saturating_sub(self.reserved);
         if needed > 0 {
@@ -101,7 +102,7 @@ impl Message {
     }
 }
 
-/// What must not be on the wire, in one line up to its LF.
+/// Returns the first fault in one line up to its LF.
 fn first_fault(line: &[u8]) -> Option<Fault> {
     let mut after_cr = false;
     for octet in line {
@@ -113,6 +114,6 @@ fn first_fault(line: &[u8]) -> Option<Fault> {
             (octet, false) => after_cr = *octet == b'\r',
         }
     }
-    // mailin hands on a line without an end when the connection has ended inside it.
+    // mailin passes on a line without an end when the connection ended inside it.
     None
 }

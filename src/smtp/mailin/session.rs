@@ -1,4 +1,4 @@
-//! One connection of mailin: what it calls, answered by the Intake and the limits of this room.
+//! One connection of mailin: its calls, answered by the Intake and the limits of this room.
 
 use std::io;
 use std::net::IpAddr;
@@ -21,17 +21,17 @@ use crate::smtp::rates::{Meter, What};
 use super::Shared;
 use super::message::{Ending, Message};
 
-/// mailin writes one line for a reply of ours: a longer detail would not fit into the 512 octets
-/// of RFC 5321 §4.5.3.1.5.
+/// Longest detail in a reply. mailin writes each reply as one line, and RFC 5321 §4.5.3.1.5 allows
+/// 512 octets.
 pub(super) const MAX_DETAIL: usize = 250;
 
-/// One connection: mailin calls it, in order, from one thread.
+/// One connection. mailin calls it in order, from one thread.
 pub(super) struct Session<I: Intake> {
     shared: Arc<Shared<I>>,
     id: u64,
     opened: Instant,
     place: Option<Place>,
-    /// What the client brings; it is known, as the place is, from the first command on.
+    /// Rates of the client's network. Meter and place are set by the first command.
     meter: Meter,
     client: Client,
     transaction: Option<Transaction>,
@@ -43,16 +43,16 @@ pub(super) struct Session<I: Intake> {
 struct Transaction {
     reverse_path: String,
     recipients: Vec<Recipient>,
-    /// RCPTs that were accepted, those for the same Agent too: mailin keeps each of them.
+    /// Accepted RCPTs, repeats for one Agent included: mailin keeps each of them.
     accepted: usize,
     /// RCPTs answered with a 4xx.
     put_off: u32,
     message: Message,
-    /// While DATA is under way.
+    /// Held from DATA to the reply.
     under_way: Option<TaskTrackerToken>,
 }
 
-/// For each connection mailin clones the session that it was given: a new one.
+/// mailin clones its session for each connection: the clone is a fresh session.
 impl<I: Intake> Clone for Session<I> {
     fn clone(&self) -> Self {
         Self::new(&self.shared)
@@ -60,7 +60,7 @@ impl<I: Intake> Clone for Session<I> {
 }
 
 impl<I: Intake> Session<I> {
-    /// A session that nobody has connected to.
+    /// A session without a client yet.
     pub(super) fn new(shared: &Arc<Shared<I>>) -> Self {
         let nobody = IpAddr::from([0, 0, 0, 0]);
         Self {
@@ -77,7 +77,7 @@ impl<I: Intake> Session<I> {
         }
     }
 
-    /// mailin shows the client with its first command only.
+    /// Admits the client at its HELO or EHLO: mailin does not show the address earlier.
     fn admit(&mut self, address: IpAddr, name: &str) -> Result<(), Reply> {
         let address = address.to_canonical();
         if self.shared.shutdown.is_stopping() {
@@ -94,7 +94,7 @@ impl<I: Intake> Session<I> {
         Ok(())
     }
 
-    /// A place, and the pace of the client's network.
+    /// Takes a place and sets the meter of the client's network.
     fn welcome(&mut self, address: IpAddr) -> Result<(), Notice> {
         let mut place = self.shared.places.take().ok_or(Notice::TooManySessions)?;
         if !self.shared.rules.exempt.is_exempt(address) {
@@ -171,7 +171,7 @@ impl<I: Intake> Session<I> {
         }
     }
 
-    /// Contract §2, Policy: whose verdict could differ do not share a transaction.
+    /// Recipients whose verdicts could differ do not share a transaction (contract §2, Policy).
     fn add(&mut self, recipient: Recipient) -> Reply {
         let Some(open) = &mut self.transaction else { return Reply::notice(Notice::MailFirst) };
         if open.recipients.iter().all(|other| other.agent != recipient.agent) {
@@ -184,7 +184,7 @@ impl<I: Intake> Session<I> {
         Reply::notice(Notice::RecipientFine)
     }
 
-    /// The reply to a recipient that may come again, unless there were too many of them.
+    /// Counts a deferred recipient. Returns `reply`, or the closing one after too many errors.
     fn put_off(&mut self, reply: Reply) -> Reply {
         let Some(open) = &mut self.transaction else { return reply };
         open.put_off = open.put_off.saturating_add(1);
@@ -222,7 +222,7 @@ impl<I: Intake> Session<I> {
         if too_many { Reply::notice(Notice::TooManyUnknown) } else { reply }
     }
 
-    /// The reply to a message: mailin has seen a line that is a dot.
+    /// Returns the reply to a message whose end mailin has seen.
     fn finish(&mut self, transaction: Transaction) -> Reply {
         let Transaction { reverse_path, recipients, message, under_way: _until_answered, .. } =
             transaction;
@@ -266,7 +266,7 @@ impl<I: Intake> Session<I> {
         match (deferred, notice) {
             (Some(ours), Some(_)) => Reply::reason(ours, None, None).and_close(),
             (Some(ours), None) => Reply::reason(ours, None, None),
-            // The end that mailin has seen may be none: what follows is not listened to.
+            // The end may be a forged one: nothing after it is read.
             (None, Some(notice)) => Reply::recorded(notice, answer.record).and_close(),
             (None, None) => Reply::reason(reason, None, answer.record),
         }
@@ -319,7 +319,7 @@ impl<I: Intake> Handler for Session<I> {
         }
     }
 
-    /// Never fails: mailin would answer 554 to this line, and then to the message as well.
+    /// Never fails: mailin would send 554 for this line, and another reply for the message.
     fn data(&mut self, line: &[u8]) -> io::Result<()> {
         if let Some(transaction) = &mut self.transaction {
             transaction.message.line(line);
@@ -333,8 +333,8 @@ impl<I: Intake> Handler for Session<I> {
             None => Reply::answer(&no_answer()),
         };
         let mut response = self.say(&reply);
-        // Called an error, it would leave mailin inside the message: every command that follows
-        // would be a line of it, without a reply.
+        // As an error, mailin would stay inside the message: every later command would be a line of
+        // it, without a reply.
         response.is_error = false;
         if self.shared.shutdown.is_stopping() {
             response.action = Action::Close;
@@ -343,7 +343,7 @@ impl<I: Intake> Handler for Session<I> {
     }
 }
 
-/// A path as mailin found it, which takes anything without a space or a bracket.
+/// Checks a path: mailin takes anything without a space or a bracket.
 fn checked(path: &str, kind: PathKind) -> Result<String, Notice> {
     path::parse(path.as_bytes(), kind, false).map_err(|fault| match (fault, kind) {
         (PathFault::Syntax, PathKind::Reverse) => Notice::SenderAddress,
@@ -354,7 +354,7 @@ fn checked(path: &str, kind: PathKind) -> Result<String, Notice> {
     })
 }
 
-/// mailin puts a code and a space in front of what it is given, so a reply must be one line.
+/// One line only: mailin writes the code and a space before its text.
 pub(super) fn response(reply: &Reply) -> Response {
     let mut wire = Vec::new();
     reply.write(&mut wire);

@@ -1,4 +1,4 @@
-//! mailin over real sockets: what the module's table says of it, and what is made of it.
+//! mailin over real sockets: checks the table of the module.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::session::{MAX_DETAIL, no_answer, response, short};
 
 mod reference;
 
-/// No wait of a test takes longer.
+/// Upper bound of every wait in a test.
 const PATIENCE: Duration = Duration::from_secs(20);
 const MAX_MESSAGE: usize = 100_000;
 const ENVELOPE: &str =
@@ -53,7 +53,6 @@ async fn serve(rules: &SmtpRules, max_message: usize, intake: Fake) -> Running {
     Running { address, intake, shutdown }
 }
 
-/// The client's end.
 struct Peer(BufReader<TcpStream>);
 
 impl Peer {
@@ -71,7 +70,7 @@ impl Peer {
         timeout(PATIENCE, self.0.get_mut().write_all(octets.as_ref())).await.unwrap().unwrap();
     }
 
-    /// The last line of the next reply; `None` where the connection ended or was reset.
+    /// The last line of the next reply; None if the connection ended or was reset.
     async fn reply(&mut self) -> Option<String> {
         loop {
             let mut line = String::new();
@@ -91,7 +90,7 @@ impl Peer {
         }
     }
 
-    /// Opens a transaction and DATA.
+    /// Opens a transaction and sends DATA.
     async fn open(&mut self) {
         self.send(format!("{ENVELOPE}DATA\r\n")).await;
         self.expect(&["250", "250 2.1.0", "250 2.1.5", "354"]).await;
@@ -128,7 +127,7 @@ async fn a_session_goes_on_after_each_kind_of_refusal() {
     assert_eq!(refused, Some((Reason::TooLarge, 65_536, 150_000)));
 }
 
-/// mailin takes LF.CRLF for an end and runs what follows; the rest it stores as it came.
+/// mailin takes LF.CRLF for an end and runs the rest; everything else is stored unchanged.
 #[tokio::test]
 async fn nothing_is_smuggled() {
     for sequence in [
@@ -150,7 +149,7 @@ async fn nothing_is_smuggled() {
         let second = ENVELOPE.replace("boss", "evil");
         let wire = format!("first{sequence}{second}DATA\r\nsecond\r\n.\r\n");
         peer.send(wire).await;
-        // The reply is lost where mailin closed with input unread, which resets the connection.
+        // The reply is lost if mailin closes with unread input, which resets the connection.
         if let Some(reply) = peer.reply().await {
             assert!(reply.starts_with("550 5.5.2"), "{sequence:?}: {reply}");
             peer.expect_end().await;
@@ -163,7 +162,7 @@ async fn nothing_is_smuggled() {
     }
 }
 
-/// The parser's own limits: nothing can be done about them from behind it.
+/// Limits of mailin's parser, which the code behind it cannot change.
 #[tokio::test]
 async fn the_parser_is_what_the_table_says() {
     let server = start("", Fake::default()).await;
@@ -188,7 +187,7 @@ async fn the_parser_is_what_the_table_says() {
         ("RCPT TO:<\"open 1\"@gatepost.example>", "500"),
         ("RCPT TO:<op\0en1@gatepost.example>", "501 5.1.3"),
         ("RCPT TO:<nobody@gatepost.example>", "550 5.1.1"),
-        // Ours would be 554, or 451 where the recipient was deferred.
+        // Our front end replies 554, or 451 if the recipient was deferred.
         ("DATA", "503"),
         ("RCPT TO:<postmaster>", "250 2.1.5"),
         ("RCPT TO:<open1@gatepost.example>\nDATA", "500"),
@@ -196,7 +195,7 @@ async fn the_parser_is_what_the_table_says() {
         peer.send(format!("{line}\r\n")).await;
         peer.expect(&[reply]).await;
     }
-    // What came behind the LF.
+    // The DATA after the LF runs as a command.
     peer.expect(&["354"]).await;
     peer.send("x\r\n.\r\n").await;
     peer.expect(&["250 2.0.0"]).await;
@@ -210,7 +209,7 @@ async fn memory_for_all_messages_is_bounded() {
     let rules = "[memory]\nmax_bytes_in_flight = 1048576\nreserve_step_bytes = 1048576\n";
     let gate = Fake { gate: Some(Semaphore::new(0)), ..Fake::default() };
     let server = start(rules, gate).await;
-    // Each message reserves all that a message may have; ten fit, the eleventh does not.
+    // Each message reserves all that one message may have: ten fit, the eleventh does not.
     let mut held = Vec::new();
     for _ in 0..10 {
         let mut peer = Peer::greeted(server.address).await;
@@ -303,7 +302,7 @@ async fn the_end_waits_for_messages_and_not_for_idle_sessions() {
         peer.expect(&["250 2.0.0 accepted"]).await;
         peer.expect_end().await;
     }
-    // An idle session hears it when it says something.
+    // An idle session gets the 421 with its next command.
     idle.send("MAIL FROM:<a@b.example>\r\n").await;
     idle.expect(&["421 4.3.2"]).await;
     idle.expect_end().await;

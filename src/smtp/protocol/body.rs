@@ -5,31 +5,30 @@ use bytes::Bytes;
 use super::data::{BareLineEnds, Decoder};
 use super::line::Fault;
 
-/// Sizes, all in octets.
+/// Sizes in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
     /// The largest message.
     pub max_message: usize,
-    /// Memory is asked for in steps of at least this.
+    /// Smallest step in which memory is reserved.
     pub reserve_step: usize,
-    /// Kept of a message that is refused.
+    /// The part kept of a message that is refused.
     pub kept_head: usize,
-    /// Read and dropped beyond `max_message` before the connection is given up: one octet more.
+    /// Read and dropped beyond `max_message`; one byte more ends the connection.
     pub max_drained: u64,
 }
 
-/// What the body needs next.
+/// The next need of the body.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// More input.
     Read,
-    /// So much memory, which somebody else counts.
+    /// This much more memory, from the caller's budget.
     Reserve(usize),
-    /// Nothing: this is how it ended.
+    /// Nothing more: the message ended like this.
     Ended(Ending),
 }
 
-/// How a message ended. `size` is the octets that the message had.
+/// How a message ended. `size` counts its bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Ending {
     Whole(Bytes),
@@ -38,7 +37,7 @@ pub enum Ending {
         head: Bytes,
         size: u64,
     },
-    /// `cut`: its end was not waited for.
+    /// With `cut`, the body was given up before the end of the message.
     TooLarge {
         head: Bytes,
         size: u64,
@@ -47,16 +46,15 @@ pub enum Ending {
     NoMemory,
 }
 
-/// One message on its way in.
 #[derive(Debug)]
 pub struct Body {
     decoder: Decoder,
     bare: BareLineEnds,
     limits: BodyLimits,
     kept: Vec<u8>,
-    /// Octets that `kept` may grow to.
+    /// Bytes that `kept` may grow to.
     reserved: usize,
-    /// Octets of the message so far, as they are kept, or would be.
+    /// Bytes of the message so far, kept or not.
     size: u64,
     state: Keeping,
 }
@@ -64,14 +62,14 @@ pub struct Body {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keeping {
     All,
-    /// It will be refused: only the head goes into the record.
+    /// The message will be refused: only its head is kept, for the record.
     Head,
-    /// There is no memory for it.
+    /// No memory was left for the message.
     Nothing,
 }
 
 impl Body {
-    /// A body in front of its first octet.
+    /// A body before its first byte.
     pub const fn new(limits: BodyLimits, bare: BareLineEnds) -> Self {
         Self {
             decoder: Decoder::new(bare),
@@ -84,8 +82,8 @@ impl Body {
         }
     }
 
-    /// The answer to [`Progress::Reserve`]. Without memory the message is still read to its end,
-    /// so that the client hears why.
+    /// Answers [`Progress::Reserve`]. With None the message is still read to its end, so that the
+    /// client gets the reason.
     pub fn reserved(&mut self, granted: Option<usize>) {
         match granted {
             Some(octets) => {
@@ -100,17 +98,17 @@ impl Body {
         }
     }
 
-    /// Octets that it still needs of those it was given.
+    /// Reserved bytes that the body still needs.
     pub const fn reserved_octets(&self) -> usize {
         self.reserved
     }
 
-    /// Whether all of it is kept: neither is it to be refused, nor is there no memory for it.
+    /// Whether the whole message is kept: none of it is refused, and memory was granted.
     pub const fn keeps_all(&self) -> bool {
         matches!(self.state, Keeping::All)
     }
 
-    /// Takes octets off the front of `input`.
+    /// Takes bytes off the front of `input`.
     pub fn advance(&mut self, input: &mut &[u8]) -> Progress {
         loop {
             if self.decoder.ended() {
@@ -135,8 +133,8 @@ impl Body {
                     (usize::MAX, most.saturating_add(self.limits.max_drained))
                 }
             };
-            // A limit is passed octet by octet, so that where it is passed does not depend on how
-            // the message was cut into reads.
+            // Limits are passed byte by byte, so the result does not depend on how the message was
+            // cut into reads.
             let left = usize::try_from(next_limit.saturating_sub(self.size)).unwrap_or(usize::MAX);
             let take = self.bare.input_for(left).max(1).min(held).min(input.len());
             let (piece, behind) = input.split_at_checked(take).unwrap_or((*input, b""));
@@ -168,12 +166,12 @@ impl Body {
         }
     }
 
-    /// Grows by half each time, so that a large message is copied a few times and not thousands;
-    /// never beyond what the largest message needs. The first step holds the whole head, so that
-    /// what is kept of a refused message does not depend on how it was cut into reads.
+    /// Grows by half each time, so a large message is copied only a few times, but never beyond the
+    /// need of the largest message. The first step holds the whole head, so the kept part of a
+    /// refused message does not depend on how it was cut into reads.
     fn next_step(&self) -> usize {
         let step = self.limits.reserve_step.max(self.limits.kept_head).max(self.reserved / 2);
-        // One octet to see that it is too large, and what the decoder may be ahead.
+        // One byte to notice that the message is too large, and the lead that the decoder may have.
         let least = self.bare.most(1);
         let most = self.limits.max_message.saturating_add(least).saturating_sub(self.reserved);
         step.min(most).max(least)
@@ -206,8 +204,8 @@ mod tests {
     const LIMITS: BodyLimits =
         BodyLimits { max_message: 20, reserve_step: 4, kept_head: 6, max_drained: 30 };
 
-    /// Feeds `wire` in pieces of `cut` octets with so much memory to give; answers the ending and
-    /// the most that was ever reserved.
+    /// Feeds `wire` in pieces of `cut` bytes with `memory` to grant. Returns the ending and the
+    /// most bytes ever reserved.
     fn feed(wire: &[u8], cut: usize, memory: usize, limits: BodyLimits) -> (Option<Ending>, usize) {
         feed_to(Body::new(limits, BareLineEnds::Refused), wire, cut, memory)
     }

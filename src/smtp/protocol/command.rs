@@ -1,13 +1,12 @@
-//! Command lines, framed already, to commands (RFC 5321 §4.1.1).
+//! Parses framed command lines (RFC 5321 §4.1.1).
 
 use super::notice::Notice;
 use super::parameters::MailParameters;
 use crate::domain::path::{self, PathFault, PathKind};
 
-/// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// EHLO (`esmtp`) or HELO with its argument.
+    /// EHLO (`esmtp`) or HELO, with its argument.
     Hello {
         name: String,
         esmtp: bool,
@@ -25,12 +24,12 @@ pub enum Command {
     Noop,
     Quit,
     Verify,
-    /// The notice is what there is to say about the topic.
+    /// The notice is the help on the topic.
     Help(Notice),
 }
 
 impl Command {
-    /// Whether a session that says nothing else would never come to a message.
+    /// Whether a session of such commands alone would never come to a message.
     pub const fn is_idle(&self) -> bool {
         match self {
             Self::Hello { .. } | Self::Reset | Self::Noop | Self::Verify | Self::Help(_) => true,
@@ -40,12 +39,11 @@ impl Command {
     }
 }
 
-/// Why a line is no command: the reply, and what of the line it is about.
+/// Why a line is no command: the reply, and the part of the line it names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
     pub notice: Notice,
-    /// A piece of what the client sent, a few dozen characters at most; for the reply, which makes
-    /// it printable.
+    /// A piece of the client's line, a few dozen characters at most. The reply makes it printable.
     pub about: Option<String>,
 }
 
@@ -55,10 +53,10 @@ impl From<Notice> for Rejected {
     }
 }
 
-/// Parses one line without its CRLF. `smtputf8`: the open transaction was begun with SMTPUTF8, so
-/// that its recipients may be outside ASCII (RFC 6531 §3.4).
+/// Parses one line without its CRLF. With `smtputf8` (the open transaction began with SMTPUTF8),
+/// recipients may be outside ASCII (RFC 6531 §3.4).
 pub fn parse(line: &[u8], smtputf8: bool) -> Result<Command, Rejected> {
-    // RFC 5321 §4.1.1: trailing white space is to be tolerated.
+    // RFC 5321 §4.1.1: tolerate trailing white space.
     let line = line.trim_ascii_end();
     let end = line.iter().position(|b| *b == b' ').unwrap_or(line.len());
     let (verb, rest) = line.split_at_checked(end).unwrap_or((line, b""));
@@ -76,11 +74,12 @@ pub fn parse(line: &[u8], smtputf8: bool) -> Result<Command, Rejected> {
         b"HELP" => Ok(Command::Help(help(argument))),
         b"VRFY" if argument.is_empty() => Err(Notice::MissingArgument.into()),
         b"VRFY" => Ok(Command::Verify),
-        // Known, of no use here: EXPN (RFC 5321 §7.3), other ways to send, to turn round, to log in.
+        // Known but not offered: EXPN (RFC 5321 §7.3), other ways to send, to turn round, to log
+        // in.
         b"EXPN" | b"BDAT" | b"BURL" | b"AUTH" | b"ETRN" | b"ATRN" | b"TURN" | b"SEND" | b"SOML"
         | b"SAML" => Err(Notice::NotOffered.into()),
-        // A browser that was made to speak to us, with a message in the request's body.
-        // PROXY: one that would like to be taken for another, or a proxy that is not trusted.
+        // A browser tricked into speaking to us, with a message in the request's body. PROXY: a
+        // client that pretends to be another, or a proxy that is not trusted.
         b"GET" | b"POST" | b"PUT" | b"HEAD" | b"OPTIONS" | b"CONNECT" | b"PROXY" => {
             Err(Notice::NotSmtp.into())
         }
@@ -92,8 +91,8 @@ fn alone(argument: &[u8], command: Command) -> Result<Command, Rejected> {
     if argument.is_empty() { Ok(command) } else { Err(Notice::SurplusArgument.into()) }
 }
 
-/// Anything printable: what a host calls itself proves nothing, and many are wrong about it
-/// (RFC 5321 §4.1.4 forbids to refuse mail for that).
+/// Accepts any printable name: the name proves nothing, and many clients get it wrong (RFC 5321
+/// §4.1.4 forbids refusing mail for that).
 fn hello(argument: &[u8], esmtp: bool) -> Result<Command, Rejected> {
     let name = str::from_utf8(argument).unwrap_or_default();
     if name.is_empty() || !name.bytes().all(|b| matches!(b, b' '..=b'~')) {
@@ -115,7 +114,7 @@ fn mail(argument: &[u8]) -> Result<Command, Rejected> {
     Ok(Command::Mail { path, parameters })
 }
 
-/// No extension with a parameter of RCPT is offered.
+/// Takes no parameters: no extension with a parameter of RCPT is offered.
 fn recipient(argument: &[u8], smtputf8: bool) -> Result<Command, Rejected> {
     let text = after_keyword(argument, b"TO:").ok_or(Notice::RecipientSyntax)?;
     let (path, rest) = path::split(text).ok_or(Notice::RecipientAddress)?;
@@ -128,7 +127,7 @@ fn recipient(argument: &[u8], smtputf8: bool) -> Result<Command, Rejected> {
     Ok(Command::Recipient { path })
 }
 
-/// What HELP says about its topic; about none, and about what it does not know, what there is.
+/// Help on the topic; the overview for no topic or an unknown one.
 fn help(topic: &[u8]) -> Notice {
     match topic.to_ascii_uppercase().as_slice() {
         b"MAIL" => Notice::HelpMail,
@@ -138,7 +137,7 @@ fn help(topic: &[u8]) -> Notice {
     }
 }
 
-/// `FROM: <…>` with a space is wrong and common.
+/// Tolerates spaces after the keyword: `FROM: <…>` is wrong, but common.
 fn after_keyword<'a>(argument: &'a [u8], keyword: &[u8]) -> Option<&'a [u8]> {
     let (head, rest) = argument.split_at_checked(keyword.len())?;
     head.eq_ignore_ascii_case(keyword).then(|| trim_spaces(rest))

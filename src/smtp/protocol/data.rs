@@ -1,23 +1,23 @@
-//! The end of a message, its dots and its line ends (RFC 5321 §4.1.1.4, §4.5.2, §2.3.8).
+//! End, dots and line ends of a message (RFC 5321 §4.1.1.4, §4.5.2, §2.3.8).
 
 use memchr::memchr3;
 
 use super::line::Fault;
 
-/// What becomes of a CR or an LF that stands alone in a message. Whatever it is, it ends no
-/// message, and a dot behind it is an ordinary dot.
+/// Treatment of a CR or LF that stands alone in a message. Either way it ends no message, and a dot
+/// after it is an ordinary dot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BareLineEnds {
     /// A fault: the message is refused at its true end.
     #[default]
     Refused,
-    /// CRLF stands in its place. It alters signed octets, where the signer did not do the same.
+    /// Replaced by CRLF. This breaks a signature, unless the signer replaced it too.
     Normalised,
 }
 
 impl BareLineEnds {
-    /// The most octets that come out of a decoder for so many that go in. It may withhold one, and
-    /// an octet may come out as two.
+    /// The most bytes that a decoder returns for `taken` bytes of input. It may hold one back, and
+    /// one byte may become two.
     pub const fn most(self, taken: usize) -> usize {
         let factor = match self {
             Self::Refused => 1,
@@ -26,7 +26,7 @@ impl BareLineEnds {
         taken.saturating_mul(factor).saturating_add(1)
     }
 
-    /// How many octets may go into a decoder so that no more than `room` come out.
+    /// How many bytes may go into a decoder so that at most `room` come out.
     pub const fn input_for(self, room: usize) -> usize {
         match self {
             Self::Refused => room.saturating_sub(1),
@@ -35,23 +35,23 @@ impl BareLineEnds {
     }
 }
 
-/// Where in a line the next octet stands. The message starts at the start of a line, because the
-/// CRLF of the DATA command counts: `.CRLF` right behind it ends an empty message.
+/// Position of the next byte in its line. A message begins at the start of a line, because the CRLF
+/// of the DATA command counts: an immediate `.CRLF` ends an empty message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     LineStart,
     Mid,
-    /// Behind a CR, which has been handed on.
+    /// After a CR that was passed on.
     Cr,
-    /// Behind a dot at the start of a line, which is dropped whatever comes.
+    /// After a dot at the start of a line. The dot is always dropped.
     Dot,
-    /// Behind such a dot and a CR, which has not been handed on.
+    /// After such a dot and a CR that is held back.
     DotCr,
 }
 
-/// Undoes dot-stuffing and finds CRLF.CRLF. Everything else passes through unaltered, faults too
-/// (and bare line ends normalised where that was chosen): what follows a fault is still the same
-/// message, up to its true end.
+/// Removes dot-stuffing and finds CRLF.CRLF. Everything else passes unchanged, faults included
+/// (except bare line ends that are normalised): the bytes after a fault belong to the same message,
+/// up to its true end.
 #[derive(Debug)]
 pub struct Decoder {
     state: State,
@@ -61,12 +61,12 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder in front of the first octet.
+    /// A decoder before the first byte.
     pub const fn new(bare: BareLineEnds) -> Self {
         Self { state: State::LineStart, bare, fault: None, ended: false }
     }
 
-    /// The first thing on the wire that must not be there.
+    /// The first fault of the message.
     pub const fn fault(&self) -> Option<Fault> {
         self.fault
     }
@@ -76,8 +76,8 @@ impl Decoder {
         self.ended
     }
 
-    /// Takes octets off the front of `input` and hands those of the message to `keep`, no more
-    /// than [`BareLineEnds::most`]. Stops behind the end of the message.
+    /// Takes bytes off the front of `input` and passes those of the message to `keep`, at most
+    /// [`BareLineEnds::most`]. Stops after the end of the message.
     pub fn decode(&mut self, input: &mut &[u8], mut keep: impl FnMut(&[u8])) {
         while !self.ended {
             if matches!(self.state, State::Mid | State::LineStart) {
@@ -89,8 +89,8 @@ impl Decoder {
         }
     }
 
-    /// Hands on everything in front of the next octet that means something, in one piece: whole
-    /// lines together, up to one that begins with a dot.
+    /// Passes on everything before the next byte with a meaning, in one piece: whole lines
+    /// together, up to one that begins with a dot.
     fn pass_run(&mut self, input: &mut &[u8], keep: &mut impl FnMut(&[u8])) {
         let mut run = 0;
         loop {
@@ -142,7 +142,7 @@ impl Decoder {
         }
     }
 
-    /// An octet that neither ends a line nor begins one: a bare LF does not either.
+    /// Passes on a byte that neither ends nor begins a line. A bare LF does neither.
     fn plain(&mut self, octet: u8, keep: &mut impl FnMut(&[u8])) {
         match (octet, self.bare) {
             (b'\n', BareLineEnds::Refused) => self.note(Fault::BareLf),

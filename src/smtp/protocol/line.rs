@@ -1,60 +1,59 @@
-//! Framing of command lines: a line ends in CRLF and nothing else (RFC 5321 §2.3.8).
+//! Framing of command lines: only CRLF ends a line (RFC 5321 §2.3.8).
 
 use memchr::memchr3;
 
-/// What a client must not put on the wire, in a command or in a message: servers that disagree
-/// about it can be made to see two messages where there is one (CVE-2023-51764 and its kin).
+/// A byte that is forbidden in commands and messages. Servers that disagree about it can be made to
+/// see two messages in one (CVE-2023-51764 and similar).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// LF without CR before it.
     BareLf,
     /// CR without LF after it.
     BareCr,
-    /// NUL.
     Nul,
 }
 
-/// What a reader found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
     /// One command line, without its CRLF.
     Whole(Vec<u8>),
-    /// A line has gone over the limit: said at once and once, or a client that sends no CRLF would
-    /// never hear of it. The rest of the line is dropped.
+    /// The line exceeds the limit. Reported at once and only once, because a client that sends no
+    /// CRLF would never get a reply. The rest of the line is dropped.
     TooLong,
-    /// So much of such a line was dropped that nothing more is read.
+    /// More than the limit was dropped: nothing more is read.
     Endless,
-    /// The line is not a line.
+    /// The line has a forbidden byte.
     Faulty(Fault),
 }
 
-/// Collects one line at a time, and never more than its limit.
+/// Collects one line at a time, within its limit.
 #[derive(Debug)]
 pub struct LineReader {
     kept: Vec<u8>,
     after_cr: bool,
-    /// Octets of the line beyond its limit.
+    /// Bytes of the line beyond its limit.
     dropped: u64,
-    /// That there are some was said.
+    /// The excess was reported.
     told: bool,
     limit: usize,
     max_dropped: u64,
 }
 
 impl LineReader {
-    /// `limit` counts octets with the CRLF (RFC 5321 §4.5.3.1.4), `max_dropped` those beyond it.
+    /// `limit` counts the CRLF too (RFC 5321 §4.5.3.1.4); `max_dropped` counts bytes beyond
+    /// `limit`.
     pub const fn new(limit: usize, max_dropped: u64) -> Self {
         let (after_cr, dropped, told) = (false, 0, false);
         Self { kept: Vec::new(), after_cr, dropped, told, limit, max_dropped }
     }
 
-    /// Whether nothing of a next line has come yet.
+    /// Whether no byte of the next line has come yet.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty() && !self.after_cr && self.dropped == 0
     }
 
-    /// Takes octets off the front of `input` up to the end of the line, or to where there is
-    /// something to say of it; `None` when the input ends before.
+    /// Takes bytes off the front of `input`, up to the end of the line or to a report about it.
+    /// None if the input ends first.
     pub fn read(&mut self, input: &mut &[u8]) -> Option<Line> {
         loop {
             if !self.after_cr {
@@ -86,7 +85,7 @@ impl LineReader {
     }
 
     fn keep(&mut self, text: &[u8]) {
-        // Two octets of the limit belong to the CRLF.
+        // Two bytes of the limit belong to the CRLF.
         let room = self.limit.saturating_sub(2).saturating_sub(self.kept.len());
         let over = if self.dropped > 0 { text.len() } else { text.len().saturating_sub(room) };
         self.dropped = self.dropped.saturating_add(u64::try_from(over).unwrap_or(u64::MAX));
@@ -97,7 +96,7 @@ impl LineReader {
         }
     }
 
-    /// The line; `None` if it has been spoken of already.
+    /// Returns the line; None if [`Line::TooLong`] was returned for it.
     fn end(&mut self) -> Option<Line> {
         let line = std::mem::take(&mut self.kept);
         let whole = self.dropped == 0;

@@ -1,14 +1,14 @@
-//! SMTP without sockets: octets in, steps out.
+//! SMTP without sockets: bytes in, steps out.
 //!
-//! Nouns: a *line* is framed first (strictly CRLF) and parsed second into a *command*; a *path* is
-//! the address of MAIL or RCPT as it was sent; the *decoder* finds the end of a message and undoes
-//! dot-stuffing; the *body* keeps the message within its limits; a *reply* is what the client is
-//! told, and its words stand in `reply` and `notice` alone; the *machine* puts them together.
+//! A *line* is framed first (strictly CRLF) and parsed second into a *command*. A *path* is the
+//! address of MAIL or RCPT as it was sent. The *decoder* finds the end of a message and removes
+//! dot-stuffing; the *body* keeps the message within its limits. A *reply* is sent to the client;
+//! its words stand only in `reply` and `notice`. The *machine* puts these together.
 //!
-//! Called by the session, and by the transcripts under `fixtures/smtp`.
+//! The session calls this room, and so do the transcripts under `fixtures/smtp`.
 //!
-//! What never happens here: I/O, a clock, a wait, a decision about mail. How the octets were cut
-//! into reads changes nothing.
+//! Never happens here: I/O, a clock, a wait, a decision about mail. How the bytes were cut into
+//! reads never changes a result.
 
 pub mod body;
 pub mod command;

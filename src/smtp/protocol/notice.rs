@@ -1,16 +1,15 @@
-//! What the session says by itself, each sentence once. What the Intake decides is worded in
-//! `reply`.
+//! Replies of the session itself, each sentence once. `reply` has the words for decisions of the
+//! Intake.
 
 macro_rules! notices {
     ($($(#[$doc:meta])* $variant:ident = $label:literal $code:literal $enhanced:literal $words:literal;)*) => {
-        /// A reply that does not come from a decision about mail.
+        /// A reply that is no decision about mail.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Notice {
             $($(#[$doc])* $variant,)*
         }
 
         impl Notice {
-            /// Every notice.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// The reply code (RFC 5321 §4.2).
@@ -80,7 +79,7 @@ notices! {
     TooManyRecipients = "too_many_recipients" 452 "4.5.3" "too many recipients: send the others in another transaction";
     /// DATA when every RCPT was refused for good (RFC 5321 §3.3).
     NoRecipient = "no_recipient" 554 "5.5.1" "no valid recipients";
-    /// DATA when no RCPT was accepted and one at least may be later: not the client's fault.
+    /// DATA when no RCPT was accepted but one was deferred: not the client's error.
     NoRecipientYet = "no_recipient_yet" 451 "4.5.1" "no recipient could be accepted for now";
 
     BareLf = "bare_lf" 550 "5.5.2" "bare <LF> received: lines end in <CR><LF>";
@@ -91,7 +90,7 @@ notices! {
     TlsInjection = "tls_injection" 554 "5.5.0" "you went on before the TLS handshake";
     NotSmtp = "not_smtp" 554 "5.5.0" "this is an SMTP server";
 
-    /// STARTTLS is offered, and the handshake cannot begin (RFC 3207 §4).
+    /// STARTTLS is offered, but the handshake cannot begin (RFC 3207 §4).
     TlsUnavailable = "tls_unavailable" 454 "4.7.0" "TLS is not available for now";
     TooManyErrors = "too_many_errors" 421 "4.7.0" "too many errors";
     TooManyIdle = "too_many_idle" 421 "4.7.0" "too many commands without a message";
@@ -101,7 +100,7 @@ notices! {
     TooManyTransactions = "too_many_transactions" 421 "4.7.0" "too many transactions: connect again";
     TooSlow = "too_slow" 421 "4.4.2" "timeout: nothing more came, or too slowly";
     TooOld = "too_old" 421 "4.4.2" "timeout: the session is too old, connect again";
-    /// A trusted proxy, which must say whose connection it is: ours to mend.
+    /// A trusted proxy sent no valid PROXY header: the operator's to fix.
     NoProxyHeader = "no_proxy_header" 421 "4.3.5" "the proxy in front did not say who you are: try again";
     ShuttingDown = "shutting_down" 421 "4.3.2" "shutting down: try again";
     TooManySessions = "too_many_sessions" 421 "4.3.2" "too many connections: try again";
@@ -109,8 +108,8 @@ notices! {
 }
 
 impl Notice {
-    /// Whether the connection ends with it. 421 always does (RFC 5321 §4.2.1); after octets that
-    /// no two servers read alike, nothing more of the client can be trusted.
+    /// Whether the connection ends with this reply. 421 always does (RFC 5321 §4.2.1). After bytes
+    /// that servers read in different ways, nothing more of the client can be trusted.
     pub const fn closes(self) -> bool {
         self.code() == 421
             || matches!(
@@ -126,8 +125,8 @@ impl Notice {
             )
     }
 
-    /// Whether it counts towards the errors of a session: a command the client got wrong.
-    /// `NoRecipient` does not, since each refused RCPT has counted already.
+    /// Whether the reply counts as an error of the client. `NoRecipient` does not: each refused
+    /// RCPT was counted already.
     pub const fn is_error(self) -> bool {
         matches!(self.code(), 500..=503 | 553 | 555)
     }

@@ -1,23 +1,22 @@
-//! What may stand behind the path of MAIL (RFC 5321 §4.1.1.11): SIZE (RFC 1870), BODY (RFC 6152)
-//! and SMTPUTF8 (RFC 6531). Everything else is refused by its name.
+//! Parameters of MAIL (RFC 5321 §4.1.1.11): SIZE (RFC 1870), BODY (RFC 6152) and SMTPUTF8 (RFC
+//! 6531). Every other one is refused by name.
 
 use super::command::Rejected;
 use super::notice::Notice;
 
-/// Characters of a parameter's name that a reply repeats.
+/// Longest parameter name, in characters, that a reply repeats.
 const MAX_SHOWN: usize = 40;
 
-/// The parameters of MAIL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MailParameters {
-    /// What SIZE declares, octets; 0 when nothing is declared (RFC 1870 §5).
+    /// Declared size in bytes; 0 if none is declared (RFC 1870 §5).
     pub size: u64,
-    /// The addresses and header fields may be outside ASCII.
+    /// Addresses and header fields may be outside ASCII.
     pub smtputf8: bool,
 }
 
 impl MailParameters {
-    /// Parses what stands behind the path, each parameter once at most.
+    /// Parses the text after the path; each parameter may stand there once.
     pub(super) fn parse(text: &[u8]) -> Result<Self, Rejected> {
         let mut found = Self::default();
         let mut seen: Vec<Vec<u8>> = Vec::new();
@@ -38,7 +37,7 @@ impl MailParameters {
         Ok(found)
     }
 
-    /// No parameter at all.
+    /// Fails if there is any parameter.
     pub(super) fn none(text: &[u8]) -> Result<(), Rejected> {
         parameters(text)
             .next()
@@ -58,7 +57,8 @@ fn parameters(text: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
     })
 }
 
-/// Digits only. A number beyond 64 bits stays the largest instead of wrapping to a small one.
+/// Parses digits only. A number beyond 64 bits becomes the largest instead of wrapping to a small
+/// one.
 fn octets(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -69,7 +69,7 @@ fn octets(digits: &[u8]) -> Option<u64> {
     Some(digits.iter().fold(0, step))
 }
 
-/// Both bodies are taken as they come (RFC 6152); BINARYMIME is not offered.
+/// Both body types are stored unchanged (RFC 6152); BINARYMIME is not offered.
 fn is_body(value: &[u8]) -> bool {
     value.eq_ignore_ascii_case(b"7BIT") || value.eq_ignore_ascii_case(b"8BITMIME")
 }

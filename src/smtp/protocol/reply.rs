@@ -1,4 +1,4 @@
-//! Replies: what the client is told (contract §2, Replies).
+//! Replies to the client (contract §2, Replies).
 
 use std::io::Write as _;
 
@@ -8,16 +8,16 @@ use crate::domain::reason::Reason;
 
 use super::notice::Notice;
 
-/// A reply line, with its code and CRLF (RFC 5321 §4.5.3.1.5).
+/// Longest reply line in bytes, with code and CRLF (RFC 5321 §4.5.3.1.5).
 const MAX_LINE: usize = 512;
 
-/// A repeat of what is there, which makes nothing new (contract §2, Repeats).
+/// Reply to a repeated message, which creates nothing new (contract §2, Repeats).
 pub(super) const AGAIN: &str = "accepted before";
 
-/// Octets of foreign detail in one reply: a few lines, whatever the other side wrote.
+/// Characters of foreign detail in one reply: a few lines at most.
 const MAX_DETAIL: usize = 1000;
 
-/// One reply, on one line or several.
+/// One reply, of one or several lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     code: u16,
@@ -30,41 +30,40 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// The greeting: the host and nothing about the software behind it (RFC 5321 §4.3.1).
+    /// The greeting: the host name, and nothing about the software (RFC 5321 §4.3.1).
     pub fn greeting(hostname: &str) -> Self {
         Self::plain(220, vec![printable(&format!("{hostname} ESMTP"))], "greeting")
     }
 
-    /// The answer to HELO or EHLO: the host, then one line for each extension (RFC 5321 §4.1.1.1).
+    /// The reply to HELO or EHLO: the host, then one line per extension (RFC 5321 §4.1.1.1).
     pub fn hello(hostname: &str, keywords: &[String]) -> Self {
         let mut texts = vec![printable(hostname)];
         texts.extend(keywords.iter().map(|keyword| printable(keyword)));
         Self::plain(250, texts, "hello")
     }
 
-    /// A notice.
     pub fn notice(notice: Notice) -> Self {
         Self::said(notice, None, None)
     }
 
-    /// A notice and what it is about: a piece of what the client sent.
+    /// A notice with the piece of the client's line that it is about.
     pub fn about(notice: Notice, about: &str) -> Self {
         Self::said(notice, Some(about), None)
     }
 
-    /// A notice that has left a record.
+    /// A notice with the record that it left.
     pub fn recorded(notice: Notice, record: Option<IntakeId>) -> Self {
         Self::said(notice, None, record)
     }
 
-    /// A reason, with what exactly was wrong and the record that it left.
+    /// A reason with its detail and the record that it left.
     pub fn reason(reason: Reason, detail: Option<&str>, record: Option<IntakeId>) -> Self {
         let (code, enhanced, words) = reason.reply();
         let texts = folded(&sentence(words, detail, record), enhanced);
         Self { code, enhanced, texts, closes: code == 421, label: reason.as_str(), record }
     }
 
-    /// The answer to a message.
+    /// The reply to a message.
     pub fn answer(answer: &Answer) -> Self {
         let detail = answer.detail.as_deref();
         match answer.reason {
@@ -83,33 +82,31 @@ impl Reply {
         }
     }
 
-    /// The same reply, and the connection ends with it.
+    /// Returns the reply so that the connection ends with it.
     #[must_use]
     pub fn and_close(self) -> Self {
         Self { closes: true, ..self }
     }
 
-    /// The reply code.
     pub const fn code(&self) -> u16 {
         self.code
     }
 
-    /// Whether the connection ends with this reply.
     pub const fn closes(&self) -> bool {
         self.closes
     }
 
-    /// The reason code or the notice's name: for logs.
+    /// The reason code or the name of the notice, for logs.
     pub const fn label(&self) -> &'static str {
         self.label
     }
 
-    /// The record that the refusal or the message left.
+    /// The record of the refusal or the message.
     pub const fn record(&self) -> Option<IntakeId> {
         self.record
     }
 
-    /// Appends the reply as it goes over the wire.
+    /// Appends the reply in its wire form.
     pub fn write(&self, out: &mut Vec<u8>) {
         let last = self.texts.len().saturating_sub(1);
         for (at, text) in self.texts.iter().enumerate() {
@@ -149,8 +146,8 @@ fn sentence(words: &str, detail: Option<&str>, record: Option<IntakeId>) -> Stri
     text
 }
 
-/// Printable ASCII only, and not too much of it: a detail may quote what a stranger wrote, and a
-/// CRLF in it would be a reply of the stranger's making.
+/// Printable ASCII, up to [`MAX_DETAIL`] characters. A detail may quote a stranger: a CRLF in it
+/// would forge a reply.
 fn printable(text: &str) -> String {
     let shown = |c: char| match c {
         ' '..='~' => c,
@@ -160,7 +157,7 @@ fn printable(text: &str) -> String {
     text.trim().chars().take(MAX_DETAIL).map(shown).collect()
 }
 
-/// Cuts `text` into lines that fit, between words where there are any.
+/// Cuts `text` into lines that fit, between words where possible.
 fn folded(text: &str, enhanced: &str) -> Vec<String> {
     // Three digits, a mark, the enhanced code, a space, CRLF.
     let room = MAX_LINE - 3 - 1 - enhanced.len() - 1 - 2;

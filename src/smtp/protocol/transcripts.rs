@@ -1,4 +1,4 @@
-//! Walks `fixtures/smtp/*.smtp` against the machine; the README beside them explains the format.
+//! Plays `fixtures/smtp/*.smtp` against the machine; the README beside them explains the format.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use super::machine::{Machine, Settings, Step};
 use super::notice::Notice;
 use super::reply::{AGAIN, Reply};
 
-/// How the octets of one burst are cut.
+/// How the bytes of a burst are cut.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
     Burst,
@@ -25,7 +25,6 @@ enum Cut {
     Octets,
 }
 
-/// One line of a transcript.
 #[derive(Debug)]
 pub(in crate::smtp) enum Entry {
     Set(String, String),
@@ -36,7 +35,7 @@ pub(in crate::smtp) enum Entry {
     Closed,
 }
 
-/// Every transcript, by name.
+/// All transcripts with their file names.
 pub(in crate::smtp) fn files() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/smtp");
     let mut files: Vec<_> = std::fs::read_dir(folder)
@@ -52,7 +51,7 @@ pub(in crate::smtp) fn files() -> Vec<(String, String)> {
     files
 }
 
-/// The sessions of a file, each a list of entries with their line numbers.
+/// The sessions of a file, each a list of entries with line numbers.
 pub(in crate::smtp) fn sessions(text: &str) -> Vec<Vec<(usize, Entry)>> {
     let mut sessions = vec![vec![]];
     for (at, line) in text.lines().enumerate() {
@@ -91,7 +90,7 @@ fn entry(line: &str) -> Option<Entry> {
     })
 }
 
-/// `\r`, `\n`, `\0`, `\\`, `\xNN`, and `\{TEXT*N}` for TEXT N times.
+/// Replaces `\r`, `\n`, `\0`, `\\`, `\xNN`, and `\{TEXT*N}` by TEXT N times.
 pub(in crate::smtp) fn unescaped(text: &str) -> Vec<u8> {
     let (mut out, mut rest) = (Vec::new(), text);
     while let Some((plain, escape)) = rest.split_once('\\') {
@@ -121,15 +120,15 @@ pub(in crate::smtp) fn unescaped(text: &str) -> Vec<u8> {
     out
 }
 
-/// One session with a machine of its own.
+/// One session with its own machine.
 struct Walk {
     settings: Settings,
     machine: Option<Machine>,
     fake: Fake,
     memory: usize,
-    /// MAIL is refused for this reason.
+    /// Refuse MAIL for this reason.
     mail: Option<Reason>,
-    /// The certificate is there.
+    /// A certificate is available.
     tls: bool,
     said: Vec<u8>,
     closed: bool,
@@ -239,7 +238,7 @@ impl Walk {
         }
     }
 
-    /// Whether there is more to do before the next piece.
+    /// Carries out one step; false when the next piece is needed.
     fn step(&mut self, input: &mut &[u8], left: usize) -> bool {
         let machine = self.machine.as_mut().unwrap();
         let reply = match machine.advance(input) {
@@ -256,7 +255,6 @@ impl Walk {
             }
             Step::Open { .. } => {
                 let refused = |reason| {
-                    // Our own failures leave no record (contract §2.3).
                     let record =
                         (reason == Reason::RateLimited).then(|| IntakeId(RECORD.parse().unwrap()));
                     Err(Answer { reason: Some(reason), detail: None, record, again: false })
@@ -294,7 +292,8 @@ impl Walk {
         assert_eq!(String::from_utf8_lossy(&line), expected + "\r\n");
     }
 
-    /// `message` and `refused` must name every such call, in order; `recipient` the latest one.
+    /// Checks a call: `message` and `refused` lines must name every such call in order, `recipient`
+    /// the latest one.
     fn asked(&mut self, text: &str) {
         let (kind, rest) = text.split_once(' ').unwrap_or((text, ""));
         let calls = self.fake.calls.lock().unwrap().clone();
@@ -344,7 +343,6 @@ fn walk(entries: &[(usize, Entry)], cut: Cut, at: &mut usize) {
             Entry::Send(octets) => {
                 assert!(!closed, "the session is closed");
                 burst.extend_from_slice(octets);
-                // Client lines that follow one another go out together.
                 if !matches!(entries.get(index + 1), Some((_, Entry::Send(_)))) {
                     walk.settle();
                     walk.send(&std::mem::take(&mut burst), cut);

@@ -1,10 +1,10 @@
-//! Headers, and what is none.
+//! Valid and invalid headers.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What a stream comes to that is cut after every so many octets, and how much of it was read.
+/// Parses a stream cut into pieces of `pieces` bytes. Returns the result and the bytes read.
 fn cut(stream: &[u8], pieces: usize) -> (Result<Progress, &'static str>, usize) {
     let mut read = 0;
     loop {
@@ -135,7 +135,7 @@ fn a_checksum_is_compared_where_there_is_one() {
     let sum = crc32c(&header, 0..0);
     header[at..at + 4].copy_from_slice(&sum.to_be_bytes());
     assert!(client(&header).is_ok());
-    // Without its kind it is no checksum any more.
+    // Without its type byte, the addition is no checksum.
     for place in (FIXED..header.len()).filter(|place| *place != at - 3) {
         let mut forged = header.clone();
         forged[place] ^= 1;
@@ -152,7 +152,7 @@ fn proxies_are_known_in_any_spelling() {
     assert!(!Proxies::default().contain("127.0.0.1".parse().unwrap()));
 }
 
-/// A header, perhaps damaged, and what the client says behind it.
+/// A header, perhaps damaged, with the client's bytes after it.
 fn streams() -> impl Strategy<Value = Vec<u8>> {
     let headers = vec![
         b"PROXY TCP4 192.0.2.1 198.51.100.1 56324 25\r\n".to_vec(),

@@ -1,4 +1,4 @@
-//! Clients that take their time, and an Intake that does.
+//! Slow clients, and a slow Intake.
 
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
@@ -28,7 +28,7 @@ async fn a_message_must_keep_the_least_rate() {
 
 #[tokio::test]
 async fn what_came_fast_buys_no_time_to_dribble() {
-    // At the least rate the first piece alone would last for 90 seconds.
+    // At the lowest rate the first piece alone would last 90 seconds.
     let rules = "[deadlines]\ndata_block_seconds = 1\nmin_data_rate = 1000\n";
     let server = Server::start(rules, Fake::default()).await;
     let mut peer = server.in_data().await;

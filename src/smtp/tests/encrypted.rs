@@ -80,7 +80,7 @@ async fn lines<S: AsyncRead + AsyncWrite + Unpin>(peer: &mut Peer<S>) -> Vec<Str
     }
 }
 
-/// What the last message came by.
+/// TLS facts of the last message.
 fn facts(server: &Server) -> Option<TlsFacts> {
     let calls = server.intake.calls.lock().unwrap();
     let Some(Call::Message { envelope, .. }) = calls.last() else { panic!("no message") };
@@ -104,16 +104,16 @@ async fn starttls_hides_itself_forgets_what_was_said_and_takes_mail() {
     peer.expect("503 5.5.1 say MAIL first").await;
     peer.send(format!("{ENVELOPE}DATA\r\n")).await;
     peer.expect_all(&["250", "250", "250", "354"]).await;
-    // Larger than any record, so that it comes in pieces.
+    // Larger than any TLS record, so it comes in pieces.
     let message = "0123456789abcdef\r\n".repeat(5_000);
     peer.send(format!("{message}.\r\nQUIT\r\n")).await;
     peer.expect_all(&["250 2.0.0", "221"]).await;
-    // The end is told by close_notify: rustls fails without it.
+    // The end is a close_notify: rustls fails without it.
     peer.expect_end().await;
     assert_eq!(tls.server.intake.messages(), [message]);
     let agreed = facts(&tls.server).unwrap();
     assert_eq!((agreed.version.as_str(), agreed.cipher.get(..4)), ("TLSv1.3", Some("TLS_")));
-    // In clear nothing is claimed.
+    // In clear there are no TLS facts.
     let mut peer = tls.server.greeted().await;
     peer.send(format!("{ENVELOPE}DATA\r\n")).await;
     peer.expect_all(&["250", "250", "250", "354"]).await;
@@ -131,7 +131,7 @@ async fn what_is_sent_in_clear_behind_starttls_is_never_carried_out() {
         peer.expect_all(&["250", "554 5.5.0"]).await;
         peer.expect_end().await;
     }
-    // Sent after the 220 it is no handshake; the alert is not for the eyes of SMTP.
+    // Input after the 220 is no handshake; the TLS alert is not for SMTP.
     let mut peer = tls.told().await;
     peer.send(format!("{ENVELOPE}QUIT\r\n")).await;
     let mut told = Vec::new();
@@ -146,7 +146,7 @@ async fn a_handshake_that_stalls_is_cut_and_leaves_its_place() {
     let rules = "[limits]\nmax_sessions = 1\n";
     let tls = Encrypted::start(rules, Duration::from_millis(100)).await;
     let mut peer = tls.told().await;
-    // The beginning of a record of a handshake.
+    // The beginning of a handshake record.
     peer.send([0x16, 3, 1, 2, 0, 1, 0]).await;
     let mut told = Vec::new();
     let _ended = timeout(PATIENCE, peer.0.read_to_end(&mut told)).await.unwrap();
@@ -198,11 +198,11 @@ async fn implicit_tls_is_the_same_session_behind_a_handshake() {
     peer.send("x\r\n.\r\n").await;
     peer.expect("250 2.0.0").await;
     assert_eq!(facts(&tls.server).unwrap().version, "TLSv1.3");
-    // The places are shared by both addresses: one is idle before its handshake, one in a session.
+    // Both addresses share the places: one client is idle before its handshake, one in a session.
     tls.server.serve();
     let mut third = tls.server.connect().await;
     third.expect("421 4.3.2").await;
-    // Nobody there speaks in clear, not even to turn somebody away.
+    // The implicit TLS address sends nothing in clear, not even to turn a client away.
     let mut turned_away = Peer(BufReader::new(TcpStream::connect(address).await.unwrap()));
     turned_away.expect_end().await;
     waiting.send("EHLO client.example\r\n").await;
@@ -236,7 +236,7 @@ async fn implicit_tls_begins_behind_the_header_of_a_proxy() {
     let Some(Call::Message { envelope, .. }) = calls.last() else { panic!("{calls:?}") };
     assert_eq!(envelope.client.address.to_string(), "192.0.2.7");
     assert!(envelope.client.tls.is_some());
-    // A proxy that says nothing of the kind is told nothing in clear.
+    // A proxy without a header gets nothing in clear.
     let mut told = Vec::new();
     let mut peer = connect("EHLO client.example\r\n").await;
     let _ended = timeout(PATIENCE, peer.0.read_to_end(&mut told)).await.unwrap();

@@ -40,7 +40,7 @@ async fn who_tries_names_is_held_back_and_cut_short() {
     peer.expect_end().await;
 }
 
-/// The reply comes at the limit, not when the client has sent its CRLF or has run out of time.
+/// The reply comes at the limit, not at the client's CRLF or at a timeout.
 #[tokio::test]
 async fn a_command_line_without_end_is_answered_and_closed() {
     let rules = "[memory]\nmax_drained_bytes = 100000\n";

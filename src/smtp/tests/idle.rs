@@ -1,4 +1,4 @@
-//! What a session costs while its client is silent.
+//! Memory of a session while its client is silent.
 
 use bytes::Bytes;
 
@@ -6,7 +6,7 @@ use crate::domain::ports::{Answer, Client, Envelope, Intake, Recipient};
 use crate::domain::reason::Reason;
 use crate::smtp::session::Session;
 
-/// Its answers need much room while they are waited for.
+/// An Intake whose futures need much memory.
 struct Roomy;
 
 async fn wait_in_a_large_room() -> Answer {
@@ -39,7 +39,7 @@ impl Intake for Roomy {
     }
 }
 
-/// The size of the future that a function of two arguments makes.
+/// The size of the future that this function of two arguments returns.
 fn size<A, B, F>(_: impl Fn(A, B) -> F) -> usize {
     size_of::<F>()
 }

@@ -11,7 +11,7 @@ async fn memory_for_all_messages_is_bounded() {
     let gate = Fake { gate: Some(Semaphore::new(0)), ..Fake::default() };
     let mut server = Server::bind(rules, gate).await;
     server.serve();
-    // Each message may reserve 100,002 octets at most: ten fit, the eleventh does not.
+    // Each message may reserve 100,002 bytes at most: ten fit, the eleventh does not.
     let mut held = Vec::new();
     for _ in 0..10 {
         let mut peer = server.in_data().await;
@@ -42,7 +42,7 @@ async fn what_is_read_only_to_be_refused_holds_no_memory() {
         peer.send("x".repeat(200_000)).await;
         too_large.push(peer);
     }
-    // Until they are past the limit they may hold all memory; from then on they hold none.
+    // Up to the limit they may hold all memory, beyond it none.
     let sent = async {
         let mut peer = server.greeted().await;
         loop {
@@ -71,7 +71,7 @@ async fn who_holds_much_and_comes_slowly_makes_room_when_memory_is_short() {
         timeout(PATIENCE, server.intake.arrived.notified()).await.unwrap();
         held.push(peer);
     }
-    // Ten octets a second are enough only as long as there is memory for all.
+    // Ten bytes a second are enough only while memory is plentiful.
     let reply = slow.dribble("x").await;
     assert!(reply.starts_with("421 4.4.2"), "{reply}");
     server.intake.gate.as_ref().unwrap().add_permits(9);

@@ -1,4 +1,4 @@
-//! Whole messages, from the first octet to the answer.
+//! Whole messages, from the first byte to the answer.
 
 use super::{Call, ENVELOPE, Fake, Server};
 

@@ -28,13 +28,13 @@ mod shutdown;
 mod space;
 mod strangers;
 
-/// No wait of a test takes longer.
+/// Upper bound of every wait in a test.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const ENVELOPE: &str =
     "EHLO client.example\r\nMAIL FROM:<boss@good.example>\r\nRCPT TO:<open1@gatepost.example>\r\n";
 
-/// A listener on a port of its own.
+/// A listener on its own port.
 struct Server {
     address: std::net::SocketAddr,
     intake: Arc<Fake>,
@@ -68,7 +68,7 @@ impl Server {
         Self { address, intake, shutdown, waiting: Some(listener) }
     }
 
-    /// Serving, with these networks of trusted proxies.
+    /// Serves with these networks as trusted proxies.
     async fn behind(rules: &str, proxies: &str) -> Self {
         let mut server = Self::bind(rules, Fake::default()).await;
         let proxies = vec![proxies.parse().unwrap()];
@@ -91,14 +91,14 @@ impl Server {
         Peer(BufReader::new(TcpStream::connect(self.address).await.unwrap()))
     }
 
-    /// Greeted, and asked for a message.
+    /// Connected, greeted, and asked for a message by 354.
     async fn in_data(&self) -> Peer {
         let mut peer = self.greeted().await;
         peer.begin_data().await;
         peer
     }
 
-    /// Tries until there is a place for it: one is free once its session has ended.
+    /// Retries until a place is free: a place is freed only when its session has ended.
     async fn greeted_in_the_end(&self) -> Peer {
         let again = async {
             loop {
@@ -111,7 +111,6 @@ impl Server {
         timeout(PATIENCE, again).await.unwrap()
     }
 
-    /// Connected and greeted.
     async fn greeted(&self) -> Peer {
         let mut peer = self.connect().await;
         peer.expect("220 ").await;
@@ -119,7 +118,6 @@ impl Server {
     }
 }
 
-/// The client's end.
 struct Peer<S = TcpStream>(BufReader<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
@@ -162,7 +160,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Peer<S> {
 }
 
 impl Peer {
-    /// Sends this again and again, slowly, until the server replies; answers what it said.
+    /// Sends `piece` slowly again and again until the server replies. Returns the reply.
     async fn dribble(self, piece: &str) -> String {
         let (reader, mut writer) = self.0.into_inner().into_split();
         let (mut reader, mut line) = (BufReader::new(reader), String::new());
@@ -171,7 +169,7 @@ impl Peer {
             while writer.write_all(piece.as_bytes()).await.is_ok() {
                 tick.tick().await;
             }
-            // It has closed; the reply is there to be read.
+            // The server has closed; its reply can still be read.
             std::future::pending().await
         };
         tokio::select! {

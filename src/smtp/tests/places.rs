@@ -1,4 +1,4 @@
-//! Who gets in, and how many.
+//! Caps on sessions.
 
 use tokio::io::AsyncReadExt;
 use tokio::time::timeout;
@@ -21,7 +21,7 @@ async fn a_network_has_so_many_sessions_and_no_more() {
     first.expect("221").await;
     first.expect_end().await;
     drop(first);
-    // The place is free once the session has ended; until then the answer is 421.
+    // The place is free once the session has ended; until then the reply is 421.
     server.greeted_in_the_end().await;
 }
 
@@ -54,7 +54,7 @@ async fn a_panic_ends_its_session_only_and_gives_the_place_back() {
     let mut peer = server.greeted().await;
     peer.send("HELO c\r\nMAIL FROM:<>\r\nRCPT TO:<panic@gatepost.example>\r\n").await;
     let mut rest = Vec::new();
-    // The kernel may reset the connection; either way it ends.
+    // The kernel may reset the connection; it ends either way.
     let _ended = timeout(PATIENCE, peer.0.read_to_end(&mut rest)).await.unwrap();
     server.greeted_in_the_end().await;
 }

@@ -1,4 +1,4 @@
-//! Behind a proxy that says whose connection it passes on.
+//! Connections through a trusted proxy.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,8 @@ use super::*;
 const HERE: &str = "127.0.0.0/8";
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// As HAProxy sends it (`send-proxy-v2`), TCP over IPv4 or IPv6, or LOCAL of a health check.
+/// A header as HAProxy sends it (`send-proxy-v2`), TCP over IPv4 or IPv6, or LOCAL of a health
+/// check.
 fn version_2(client: Option<&str>) -> Vec<u8> {
     let (family, addresses): (&[u8], Vec<u8>) = match client.map(|text| text.parse().unwrap()) {
         None => (b"\x20\x00", vec![]),
@@ -24,7 +25,7 @@ fn version_1(client: &str) -> Vec<u8> {
     format!("PROXY {family} {client} {client} 56324 25\r\n").into_bytes()
 }
 
-/// The client that the Intake hears of, in this session that was greeted.
+/// The client's address in the Intake, for this greeted session.
 async fn served(server: &Server, mut peer: Peer) -> IpAddr {
     peer.begin_data().await;
     peer.send("x\r\n.\r\n").await;
@@ -95,7 +96,7 @@ async fn a_trusted_proxy_that_sends_no_header_is_told_so() {
         b"PROXY TCP4 192.0.2.7\r\n",
         scoped,
         &long,
-        // These do not end: nothing more comes.
+        // Unfinished headers: nothing more comes.
         b"",
         &version_2(Some("192.0.2.7"))[..20],
     ];
@@ -105,7 +106,7 @@ async fn a_trusted_proxy_that_sends_no_header_is_told_so() {
         peer.expect("421 4.3.5 ").await;
         peer.expect_end().await;
     }
-    // One that goes away leaves its place, too.
+    // A connection that goes away frees its place, too.
     drop(server.connect().await);
     let mut peer = server.connect().await;
     peer.send(version_2(None)).await;
@@ -126,7 +127,7 @@ async fn whom_nobody_trusts_speaks_for_itself_only() {
     peer.send(version_2(Some("192.0.2.7"))).await;
     peer.expect_all(&["500 5.5.2", "500 5.5.2", "550 5.5.2"]).await;
     peer.expect_end().await;
-    // As a proxy would: before anything is said to it.
+    // A proxy sends its header before the greeting.
     let mut server = Server::bind("", Fake::default()).await;
     let mut peer = server.connect().await;
     peer.send(&header).await;
@@ -158,7 +159,7 @@ async fn a_proxy_that_has_said_nothing_is_told_of_the_end() {
     let mut peer = server.connect().await;
     peer.send("PROXY ").await;
     server.shutdown.begin();
-    // Accepted already, or still in the backlog of a socket that is closed.
+    // Accepted already, or still in the backlog of a closed socket.
     let mut rest = String::new();
     let read = timeout(PATIENCE, peer.0.read_line(&mut rest)).await.unwrap();
     assert!(read.is_err() || rest.is_empty() || rest.starts_with("421 4.3.2 shutting"), "{rest}");

@@ -1,8 +1,8 @@
-//! What a network may bring in a minute.
+//! Rates of a network per minute.
 
 use super::{Call, Fake, Server};
 
-/// The paths of what was said to be over the rate.
+/// Paths of the recipients that were over the rate.
 fn over_rate(server: &Server) -> Vec<String> {
     let path = |call: &Call| match call {
         Call::OverRate { path } => Some(path.clone()),
@@ -34,7 +34,7 @@ async fn messages_beyond_the_rate_are_put_off_at_mail_in_any_session() {
     let server = start("messages_per_minute = 2").await;
     for _ in 0..2 {
         let mut peer = server.greeted().await;
-        // What was begun and not sent is no message.
+        // A transaction without DATA is no message.
         peer.send("HELO c\r\nMAIL FROM:<>\r\nRSET\r\nMAIL FROM:<>\r\nRSET\r\n").await;
         peer.expect_all(&["250", "250", "250", "250", "250"]).await;
         peer.begin_data().await;

@@ -1,4 +1,4 @@
-//! The end of the program.
+//! The soft stop and the hard stop.
 
 use std::time::Duration;
 

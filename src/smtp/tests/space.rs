@@ -8,7 +8,7 @@ async fn mail_is_put_off_while_the_disk_is_short_of_space() {
     let mut peer = server.greeted().await;
     peer.send("EHLO c\r\n").await;
     peer.expect("250").await;
-    // Nobody can say, there is room, there is not, there is again.
+    // Free space is unknown, enough, too little, and enough again.
     for (free, size, reply) in [
         (None, 400, "250 2.1.0"),
         (Some(1400), 400, "250 2.1.0"),

@@ -1,4 +1,4 @@
-//! Who is no mail server at all.
+//! Clients that are no mail servers.
 
 use super::{Fake, Server};
 

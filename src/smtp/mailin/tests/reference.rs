@@ -1,9 +1,9 @@
-//! Every valid transcript of `fixtures/smtp` over both front ends: the same replies, and the same
-//! questions to the Intake. Where they differ, `mailin-differences.toml` beside them says why.
+//! Plays every valid transcript of `fixtures/smtp` against both front ends: the same replies, and
+//! the same questions to the Intake. `mailin-differences.toml` beside them explains the exceptions.
 //!
-//! A session of a transcript is valid when its client makes no mistake by itself: every burst ends
-//! with CRLF, no reply of ours is about syntax, framing or parameters, and it is not ended from
-//! outside. Out of order is allowed.
+//! A session is valid if its client makes no mistake: every burst ends with CRLF, no reply is about
+//! syntax, framing or parameters, and nothing outside ends the session. Commands out of order are
+//! allowed.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::smtp::Listener;
 use crate::smtp::fake::{Call, Fake};
 use crate::smtp::protocol::transcripts::{Entry, files, sessions, unescaped};
 
-/// What only a client that is wrong hears.
+/// Codes of replies that only a faulty client gets.
 const MISTAKES: &[&str] = &[
     "500",
     "501",
@@ -38,12 +38,12 @@ struct Differences {
     transcript: Vec<Difference>,
 }
 
-/// The first reply that differs, in a session that is not compared any further.
+/// The first reply that differs; the rest of that session is not compared.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(deny_unknown_fields)]
 struct Difference {
     file: String,
-    /// Which of the file's sessions, from 1.
+    /// The session of the file, counted from 1.
     session: usize,
     ours: String,
     mailin: String,
@@ -51,7 +51,6 @@ struct Difference {
     why: String,
 }
 
-/// Settings of one session, as far as a server has them.
 struct Setting {
     rules: SmtpRules,
     max_message: usize,
@@ -59,7 +58,7 @@ struct Setting {
 }
 
 impl Setting {
-    /// `None` where a setting is not one of a server.
+    /// None if a setting does not exist on a server.
     fn of(entries: &[(usize, Entry)]) -> Option<Self> {
         let mut setting = Self {
             rules: Rules::defaults().unwrap().smtp,
@@ -80,8 +79,8 @@ impl Setting {
                 "max_transactions" => limits.max_transactions = number?.try_into().ok()?,
                 "refused" => *setting.fake.refused.lock().unwrap() = value.parse().ok(),
                 "again" => *setting.fake.again.get_mut() = true,
-                // Changes in the middle of a session. (`memory` is what others leave of it: no message
-                // is announced that is larger than all there is.)
+                // Changes in the middle of a session. (`memory` is the rest that other messages
+                // leave: no server announces a size above the whole budget.)
                 "message" => {}
                 _ => return None,
             }
@@ -98,14 +97,14 @@ fn is_valid(entries: &[(usize, Entry)]) -> bool {
             let burst_goes_on = matches!(entries.get(at + 1), Some((_, Entry::Send(_))));
             burst_goes_on || octets.ends_with(b"\r\n")
         }
-        // mailin could encrypt, but is given no certificate.
+        // mailin could encrypt, but gets no certificate.
         Entry::Secured => false,
         Entry::Set(..) | Entry::Asked(_) | Entry::Closed => true,
     })
 }
 
-/// Leads the session as its client; answers the first reply that is not the transcript's, and
-/// that one.
+/// Plays the session as its client. Returns the first reply that differs from the transcript, with
+/// the expected one.
 async fn lead(
     address: SocketAddr,
     entries: &[(usize, Entry)],
@@ -140,7 +139,7 @@ async fn lead(
     None
 }
 
-/// The same code, and the same enhanced code where both have one.
+/// Whether the codes are equal, and the enhanced codes where both replies have one.
 fn alike(ours: &str, said: &str) -> bool {
     let enhanced = |line: &str| {
         let word = line.split(' ').nth(1).unwrap_or_default().to_owned();
@@ -150,7 +149,7 @@ fn alike(ours: &str, said: &str) -> bool {
     ours.get(..3) == said.get(..3) && !differ
 }
 
-/// What the Intake was asked, without what differs by the way of asking.
+/// The questions to the Intake, in a form that both front ends share.
 fn questions(fake: &Fake) -> Vec<String> {
     let calls = fake.calls.lock().unwrap();
     let shown = |call: &Call| match call {

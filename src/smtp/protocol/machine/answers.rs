@@ -1,4 +1,4 @@
-//! What the session brings back: the answers to the steps, and how a message ends.
+//! Results that the session brings back to the machine, and how a message ends.
 
 use bytes::Bytes;
 
@@ -12,15 +12,15 @@ use super::super::reply::Reply;
 use super::{Machine, Mode, Refusal, Step, wire_fault};
 
 impl Machine {
-    /// The answer to [`Step::StartTls`]: behind a 220 comes the handshake, then
-    /// [`Machine::secured`]. What was sent in clear and would be read as if it had been encrypted
-    /// may be somebody else's (RFC 3207 §6, CVE-2011-0411): the session ends.
+    /// Answers [`Step::StartTls`]. After a 220 follow the handshake and [`Machine::secured`]. If
+    /// the client is not `silent`, the session ends: input sent in clear may be another party's,
+    /// and would count as encrypted (RFC 3207 §6, CVE-2011-0411).
     pub fn start_tls(&self, silent: bool) -> Reply {
         Reply::notice(if silent { Notice::Secure } else { Notice::TlsInjection })
     }
 
-    /// The handshake is done. Nothing that was said in clear is known any more (RFC 3207 §4.2);
-    /// what was done wrong is.
+    /// Records that the handshake is done. Forgets everything said in clear (RFC 3207 §4.2), but
+    /// keeps the counts of errors.
     pub fn secured(&mut self, facts: TlsFacts) {
         self.client.helo = String::new();
         self.client.esmtp = false;
@@ -31,14 +31,14 @@ impl Machine {
         self.line = LineReader::new(settings.max_command_line, settings.body.max_drained);
     }
 
-    /// The answer to [`Step::Open`].
+    /// Answers [`Step::Open`].
     pub fn opened(&mut self, answer: Result<(), Answer>) -> Reply {
         let Err(answer) = answer else { return Reply::notice(Notice::SenderFine) };
         self.transaction = None;
         self.turned_away(&answer, answer.reason.unwrap_or(Reason::StoreUnavailable))
     }
 
-    /// The answer to [`Step::Recipient`].
+    /// Answers [`Step::Recipient`].
     pub fn recipient(&mut self, answer: Result<Recipient, Answer>) -> Reply {
         let transaction = self.transaction.get_or_insert_default();
         let answer = match answer.map(|recipient| transaction.add(recipient)) {
@@ -52,9 +52,9 @@ impl Machine {
         self.turned_away(&answer, reason)
     }
 
-    /// A refusal for good counts as an error, and so does what is over the rates, which leaves a
-    /// record too, where nothing was accepted: a session that tries names, or goes on and on, is
-    /// cut short, and what was accepted arrives.
+    /// Counts a refusal. A permanent one is an error. So is one over the rates, which leaves a
+    /// record, while no recipient is accepted: sessions that guess names, or go on and on, are cut
+    /// short, but accepted recipients get their message.
     fn turned_away(&mut self, answer: &Answer, reason: Reason) -> Reply {
         let reply = Reply::reason(reason, answer.detail.as_deref(), answer.record);
         if reason == Reason::UnknownRecipient {
@@ -76,8 +76,8 @@ impl Machine {
         self.transaction.as_ref().is_some_and(|open| open.accepted() > 0)
     }
 
-    /// The answer to [`Step::Silence`]: data sent before 354 is a sign of commands smuggled in, or
-    /// of a client that does not listen (RFC 2920 §3.1).
+    /// Answers [`Step::Silence`]. Data sent before 354 means smuggled commands, or a client that
+    /// does not listen (RFC 2920 §3.1).
     pub fn silence(&mut self, silent: bool) -> Reply {
         if !silent {
             return Reply::notice(Notice::Unsynchronised);
@@ -86,21 +86,21 @@ impl Machine {
         Reply::notice(Notice::Go)
     }
 
-    /// The answer to [`Step::Reserve`]: so many octets, or none.
+    /// Answers [`Step::Reserve`] with the granted bytes; None if there were none.
     pub fn reserved(&mut self, granted: Option<usize>) {
         if let Mode::Data(body) = &mut self.mode {
             body.reserved(granted);
         }
     }
 
-    /// The answer to [`Step::Message`].
+    /// Answers [`Step::Message`].
     pub fn message(&mut self, answer: &Answer) -> Reply {
         self.transaction = None;
         Reply::answer(answer)
     }
 
-    /// The answer to [`Step::Refused`]. A record that could not be left for now turns the refusal
-    /// into a deferral: every refusal has its record (contract §2.3).
+    /// Answers [`Step::Refused`]. If the record could not be stored for now, the refusal becomes a
+    /// deferral: every refusal has its record (contract §2.3).
     pub fn refused(&mut self, answer: &Answer) -> Reply {
         let mode = std::mem::replace(&mut self.mode, Mode::Command);
         self.transaction = None;
@@ -112,7 +112,7 @@ impl Machine {
             }
             (None, _) => Reply::reason(Reason::TooLarge, None, answer.record),
         };
-        // It cost the client nothing to say, and left a record.
+        // Declaring a size costs the client nothing, but leaves a record.
         if matches!(mode, Mode::Refusing(Refusal::Declared)) && self.one_error_more() {
             return Reply::notice(Notice::TooManyErrors);
         }

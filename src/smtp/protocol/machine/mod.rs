@@ -1,7 +1,7 @@
-//! The state of one session, as a value: octets in, steps out (RFC 5321 §4.1.4, §3.3).
+//! The state of one session, as a value: bytes in, steps out (RFC 5321 §4.1.4, §3.3).
 //!
-//! A command goes from `advance` over `command` into the method that is named for it. What has to
-//! be asked leaves as a [`Step`], and its answer comes back through `answers`.
+//! `advance` parses a command and calls the method named after it. A question for the session
+//! leaves as a [`Step`]; its answer comes back through `answers`.
 
 mod answers;
 mod transaction;
@@ -22,14 +22,14 @@ use super::notice::Notice;
 use super::parameters::MailParameters;
 use super::reply::Reply;
 
-/// What a session may do.
+/// Limits and features of a session.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub hostname: String,
-    /// Octets with CRLF.
+    /// Bytes, with the CRLF.
     pub max_command_line: usize,
     pub max_recipients: usize,
-    /// Recipients that may be put off in one transaction before each of them is an error.
+    /// Recipients that may be deferred in one transaction before each further one is an error.
     pub max_recipients_put_off: u32,
     pub max_errors: u32,
     pub max_unknown_recipients: u32,
@@ -37,14 +37,13 @@ pub struct Settings {
     /// Commands that lead to nothing, since the last message.
     pub max_idle_commands: u32,
     pub bare_line_ends: BareLineEnds,
-    /// STARTTLS is offered until the session is encrypted.
+    /// Offer STARTTLS until the session is encrypted.
     pub starttls: bool,
     pub body: BodyLimits,
 }
 
 impl Settings {
-    /// The extensions that EHLO announces; `secured`: inside TLS, where RFC 3207 §4.2 wants no
-    /// STARTTLS.
+    /// Extensions that EHLO announces. Inside TLS (`secured`) RFC 3207 §4.2 forbids STARTTLS.
     fn keywords(&self, secured: bool) -> Vec<String> {
         let mut keywords = vec!["PIPELINING".to_owned()];
         keywords.push(format!("SIZE {}", self.body.max_message));
@@ -53,7 +52,7 @@ impl Settings {
         if self.starttls && !secured {
             keywords.push("STARTTLS".to_owned());
         }
-        // RFC 9422: what a client would else learn by 452 and 421.
+        // RFC 9422: without it a client learns these limits by 452 and 421.
         let (recipients, transactions) = (self.max_recipients, self.max_transactions);
         keywords.push(format!("LIMITS RCPTMAX={recipients} MAILMAX={transactions}"));
         keywords.push("ENHANCEDSTATUSCODES".to_owned());
@@ -61,56 +60,53 @@ impl Settings {
     }
 }
 
-/// What the session does next.
+/// The next action of the session.
 #[derive(Debug)]
 pub enum Step {
     /// Bring more input.
     Read,
-    /// Tell the client; the connection ends with it where the reply says so.
+    /// Send this reply; close the connection after it if the reply says so.
     Say(Reply),
-    /// Has the client sent anything that it should not have yet? Answer with [`Machine::silence`].
+    /// Check whether the client has sent input too early; answer with [`Machine::silence`].
     Silence,
-    /// Has the client sent anything in clear behind STARTTLS? Answer with [`Machine::start_tls`],
-    /// or with [`Notice::TlsUnavailable`] where no handshake could begin.
+    /// Check whether the client has sent input in clear after STARTTLS. Answer with
+    /// [`Machine::start_tls`], or with [`Notice::TlsUnavailable`] if no handshake can begin.
     StartTls,
-    /// Ask for so many octets of memory; answer with [`Machine::reserved`].
+    /// Reserve this many bytes; answer with [`Machine::reserved`].
     Reserve(usize),
-    /// May a transaction begin, for a message of so many octets as far as the client says? Answer
-    /// with [`Machine::opened`].
+    /// Check whether a transaction may begin, for a message of the declared size in bytes (0: none
+    /// declared). Answer with [`Machine::opened`].
     Open { size: u64 },
-    /// Ask the Intake who this is; answer with [`Machine::recipient`].
+    /// Ask the Intake about a recipient; answer with [`Machine::recipient`].
     Recipient { path: String },
     /// Ask the Intake about a whole message; answer with [`Machine::message`].
     Message { envelope: Envelope, raw: Bytes },
-    /// Leave a record of what is being turned away; answer with [`Machine::refused`].
+    /// Store a record of the refused message; answer with [`Machine::refused`].
     Refused { envelope: Envelope, reason: Reason, detail: String, head: Bytes, size: u64 },
 }
 
-/// What the client is in the middle of; deadlines differ.
+/// The client's current activity; each has its own deadlines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Between commands, or inside one.
     Command,
-    /// Inside a message.
     Data,
 }
 
-/// One session.
 #[derive(Debug)]
 pub struct Machine {
     settings: Settings,
     client: Client,
     greeted: bool,
-    /// No octet of a command has come yet: the moment to notice a TLS handshake.
+    /// No byte of a command has come yet: the moment to notice a TLS handshake.
     untouched: bool,
     line: LineReader,
     mode: Mode,
     transaction: Option<Transaction>,
     errors: u32,
-    /// Those of them that were recipients whom nobody knows.
+    /// Errors that were unknown recipients.
     unknown: u32,
     transactions: u32,
-    /// Commands that led to nothing, since the last message.
     idle: u32,
 }
 
@@ -118,14 +114,14 @@ pub struct Machine {
 enum Mode {
     Command,
     Data(Body),
-    /// A record is being left; then comes this.
+    /// A record is being stored; then this refusal is sent.
     Refusing(Refusal),
 }
 
 #[derive(Debug)]
 enum Refusal {
     Wire(Notice),
-    /// By SIZE at MAIL: nothing of it came.
+    /// By SIZE at MAIL: no message came.
     Declared,
     TooLarge {
         cut: bool,
@@ -133,7 +129,6 @@ enum Refusal {
 }
 
 impl Machine {
-    /// A session with the client at `address`.
     pub fn new(settings: Settings, address: IpAddr) -> Self {
         Self {
             line: LineReader::new(settings.max_command_line, settings.body.max_drained),
@@ -150,7 +145,7 @@ impl Machine {
         }
     }
 
-    /// The first reply; `silent` says that the client has waited for it (RFC 5321 §3.1).
+    /// The first reply. `silent`: the client has waited for it (RFC 5321 §3.1).
     pub fn greeting(&self, silent: bool) -> Reply {
         if silent {
             Reply::greeting(&self.settings.hostname)
@@ -159,7 +154,7 @@ impl Machine {
         }
     }
 
-    /// Takes octets off the front of `input` until there is something to do.
+    /// Takes bytes off the front of `input` until there is an action for the session.
     pub fn advance(&mut self, input: &mut &[u8]) -> Step {
         if let Mode::Data(body) = &mut self.mode {
             return match body.advance(input) {
@@ -168,7 +163,7 @@ impl Machine {
                 Progress::Ended(ending) => self.ended(ending),
             };
         }
-        // A TLS handshake (RFC 8446 §5.1) would make no line for a long time.
+        // A TLS handshake (RFC 8446 §5.1) might go on for long without a line end.
         if std::mem::take(&mut self.untouched) {
             match input.first() {
                 Some(0x16) => return Self::say(Notice::NotSmtp),
@@ -211,7 +206,7 @@ impl Machine {
         }
     }
 
-    /// EHLO in the middle of a session is a RSET too (RFC 5321 §4.1.4).
+    /// EHLO inside a session is also a RSET (RFC 5321 §4.1.4).
     fn hello(&mut self, name: String, esmtp: bool) -> Step {
         self.client.helo = name;
         self.client.esmtp = esmtp;
@@ -255,8 +250,8 @@ impl Machine {
 
     fn rcpt(&mut self, path: String) -> Step {
         let Some(open) = &self.transaction else { return self.tell(self.first_of_all()) };
-        // Who has named enough unknown recipients gets no further answers; but those that were
-        // accepted get their message first, or a list with many dead addresses would never arrive.
+        // After too many unknown recipients, no more are looked up. The accepted ones get their
+        // message first: otherwise a list with many dead addresses would never arrive.
         let is_guessing =
             open.accepted() > 0 && self.unknown >= self.settings.max_unknown_recipients;
         if is_guessing || open.accepted() >= self.settings.max_recipients {
@@ -265,7 +260,7 @@ impl Machine {
         Step::Recipient { path }
     }
 
-    /// A recipient that may come again is no error, unless there is no end of them.
+    /// Counts a deferred recipient, which is no error until there are too many of them.
     fn put_off(&mut self, reply: Reply) -> Reply {
         let put_off = self.transaction.as_mut().map_or(0, Transaction::put_off);
         let too_many = put_off > self.settings.max_recipients_put_off;
@@ -278,7 +273,7 @@ impl Machine {
     fn data(&mut self) -> Step {
         match self.transaction.as_ref().map(Transaction::readiness) {
             None => self.tell(self.first_of_all()),
-            // Not the client's error, and nothing that it may go on with.
+            // Not the client's error, but it cannot go on either.
             Some(Err(notice)) if !notice.is_error() && self.one_idle_more() => {
                 Self::say(Notice::TooManyIdle)
             }
@@ -287,12 +282,12 @@ impl Machine {
         }
     }
 
-    /// What is missing where no transaction is open.
+    /// The command that is missing while no transaction is open.
     const fn first_of_all(&self) -> Notice {
         if self.greeted { Notice::MailFirst } else { Notice::HelloFirst }
     }
 
-    /// What is wrong with a command: the last straw where it is one error too many.
+    /// Replies to a wrong command, or closes after one error too many.
     fn tell(&mut self, rejected: impl Into<Rejected>) -> Step {
         let Rejected { notice, about } = rejected.into();
         if notice.is_error() && self.one_error_more() {
@@ -301,8 +296,8 @@ impl Machine {
         Step::Say(Reply::about(notice, &about.unwrap_or_default()))
     }
 
-    /// NOOP, RSET and their like keep a place in the house without use of it. Some senders do say
-    /// them between messages, so a message sets them back.
+    /// Counts a command that only keeps the session open, such as NOOP or RSET. Some senders send
+    /// these between messages, so a message resets the count.
     const fn one_idle_more(&mut self) -> bool {
         self.idle = self.idle.saturating_add(1);
         self.idle > self.settings.max_idle_commands
@@ -317,7 +312,6 @@ impl Machine {
         Step::Say(Reply::notice(notice))
     }
 
-    /// What the client is in the middle of.
     pub const fn phase(&self) -> Phase {
         match self.mode {
             Mode::Data(_) => Phase::Data,
@@ -330,22 +324,21 @@ impl Machine {
         &self.client
     }
 
-    /// The reverse-path of the open transaction.
+    /// The reverse-path of the open transaction; empty without one.
     pub fn reverse_path(&self) -> &str {
         self.transaction.as_ref().map_or("", Transaction::reverse_path)
     }
 
-    /// Whether the message being received is kept, and not only read to be refused.
+    /// Whether the message being received is kept, not just read to be refused.
     pub const fn keeps_message(&self) -> bool {
         matches!(&self.mode, Mode::Data(body) if body.keeps_all())
     }
 
-    /// Errors of the client so far.
     pub const fn errors(&self) -> u32 {
         self.errors
     }
 
-    /// Octets of memory that the message being received still needs of those it was given.
+    /// Reserved bytes that the message being received still needs.
     pub const fn reserved_octets(&self) -> usize {
         match &self.mode {
             Mode::Data(body) => body.reserved_octets(),

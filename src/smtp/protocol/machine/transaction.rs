@@ -1,17 +1,16 @@
-//! The open transaction: who sends, to whom, and whether a message may follow (RFC 5321 §3.3).
+//! The open transaction: sender, recipients, and whether a message may follow (RFC 5321 §3.3).
 
 use crate::domain::ports::{Answer, Client, Envelope, Recipient};
 use crate::domain::reason::Reason;
 
 use super::super::notice::Notice;
 
-/// Between MAIL and the end of the message.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     reverse_path: String,
     smtputf8: bool,
     recipients: Vec<Recipient>,
-    /// RCPTs that were accepted, those for the same Agent too.
+    /// Accepted RCPTs, repeats for one Agent included.
     accepted: usize,
     refused: bool,
     deferred: bool,
@@ -20,12 +19,11 @@ pub(super) struct Transaction {
 }
 
 impl Transaction {
-    /// What MAIL opens.
     pub(super) fn new(reverse_path: String, smtputf8: bool) -> Self {
         Self { reverse_path, smtputf8, ..Self::default() }
     }
 
-    /// Whether its paths and header fields may be outside ASCII (RFC 6531 §3.4).
+    /// Whether paths and header fields may be outside ASCII (RFC 6531 §3.4).
     pub(super) const fn smtputf8(&self) -> bool {
         self.smtputf8
     }
@@ -34,13 +32,12 @@ impl Transaction {
         &self.reverse_path
     }
 
-    /// RCPTs that were accepted.
     pub(super) const fn accepted(&self) -> usize {
         self.accepted
     }
 
-    /// One recipient more, once for each Agent, where its verdict cannot differ from that of the
-    /// others (contract §2, Policy).
+    /// Adds a recipient, once per Agent. Fails, and defers the recipient, if its verdict could
+    /// differ from those of the others (contract §2, Policy).
     pub(super) fn add(&mut self, recipient: Recipient) -> Result<(), Reason> {
         if self.recipients.iter().any(|other| other.agent == recipient.agent) {
             self.accepted = self.accepted.saturating_add(1);
@@ -55,25 +52,24 @@ impl Transaction {
         Ok(())
     }
 
-    /// Counts a recipient that may come again; answers how many there were.
+    /// Counts a deferred recipient. Returns their number.
     pub(super) const fn put_off(&mut self) -> u32 {
         self.put_off = self.put_off.saturating_add(1);
         self.put_off
     }
 
-    /// Remembers why there is no recipient; answers the reason.
+    /// Records why a recipient was not accepted. Returns the reason.
     pub(super) fn refuse(&mut self, answer: &Answer) -> Reason {
-        // An answer without a reason would be neither a recipient nor a refusal: ours to mend.
+        // Neither a recipient nor a reason would be a bug of ours: defer.
         let reason = answer.reason.unwrap_or(Reason::StoreUnavailable);
         self.deferred |= reason.is_temporary();
         self.refused |= !reason.is_temporary();
         reason
     }
 
-    /// Whether DATA may follow. Without a recipient RFC 5321 §3.3 allows 503 and 554. 554 where
-    /// RCPT was said and refused: the sequence was right, and a pipelining client could not know
-    /// (RFC 2920 §3.1). 503 where it was not said at all. 451 where a RCPT was put off: a failure
-    /// of ours is never a 5xx.
+    /// Whether DATA may follow. Without a recipient RFC 5321 §3.3 allows 503 and 554. 554 if every
+    /// RCPT was refused: the sequence was right, and a pipelining client could not know (RFC 2920
+    /// §3.1). 503 without any RCPT. 451 if a RCPT was deferred: our failure is never a 5xx.
     pub(super) const fn readiness(&self) -> Result<(), Notice> {
         if !self.recipients.is_empty() {
             Ok(())

@@ -1,5 +1,5 @@
-//! How octets are cut into reads changes nothing: whole sessions, and the ends of messages that
-//! smuggling tools try (CVE-2023-51764, -51765, -51766) at every place.
+//! How bytes are cut into reads changes nothing: tests whole sessions, and the ends of messages
+//! that smuggling tools try (CVE-2023-51764, -51765, -51766), at every position.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use crate::smtp::protocol::data::BareLineEnds;
 
 use super::dialogue::{Asked, check, play, small};
 
-/// What two servers have been made to see as the end of a message, one of which was right.
+/// Byte sequences that one of two servers took for the end of a message.
 const SMUGGLED: &[&str] = &[
     "\n.\n",
     "\r.\r",
@@ -74,7 +74,7 @@ fn command() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Commands that end in DATA, and then a message: two bursts.
+/// Commands that end in DATA, then a message: two bursts.
 fn transaction() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let octets = prop::sample::select(vec![
         &b"\r\n"[..],

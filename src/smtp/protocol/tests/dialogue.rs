@@ -1,4 +1,4 @@
-//! Plays what a client sends against the machine, with an Intake that decides by first letters.
+//! Plays a client's input against the machine, with an Intake that decides by first letters.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -13,7 +13,7 @@ use crate::smtp::protocol::data::BareLineEnds;
 use crate::smtp::protocol::machine::{Machine, Settings, Step};
 use crate::smtp::protocol::reply::Reply;
 
-/// Limits so small that each is met.
+/// Limits so small that a test reaches each.
 pub fn small(bare_line_ends: BareLineEnds) -> Settings {
     Settings {
         hostname: "mx.gatepost.example".into(),
@@ -30,7 +30,7 @@ pub fn small(bare_line_ends: BareLineEnds) -> Settings {
     }
 }
 
-/// What the Intake was asked.
+/// A question to the Intake.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Asked {
     Recipient(String),
@@ -38,18 +38,18 @@ pub enum Asked {
     Refused(Envelope, Reason, Bytes, u64),
 }
 
-/// What became of a session.
+/// The result of a session.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Played {
-    /// All replies, as they go over the wire.
+    /// All replies, in wire form.
     pub said: Vec<u8>,
     pub asked: Vec<Asked>,
-    /// The most memory that a message was ever given, octets.
+    /// The most memory ever granted to a message, in bytes.
     pub most_memory: usize,
 }
 
-/// Plays bursts, behind each of which the client waits; each is cut into pieces of so many octets,
-/// in turn, and comes in one piece where there are none.
+/// Plays bursts; the client waits after each. `cuts` are the sizes of the pieces in turn; if empty,
+/// each burst comes in one piece.
 pub fn play(settings: &Settings, bursts: &[&[u8]], cuts: &[usize]) -> Played {
     let address = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
     let mut player = Player {
@@ -82,7 +82,7 @@ struct Player {
 }
 
 impl Player {
-    /// Whether there is more to do before the next piece; `last`: of its burst.
+    /// Carries out one step; false when the next piece is needed. `last`: the piece ends its burst.
     fn step(&mut self, input: &mut &[u8], last: bool) -> bool {
         let step = self.machine.advance(input);
         let silent = last && input.is_empty();
@@ -149,8 +149,8 @@ const fn answer(reason: Option<Reason>) -> Answer {
     Answer { reason, detail: None, record: None, again: false }
 }
 
-/// `t…` is put off, `r…` is refused, `l…` does not share, others share; the second letter is the
-/// Agent's.
+/// First letter: `t…` is deferred, `r…` is refused, `l…` does not share, others share. The second
+/// letter is the Agent.
 fn recipient(path: &str) -> Result<Recipient, Answer> {
     let (kind, agent) = match path.as_bytes() {
         [kind, agent, ..] => (*kind, i64::from(*agent)),
@@ -169,8 +169,8 @@ fn recipient(path: &str) -> Result<Recipient, Answer> {
     Ok(Recipient { agent, address, tag: None, as_sent: path.to_owned(), shares })
 }
 
-/// What holds for every session: as many messages as ends of messages at most, replies that are
-/// replies, memory within its limit.
+/// Checks rules for every session: at most one message per end of a message, well-formed replies,
+/// memory within its limit.
 pub fn check(settings: &Settings, bursts: &[&[u8]], played: &Played) {
     let wire = bursts.concat();
     let ends = wire.windows(5).filter(|octets| *octets == b"\r\n.\r\n").count();
@@ -204,7 +204,7 @@ pub fn check(settings: &Settings, bursts: &[&[u8]], played: &Played) {
         assert!(code.is_some() || mark == b' ');
         replies += usize::from(mark == b' ');
     }
-    // No client keeps a session by commands alone, whatever it says.
+    // No client keeps a session open by commands alone.
     assert!(replies <= 100, "{replies} replies");
     assert!(rest.is_empty() && code.is_none(), "a reply without its end");
 }

@@ -1,13 +1,13 @@
-//! The rule of RFC 5321 for the end of a message said once more, over the whole buffer.
+//! The rule of RFC 5321 for the end of a message, written a second time over the whole buffer.
 
 use crate::smtp::protocol::data::BareLineEnds;
 use crate::smtp::protocol::line::Fault;
 
-/// What comes out: the message, whether it ended, its first fault, what is left behind it.
+/// The message, whether it ended, its first fault, and the bytes left after it.
 pub type Outcome = (Vec<u8>, bool, Option<Fault>, Vec<u8>);
 
-/// Cuts at CRLF, stops at the line that is a dot, drops a leading dot, then looks for faults in
-/// what was there on the wire.
+/// Cuts at CRLF, stops at the line with a lone dot, drops a leading dot, then looks for faults in
+/// the bytes on the wire.
 pub fn reference(wire: &[u8], bare: BareLineEnds) -> Outcome {
     let (mut message, mut from) = (Vec::new(), 0);
     loop {
@@ -18,8 +18,8 @@ pub fn reference(wire: &[u8], bare: BareLineEnds) -> Outcome {
             return (message, true, first_fault(&wire[..from + 3], bare), rest);
         }
         let Some(end) = end else {
-            // A decoder waits with what may be the beginning of the end, and with the LF that
-            // makes a CRLF of a last CR, which may be one already.
+            // A decoder holds back a possible beginning of the end, and the LF that completes a
+            // last bare CR, because the CR may be followed by its own LF.
             if !matches!(line, b"." | b".\r") {
                 shown(line.strip_prefix(b".").unwrap_or(line), bare, &mut message);
                 let waits = bare == BareLineEnds::Normalised && line.ends_with(b"\r");
