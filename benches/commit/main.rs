@@ -1,4 +1,4 @@
-//! What one durable commit costs, beside the least that it can cost on the same disk in the same
+//! The cost of one durable commit, beside the least that it can cost on the same disk in the same
 //! run: `cargo bench --ignore-rust-version --bench commit`, with `-- --json` for programs.
 //!
 //! Sessions commit one message each, of about 6 KB with its record, evidence, contact and one

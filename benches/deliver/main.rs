@@ -67,7 +67,7 @@ struct Options {
     /// How many messages each of them sends
     #[arg(long, default_value_t = 100)]
     messages: usize,
-    /// Of everything a hundredth
+    /// One percent of everything
     #[arg(long)]
     small: bool,
     /// Print JSON

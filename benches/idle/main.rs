@@ -1,4 +1,4 @@
-//! What clients that do nothing cost, and whether anybody is held up by them (threats §3.3, §4):
+//! The cost of idle clients, and whether they hold up anybody else (threats §3.3, §4):
 //! `cargo bench --ignore-rust-version --bench idle`, with `-- --json` for programs.
 //!
 //! The server is `gatepost serve` over the embedded store, a process of its own for each line, so

@@ -1,4 +1,4 @@
-//! What reading costs in stores of different sizes: `cargo bench --ignore-rust-version --bench
+//! The cost of reading in stores of all sizes: `cargo bench --ignore-rust-version --bench
 //! read`, with `-- --json` for programs, `-- --small` for a look, `-- --rows 1000,100000` and
 //! `-- --database sqlite` for a part of it.
 //!

@@ -1,4 +1,4 @@
-//! What SMTP alone costs: accept, parse, discard; the CPU time of the server per message, beside
+//! The cost of SMTP alone: accept, parse, discard; the CPU time of the server per message, beside
 //! the least that the same dialogue can cost over tokio: `cargo bench --ignore-rust-version --bench
 //! smtp`, with `-- --json` for programs and `--features mailin` for mailin-embedded beside both.
 //!

@@ -1,4 +1,4 @@
-//! What readers cost those who send, and senders those who read: `cargo bench --ignore-rust-version
+//! The cost of readers to senders, and of senders to readers: `cargo bench --ignore-rust-version
 //! --bench streams`, with `-- --json` for programs, `-- --small` for a look that takes a minute, and
 //! `-- --server PATH` for another build of the program.
 //!

@@ -1,4 +1,4 @@
-//! What it costs to find out who sent a message and what it says, beside the least that a signature
+//! The cost of finding out who sent a message and its text, beside the least that a signature
 //! can cost: `cargo bench --ignore-rust-version --bench verify`, with `-- --json` for programs.
 //!
 //! Real messages, really signed; the keys and records are answered by a DNS server on loopback and,
