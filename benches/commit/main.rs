@@ -101,7 +101,7 @@ fn rules(store: &str) -> StoreRules {
     Rules::load(folder.path()).unwrap().store
 }
 
-/// Who hears of a message: one, and nothing is sent there.
+/// One destination per message; nothing is sent to it.
 fn receivers() -> [String; 1] {
     ["https://app.example/events".to_owned()]
 }

@@ -43,7 +43,7 @@ use support::site::Site;
 const TO: &str = "support@agents.example";
 /// Longer than it takes to gather a crowd on a small machine; and room for one client more.
 const RULES: &str = "[limits]\nmax_sessions = 11000\n[deadlines]\ncommand_seconds = 3000\n";
-/// The first part of what ends no line: more than the largest message.
+/// Bytes of the first part of the endless line: more than the largest message.
 const FIRST: usize = 64_000_000;
 
 /// Measure what idle clients cost
@@ -91,7 +91,6 @@ async fn main() {
     if options.json { report.print_json() } else { report.print_table() }
 }
 
-/// A new server with what surrounds it.
 struct Stage {
     place: Place,
     site: Site,
@@ -107,7 +106,7 @@ impl Stage {
         Self { place, site, server }
     }
 
-    /// How long each session of so many took, from the connection to the answer to QUIT.
+    /// Durations of so many sessions, from the connection to the reply to QUIT.
     async fn deliver(&self, messages: usize) -> Waits {
         let mut waits = Vec::new();
         for number in 0..messages {
@@ -131,7 +130,7 @@ impl Stage {
 
 async fn measure(kind: Kind, clients: usize, messages: usize) -> Line {
     let stage = Stage::set().await;
-    // What is made once, and what is remembered of the first messages, is no client's.
+    // One-time costs of the first messages do not count for the clients.
     let alone = stage.deliver(messages).await;
     let before = stage.server.memory();
     let begun = Instant::now();

@@ -25,7 +25,7 @@ use client::Dialogue;
 use report::Line;
 use server::{Kind, Process};
 
-/// Octets of a message, transactions of one session, sessions of one round.
+/// Bytes of a message, transactions of one session, sessions of one round.
 const LOADS: &[(usize, usize, usize)] = &[
     (4_000, 1, 1000),
     (4_000, 100, 20),

@@ -10,7 +10,7 @@ use crate::http::tests::{PATIENCE, Reply};
 /// A connection to the API.
 pub(super) struct Line {
     stream: TcpStream,
-    /// What has come and belongs to no answer yet.
+    /// Received bytes that belong to no answer yet.
     ahead: Vec<u8>,
 }
 
