@@ -19,7 +19,7 @@ use crate::support::examiner::Examiner;
 use crate::support::readers::{self, by_python};
 use crate::support::{PATIENCE, TestGateway};
 
-/// Who really wrote, and whom the message should seem to be from.
+/// The real author, and the pretended one.
 const EVE: &str = "eve@evil.example";
 const BOSS: &str = "boss@good.example";
 
@@ -264,7 +264,7 @@ async fn what_is_shown_is_the_from_that_is_authenticated() {
     }
     let messages = gateway.messages().await;
     for message in &messages {
-        // Of several recipients the record of the first was read.
+        // With several recipients, the first one's record was read.
         let Some(sender) = uuids.get(message["uuid"].as_str().unwrap()) else { continue };
         assert_eq!(message["metadata"]["emailFrom"], **sender);
         let name = message["fromUser"].as_str().unwrap();

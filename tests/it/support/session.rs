@@ -17,7 +17,7 @@ impl Session {
         Self(BufReader::new(TcpStream::connect(server).await.unwrap()))
     }
 
-    /// The same from another address of this machine.
+    /// Connects from another address of this machine.
     pub async fn connect_from(client: IpAddr, server: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((client, 0).into()).unwrap();
