@@ -3,7 +3,7 @@
 //!
 //! Sessions commit one message each, of about 6 KB with its record, evidence, contact and one
 //! delivery, and wait for the acknowledgement before the next: through `Store::commit`, without
-//! SMTP, DNS and HTTP around it. The least is the same octets appended to one file, all that wait
+//! SMTP, DNS and HTTP around it. The least is the same bytes appended to one file, all that wait
 //! together, with one `fdatasync`.
 
 #![expect(

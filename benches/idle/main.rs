@@ -3,7 +3,7 @@
 //!
 //! The server is `gatepost serve` over the embedded store, a process of its own for each line, so
 //! that its memory is its own; this process is the clients, which need a descriptor each. While
-//! they idle, or send an octet now and then, a new client delivers one message after another, each
+//! they idle, or send a byte now and then, a new client delivers one message after another, each
 //! in a session of its own and signed, so that all of the path is walked. At last everybody who
 //! idles is asked whether the server has forgotten it.
 
@@ -57,7 +57,7 @@ struct Options {
     /// How many messages are delivered beside them
     #[arg(long, default_value_t = 200)]
     messages: usize,
-    /// How many octets are sent without an end of a line
+    /// How many bytes are sent without an end of a line
     #[arg(long, default_value_t = 500_000_000)]
     octets: usize,
     /// Print JSON
@@ -143,7 +143,7 @@ async fn measure(kind: Kind, clients: usize, messages: usize) -> Line {
     Line { kind, clients, gathered, before, after, alone, beside }
 }
 
-/// Sends so many octets without an end of a line, as a command or in a message.
+/// Sends so many bytes without an end of a line, as a command or in a message.
 async fn flood(in_message: bool, octets: usize) -> Flood {
     let stage = Stage::set().await;
     stage.deliver(20).await;

@@ -62,7 +62,7 @@ struct Options {
     /// Messages that are in the store before
     #[arg(long, default_value_t = 0)]
     before: usize,
-    /// Octets of the text of each
+    /// Bytes of the text of each
     #[arg(long, default_value_t = 3500)]
     octets: usize,
     /// A connection for each message

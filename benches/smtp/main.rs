@@ -38,7 +38,7 @@ const LOADS: &[(usize, usize, usize)] = &[
 /// Measure SMTP alone
 #[derive(Parser)]
 struct Options {
-    /// Measure only messages of so many octets
+    /// Measure only messages of so many bytes
     only: Option<usize>,
     /// How often each figure is taken; the median counts
     #[arg(long, default_value_t = 7)]

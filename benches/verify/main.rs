@@ -3,7 +3,7 @@
 //!
 //! Real messages, really signed; the keys and records are answered by a DNS server on loopback and,
 //! after the first time, by the resolver's memory, as with every sender who writes often. The least
-//! is SHA-256 over the same octets and one public-key operation per signature, with keys that have
+//! is SHA-256 over the same bytes and one public-key operation per signature, with keys that have
 //! been read before. Figures are CPU time of this process, so that others on the machine count for
 //! nothing.
 

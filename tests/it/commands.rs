@@ -222,7 +222,7 @@ async fn check(here: &Path, dns: &str, marker: &str) {
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("framing    fail") && said.contains("malformed"), "{said}");
-    // A message that returns is recognised by its recipient's address.
+    // A message that returns is recognised by the address given in `--agent`.
     let returning = here.join("returning.eml");
     let original = std::fs::read(fixture("mail/accepted/plain.eml")).unwrap();
     std::fs::write(&returning, [format!("{marker}\r\n").as_bytes(), &original].concat()).unwrap();

@@ -146,7 +146,7 @@ async fn a_spelling_of_a_private_host_is_refused_when_it_is_named() {
                     assert_eq!(status, 400, "{url:?}: {detail}");
                     assert!(detail.contains(fault) || url.is_empty(), "{url:?}: {detail}");
                 }
-                // Without a port, either result is right.
+                // A URL without `{port}` is sent twice: the second time is a conflict.
                 None => assert!([201, 409].contains(&status), "{url:?}: {detail}"),
             }
         }

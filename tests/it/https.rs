@@ -44,7 +44,7 @@ enum Manner {
     Tls(Arc<ServerConfig>),
     /// Says this as soon as something was said to it, and then listens.
     Says(Vec<u8>),
-    /// Ends the connection at the first octets, abruptly or not.
+    /// Ends the connection at the first bytes, abruptly or not.
     Ends { abruptly: bool },
     /// Listens, and says nothing.
     Silent,

@@ -173,7 +173,7 @@ async fn without_descriptors_nobody_spins_and_what_is_freed_is_used() {
     session.begin(TO).await;
     let reply = session.finish("there is room again").await;
     assert!(reply.starts_with("250"), "{reply}");
-    // A loop that fails at once for ever writes thousands of lines a second.
+    // A loop that fails at once forever writes thousands of lines a second.
     let log = stage.log();
     assert!(log.lines().count() < 1000, "{} lines: {log:.2000}", log.lines().count());
     assert_eq!(server.terminate().await, 0);

@@ -98,7 +98,7 @@ impl Trial {
     }
 }
 
-/// Threats F1, A3: any octet at any place of a line that would be a second From, in each place
+/// Threats F1, A3: any byte at any place of a line that would be a second From, in each place
 /// among the fields. Eve signs whatever mail-auth reads, and only what is on top comes later.
 #[tokio::test]
 async fn no_line_beside_from_divides_the_readers() {
@@ -150,7 +150,7 @@ async fn no_line_beside_from_divides_the_readers() {
     trial.end(500).await;
 }
 
-/// Threats F11, A7 to A13: any octet at any place of the value of From.
+/// Threats F11, A7 to A13: any byte at any place of the value of From.
 #[tokio::test]
 async fn no_octet_in_from_divides_the_readers() {
     let mut trial = Trial::new().await;

@@ -43,9 +43,9 @@ async fn a_second_server_on_one_store_is_refused_and_told_of_the_first() {
     assert!(helpers.finish(PATIENCE).await);
 }
 
-/// Proves that a command does not release SQLite's locks of its own process on the database file.
-/// Otherwise the next command that closes the store would take itself for the last user and delete
-/// the live log.
+/// Proves that reading `/readyz` does not make the server's process drop its SQLite locks on the
+/// database file. Otherwise the next command that closes the store would take itself for the last
+/// user and delete the live log.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_takes_nothing_from_a_server_that_was_asked_whether_it_is_ready() {
     let folder = tempfile::tempdir().unwrap();

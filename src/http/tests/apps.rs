@@ -25,7 +25,7 @@ impl House {
         self.call(caller, "PUT", path, Some(&body)).await
     }
 
-    /// Every cell of every table as the database has it, one after the other, text as octets.
+    /// Every cell of every table as the database has it, one after the other, text as bytes.
     async fn dump(&self) -> Vec<u8> {
         let file = self._folder.path().join("data/gatepost.db");
         let options = SqliteConnectOptions::new().filename(file);

@@ -234,7 +234,7 @@ async fn pages_have_numbers_and_end_where_a_request_ends() {
     );
     let beyond = page("page=3").await.success(200);
     assert_eq!((&beyond["count"], &beyond["totalCount"]), (&json!(0), &json!(3)));
-    // Of five rows below the partner four are read, and the last one's millisecond to its end.
+    // Four of five rows below the partner are read, and the last one's millisecond to its end.
     let whole = house.get("partner", "/logs").await.success(200);
     assert_eq!(whole["totalCountIsLowerBound"], true);
     let table = house.get("partner", "/logs?format=csv").await;

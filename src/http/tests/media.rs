@@ -47,7 +47,7 @@ impl House {
         self.links().raw(message, self.links().expiry())
     }
 
-    /// A reader who asks for this, sees the first octets, and takes no more.
+    /// A reader who asks for this, sees the first bytes, and takes no more.
     async fn slowly(&self, path: &str) -> TcpStream {
         let head = format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n");
         let mut slow = TcpStream::connect(self.address).await.unwrap();

@@ -1,5 +1,5 @@
 //! The API over real TCP and a real store: a house of ten accounts, and a client that sends exactly
-//! the octets it is told to.
+//! the bytes it is told to.
 
 mod access;
 mod account_lists;
@@ -353,7 +353,7 @@ impl House {
         self.exchange(request.as_bytes()).await
     }
 
-    /// Sends these octets and reads to the end of the connection.
+    /// Sends these bytes and reads to the end of the connection.
     pub(super) async fn exchange(&self, request: &[u8]) -> Reply {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(request).await.unwrap();

@@ -122,7 +122,7 @@ async fn what_was_made_for_all_is_not_shown_once_it_is_erased() {
     assert!(left.contains("\"erased\":true") && !left.contains("hello"), "{left}");
 }
 
-/// A bounded number of events, octets and seconds is kept; who is behind that misses nothing.
+/// A bounded number of events, bytes and seconds is kept; who is behind that misses nothing.
 #[tokio::test]
 async fn who_is_behind_what_is_kept_reads_the_store_and_misses_nothing() {
     let rules = "[events]\nring_events = 2\nmax_chunk_bytes = 1\nring_bytes = 65536\n";

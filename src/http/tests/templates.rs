@@ -301,7 +301,7 @@ async fn what_is_foreseen_of_long_configurations_comes_in_short_pages() {
         house.apply(org, agent, json!({ "templateId": id })).await.success(201);
     }
     let all: Vec<i64> = agents.iter().map(|(_, agent)| house.id(agent).get()).collect();
-    // Staged and applied before, one takes 40,000 octets to look at.
+    // Staged and applied before, one takes 40,000 bytes to look at.
     for targets in [Value::Null, json!(all)] {
         let (mut seen, mut after) = (Vec::new(), json!({ "dryRun": true }));
         after["targetAccountIds"] = targets;

@@ -378,7 +378,7 @@ async fn refused_attempts_of_a_minute_are_one_entry(kind: Kind) {
     let first = &told[0];
     assert_eq!((first.id, first.at, first.count, first.object.as_str()), (id, at(5), 6, "GET /5"));
     assert_eq!((first.lineage, &first.actor), (scene.agent.lineage, &actor));
-    // An unknown account or actor has no entries.
+    // Denials of an unknown account or of the operator leave no entry.
     let nobody = gatepost::domain::id::AccountId::new(9999).unwrap();
     let gone = Actor::of(Who::Key { key: KeyId(Uuid::nil()), account: nobody, member: None });
     for actor in [gone, Actor::OPERATOR] {

@@ -96,7 +96,7 @@ async fn all_that_is_damaged_is_found(kind: Kind) {
 /// The lists, the search and the command, from outside.
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_go_on_beside_a_damaged_row_and_the_command_finds_it() {
-    // Text that is damaged before it is indexed.
+    // An unreadable message that is not indexed yet might match any search.
     let rules = [("access.toml", "[search]\nindex_patience_seconds = 3600")];
     let gateway = TestGateway::with_rules(&rules).await;
     for subject in ["first", "second"] {

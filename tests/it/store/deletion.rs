@@ -186,7 +186,7 @@ async fn whoever_listens_above_hears_of_it(kind: Kind) {
     assert_eq!(of_fresh, Some(json!({ "account": account_record(&fresh) })));
 }
 
-/// Proves for every order of two concurrent writers that the change is deleted with the rest, or
+/// Proves forevery order of two concurrent writers that the change is deleted with the rest, or
 /// refused.
 async fn nothing_is_done_to_what_is_being_deleted(kind: Kind) {
     let scene = Scene::new(kind).await;

@@ -196,7 +196,7 @@ async fn gone_retires_the_destination_once_and_cancels_what_waits(kind: Kind) {
     scene.deliver(&scene.agent, 20).await;
     let of_gone = scene.count("SELECT COUNT(*) FROM deliveries WHERE state <> 'pending'").await;
     assert_eq!(of_gone, 3);
-    // The same URL, added again, is a new destination.
+    // A URL that is added again is a new destination.
     let again = scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
     assert_ne!(again.id, gone.id);
 }
@@ -281,7 +281,7 @@ async fn what_cannot_be_read_is_put_off_and_the_others_are_delivered(kind: Kind)
 }
 
 /// A claim holds the only writing connection: a dead destination's backlog must not make it slow
-/// for everybody. Without the step from destination to destination this takes thirty times as long.
+/// foreverybody. Without the step from destination to destination this takes thirty times as long.
 async fn the_backlog_of_a_busy_destination_costs_a_claim_nothing(kind: Kind) {
     let scene = Scene::new(kind).await;
     let dead = scene.listen(&scene.agent, Category::Incoming, "https://dead.example/").await;

@@ -40,7 +40,7 @@ pub fn key(account: &Account, member: Option<MemberId>) -> Key {
     }
 }
 
-/// Keeps it under the hash that is this octet again and again.
+/// Keeps it under the hash that is this byte again and again.
 pub async fn keep(store: &Store, key: &Key, octet: u8) -> InsertedKey {
     store.insert_key(key, KeyHash([octet; 32]), 9, by(at(0))).await.unwrap()
 }

@@ -118,7 +118,7 @@ async fn what_is_past_is_forgotten(kind: Kind) {
     }
     assert!(store.carried_out([3; 32], at(29)).await.unwrap().is_some());
     assert_eq!(store.carried_out([3; 32], at(30)).await.unwrap(), None, "past");
-    // The name is free again, even if its row is not deleted yet.
+    // An expired name is free again, even before its row is deleted.
     let acting = actor(Once { request: [9; 32], ..once(3) }, 2);
     store.allow_senders(agent, &senders(1), None, 9, acting.at(at(30))).await.unwrap();
     let known = store.carried_out([3; 32], at(30)).await.unwrap().unwrap();

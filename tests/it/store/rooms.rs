@@ -284,7 +284,7 @@ async fn a_thread_never_leaves_its_room(kind: Kind) {
     for (agent, from) in [(&scene.agent, "b@good.example"), (&scene.other, "a@good.example")] {
         let quoting = post(&scene, agent, 1, from, keys(2, &[1])).await;
         assert_eq!(quoting.thread, ThreadId(quoting.id.0));
-        // The same person under another Agent is one contact with another room.
+        // One person under two Agents is one contact with two rooms.
         assert_eq!(quoting.contact == first.contact, from == "a@good.example");
         let page = everything();
         let scope = subtree(&scene.organization);

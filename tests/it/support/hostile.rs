@@ -57,7 +57,7 @@ pub fn cases() -> Vec<Case> {
     cases.receiver
 }
 
-/// The octets of a text of two digits each.
+/// The bytes of a text of two digits each.
 pub fn octets(hex: &str) -> Vec<u8> {
     let digits: Vec<char> = hex.chars().collect();
     let pairs = digits.chunks(2).map(|pair| pair.iter().collect::<String>());

@@ -215,7 +215,7 @@ impl Server {
         self.status("VmRSS")
     }
 
-    /// The most that it ever kept, octets.
+    /// The most that it ever kept, bytes.
     pub fn peak(&self) -> u64 {
         self.status("VmHWM")
     }

@@ -109,7 +109,7 @@ impl Server {
     }
 }
 
-/// Carries octets both ways, as long as they pass; then holds the connection open.
+/// Carries bytes both ways, as long as they pass; then holds the connection open.
 async fn pass<A, B, C, D>(questions: (A, B), answers: (C, D), passing: watch::Receiver<Passing>)
 where
     A: AsyncRead + Unpin,

@@ -46,7 +46,7 @@ impl Line {
     }
 }
 
-/// The octets of the first answer, once its header section is there.
+/// The bytes of the first answer, once its header section is there.
 fn length(octets: &[u8]) -> Option<usize> {
     let end = octets.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&octets[..end]).unwrap().to_ascii_lowercase();
