@@ -293,7 +293,7 @@ async fn an_account_is_made_with_what_it_keeps_or_not_at_all(kind: Kind) {
     assert_eq!(kept, [record(first, Use::Integration, "crm")]);
     assert_eq!(make(second, "two", "x").await, Created::ExternalIdTaken);
     assert_eq!(elsewhere.app_records(second, Use::Integration).await.unwrap(), []);
-    // A feature without use has no account.
+    // A reserved id that was not used is not given again.
     let plain = super::accounts::new(AccountType::Agent, &scene.organization, "three");
     let third = store.create_account(&plain, 9, by(at(2))).await.unwrap();
     assert!(matches!(&third, Created::Account(third) if third.id > second), "{third:?}");
