@@ -223,7 +223,7 @@ async fn records_of_refusals_wait_behind_their_replies_within_their_room() {
         assert!(!written.unwrap());
         noted.insert(id);
     }
-    // Each is slightly longer than a 256th of the room; a slow machine takes fewer before one is late.
+    // Each slightly exceeds a 256th of the room; a slow machine takes fewer before one is late.
     assert!((1..256).contains(&noted.len()), "{}", noted.len());
     drop(writer);
     let (scope, filter) = (subtree(&scene.agent), IntakeFilter::default());
