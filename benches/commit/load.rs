@@ -31,13 +31,14 @@ use gatepost::store::{Accepted, Commit, Committed, Intake, Location, NewMessage,
 
 const DOMAIN: &str = "agents.example";
 const AGENTS: u64 = 20;
-/// As many contacts; more than there are sessions, so that these seldom meet at one.
+/// Number of contacts: more than there are sessions, so that two sessions seldom write to one
+/// contact.
 const SENDERS: u64 = 400;
 /// The part that a person reads; the part in HTML is twice as long.
 const TEXT_BYTES: usize = 1_500;
 const WEEK: Duration = Duration::from_secs(7 * 86_400);
 
-/// Hands out messages, each another one.
+/// Hands out messages, all different.
 pub struct Load {
     store: Store,
     mint: Mint,
@@ -50,7 +51,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// In a new store; what is accepted is announced to these URLs.
+    /// Builds the load in a new store, with these URLs as destinations.
     pub async fn build(location: &Location, rules: &StoreRules, urls: &[String]) -> Self {
         let mint = run::system_mint();
         let store = Store::create(location, rules, mint.clone()).await.unwrap();
@@ -150,7 +151,7 @@ impl Load {
         Commit { intakes: vec![Intake { record, accepted: Some(accepted) }], now }
     }
 
-    /// The octets of the next message that a store has to keep.
+    /// The bytes of the next message that a store has to keep.
     pub fn next_octets(&self) -> Vec<u8> {
         let commit = self.next();
         let Intake { record, accepted } = &commit.intakes[0];
@@ -188,7 +189,6 @@ impl Load {
         }
     }
 
-    /// Lets go of the database.
     pub async fn close(&self) {
         self.store.close().await;
     }
@@ -203,7 +203,7 @@ fn sha256(number: u64, of: &str) -> [u8; 32] {
     digest(&SHA256, format!("{of} {number}").as_bytes()).as_ref().try_into().unwrap()
 }
 
-/// Words in no order, so that a database that compresses finds as much as in a letter.
+/// Random words, so that a database that compresses gains as much as with a real letter.
 fn words(octets: usize) -> String {
     const WORDS: &[&str] = &[
         "invoice", "the", "question", "about", "your", "delivery", "we", "would", "of", "please",

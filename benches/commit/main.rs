@@ -1,9 +1,9 @@
-//! What one durable commit costs, beside the least that it can cost on the same disk in the same
+//! The cost of one durable commit, beside the least that it can cost on the same disk in the same
 //! run: `cargo bench --ignore-rust-version --bench commit`, with `-- --json` for programs.
 //!
 //! Sessions commit one message each, of about 6 KB with its record, evidence, contact and one
 //! delivery, and wait for the acknowledgement before the next: through `Store::commit`, without
-//! SMTP, DNS and HTTP around it. The least is the same octets appended to one file, all that wait
+//! SMTP, DNS and HTTP around it. The least is the same bytes appended to one file, all that wait
 //! together, with one `fdatasync`.
 
 #![expect(
@@ -101,7 +101,7 @@ fn rules(store: &str) -> StoreRules {
     Rules::load(folder.path()).unwrap().store
 }
 
-/// Who hears of a message: one, and nothing is sent there.
+/// One destination per message; nothing is sent to it.
 fn receivers() -> [String; 1] {
     ["https://app.example/events".to_owned()]
 }

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-/// What was measured.
 #[derive(Clone, Copy)]
 pub struct Figures {
     pub per_second: f64,
@@ -13,7 +12,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Of waits of these lengths, which all ended within `time`.
+    /// Summarises waits that all ended within `time`.
     pub fn new(mut waits: Vec<Duration>, time: Duration) -> Self {
         assert!(!waits.is_empty(), "nothing was done in {time:?}");
         waits.sort_unstable();
@@ -24,8 +23,8 @@ impl Figures {
     }
 }
 
-/// Does `work`, which answers how long it waited, in so many sessions, one after the other in each.
-/// What ends during the warm-up, or after `time` from then, is not counted.
+/// Runs `work` in so many sessions, one call after the other in each; `work` returns how long it
+/// waited. Calls that end during the warm-up, or later than `time` after it, are not counted.
 pub async fn measure<W, F>(sessions: usize, warm_up: Duration, time: Duration, work: W) -> Figures
 where
     W: Fn() -> F + Clone + Send + 'static,

@@ -1,5 +1,5 @@
-//! The least that a durable commit can cost: octets appended to one file, all that wait together,
-//! with one `fdatasync`.
+//! The least that a durable commit can cost: bytes appended to one file, all waiting writers
+//! together, with one `fdatasync`.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -10,17 +10,17 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::measure::Figures;
 
-/// What waits for the writer at most: more than there are sessions.
+/// Most writes that wait for the thread: more than there are sessions.
 const QUEUE: usize = 1024;
 
-/// The way to a thread that writes.
+/// A handle of the thread that writes.
 #[derive(Clone)]
 pub struct PlainLog {
     waiting: mpsc::Sender<(Vec<u8>, oneshot::Sender<()>)>,
 }
 
 impl PlainLog {
-    /// In a new file; the thread ends with the last handle.
+    /// Creates the file; the thread ends with the last handle.
     pub fn create(path: &Path) -> Self {
         let mut file = File::create_new(path).unwrap();
         let (waiting, mut queue) = mpsc::channel::<(Vec<u8>, oneshot::Sender<()>)>(QUEUE);
@@ -31,7 +31,7 @@ impl PlainLog {
                 file.write_all(&octets.concat()).unwrap();
                 file.sync_data().unwrap();
                 for (_, written) in group.drain(..) {
-                    // Whoever does not listen any more has been measured.
+                    // A receiver that is gone belongs to a measurement that has ended.
                     let _unheard = written.send(());
                 }
             }
@@ -39,7 +39,7 @@ impl PlainLog {
         Self { waiting }
     }
 
-    /// Returns when these octets are on the disk.
+    /// Returns when these bytes are on the disk.
     pub async fn append(&self, octets: Vec<u8>) {
         let (written, answer) = oneshot::channel();
         self.waiting.send((octets, written)).await.expect("the writer ended");

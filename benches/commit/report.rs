@@ -1,4 +1,4 @@
-//! What was measured, on which machine, for people and for programs.
+//! The figures of commits and of the machine, as a table or as JSON.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::measure::Figures;
 
-/// What commits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     Plain,
@@ -29,16 +28,15 @@ impl Target {
     }
 }
 
-/// What it was measured on and with.
+/// The machine, its disk and the size of a message.
 pub struct Machine {
     pub cores: usize,
     pub folder: PathBuf,
     pub sync: Figures,
-    /// Of one message, with everything that is kept beside it.
+    /// Bytes of one message, with everything that is kept beside it.
     pub octets: usize,
 }
 
-/// One line of the table.
 pub struct Line {
     pub target: Target,
     pub sessions: usize,
@@ -46,7 +44,6 @@ pub struct Line {
 }
 
 impl Machine {
-    /// For people.
     pub fn print_table(&self, lines: &[Line]) {
         let millis = |time: Duration| time.as_secs_f64() * 1000.0;
         println!(
@@ -74,7 +71,6 @@ impl Machine {
         }
     }
 
-    /// For programs.
     pub fn print_json(&self, lines: &[Line]) {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap();
         let lines: Vec<Value> = lines

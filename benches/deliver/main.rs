@@ -67,7 +67,7 @@ struct Options {
     /// How many messages each of them sends
     #[arg(long, default_value_t = 100)]
     messages: usize,
-    /// Of everything a hundredth
+    /// One percent of everything
     #[arg(long)]
     small: bool,
     /// Print JSON
@@ -129,7 +129,7 @@ async fn fill(place: &Place, urls: &[String], backlog: usize) {
     load.close().await;
 }
 
-/// It asks no DNS: there is no mail, and receivers are named by address.
+/// Serves without DNS: no mail arrives, and receivers are named by address.
 async fn serve(place: &Place) -> Server {
     place.serve(GATEPOST, ([127, 0, 0, 1], 9).into()).await
 }

@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! The figures, as a table or as JSON.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub struct Delay {
     pub store: &'static str,
     pub sessions: usize,
     pub waits: Waits,
-    /// All of them.
+    /// Time until all were delivered.
     pub took: Duration,
 }
 
@@ -35,7 +35,7 @@ impl Delay {
     }
 }
 
-/// The most that a server kept in memory while it worked off some of a backlog, octets.
+/// Peak memory of a server, in bytes, while it delivered part of a backlog.
 pub struct Memory {
     pub store: &'static str,
     pub backlog: usize,
@@ -43,7 +43,6 @@ pub struct Memory {
     pub peak: u64,
 }
 
-/// All of it.
 #[derive(Default)]
 pub struct Report {
     pub paces: Vec<Pace>,
@@ -52,7 +51,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// For people.
     pub fn print_table(&self) {
         println!("{:<12} {:>12} {:>9} {:>8}", "store", "destinations", "backlog", "per s");
         for pace in &self.paces {
@@ -77,7 +75,6 @@ impl Report {
         }
     }
 
-    /// For programs.
     pub fn print_json(&self) {
         let paces: Vec<Value> = self
             .paces

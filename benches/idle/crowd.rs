@@ -1,4 +1,4 @@
-//! Clients that are there and want nothing.
+//! Clients that connect and then send nothing, or almost nothing.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,17 +10,16 @@ use crate::TO;
 use crate::support::authority::{Secured, opportunistic};
 use crate::support::session::Session;
 
-/// Those that connect at the same time.
+/// Clients that connect at the same time.
 const AT_ONCE: usize = 50;
-/// Between two octets of one that dribbles.
+/// Pause between two bytes of a dribbling client.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// What they do.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Clear,
     Encrypted,
-    /// An octet now and then, half of them of a command, half of them of a message.
+    /// A byte now and then: half of these clients in a command, half in a message.
     Dribbling,
 }
 
@@ -35,7 +34,7 @@ impl Kind {
         }
     }
 
-    /// How many there are of them where so many idle.
+    /// Number of clients of this kind for `clients` idle ones.
     pub const fn share_of(self, clients: usize) -> usize {
         match self {
             Self::Clear | Self::Encrypted => clients,
@@ -52,7 +51,6 @@ pub enum Crowd {
 }
 
 impl Crowd {
-    /// Lets so many come.
     pub async fn gather(kind: Kind, server: SocketAddr, clients: usize) -> Self {
         match kind {
             Kind::Clear => Self::Clear(come(clients, move |_| Session::idle(server)).await),
@@ -76,7 +74,7 @@ impl Crowd {
         }
     }
 
-    /// Fails when one of them has been closed, or gets no answer.
+    /// Fails if a client has been disconnected or gets no reply.
     pub async fn expect_answers(self) {
         match self {
             Self::Clear(sessions) => {
@@ -91,13 +89,13 @@ impl Crowd {
                     assert!(reply.starts_with("250"), "{reply}");
                 }
             }
-            // Who could not send any more has ended.
+            // A client that could not send any more has ended.
             Self::Dribbling(mut clients) => assert!(clients.try_join_next().is_none()),
         }
     }
 }
 
-/// So many, a few of them at the same time.
+/// Opens so many clients, a few at the same time.
 async fn come<S, F>(clients: usize, open: impl Fn(usize) -> F + Clone + Send + 'static) -> Vec<S>
 where
     S: Send + 'static,

@@ -1,9 +1,9 @@
-//! What clients that do nothing cost, and whether anybody is held up by them (threats §3.3, §4):
+//! The cost of idle clients, and whether they hold up anybody else (threats §3.3, §4):
 //! `cargo bench --ignore-rust-version --bench idle`, with `-- --json` for programs.
 //!
 //! The server is `gatepost serve` over the embedded store, a process of its own for each line, so
 //! that its memory is its own; this process is the clients, which need a descriptor each. While
-//! they idle, or send an octet now and then, a new client delivers one message after another, each
+//! they idle, or send a byte now and then, a new client delivers one message after another, each
 //! in a session of its own and signed, so that all of the path is walked. At last everybody who
 //! idles is asked whether the server has forgotten it.
 
@@ -43,7 +43,7 @@ use support::site::Site;
 const TO: &str = "support@agents.example";
 /// Longer than it takes to gather a crowd on a small machine; and room for one client more.
 const RULES: &str = "[limits]\nmax_sessions = 11000\n[deadlines]\ncommand_seconds = 3000\n";
-/// The first part of what ends no line: more than the largest message.
+/// Bytes of the first part of the endless line: more than the largest message.
 const FIRST: usize = 64_000_000;
 
 /// Measure what idle clients cost
@@ -57,7 +57,7 @@ struct Options {
     /// How many messages are delivered beside them
     #[arg(long, default_value_t = 200)]
     messages: usize,
-    /// How many octets are sent without an end of a line
+    /// How many bytes are sent without an end of a line
     #[arg(long, default_value_t = 500_000_000)]
     octets: usize,
     /// Print JSON
@@ -91,7 +91,6 @@ async fn main() {
     if options.json { report.print_json() } else { report.print_table() }
 }
 
-/// A new server with what surrounds it.
 struct Stage {
     place: Place,
     site: Site,
@@ -107,7 +106,7 @@ impl Stage {
         Self { place, site, server }
     }
 
-    /// How long each session of so many took, from the connection to the answer to QUIT.
+    /// Durations of so many sessions, from the connection to the reply to QUIT.
     async fn deliver(&self, messages: usize) -> Waits {
         let mut waits = Vec::new();
         for number in 0..messages {
@@ -131,7 +130,7 @@ impl Stage {
 
 async fn measure(kind: Kind, clients: usize, messages: usize) -> Line {
     let stage = Stage::set().await;
-    // What is made once, and what is remembered of the first messages, is no client's.
+    // One-time costs of the first messages do not count for the clients.
     let alone = stage.deliver(messages).await;
     let before = stage.server.memory();
     let begun = Instant::now();
@@ -144,7 +143,7 @@ async fn measure(kind: Kind, clients: usize, messages: usize) -> Line {
     Line { kind, clients, gathered, before, after, alone, beside }
 }
 
-/// Sends so many octets without an end of a line, as a command or in a message.
+/// Sends so many bytes without an end of a line, as a command or in a message.
 async fn flood(in_message: bool, octets: usize) -> Flood {
     let stage = Stage::set().await;
     stage.deliver(20).await;

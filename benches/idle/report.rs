@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! The figures, as a table or as JSON.
 
 use std::time::Duration;
 
@@ -7,8 +7,7 @@ use serde_json::json;
 use crate::crowd::Kind;
 use crate::stage::waits::Waits;
 
-/// A crowd, what the server keeps in memory without it and with it (octets), and how long a
-/// message took.
+/// A crowd, the server's memory without it and with it (bytes), and the durations of messages.
 pub struct Line {
     pub kind: Kind,
     pub clients: usize,
@@ -26,14 +25,14 @@ impl Line {
     }
 }
 
-/// What the most that the server kept in memory grew by, octets.
+/// Growth of the server's peak memory, in bytes.
 pub struct Flood {
     pub in_message: bool,
     pub octets: usize,
     pub took: Duration,
-    /// The first part of them,
+    /// Bytes of the first part.
     pub first: usize,
-    /// and what it had grown by after that.
+    /// Growth after the first part.
     pub at_first: u64,
     pub grown: u64,
 }
@@ -44,7 +43,6 @@ impl Flood {
     }
 }
 
-/// All of it.
 #[derive(Default)]
 pub struct Report {
     pub lines: Vec<Line>,
@@ -52,7 +50,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// For people.
     pub fn print_table(&self) {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         println!("{cores} cores; a session that delivers one message, in ms, alone and beside\n");
@@ -94,7 +91,6 @@ impl Report {
         }
     }
 
-    /// For programs.
     pub fn print_json(&self) {
         let lines = self.lines.iter().map(|line| {
             json!({
@@ -120,7 +116,6 @@ impl Report {
     }
 }
 
-/// Three columns, milliseconds.
 fn columns(waits: &Waits) -> String {
     let [p50, p99, max] = [50, 99, 100].map(|percent| waits.millis(percent));
     format!("{p50:>7.1} {p99:>7.1} {max:>7.1}")

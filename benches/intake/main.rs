@@ -39,9 +39,9 @@ use stage::sink::Sink;
 use support::process::{GATEPOST, Server};
 use support::site::Site;
 
-/// However slow the machine is, what was accepted is delivered.
+/// Longer than the slowest machine needs to deliver what was accepted.
 const PATIENCE: Duration = Duration::from_secs(3600);
-/// Messages before the first that is measured: what is made once, and what is remembered, is there.
+/// Messages before the first that is measured: they pay the one-time costs.
 const WARM_UP: usize = 400;
 
 /// Measure intake
@@ -62,7 +62,7 @@ struct Options {
     /// Messages that are in the store before
     #[arg(long, default_value_t = 0)]
     before: usize,
-    /// Octets of the text of each
+    /// Bytes of the text of each
     #[arg(long, default_value_t = 3500)]
     octets: usize,
     /// A connection for each message
@@ -112,7 +112,6 @@ async fn main() {
     if options.json { report.print_json() } else { report.print_table() }
 }
 
-/// The cost of the server so far, and of a database server beside it.
 fn cost(place: &Place, server: &Server) -> (Cost, Option<Cost>) {
     (Cost::of(server.id()), place.cost())
 }

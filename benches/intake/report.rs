@@ -7,23 +7,23 @@ use serde_json::{Value, json};
 use crate::stage::cost::Cost;
 use crate::stage::waits::Waits;
 
-/// Messages in so many sessions, of which so many destinations were told.
+/// Messages in so many sessions, announced to so many destinations.
 pub struct Line {
     pub store: &'static str,
     pub webhooks: usize,
     pub sessions: usize,
-    /// How long each waited for its 250.
+    /// Time from each message to its 250.
     pub answered: Waits,
-    /// Until the last 250.
+    /// Time until the last 250.
     pub took: Duration,
-    /// Until the last POST; of nobody who is told, until the last 250.
+    /// Time until the last POST; until the last 250 where there are no webhooks.
     pub delivered: Duration,
     pub server: Cost,
     /// The cost of PostgreSQL, which runs beside the server.
     pub database: Option<Cost>,
-    /// Octets at rest for each message.
+    /// Bytes at rest for each message.
     pub kept: u64,
-    /// The most that the server had in memory, octets.
+    /// Peak memory of the server, in bytes.
     pub peak: u64,
 }
 
@@ -59,7 +59,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// For people.
     pub fn print_table(&self) {
         println!(
             "{:<10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
@@ -98,7 +97,6 @@ impl Report {
         }
     }
 
-    /// For programs.
     pub fn print_json(&self) {
         let lines = self.lines.iter().map(|line| {
             json!({

@@ -1,4 +1,5 @@
-//! Whose the messages are: a partner of two resellers with five organizations each, of ten Agents.
+//! The accounts that own the messages: a partner with two resellers, of five organizations each, of
+//! ten Agents each.
 
 use gatepost::app::tenancy::{Invitation, Tenancy};
 use gatepost::domain::account::{Account, AccountType};
@@ -11,7 +12,6 @@ const RESELLERS: usize = 2;
 const ORGANIZATIONS: usize = 5;
 const AGENTS: usize = 10;
 
-/// The Agents, and keys of those who read.
 pub struct Accounts {
     pub agents: Vec<Account>,
     readers: Vec<(&'static str, String)>,
@@ -56,7 +56,6 @@ impl Accounts {
         Self { agents, readers }
     }
 
-    /// Who reads, and by which key.
     pub fn readers(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.readers.iter().map(|(who, key)| (*who, key.as_str()))
     }

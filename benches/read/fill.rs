@@ -1,6 +1,6 @@
-//! Messages that the database makes up by itself, past the store: millions of rows in minutes. They
-//! are spread over a year, the Agents and a hundred contacts of each organization, and say one of a
-//! thousand things. The tables and their indexes are those of the migrations.
+//! Messages that the database generates itself, past the store: millions of rows in minutes. They
+//! are spread over a year, the Agents and a hundred contacts of each organization, and have one of
+//! a thousand texts. The tables and their indexes are those of the migrations.
 
 use std::fmt::Write as _;
 
@@ -15,11 +15,11 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _, PgConnection, Sqli
 
 use super::accounts::Accounts;
 
-/// In every message.
+/// A word in every message.
 pub const COMMON: &str = "please";
-/// In one of a thousand.
+/// A word in one of a thousand messages.
 pub const RARE: &str = "zebra";
-/// When the first message came, and when the last one did.
+/// Times of the first message and of the last one.
 const START: u64 = 1_740_000_000_000;
 const END: u64 = 1_771_000_000_000;
 /// A time that nine of ten messages came after.
@@ -68,7 +68,7 @@ impl Database {
 /// The newest messages, which wait to be indexed: fewer than are indexed at once.
 const UNINDEXED: u64 = 200;
 
-/// Writes so many messages, and their entries in the index of search if they are to have some.
+/// Writes so many messages and, if `search` is set, their entries in the search index.
 pub async fn fill(location: &Location, accounts: &Accounts, rows: u64, search: bool) {
     let mut database = Database::open(location).await;
     let postgres = database.is_postgres();
@@ -107,7 +107,7 @@ pub async fn fill(location: &Location, accounts: &Accounts, rows: u64, search: b
     database.run(tidy.into()).await;
 }
 
-/// The contacts, what messages say, and whose they are.
+/// Creates the contacts, the texts and the Agents of the messages.
 fn tables(accounts: &Accounts, postgres: bool) -> String {
     let (integer, octets, uuid) =
         if postgres { ("BIGINT", "BYTEA", "UUID") } else { ("INTEGER", "BLOB", "BLOB") };
@@ -214,9 +214,9 @@ fn mail(number: u64) -> (String, String) {
     (kept.to_string(), words)
 }
 
-/// Where the numbers, the Agent and the mail of each message of a piece come from.
+/// The rows from which each message of a piece takes its number, Agent and mail.
 fn source(first: u64, last: u64) -> String {
-    // Two generators of Lehmer's, so that Agent, contact and mail do not go together.
+    // Two Lehmer generators, so that Agent, contact and mail are independent.
     format!(
         "(WITH RECURSIVE s(n) AS (SELECT CAST({first} AS BIGINT) UNION ALL \
               SELECT n + 1 FROM s WHERE n < {last}) SELECT n FROM s) AS s \
@@ -226,7 +226,7 @@ fn source(first: u64, last: u64) -> String {
     )
 }
 
-/// When a message came, and its id.
+/// The time of a message, and its id.
 fn place(rows: u64, postgres: bool) -> (String, String) {
     let at = format!("({START} + n * {} / {rows})", END - START);
     let id = if postgres {
@@ -242,7 +242,7 @@ fn place(rows: u64, postgres: bool) -> (String, String) {
 
 fn messages(rows: u64, first: u64, last: u64, postgres: bool) -> String {
     let (at, id) = place(rows, postgres);
-    // As long as that of a small mail.
+    // As long as the evidence of a small mail.
     let evidence = if postgres { "decode(repeat('00', 900), 'hex')" } else { "zeroblob(900)" };
     format!(
         "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id, \
@@ -284,7 +284,6 @@ fn entries(rows: u64, first: u64, last: u64, postgres: bool) -> String {
     )
 }
 
-/// The rooms of the messages that are there, none of them read.
 fn rooms() -> &'static str {
     "INSERT INTO rooms (contact_id, agent_id, partner_id, reseller_id, organization_id, inbox,
                         started_at, last_at, last_message_id, messages, unread, read_at, read_id)

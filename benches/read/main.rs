@@ -1,4 +1,4 @@
-//! What reading costs in stores of different sizes: `cargo bench --ignore-rust-version --bench
+//! The cost of reading in stores of all sizes: `cargo bench --ignore-rust-version --bench
 //! read`, with `-- --json` for programs, `-- --small` for a look, `-- --rows 1000,100000` and
 //! `-- --database sqlite` for a part of it.
 //!
@@ -91,7 +91,7 @@ async fn main() {
 }
 
 async fn measure(kind: Kind, rows: u64, options: &Options, report: &mut Report) {
-    // What is not in the index of search stays so, for all searches.
+    // Keeps unindexed messages unindexed during all searches.
     let rules = "[search]\nindex_patience_seconds = 3600";
     let place = Place::new(kind, &[("access.toml", rules)]);
     let site = Site::build(&place.location, &place.rules).await;
@@ -118,7 +118,7 @@ async fn measure(kind: Kind, rows: u64, options: &Options, report: &mut Report) 
     site.finish().await;
 }
 
-/// What is measured, and its path with its key.
+/// Names of the measured requests, each with its path and key.
 fn requests(accounts: &Accounts) -> Vec<(String, String)> {
     let deep = format!("&before={}-{}", fill::EARLY, "0".repeat(32));
     let mut found = Vec::new();
@@ -147,8 +147,8 @@ fn requests(accounts: &Accounts) -> Vec<(String, String)> {
     found
 }
 
-/// Asks again and again; `None` where there is no such operation. Answers how many items an answer
-/// has, too.
+/// Repeats a request; returns its durations and the number of items in its answer, or `None` if
+/// there is no such operation.
 async fn ask(client: &Client, url: &str, requests: usize) -> Option<(Waits, usize)> {
     let mut waits = Vec::new();
     let mut shown = 0;
@@ -161,7 +161,7 @@ async fn ask(client: &Client, url: &str, requests: usize) -> Option<(Waits, usiz
             return None;
         }
         assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
-        // The first ones fill caches.
+        // The first requests fill caches.
         if number >= requests / 10 {
             waits.push(begun.elapsed());
         }
@@ -172,7 +172,7 @@ async fn ask(client: &Client, url: &str, requests: usize) -> Option<(Waits, usiz
     Some((Waits::new(waits), shown))
 }
 
-/// From the reply to a message until an answer shows it.
+/// Time from the reply to a message until an answer shows it.
 async fn visible(
     client: &Client,
     (server, base): (&Server, &str),

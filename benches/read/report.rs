@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! The figures, as a table or as JSON.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// For people.
     pub fn print_table(&self) {
         println!(
             "{:<9} {:>8}  {:<52} {:>8} {:>8} {:>5}",
@@ -32,7 +31,6 @@ impl Report {
         }
     }
 
-    /// For programs.
     pub fn print_json(&self) {
         let lines = self.lines.iter().map(|Line { store, rows, what, waits, shown }| {
             json!({

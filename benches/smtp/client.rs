@@ -1,5 +1,5 @@
-//! Clients that send the same message again and again, over blocking sockets: what they cost is
-//! not counted.
+//! Clients that send the same message again and again, over blocking sockets. Their own cost is not
+//! counted.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,10 +10,9 @@ use std::time::Duration;
 const SESSIONS: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How messages are sent.
 #[derive(Clone, Copy)]
 pub struct Dialogue {
-    /// Octets of a message.
+    /// Bytes of a message.
     pub size: usize,
     /// Transactions of one session.
     pub transactions: usize,

@@ -1,4 +1,4 @@
-//! What SMTP alone costs: accept, parse, discard; the CPU time of the server per message, beside
+//! The cost of SMTP alone: accept, parse, discard; the CPU time of the server per message, beside
 //! the least that the same dialogue can cost over tokio: `cargo bench --ignore-rust-version --bench
 //! smtp`, with `-- --json` for programs and `--features mailin` for mailin-embedded beside both.
 //!
@@ -25,7 +25,7 @@ use client::Dialogue;
 use report::Line;
 use server::{Kind, Process};
 
-/// Octets of a message, transactions of one session, sessions of one round.
+/// Bytes of a message, transactions of one session, sessions of one round.
 const LOADS: &[(usize, usize, usize)] = &[
     (4_000, 1, 1000),
     (4_000, 100, 20),
@@ -38,7 +38,7 @@ const LOADS: &[(usize, usize, usize)] = &[
 /// Measure SMTP alone
 #[derive(Parser)]
 struct Options {
-    /// Measure only messages of so many octets
+    /// Measure only messages of so many bytes
     only: Option<usize>,
     /// How often each figure is taken; the median counts
     #[arg(long, default_value_t = 7)]

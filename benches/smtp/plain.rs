@@ -1,5 +1,5 @@
-//! The least: a loop over tokio that leads the same dialogue, undoes dots and keeps the message,
-//! with no limit, no deadline and no judgement about anything.
+//! The least: a tokio loop that leads the same dialogue, undoes dots and keeps the message, without
+//! limits, deadlines or checks.
 
 use std::hint::black_box;
 use std::io;
@@ -10,7 +10,6 @@ use tokio::net::{TcpListener, TcpStream};
 
 const BUFFER: usize = 32 * 1024;
 
-/// Accepts for ever.
 pub async fn serve(listener: TcpListener) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
@@ -53,7 +52,7 @@ struct Input {
 }
 
 impl Input {
-    /// Where the next line ends, behind its LF. Replies are written before it waits.
+    /// Returns the position behind the LF of the next line. Writes pending replies before it waits.
     async fn line(&mut self, replies: &mut Vec<u8>) -> io::Result<usize> {
         loop {
             if let Some(at) = memchr(b'\n', &self.buffer[self.start..self.end]) {

@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! The figures, as a table or as JSON.
 
 use std::time::Duration;
 
@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use crate::client::Dialogue;
 use crate::server::Kind;
 
-/// One figure.
 pub struct Line {
     pub kind: Kind,
     pub dialogue: Dialogue,
@@ -15,7 +14,6 @@ pub struct Line {
     pub per_message: Duration,
 }
 
-/// For people.
 pub fn print_table(lines: &[Line]) {
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -33,7 +31,6 @@ pub fn print_table(lines: &[Line]) {
     }
 }
 
-/// For programs.
 pub fn print_json(lines: &[Line]) {
     let figures: Vec<Value> = lines
         .iter()
@@ -51,7 +48,7 @@ pub fn print_json(lines: &[Line]) {
     println!("{}", Value::from(figures));
 }
 
-/// How many times as much as the plain loop.
+/// Ratio to the plain loop.
 fn of_plain(line: &Line, lines: &[Line]) -> f64 {
     let same = |other: &&Line| {
         let (a, b) = (other.dialogue, line.dialogue);

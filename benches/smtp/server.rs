@@ -24,7 +24,6 @@ use crate::plain;
 
 const MAX_MESSAGE: usize = 50 << 20;
 
-/// Which server.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     Plain,
@@ -51,7 +50,7 @@ impl Kind {
     }
 }
 
-/// A server that runs, until this is dropped.
+/// A running server; dropping this value ends it.
 pub struct Process {
     pub kind: Kind,
     pub address: SocketAddr,
@@ -73,8 +72,7 @@ impl Process {
         Self { kind, address: line.trim().parse().unwrap(), child }
     }
 
-    /// What all its threads have had of the processors, to the nanosecond; none of them ends
-    /// before the process does.
+    /// CPU time of all its threads, to the nanosecond; no thread ends before the process does.
     pub fn cpu_time(&self) -> Duration {
         let tasks = format!("/proc/{}/task", self.child.id());
         let threads = std::fs::read_dir(tasks).expect("this needs Linux");
@@ -89,13 +87,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Its standard input ends, and so does it; a fault of its own has been seen by then.
+        // The server ends with its standard input; its failures have been reported by then.
         drop(self.child.stdin.take());
         let _status = self.child.wait();
     }
 }
 
-/// Is the server, until standard input ends.
+/// Runs the server until standard input ends.
 pub fn run(kind: Kind) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let address = runtime.block_on(start(kind));
@@ -138,7 +136,7 @@ async fn start(kind: Kind) -> SocketAddr {
     }
 }
 
-/// As for any client; only that this one brings more in a minute than others may.
+/// The usual limits, but for rates, which one client here exceeds.
 fn rules() -> SmtpRules {
     let folder = tempfile::tempdir().unwrap();
     let text = "[rates]\nconnections_per_minute = 1000000\nmessages_per_minute = 1000000\n\

@@ -8,9 +8,8 @@ const TICKS: f64 = 100.0;
 /// CPU and writes of one process, or of several.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
-    /// Seconds of CPU.
     pub cpu: f64,
-    /// Octets that were handed to the disk; 0 where nobody may know.
+    /// Bytes handed to the disk; 0 where /proc does not tell.
     pub written: u64,
 }
 
@@ -47,7 +46,7 @@ impl Add for Cost {
 impl Sub for Cost {
     type Output = Self;
 
-    /// A process that has ended since takes what it wrote with it.
+    /// Saturates, because a process that has ended in between takes its written bytes with it.
     fn sub(self, before: Self) -> Self {
         let written = self.written.saturating_sub(before.written);
         Self { cpu: self.cpu - before.cpu, written }

@@ -1,4 +1,4 @@
-//! Messages that are signed, and those who send them.
+//! Signed messages and their senders.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::support::{letter_between, signer};
 
 /// The Agent that takes mail from anybody who is authenticated.
 const TO: &str = "open@agents.example";
-/// As many wrote them.
+/// Number of different senders.
 const SENDERS: usize = 2000;
 const WORDS: &[&str] = &[
     "the", "invoice", "order", "please", "find", "attached", "regards", "meeting", "update",
@@ -23,7 +23,7 @@ const SYLLABLES: &[&str] = &[
     "ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "wo", "zu", "ran",
 ];
 
-/// Each another one.
+/// Messages, all different.
 #[derive(Clone)]
 pub struct Letters(Arc<Vec<Letter>>);
 
@@ -33,8 +33,8 @@ struct Letter {
 }
 
 impl Letters {
-    /// With texts of so many octets: half of each is the same few words in another order, half is of
-    /// words that hardly come twice, so that it compresses as prose does.
+    /// Writes messages with texts of so many bytes: half of each text is the same few words in
+    /// another order, half is words that rarely repeat, so that it compresses as prose does.
     pub fn write(count: usize, octets: usize) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let mut pieces = Vec::new();
@@ -58,7 +58,7 @@ impl Letters {
     }
 }
 
-/// No two words of a phrase that is looked for follow each other but by chance.
+/// Alternates common words with invented ones, so that a phrase of common words never occurs.
 fn text(number: usize, octets: usize) -> String {
     let (mut text, mut state) = (String::new(), number.wrapping_mul(2_654_435_761) | 1);
     let mut random = || {
@@ -78,8 +78,8 @@ fn text(number: usize, octets: usize) -> String {
     text
 }
 
-/// Sends those in `range`, in so many sessions that stay open, or each in one of its own; answers how
-/// long each waited for its 250.
+/// Sends those in `range`, in so many sessions that stay open or in a session each; returns the
+/// time from each message to its 250.
 pub async fn send(
     server: SocketAddr,
     letters: &Letters,
@@ -105,7 +105,7 @@ pub async fn send(
     Waits::new(running.join_all().await.concat())
 }
 
-/// From the message to its reply.
+/// Time from the message to its reply.
 async fn say(client: &mut Session, from: &str, raw: &[u8]) -> Duration {
     for line in [format!("MAIL FROM:<{from}>"), format!("RCPT TO:<{TO}>")] {
         let reply = client.say(&line).await;
@@ -119,7 +119,7 @@ async fn say(client: &mut Session, from: &str, raw: &[u8]) -> Duration {
     asked.elapsed()
 }
 
-/// From the connection to the last reply.
+/// Time from the connection to the last reply.
 async fn connect(server: SocketAddr, from: &str, raw: &[u8]) -> Duration {
     let to = [TO.to_owned()];
     let asked = Instant::now();

@@ -7,7 +7,7 @@ pub mod place;
 pub mod sink;
 pub mod waits;
 
-/// Rules by which one client may send, and one key may read, as much as it likes: files and texts.
+/// Rule files without rate limits for one client or one key: names and texts.
 pub const UNLIMITED: [(&str, &str); 3] = [
     (
         "intake.toml",

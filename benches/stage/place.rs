@@ -12,7 +12,6 @@ use crate::support::cluster::{self, Cluster};
 use crate::support::process::Server;
 use crate::support::rules;
 
-/// Which database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Sqlite,
@@ -20,7 +19,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Both, or the one that can be had here; `only` leaves out those whose name it does not begin.
+    /// Both databases, or the one that is installed; `only` keeps those whose name begins with it.
     pub fn all(only: Option<&str>) -> Vec<Self> {
         let is_wanted =
             |kind: &Self| only.is_none_or(|only| kind.name().to_lowercase().starts_with(only));
@@ -41,7 +40,6 @@ impl Kind {
     }
 }
 
-/// Where the store is, beside the rules of its server.
 pub struct Place {
     folder: tempfile::TempDir,
     pub location: Location,
@@ -76,7 +74,6 @@ impl Place {
         Server::start_build(program, &self.location, self.path(), dns).await
     }
 
-    /// The cost of the database server, if there is one.
     pub fn cost(&self) -> Option<Cost> {
         let url = &self.cluster.as_ref()?.url;
         let (_, rest) = url.split_once("host=").unwrap();
@@ -85,7 +82,7 @@ impl Place {
         Some(Cost::of_all(pid.lines().next().unwrap().parse().unwrap()))
     }
 
-    /// Octets that are kept; of the embedded store only while nobody has it open.
+    /// Bytes at rest. The embedded store must be closed.
     pub async fn kept(&self) -> u64 {
         match &self.cluster {
             None => size(&self.folder.path().join("store")),
@@ -101,7 +98,6 @@ impl Place {
     }
 }
 
-/// The octets of all files below a folder.
 fn size(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).unwrap().flatten();
     let size_of = |entry: std::fs::DirEntry| match entry.file_type().unwrap().is_dir() {

@@ -41,7 +41,7 @@ impl Sink {
             while let Ok((stream, _)) = listener.accept().await {
                 let shared = Arc::clone(&kept);
                 tokio::spawn(async move {
-                    // The server of a measurement that is over has gone.
+                    // An error means that the server of a finished measurement has gone.
                     let _gone = shared.serve(stream).await;
                 });
             }
@@ -49,7 +49,6 @@ impl Sink {
         Self { address, shared }
     }
 
-    /// The URLs of so many destinations.
     pub fn urls(&self, count: usize) -> Vec<String> {
         (0..count).map(|number| format!("http://{}/{number}", self.address)).collect()
     }
@@ -58,7 +57,6 @@ impl Sink {
         self.shared.count.load(Ordering::Relaxed)
     }
 
-    /// Waits until so many have come.
     pub async fn reach(&self, wanted: usize, patience: Duration) {
         let mut told = self.shared.told.subscribe();
         let reached = timeout(patience, told.wait_for(|count| *count >= wanted)).await;
@@ -66,7 +64,6 @@ impl Sink {
         assert!(reached.is_ok(), "{got} of {wanted} came in {patience:?}");
     }
 
-    /// When the first request with each subject came.
     pub fn subjects(&self) -> HashMap<String, Instant> {
         self.shared.first.lock().unwrap().clone()
     }

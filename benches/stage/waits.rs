@@ -1,4 +1,4 @@
-//! How long something took, many times.
+//! Durations of a repeated operation.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 pub struct Waits(Vec<Duration>);
 
 impl Waits {
-    /// Takes at least one.
+    /// Panics on an empty list.
     pub fn new(mut waits: Vec<Duration>) -> Self {
         assert!(!waits.is_empty(), "nothing was measured");
         waits.sort_unstable();
@@ -19,12 +19,11 @@ impl Waits {
         self.0.len()
     }
 
-    /// As long as so many percent of them took at most, in milliseconds.
+    /// The percentile, in milliseconds.
     pub fn millis(&self, percent: usize) -> f64 {
         self.0[(self.0.len() - 1) * percent / 100].as_secs_f64() * 1000.0
     }
 
-    /// For programs.
     pub fn json(&self) -> Value {
         let micros = |percent| (self.millis(percent) * 1000.0).round();
         json!({

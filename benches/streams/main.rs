@@ -1,4 +1,4 @@
-//! What readers cost those who send, and senders those who read: `cargo bench --ignore-rust-version
+//! The cost of readers to senders, and of senders to readers: `cargo bench --ignore-rust-version
 //! --bench streams`, with `-- --json` for programs, `-- --small` for a look that takes a minute, and
 //! `-- --server PATH` for another build of the program.
 //!
@@ -48,9 +48,9 @@ use support::site::Site;
 
 /// Readers of one account, as `policies/access.toml` has it.
 const OF_ONE: usize = 100;
-/// Readers that get every event: of the Agent and of all above it.
+/// Readers that get every event: of the Agent and of all accounts above it.
 const WHOLE: usize = 4 * OF_ONE;
-/// Octets of a text.
+/// Bytes of a text.
 const TEXT: usize = 3500;
 /// Sessions beside readers, and beside requests.
 const FEW: usize = 20;
@@ -118,7 +118,6 @@ async fn main() {
     if options.json { report.print_json() } else { report.print_table() }
 }
 
-/// A new server with what surrounds it, and keys of those who read.
 struct Stage {
     place: Place,
     site: Site,
@@ -160,7 +159,7 @@ async fn followed(kind: Kind, readers: usize, letters: &Letters, options: &Optio
     let hearing = readers.min(options.hearing).min(WHOLE);
     let others = (readers - hearing).div_ceil(OF_ONE);
     let stage = Stage::set(kind, WHOLE / OF_ONE + others, options).await;
-    // What is made once, and what is remembered of the first messages, is no reader's.
+    // One-time costs of the first messages do not count for the readers.
     send(stage.server.smtp, letters, 0..FEW, (FEW, true)).await;
     let own = (0..hearing).map(|number| number / OF_ONE);
     let keys = own.chain((0..readers - hearing).map(|number| (WHOLE + number) / OF_ONE));
@@ -202,7 +201,7 @@ async fn beside(kind: Kind, options: &Options) -> Vec<Beside> {
     found
 }
 
-/// Asks one time after the other while it is told to.
+/// Repeats a request while `goes_on` says so.
 async fn ask(url: &str, goes_on: impl Fn(usize) -> bool) -> Waits {
     let (client, mut waits) = (Client::new(), Vec::new());
     while waits.is_empty() || goes_on(waits.len()) {
@@ -210,7 +209,7 @@ async fn ask(url: &str, goes_on: impl Fn(usize) -> bool) -> Waits {
         let answer = client.get(url).send().await.unwrap();
         let status = answer.status().as_u16();
         let body = answer.bytes().await.unwrap();
-        // Where a search looks at more than it may, it says so.
+        // A search that reaches its limit of work fails with 400.
         assert!(matches!(status, 200 | 400), "{}", String::from_utf8_lossy(&body));
         waits.push(asked.elapsed());
     }

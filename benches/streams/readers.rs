@@ -1,4 +1,4 @@
-//! Those who follow the log.
+//! Readers of the event log.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
 
-/// As `policies/access.toml` has it for the threads of streams: in the field these readers are on
-/// other machines, so their work here goes behind that of those who send, like its other end.
+/// As `policies/access.toml` has it for the threads of streams. Real readers are on other machines,
+/// so their work here must give way to the senders.
 const NICE: i32 = 10;
-/// When nothing came for so long, all has come.
+/// Silence after which all events have come.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// They read until they are dropped, on a thread of their own.
+/// They read on a thread of their own until they are dropped.
 pub struct Readers {
     octets: Arc<AtomicU64>,
     threads: Option<Runtime>,
@@ -56,12 +56,12 @@ impl Readers {
         Self { octets, threads: Some(threads) }
     }
 
-    /// What they have read, all of them.
+    /// Bytes that all readers have read together.
     pub fn octets(&self) -> u64 {
         self.octets.load(Ordering::Relaxed)
     }
 
-    /// Waits until they have read all that there is; answers how long the last of it took to come.
+    /// Waits until all readers have read everything; returns how long the last byte took.
     pub async fn caught_up(&self) -> Duration {
         let begun = Instant::now();
         let (mut last, mut read) = (Duration::ZERO, self.octets());

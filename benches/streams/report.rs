@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! The figures, as a table or as JSON.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ pub struct Followed {
     pub store: &'static str,
     pub readers: usize,
     pub took: Duration,
-    /// Of the server, seconds.
+    /// CPU time of the server, in seconds.
     pub cpu: f64,
-    /// Octets that came to all readers until the last message was answered, and in all.
+    /// Bytes that came to all readers until the last 250, and in all.
     pub read: u64,
     pub all: u64,
-    /// How long after that answer the last octet came to the last reader.
+    /// Time from the last 250 to the last byte of the last reader.
     pub late: Duration,
     pub answered: Waits,
 }
@@ -31,16 +31,14 @@ impl Followed {
     }
 }
 
-/// Requests of one kind.
 pub struct Beside {
     pub store: &'static str,
     pub what: &'static str,
-    /// Messages a second meanwhile.
+    /// Messages per second meanwhile.
     pub rate: f64,
     pub waits: Waits,
 }
 
-/// All of it.
 #[derive(Default)]
 pub struct Report {
     pub followed: Vec<Followed>,
@@ -48,7 +46,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// For people.
     pub fn print_table(&self) {
         for one in &self.followed {
             println!(
@@ -73,7 +70,6 @@ impl Report {
         }
     }
 
-    /// For programs.
     pub fn print_json(&self) {
         let followed = self.followed.iter().map(|one| {
             json!({

@@ -15,7 +15,6 @@ use crate::letters::{Keys, Letter};
 /// As long as the header fields that a signature covers, about.
 const SIGNED: &[u8] = &[b'h'; 600];
 
-/// What is hashed, and the signatures over it.
 pub struct Least {
     raw: Bytes,
     signatures: Vec<(ParsedPublicKey, Vec<u8>)>,
@@ -28,7 +27,7 @@ impl Keys {
 }
 
 impl Least {
-    /// Whether all are good.
+    /// Verifies all signatures, and fails if one is bad.
     pub fn run(&self) -> bool {
         std::hint::black_box(digest(&SHA256, &self.raw));
         let all = self.signatures.iter().all(|(key, sig)| key.verify_sig(SIGNED, sig).is_ok());

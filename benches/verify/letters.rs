@@ -6,10 +6,9 @@ use bytes::Bytes;
 use gatepost::testkit::dns::Zone;
 use gatepost::testkit::signer::{Key, Signer};
 
-/// Octets of the body, about.
+/// Approximate bytes of the body.
 pub const SIZES: [usize; 3] = [4_000, 100_000, 5_000_000];
 
-/// By whom a message is signed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Signed {
     /// By the author's domain, RSA of 2048 bits.
@@ -18,19 +17,17 @@ pub enum Signed {
     Ed25519,
     /// By the author's domain and its provider, RSA both.
     Twice,
-    /// By ten RSA signatures: as many as are looked at.
+    /// Ten RSA signatures: the most that are checked.
     TenTimes,
 }
 
-/// A message.
 pub struct Letter {
     pub signed: Signed,
     pub raw: Bytes,
-    /// Of the signatures, in no order.
+    /// Keys of the signatures, in no order.
     pub keys: Vec<Key>,
 }
 
-/// The keys of all who sign.
 pub struct Keys {
     rsa: Key,
     ed25519: Key,
@@ -55,7 +52,7 @@ impl Keys {
         Self { rsa, ed25519 }
     }
 
-    /// What the domains publish.
+    /// The DNS records of the domains.
     pub fn zone(&self) -> Zone {
         let mut zone = Zone::default().with_ttl(3600);
         let mut add = |name: &str, kind: &str, value: &str| {

@@ -1,9 +1,9 @@
-//! What it costs to find out who sent a message and what it says, beside the least that a signature
+//! The cost of finding out who sent a message and its text, beside the least that a signature
 //! can cost: `cargo bench --ignore-rust-version --bench verify`, with `-- --json` for programs.
 //!
 //! Real messages, really signed; the keys and records are answered by a DNS server on loopback and,
 //! after the first time, by the resolver's memory, as with every sender who writes often. The least
-//! is SHA-256 over the same octets and one public-key operation per signature, with keys that have
+//! is SHA-256 over the same bytes and one public-key operation per signature, with keys that have
 //! been read before. Figures are CPU time of this process, so that others on the machine count for
 //! nothing.
 
@@ -54,7 +54,6 @@ struct Options {
     bench: bool,
 }
 
-/// The rules, and who verifies by them.
 struct Examiner {
     rules: Rules,
     authenticator: Authenticator,
@@ -74,7 +73,7 @@ async fn main() {
     let rules = Rules::defaults().unwrap();
     let servers = Servers::Given(vec![dns.addr()]);
     let authenticator = Authenticator::new(servers, &rules.intake, "gw.example").unwrap();
-    // In the year 2096: what is signed now lies in the past.
+    // In the year 2096, so that every signature made now lies in the past.
     let examiner =
         Examiner { rules, authenticator, now: Timestamp::from_millis(4_000_000_000_000) };
     let mut lines = Vec::new();
@@ -100,7 +99,7 @@ impl Examiner {
             now: self.now,
         };
         let check = || async { self.authenticator.check(question).await.proof };
-        // The first asks the DNS server, the others remember.
+        // The first check asks the DNS server, later ones use the cache.
         assert_eq!(check().await, Proof::Authenticated);
         let whole = || async {
             let rules = &self.rules.intake;
@@ -125,7 +124,7 @@ impl Examiner {
     }
 }
 
-/// CPU time of one `work`, over as many as fit in `time`.
+/// CPU time of one call of `work`, averaged over as many as fit in `time`.
 async fn cost<F: Future>(time: Duration, work: impl Fn() -> F) -> Duration {
     let began = cpu();
     let mut done = 0;

@@ -1,4 +1,4 @@
-//! What was measured, for people and for programs.
+//! The figures, as a table or as JSON.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use crate::letters::Signed;
 pub struct Line {
     pub signed: Signed,
     pub octets: usize,
-    /// SHA-256 and the public-key operations, and nothing else.
+    /// SHA-256 and the public-key operations alone.
     pub least: Duration,
     pub scan: Duration,
     /// Look-ups in memory, signatures, SPF, DMARC, ARC, and the evidence of all.
     pub verify: Duration,
     /// MIME, text, findings.
     pub read: Duration,
-    /// All of it, and the digest of the whole: what `intake` does before it decides.
+    /// The whole, with the digest: everything that `intake` does before it decides.
     pub whole: Duration,
-    /// Of the whole: how often memory was asked for, and octets.
+    /// Allocations of the whole: their number and their bytes.
     pub allocations: usize,
     pub allocated: usize,
 }
@@ -30,7 +30,6 @@ impl Line {
     }
 }
 
-/// For people.
 pub fn print_table(lines: &[Line]) {
     println!("CPU time per message, µs\n");
     println!(
@@ -55,7 +54,6 @@ pub fn print_table(lines: &[Line]) {
     }
 }
 
-/// For programs.
 pub fn print_json(lines: &[Line]) {
     let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap();
     let figures: Vec<Value> = lines

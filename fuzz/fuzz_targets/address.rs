@@ -1,4 +1,4 @@
-//! Paths of SMTP and the addresses that are compared: one spelling each, and nothing unseen.
+//! SMTP paths and addresses: each has one spelling, and hides no characters.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ fuzz_target!(|input: &[u8]| {
     for kind in [PathKind::Forward, PathKind::Reverse] {
         let found = path::parse(input, kind, true);
         if let Ok(path) = &found {
-            // A source route is dropped once, and nothing else.
+            // Only one source route is dropped.
             assert!(input.ends_with(path.as_bytes()));
             assert_eq!(path::parse(path.as_bytes(), kind, true).as_ref(), Ok(path));
             let bracketed = format!("<{path}> SIZE=1");
@@ -28,7 +28,7 @@ fuzz_target!(|input: &[u8]| {
     assert!(!address.local().bytes().any(|b| b.is_ascii_uppercase() || b.is_ascii_control()));
     let host = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.');
     assert!(address.domain().as_str().len() <= 253 && address.domain().as_str().bytes().all(host));
-    // Letter case of ASCII is no difference, and what is compared is a path.
+    // ASCII case does not count, and the compared spelling is itself a path.
     assert_eq!(Address::parse(&shown.to_ascii_uppercase()).as_ref(), Ok(&address));
     assert_eq!(path::parse(shown.as_bytes(), PathKind::Reverse, true).ok(), {
         (shown.len() <= 254).then_some(shown)

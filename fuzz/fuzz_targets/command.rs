@@ -1,5 +1,5 @@
-//! Lines and what they ask for: framing that does not depend on the reads, and commands whose paths
-//! are what was sent.
+//! Command lines: framing does not depend on how bytes are split into reads, and parsed paths are
+//! those that were sent.
 
 #![no_main]
 
@@ -22,7 +22,7 @@ fuzz_target!(|input: (u8, &[u8])| {
             parse(&line, choice & 1 == 1);
         }
     }
-    // Long lines too, which the reader would not let through.
+    // Lines longer than the reader lets through must not panic the parser either.
     parse(wire, choice & 1 == 1);
 });
 
@@ -67,7 +67,7 @@ fn parse(line: &[u8], smtputf8: bool) {
     }
 }
 
-/// A path that was taken is taken again, and is the same.
+/// Checks that an accepted path, parsed again, gives the same path.
 fn again(line: &str, expected: &str) {
     assert!(expected.len() <= 254 && !expected.chars().any(char::is_control));
     match command::parse(line.as_bytes(), true) {

@@ -1,5 +1,5 @@
-//! Messages on the wire against the rule said once more over the whole buffer, however the octets
-//! are cut, and kept within the limits.
+//! Message framing, compared with a second implementation over the whole buffer, however the bytes
+//! are split, and within the limits.
 
 #![no_main]
 

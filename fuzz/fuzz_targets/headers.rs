@@ -1,5 +1,5 @@
-//! Header sections: what is scanned is what was sent, and the From that is judged is the one that
-//! mail-parser shows, or the message goes no further.
+//! Header sections: scanned fields are the bytes that were sent, and the From that is judged is the
+//! one that mail-parser shows, or the message is refused.
 
 #![no_main]
 
@@ -30,7 +30,7 @@ fuzz_target!(|input: &[u8]| {
         assert!(!fault.detail.contains(['\r', '\n']) && fault.detail.is_ascii());
         return;
     };
-    // The fields, put together again, are the section.
+    // Joined again, the fields are the section.
     let mut joined = Vec::new();
     for field in &found.fields {
         joined.extend_from_slice(&[field.name, b":", field.value, b"\r\n"].concat());

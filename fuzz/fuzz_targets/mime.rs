@@ -1,5 +1,5 @@
-//! Whole messages: an answer, the same one again, within every bound; what is shown is made of what
-//! was sent, and findings point into it.
+//! Whole messages: reading is deterministic and bounded, shows only what was sent, and findings
+//! point into the text.
 
 #![no_main]
 
@@ -22,7 +22,7 @@ static LIMITS: LazyLock<IntakeLimits> = LazyLock::new(|| {
 });
 
 fuzz_target!(|input: &[u8]| {
-    // A From that passes, and the line ends of the wire: the rest is the fuzzer's.
+    // A valid From and CRLF line ends; the rest is the fuzzer's input.
     let mut raw = b"From: Boss <boss@good.example>\r\n".to_vec();
     for octet in input {
         if *octet == b'\n' && !raw.ends_with(b"\r") {
@@ -31,7 +31,7 @@ fuzz_target!(|input: &[u8]| {
         raw.push(*octet);
     }
     let Ok(headers) = scan(&raw, &LIMITS) else { return };
-    // Nothing is signed: whatever the fields do is named.
+    // Nothing is signed, so every field that changes the reading is named.
     let outcome = summarise(&raw, &headers, Known::ALL, &LIMITS);
     assert_eq!(outcome, summarise(&raw, &headers, Known::ALL, &LIMITS));
     let Ok(mail) = outcome else { return };
@@ -63,7 +63,7 @@ fn check_findings(mail: &Mail, raw: &[u8]) {
             "emailSubject" => mail.subject.as_deref().unwrap_or_default().chars().count(),
             "emailHtml" => {
                 let html = part(raw, mail.html().expect("there is HTML").part).expect("served");
-                // Of charsets that the standard has not, each octet is one character at most.
+                // In a charset outside the standard each byte is one character at most.
                 let charset = finding.charset.as_deref().expect("the one that it is counted in");
                 let charset = Encoding::for_label(charset.as_bytes());
                 let known = charset.filter(|charset| *charset != REPLACEMENT);

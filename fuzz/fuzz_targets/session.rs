@@ -1,5 +1,5 @@
-//! Whole sessions: octets, cut by chance and in one piece, to the same replies and questions, and
-//! within all limits.
+//! Whole sessions: the same bytes give the same replies and questions, in one piece or randomly
+//! cut, and stay within all limits.
 
 #![no_main]
 
@@ -16,7 +16,7 @@ fuzz_target!(|input: (bool, [u8; 4], &[u8])| {
     let (normalise, cuts, wire) = input;
     let bare = if normalise { BareLineEnds::Normalised } else { BareLineEnds::Refused };
     let settings = small(bare);
-    // The client waits wherever the input says so.
+    // The byte 0xff marks where the client waits.
     let bursts: Vec<&[u8]> = wire.split(|octet| *octet == 0xff).collect();
     let whole = play(&settings, &bursts, &[]);
     check(&settings, &bursts, &whole);

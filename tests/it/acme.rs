@@ -55,12 +55,12 @@ impl Surroundings {
         server
     }
 
-    /// The same, with answers for the authority at this address.
+    /// Starts a server that answers the authority at this address.
     async fn serve_at(&self, http: &str, pebble: &Pebble) -> Server {
         self.serve_on("store", http, pebble).await
     }
 
-    /// The same on another store.
+    /// Starts such a server on another store.
     async fn serve_on(&self, data: &str, http: &str, pebble: &Pebble) -> Server {
         let (url, root, policies) = (pebble.url(), pebble.ca_file(), self.path("policies"));
         let arguments = [

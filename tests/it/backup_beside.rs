@@ -36,7 +36,7 @@ struct Scene {
     site: Site,
     relay: Receiver,
     server: Server,
-    /// What a TLSA record says of its certificate.
+    /// The digest of its certificate for a TLSA record.
     pin: String,
 }
 

@@ -22,7 +22,7 @@ use crate::support::{PATIENCE, TestGateway, letter, signed};
 
 const FROM: &str = "alice@good.example";
 const TO: &str = "support@agents.example";
-/// What a client must tell its user about a message without a signature.
+/// The text that a client must show its user about a message without a signature.
 const REFUSAL: &str = "5.7.20 the message has no DKIM signature";
 
 /// Runs a program with `input`; fails with what it said when it is missing or fails.
@@ -31,7 +31,7 @@ pub async fn run(program: &str, arguments: &[&str], input: &[u8]) {
     assert!(success, "{program}: {said}");
 }
 
-/// The same, where it must fail because the message was refused, and say why.
+/// Runs a client whose message must be refused, and checks that it says why.
 async fn be_refused(program: &str, arguments: &[&str], input: &[u8]) {
     let (success, said) = try_run(program, arguments, input).await;
     assert!(!success && said.contains(REFUSAL), "{program}: {said}");

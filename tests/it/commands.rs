@@ -214,7 +214,7 @@ async fn check(here: &Path, dns: &str, marker: &str) {
         let said = String::from_utf8(output.stdout).unwrap();
         assert!(said.starts_with("Assumed envelope: ") && said.contains(assumed), "{said}");
     }
-    // What a session would not take, whoever signed it.
+    // A message that no session accepts, whoever signed it.
     let original = std::fs::read_to_string(fixture("mail/accepted/plain.eml")).unwrap();
     let framed = here.join("framed.eml");
     std::fs::write(&framed, original.replacen("\r\n\r\n", "\r\n\r\n\0", 1)).unwrap();
@@ -222,7 +222,7 @@ async fn check(here: &Path, dns: &str, marker: &str) {
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("framing    fail") && said.contains("malformed"), "{said}");
-    // What has been here before is known again, by the address that is asked for.
+    // A message that returns is recognised by the address given in `--agent`.
     let returning = here.join("returning.eml");
     let original = std::fs::read(fixture("mail/accepted/plain.eml")).unwrap();
     std::fs::write(&returning, [format!("{marker}\r\n").as_bytes(), &original].concat()).unwrap();

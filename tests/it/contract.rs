@@ -41,7 +41,7 @@ fn rows(heading: &str) -> Vec<Vec<String>> {
     rows
 }
 
-/// What stands between backquotes.
+/// Returns the texts between backquotes.
 fn quoted(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }

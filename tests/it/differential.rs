@@ -38,7 +38,6 @@ struct Difference {
     why: String,
 }
 
-/// What is compared.
 #[derive(Default)]
 struct Comparison {
     /// By name: the message, and the zone that has its keys.

@@ -1,5 +1,5 @@
-//! What `/docs` shows to be pasted: every line of curl and every piece of Python runs as it stands, and the
-//! two of an operation are answered alike.
+//! Examples in `/docs`: every curl line and every Python program runs as printed, and both programs
+//! of an operation get the same answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -98,7 +98,7 @@ async fn every_example_of_the_documentation_runs_as_pasted() {
     let key = gateway.tenancy.create_key(agent, "docs").await.unwrap().token;
     let examples = examples(&gateway).await;
     assert!(examples.len() > 100, "{} operations", examples.len());
-    // What reads goes first: then it reads the same by both.
+    // Reading operations go first, so that curl and Python read the same state.
     let (reads, others): (Vec<_>, Vec<_>) =
         examples.iter().partition(|(_, example)| example.is_read);
     let mut good = BTreeSet::new();

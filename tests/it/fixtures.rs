@@ -103,8 +103,8 @@ async fn compare_rooms(gateway: &TestGateway, messages: &[Value]) {
     }
 }
 
-/// What was delivered is as the catalogue says, and, but for the time of its links, byte for byte
-/// what the log shows: all of it, since it was committed before the log is read.
+/// Checks that delivered bodies match the catalogue and, but for the time of links, equal the log
+/// byte for byte. The log is complete, because all was committed before it is read.
 async fn compare_log(gateway: &TestGateway, delivered: impl Iterator<Item = &[u8]>) {
     let catalog = catalog::catalog();
     let mut log = String::new();
@@ -183,7 +183,7 @@ async fn compare(
     }
     let steps = record["steps"].as_array().ok_or("the record has no steps")?;
     let advice = record["advice"].as_str().unwrap_or_default();
-    // What is wrong with signatures is told by its cause, the rest by the reason.
+    // Faults of signatures are explained by their cause, other verdicts by the reason.
     let as_it_should = match found.parse::<Reason>() {
         Err(_) => advice.is_empty(),
         Ok(reason) if reason.ground() == Ground::Proof => {
@@ -211,7 +211,7 @@ async fn compare(
         .iter()
         .find(|message| message["uuid"] == uuid)
         .ok_or_else(|| format!("message {uuid} is not in messages/recent"))?;
-    // Whatever was read out of it: not one octet of the original is altered.
+    // Reading never alters a byte of the original.
     let url = format!("http://{}/api/v2/messages/{uuid}/raw?token={}", gateway.http, gateway.key);
     if http::get(&url).await.body != kept {
         return Err("the original is not what was sent".into());

@@ -26,7 +26,7 @@ fn tool(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools").join(path)
 }
 
-/// What a program says in the folder of the gateway; it must succeed.
+/// Output of a program that runs in the gateway's folder and must succeed.
 async fn said(gateway: &TestGateway, program: impl AsRef<Path>, arguments: &[&str]) -> String {
     let mut command = Command::new(program.as_ref());
     command.args(arguments).current_dir(gateway.folder.path());

@@ -1,4 +1,4 @@
-//! Who asks twice, too often, or from behind a proxy, and who did what: through the whole program.
+//! Idempotency, rates, proxies and the audit log, through the whole program.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -68,7 +68,7 @@ async fn an_answer_is_given_again_after_a_restart() {
     assert_eq!(again.body, first.body);
     let other = create(gateway.http, &gateway.key, "once", "b").await;
     assert_eq!((other.status, &other.body["code"]), (409, &json!("conflict")));
-    // What is at rest does not show it.
+    // The stored answer does not contain the secret.
     assert_eq!(
         gateway.count("SELECT COUNT(*) FROM idempotency_keys WHERE answer IS NOT NULL").await,
         1
@@ -158,7 +158,7 @@ async fn behind_a_proxy_its_client_is_counted_and_written_down() {
     let entries = log["audit"].as_array().unwrap();
     let seen = entries.iter().filter(|entry| entry["remoteAddress"] == "192.0.2.7");
     assert_eq!(seen.count(), 2, "{log}");
-    // Who guesses is not looked up any more; a key that is known from there goes on.
+    // After too many guesses an address gets no more lookups; keys known from there still work.
     let wrong = format!("gp_{:043}", 7);
     let try_once = async |key: &str, address| {
         ask(gateway.http, ("GET", "/account"), key, &from(address), None).await.status

@@ -9,7 +9,7 @@ use gatepost::mail::findings::KINDS;
 use crate::support::imports::{Imports, circle, imports};
 use crate::support::sources::{self, files, read, root};
 
-/// What is compiled into the program: files of tests and the tests at the end of files left out.
+/// Sources compiled into the program, without test files and the tests at the end of files.
 fn production() -> Vec<(String, String)> {
     let mut sources = files("src", "rs");
     sources.retain(|(name, _)| !is_for_tests(name));
@@ -261,7 +261,7 @@ fn the_folders_of_the_api_import_one_way_and_no_file_in_a_circle() {
     one_way("http", FOLDERS_OF_THE_API);
 }
 
-/// What the test above finds, in sources that have it.
+/// Proves that the test above finds imports in every form.
 #[test]
 fn imports_are_found_however_they_are_written() {
     let found = |texts: &[(&str, &str)]| {
@@ -422,7 +422,8 @@ fn the_protocol_machine_and_the_scanner_do_no_io() {
 
 #[test]
 fn header_fields_are_read_by_the_names_of_one_list() {
-    // What is read by these names is in `unsignedHeaders`, where the signature leaves it open.
+    // Fields read by these names are listed in `unsignedHeaders` where the signature leaves them
+    // open.
     let places = ["src/mail/scan.rs", "src/verify/bounds.rs", "src/app/intake/arrival.rs"];
     only_in("headers.fields", &places, "fields are found by mail::fields::Known");
 }
@@ -482,7 +483,7 @@ fn the_readmes_two_commands_are_the_ones_that_are_run() {
     assert!(read(".ci/run").contains("\nbash scripts/test\n"));
 }
 
-/// What parses foreign text: the DNS's records, the signatures of mail, the header of a proxy.
+/// Parsers of foreign text: DNS records, signatures of mail, the PROXY header.
 const PARSERS: [&str; 2] = ["src/verify/", "src/smtp/proxied.rs"];
 
 /// A text cannot be told apart by whoever gets it, and an error within a success is looked at twice.
@@ -505,7 +506,7 @@ fn errors_are_types_and_stand_in_one_result() {
     }
 }
 
-/// What stands between the `<` that has just been read and its `>`, by its commas.
+/// Splits the type arguments up to the closing `>` at their commas.
 fn type_arguments(text: &str) -> Vec<String> {
     let (mut depth, mut types, mut before) = (0_usize, vec![String::new()], ' ');
     for sign in text.chars() {

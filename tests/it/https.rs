@@ -37,14 +37,14 @@ fn words(fault: &str) -> &'static str {
     WORDS.iter().find(|(name, _)| *name == fault).unwrap().1
 }
 
-/// What a receiver does with a connection.
+/// The behaviour of a receiver towards a connection.
 #[derive(Clone)]
 enum Manner {
     /// TLS of these versions, by this chain and key.
     Tls(Arc<ServerConfig>),
     /// Says this as soon as something was said to it, and then listens.
     Says(Vec<u8>),
-    /// Ends the connection at the first octets, abruptly or not.
+    /// Ends the connection at the first bytes, abruptly or not.
     Ends { abruptly: bool },
     /// Listens, and says nothing.
     Silent,
@@ -147,7 +147,7 @@ fn by(
     Manner::Tls(Arc::new(config))
 }
 
-/// What a server says that knows this version at most: a ServerHello (RFC 2246 §7.4.1.3).
+/// A ServerHello with this version (RFC 2246 §7.4.1.3).
 fn hello(minor: u8) -> Vec<u8> {
     let random = [7; 32];
     let hello = [&[3, minor][..], &random, &[0, 0x00, 0x2f, 0]].concat();
@@ -161,7 +161,7 @@ fn receivers(authority: &Authority) -> Vec<(&'static str, Manner, Option<&'stati
     let host = |case: &str| format!("{case}.tls.example");
     let issued = |case: &str, years| authority.issue_for(&[&host(case)], years);
     let valid = (1975, 4096);
-    // Of its own name, and of the name of the one that is trusted.
+    // One authority with its own name, one with the name of the trusted authority.
     let (other, impostor) = (Authority::called("Another authority"), Authority::new());
     vec![
         ("good", by(&issued("good", valid), all), None),

@@ -1,5 +1,5 @@
-//! What a server under strain says, and that it goes on: memory, descriptors, disk, rates, the end
-//! (contract §2, Replies; threats §3.7 K6, K8, K10).
+//! A server under strain says so and goes on: memory, descriptors, disk, rates, the end (contract
+//! §2, Replies; threats §3.7 K6, K8, K10).
 
 use std::path::Path;
 
@@ -50,7 +50,7 @@ impl Stage {
         Self { folder, location, site }
     }
 
-    /// What the server has said so far.
+    /// The server's log so far.
     fn log(&self) -> String {
         let said = std::fs::read_to_string(self.folder.path().join("log")).unwrap();
         canary::keep("log", said.as_bytes(), None);
@@ -173,7 +173,7 @@ async fn without_descriptors_nobody_spins_and_what_is_freed_is_used() {
     session.begin(TO).await;
     let reply = session.finish("there is room again").await;
     assert!(reply.starts_with("250"), "{reply}");
-    // A loop that fails at once for ever writes thousands of lines a second.
+    // A loop that fails at once forever writes thousands of lines a second.
     let log = stage.log();
     assert!(log.lines().count() < 1000, "{} lines: {log:.2000}", log.lines().count());
     assert_eq!(server.terminate().await, 0);

@@ -1,5 +1,5 @@
-//! What an Agent's application sends on comes back refused, by its delivery marker (contract §2,
-//! Replies; threats C14); what only looks like it does not.
+//! A message that an Agent's application sends on is refused on its return by its delivery marker
+//! (contract §2, Replies; threats C14); a message with a similar header is not.
 
 use gatepost::app::tenancy::Claiming;
 use gatepost::domain::address::Address;
@@ -64,7 +64,7 @@ async fn what_comes_back_to_the_same_address_is_refused_and_another_agent_gets_i
         assert_eq!(step(&record, "loop")["inputs"], json!({ "field": FIELD, "address": TO }));
         assert_eq!(step(&record, "automation")["inputs"]["deliveryMarkers"], 1);
     }
-    // Whoever else wrote it, whatever else it says, and among other markers.
+    // The marker counts from any sender, with any other text, and among other markers.
     let other = marked("0123456789abcdef0123456789abcdef", &signed("another"));
     let other = marked("rubbish", &marked(&token.to_uppercase(), &other));
     let replies = send(&gateway, &[TO], &other).await;
@@ -131,7 +131,7 @@ async fn a_loop_of_one_recipient_keeps_nothing_from_the_others() {
         assert_eq!(step(&whole["intake"], "loop")["inputs"]["address"], open2);
         assert!(!whole.to_string().contains(open), "{whole}");
     }
-    // What is refused for the others is refused so; to whom it comes back hears no more of it.
+    // A refusal for the other recipients stays; the recipient of the loop hears no more of it.
     let forged = format!("From: {FROM}\r\nSubject: x\r\n\r\nx\r\n");
     let replies = send(&gateway, &[open2, open], &marked(&both[1], forged.as_bytes())).await;
     assert!(replies.settling().starts_with("550 5.7.20"), "{}", replies.settling());

@@ -53,7 +53,7 @@ async fn who_wrote_is_recorded_and_nobody_is_refused_for_it() {
     gateway.finish().await;
 }
 
-/// One copy of the same octets came with the null reverse-path, the other did not: what an envelope
+/// One copy of the same bytes came with the null reverse-path, the other did not: what an envelope
 /// says is not shared between them.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_envelope_says_is_of_its_own_copy() {

@@ -153,8 +153,7 @@ async fn rooms_keep_their_order_through_failures_and_restarts() {
         }
         seen = receiver.after(seen, PATIENCE).await.unwrap().len();
     }
-    // Of each room, the first time that each came: in order, and none before the one before it had
-    // been sent for the last time.
+    // First attempts of each room come in order, each after the last attempt of its predecessor.
     for room in 0..2 {
         let numbers: Vec<usize> =
             receiver.received().iter().map(number).filter(|n| n % 2 == room).collect();

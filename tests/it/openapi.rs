@@ -14,7 +14,7 @@ use crate::support::{TestGateway, http, signed};
 /// Bounds the generator; it is done in a part of it.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What it holds against: what a server may never do, and what each operation declares.
+/// The checks: faults that no server may have, and the declarations of each operation.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
                       response_schema_conformance";
 
@@ -48,8 +48,8 @@ async fn everybody_reads_the_description_which_is_valid_openapi() {
     gateway.finish().await;
 }
 
-/// What the description shows as examples, and what there is here in its place: an Agent that has
-/// mail, and that mail. Else the generator would ask for nothing that there is.
+/// Replaces the description's examples by an Agent and mail that exist here; otherwise the
+/// generator would ask only for missing things.
 async fn examples(gateway: &TestGateway) -> Vec<(Value, Value)> {
     let agent = gateway.house.agents["support"].id;
     let mail = gateway.messages().await.remove(0);
@@ -94,7 +94,7 @@ fn operations(document: &Value) -> BTreeSet<String> {
     paths.iter().flat_map(of).collect()
 }
 
-/// What a run of the generator came to: the statuses that each operation answered.
+/// Runs the generator; returns the statuses of each operation.
 async fn generate(gateway: &TestGateway, name: &str, which: [&str; 2]) -> Statuses {
     let at = |file: &str| gateway.folder.path().join(format!("{name}.{file}"));
     let mut command = Command::new(interpreter());
@@ -149,7 +149,7 @@ async fn a_server_keeps_to_its_description_whatever_is_sent() {
     settle(&mut document, &examples(&gateway).await, false);
     let file = gateway.folder.path().join("openapi.json");
     std::fs::write(file, document.to_string()).unwrap();
-    // What takes things away goes last: accounts, keys, mail, which the others are to meet.
+    // Deletions go last, because the other operations need accounts, keys and mail.
     let others = generate(&gateway, "others", ["--exclude-method", "DELETE"]).await;
     gateway.get("/account").await;
     let taking = generate(&gateway, "taking", ["--include-method", "DELETE"]).await;

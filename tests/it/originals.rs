@@ -144,7 +144,8 @@ async fn a_full_disk_is_said_so() {
     assert!(helpers.finish(PATIENCE).await);
 }
 
-/// Whoever holds the database keeps the commit from beginning; the object is there by then.
+/// Proves, by a lock on the database that delays the commit, that a kill in between leaves an
+/// orphan.
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_between_the_put_and_the_commit_it_leaves_an_orphan() {
     let folder = tempfile::tempdir().unwrap();

@@ -27,7 +27,7 @@ async fn take_in(data: &Path, site: &Site, more: &[&str], raw: &[u8]) {
     assert_eq!(server.terminate().await, 0);
 }
 
-/// What a server on `data` serves as the original of its only message.
+/// The original of the only message, as a server on `data` serves it.
 async fn original(data: &Path, site: &Site, more: &[&str]) -> Vec<u8> {
     let server = Server::start_by(&[more, &[GATEPOST]].concat(), data, site.dns.addr()).await;
     let message = all_messages(server.http, &site.key).await.remove(0);
@@ -52,11 +52,11 @@ async fn originals_beside_the_database_go_along() {
     assert!(copied.stderr.is_empty(), "{copied:?}");
     let owner = std::fs::read(data.join("blobs/owner")).unwrap();
     assert!(!here.join("copy/blobs/owner").exists());
-    // The same place by another name is beside the database, too.
+    // Another spelling of the database's own path counts as beside it.
     let named = ["backup", "--data", "data", "--blobs", "./data/../data/blobs", "--to", "named"];
     assert!(gatepost(here, &named).await.stderr.is_empty());
     assert!(here.join("named/blobs/raw").is_dir());
-    // What the copy holds is not passed over because a setting names another place.
+    // A setting that names another place must not hide the originals in the copy.
     let aside = ["restore", "--from", "copy", "--data", "new", "--blobs", "aside"];
     let said = failing(here, &aside).await;
     assert!(said.contains("restore without `blobs`"), "{said}");

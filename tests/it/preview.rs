@@ -153,7 +153,7 @@ async fn a_message_from_a_file_is_examined_and_leaves_nothing() {
         let dkim = steps.iter().find(|step| step["name"] == "dkim").unwrap();
         assert_eq!(dkim["dns"][0]["name"], "s1._domainkey.good.example");
     }
-    // Octets that are no UTF-8 come in base64; a forged message is refused either way.
+    // Bytes that are no UTF-8 come in base64; a forged message is refused either way.
     let forged = [b"From: alice@good.example\r\nX: ".as_slice(), b"\xff\r\n\r\nx\r\n"].concat();
     let eml = STANDARD.encode(forged);
     let answer = preview(&gateway, json!({ "mode": "open", "eml": eml })).await;

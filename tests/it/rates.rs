@@ -66,7 +66,7 @@ async fn one_room_that_is_flooded_holds_up_no_other() {
     let gateway = gateway("room_messages_per_minute = 2").await;
     let first = signed("first");
     assert!(!is_put_off(&send(&gateway, SUPPORT, &first).await));
-    // The same again is stored once and counted once, and a forger or a stranger counts nothing.
+    // A repeat is stored and counted once; forged or refused mail is not counted.
     for _ in 0..3 {
         assert!(!is_put_off(&send(&gateway, SUPPORT, &first).await));
     }
@@ -89,7 +89,7 @@ async fn one_room_that_is_flooded_holds_up_no_other() {
     let counted = "SELECT count FROM intake_records WHERE reason = 'rate_limited'";
     gateway.counts(counted, 3).await;
 
-    // What was taken before is answered so, by whichever way it comes again, and makes nothing new.
+    // A repeat of accepted mail gets the same reply by any route, and makes nothing new.
     let another_way = [b"Received: from elsewhere.example\r\n".as_slice(), &first].concat();
     for again in [&first, &another_way] {
         assert!(!is_put_off(&send(&gateway, SUPPORT, again).await));
@@ -117,8 +117,8 @@ async fn a_sender_to_all_is_held_up_for_all() {
     gateway.finish().await;
 }
 
-/// Whoever holds one signed message sends it again with another Subject, which its signature leaves
-/// open: each is a new message, and a few of them use up their own rate alone.
+/// Proves that altered copies of one signed message, whose Subject the signature leaves open, use
+/// up only their own rate.
 #[tokio::test(flavor = "multi_thread")]
 async fn copies_of_one_signature_leave_the_room_to_its_sender() {
     let gateway = gateway("signature_messages_per_minute = 2\nroom_messages_per_minute = 4").await;

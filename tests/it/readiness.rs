@@ -24,7 +24,7 @@ use crate::support::{
 /// Writes fail at once after `prlimit --fsize`, instead of the kernel ending the process.
 const NO_SIGNAL: &str = "trap '' XFSZ; exec \"$0\" \"$@\"";
 
-/// What `/readyz` says now.
+/// Reads `/readyz`.
 async fn ready(at: SocketAddr) -> (u16, Value) {
     let answer = http::get(&format!("http://{at}/readyz")).await;
     (answer.status.as_u16(), serde_json::from_str(&answer.text()).unwrap())
@@ -99,7 +99,7 @@ async fn a_disk_that_takes_nothing_is_said_and_so_is_its_end() {
     assert_eq!((&said["code"], &said["success"]), (&"unavailable".into(), &false.into()));
     let text = said.to_string();
     assert!(!text.contains("disk") && !text.contains(folder.path().to_str().unwrap()), "{text}");
-    // What goes on as it was has not changed; what fails does so since later.
+    // A check that still passes keeps its time; a failing one has a later time.
     let since = |body: &Value, place: usize| body["checks"][place]["since"].clone().to_string();
     assert_eq!(since(&said, 3), since(&first, 3));
     assert!(since(&said, 4) > since(&first, 4), "{said}");

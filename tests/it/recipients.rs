@@ -1,5 +1,5 @@
-//! Who answers to an address (contract §2, Policy), at RCPT and, because it may change while a
-//! message is under way, again at the commit (§2.5).
+//! Agents that answer to an address (contract §2, Policy), at RCPT and again at the commit, because
+//! they may change in between (§2.5).
 
 use std::net::SocketAddr;
 
@@ -104,7 +104,7 @@ async fn agents_whose_verdicts_may_differ_do_not_share_a_transaction() {
     for recipient in ["support@agents.example", "closed@agents.example"] {
         session.rcpt(recipient, "452 4.5.3").await;
     }
-    // The same Agent again is no other recipient, whatever it is called by.
+    // Another spelling of the same Agent's address is no second recipient.
     session.rcpt("OPEN+tag@agents.example", "250").await;
     let reply = session.finish("for two").await;
     assert!(reply.starts_with("250"), "{reply}");

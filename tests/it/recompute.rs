@@ -242,7 +242,7 @@ async fn what_was_refused_or_deferred_is_again_whatever_is_published_now() {
         let message = scene.file(&format!("{name}.eml"), &raw);
         let kept = scene.file(&format!("{name}.json"), answer.to_string());
         if name == "chain" {
-            // Of a signature that failed: the sealer is trusted, and its report stands in.
+            // Where the signature failed, the trusted sealer's report takes its place.
             let arc = step(&mut answer["intake"], "arc");
             assert_eq!(arc["inputs"]["standsIn"], true, "{arc:#}");
             assert_eq!(arc["result"], "pass");
@@ -260,7 +260,8 @@ async fn what_was_refused_or_deferred_is_again_whatever_is_published_now() {
     scene.gateway.finish().await;
 }
 
-/// What a domain says of who may speak for it decides, so it is in the record, whatever it says now.
+/// Proves that a DMARC record that decided is kept in the intake record, whatever is published
+/// later.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_dmarc_decided_is_decided_again_whatever_is_published_now() {
     let scene = Scene::new().await;
@@ -345,7 +346,7 @@ fn step<'r>(record: &'r mut Value, name: &str) -> &'r mut Value {
     steps.find(|step| step["name"] == name).unwrap()
 }
 
-/// What `list` of an answer says, in one text.
+/// Joins the texts of `list` in an answer.
 fn words(answer: &Value, list: &str) -> String {
     let lines = answer[list].as_array().unwrap().iter();
     lines.map(|line| line.as_str().unwrap()).collect::<Vec<_>>().join("\n")

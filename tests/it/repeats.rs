@@ -1,4 +1,4 @@
-//! The same message again makes no second message and no second event (contract §2, Repeats).
+//! A repeated message makes no second message and no second event (contract §2, Repeats).
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What is restored is what was backed up, whole; else nothing is.
+//! A restore is the whole backup, or nothing.
 
 use std::path::Path;
 
@@ -211,8 +211,8 @@ async fn an_older_backup_is_migrated() {
     assert_eq!(crate::support::count(&here.join("new"), version).await, newest);
 }
 
-/// What was sealed opens by the old key alone, which a backup holds by choice only: nobody makes
-/// another silently.
+/// Proves that a store with sealed secrets is not served without their key: a backup holds the key
+/// by choice only, and a new key would open nothing.
 #[tokio::test]
 async fn a_store_with_secrets_is_not_served_without_their_key() {
     let folder = tempfile::tempdir().unwrap();

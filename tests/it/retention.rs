@@ -1,4 +1,4 @@
-//! What a server keeps how long, and that it says what it cannot follow.
+//! Retention times of a server, and its complaint about those that it cannot follow.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
@@ -45,7 +45,7 @@ async fn a_server_deletes_what_is_old_and_nothing_else() {
     gateway.finish().await;
 }
 
-/// What is said, and that it was said.
+/// Log lines, and a notification for each.
 #[derive(Clone, Default)]
 struct Said(Arc<Mutex<Vec<String>>>, Arc<Notify>);
 

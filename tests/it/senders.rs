@@ -19,7 +19,7 @@ use crate::support::examiner::Examiner;
 use crate::support::readers::{self, by_python};
 use crate::support::{PATIENCE, TestGateway};
 
-/// Who really wrote, and whom the message should seem to be from.
+/// The real author, and the pretended one.
 const EVE: &str = "eve@evil.example";
 const BOSS: &str = "boss@good.example";
 
@@ -98,7 +98,7 @@ impl Trial {
     }
 }
 
-/// Threats F1, A3: any octet at any place of a line that would be a second From, in each place
+/// Threats F1, A3: any byte at any place of a line that would be a second From, in each place
 /// among the fields. Eve signs whatever mail-auth reads, and only what is on top comes later.
 #[tokio::test]
 async fn no_line_beside_from_divides_the_readers() {
@@ -150,7 +150,7 @@ async fn no_line_beside_from_divides_the_readers() {
     trial.end(500).await;
 }
 
-/// Threats F11, A7 to A13: any octet at any place of the value of From.
+/// Threats F11, A7 to A13: any byte at any place of the value of From.
 #[tokio::test]
 async fn no_octet_in_from_divides_the_readers() {
     let mut trial = Trial::new().await;
@@ -264,7 +264,7 @@ async fn what_is_shown_is_the_from_that_is_authenticated() {
     }
     let messages = gateway.messages().await;
     for message in &messages {
-        // Of several recipients the record of the first was read.
+        // With several recipients, the first one's record was read.
         let Some(sender) = uuids.get(message["uuid"].as_str().unwrap()) else { continue };
         assert_eq!(message["metadata"]["emailFrom"], **sender);
         let name = message["fromUser"].as_str().unwrap();

@@ -43,8 +43,9 @@ async fn a_second_server_on_one_store_is_refused_and_told_of_the_first() {
     assert!(helpers.finish(PATIENCE).await);
 }
 
-/// What a process does to the database file must not end the locks of SQLite in it: the next command
-/// that closes the store would believe to be the last one, and take away the log that is written.
+/// Proves that reading `/readyz` does not make the server's process drop its SQLite locks on the
+/// database file. Otherwise the next command that closes the store would take itself for the last
+/// user and delete the live log.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_takes_nothing_from_a_server_that_was_asked_whether_it_is_ready() {
     let folder = tempfile::tempdir().unwrap();

@@ -39,7 +39,7 @@ const genuine = (one) => {
 const all = JSON.parse(require('fs').readFileSync(0, 'utf8'));
 console.log(JSON.stringify(all.map(genuine)));
 ";
-/// The same with `publicKey` in the place of `secret`.
+/// Verifies by `publicKey` instead of `secret`.
 const NACL: &str = "
 import base64, json, sys
 from nacl.exceptions import BadSignatureError
@@ -67,7 +67,7 @@ async fn answers(program: &str, arguments: &[&str], cases: &[Value]) -> Vec<bool
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// What each library says of these, by its name.
+/// Verdicts of each library, by name.
 async fn verdicts(cases: &[Value]) -> [(&'static str, Vec<bool>); 3] {
     let python = python::interpreter();
     let node = sources::root().join("target/tools/node/node_modules/standardwebhooks");
@@ -94,7 +94,7 @@ fn case(secret: &str, request: &Received) -> Value {
     json!({ "secret": secret, "headers": request.headers, "body": body })
 }
 
-/// What the receiver gets of one more message.
+/// The delivery of one more message.
 async fn delivery(gateway: &TestGateway, number: usize) -> Received {
     let subject = format!("number {number}");
     assert!(gateway.send(FROM, &TO, &signed(&subject)).await.accepted());

@@ -1,5 +1,5 @@
-//! What a gateway had claimed when it died is delivered at once: by its next start, or by another
-//! gateway that sees it die (threats §3.7 K11, K15).
+//! Claims of a dead gateway are delivered at once: by its next start, or by another gateway that
+//! sees it die (threats §3.7 K11, K15).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -198,7 +198,8 @@ async fn a_gateway_that_was_paused_takes_nothing_back() {
     let other = place.serve().await;
     place.done().await;
     paused.ask_to_stop("-CONT").await;
-    // What it has under way was answered meanwhile. It says so to the store, in vain.
+    // Its delivery under way was finished by the other one; its own report to the store has no
+    // effect.
     assert_eq!(paused.terminate().await, 0);
     place.finish(other).await;
 }
@@ -259,7 +260,7 @@ async fn a_gateway_that_cannot_say_that_it_lives_begins_nothing_more() {
     place.finish_with(silent, MESSAGES + 1).await;
 }
 
-/// What it had claimed is free at once, and nobody takes it for dead.
+/// Proves that a regular end frees all claims at once, and that nobody takes the gateway for dead.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_that_ends_is_not_taken_for_dead() {
     let place = Place::on_postgres().await;

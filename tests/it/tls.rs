@@ -140,7 +140,7 @@ async fn a_certificate_of_our_own_stays_over_a_restart_for_its_owner_only() {
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     gateway.restart().await;
     assert_eq!(shown(&gateway).await, first);
-    // Who verifies is not served by it.
+    // A client that verifies certificates refuses the server.
     assert!(Secured::open(gateway.smtp, &Authority::new().connector()).await.is_err());
     gateway.finish().await;
 }

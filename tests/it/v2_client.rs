@@ -23,7 +23,7 @@ struct Script {
 struct Step {
     /// As the contract lists it.
     operation: String,
-    /// Whose key: `organization` without it.
+    /// The owner of the key: `organization` if absent.
     #[serde(rename = "as")]
     caller: Option<String>,
     /// Behind the base, with its query.
@@ -31,7 +31,7 @@ struct Step {
     /// JSON.
     body: Option<String>,
     status: u16,
-    /// What must be there, and not null: names with points between them, numbers for items.
+    /// Fields that must be there and not null: names joined by points, numbers for items.
     #[serde(default)]
     shows: Vec<String>,
     /// The content type of an answer that is no JSON, and not empty.
@@ -39,7 +39,7 @@ struct Step {
     /// It is asked again until this is there.
     #[serde(default)]
     until: BTreeMap<String, String>,
-    /// What later steps need, by their names for it.
+    /// Values that later steps need, by name.
     #[serde(default)]
     keep: BTreeMap<String, String>,
 }

@@ -122,7 +122,7 @@ async fn nobody_makes_or_changes_what_is_not_its_own() {
             house.post(caller, path, body).await.problem(403, "forbidden", FORBIDDEN);
         }
     }
-    // What a key cannot do whatever the target is.
+    // Refused forevery target.
     for (caller, path, body) in [
         ("reseller1", "/createReseller", name("resellerName")),
         ("org1", "/createOrganization", name("orgName")),
@@ -131,7 +131,7 @@ async fn nobody_makes_or_changes_what_is_not_its_own() {
     ] {
         house.post(caller, path, body).await.problem(403, "forbidden", "needs a key of");
     }
-    // What is reached is of the wrong level.
+    // Within reach, but of the wrong level.
     let query = format!("/createAccount?targetAccountId={}", id("agent1"));
     let reply = house.post("org1", &query, json!({})).await;
     reply.problem(400, "invalid_request", "organization");
@@ -210,7 +210,7 @@ async fn an_update_keeps_what_it_is_told() {
     let org2 = house.get("org2", "/account").await.success(200);
     assert_eq!((&org2["name"], &org2["externalAccountId"]), (&json!("org2"), &Value::Null));
 
-    // What was agreed with an account is not its own to change.
+    // Terms that others agreed with the account.
     for (name, value) in [
         ("productPlanId", json!("gold")),
         ("offeredProductPlanId", json!("gold")),
@@ -274,7 +274,7 @@ async fn a_reseller_is_switched_by_who_is_above_it_and_never_by_itself() {
             let reply = house.get(caller, "/account").await;
             assert_eq!(reply.status, status, "{caller} {active}");
         }
-        // Who sleeps does not wake itself up.
+        // An inactive account cannot activate itself.
         let itself = house.post("reseller1", "/account", json!({ "active": true })).await;
         assert_eq!(itself.status, if active { 403 } else { 401 });
         let query = format!("/audit?targetAccountId={id}&action=account.updated&limit=1");
@@ -349,7 +349,7 @@ async fn what_is_deleted_is_gone_for_everybody() {
     for caller in ["org1", "agent2"] {
         assert_eq!(house.get(caller, "/account").await.status, 401, "{caller}");
     }
-    // A reseller is an organization to v2; what is left is whole.
+    // A reseller is an organization to v2. The remaining tree stays intact.
     let body = json!({ "targetOrganizationId": id("reseller1"), "cascade": true });
     let answer = house.delete("partner", "/deleteOrganization", body).await.success(201);
     assert_eq!(answer["deletedBelow"], 2);

@@ -1,4 +1,4 @@
-//! What an Agent is configured to be, from its first field to its versions.
+//! The configuration of an Agent, from its first field to its versions.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::domain::member::Role;
 use crate::http::tests::{House, NOBODY, Reply};
 use crate::store::{ConfigChange, Configured};
 
-/// What can be published.
+/// A configuration that can be published.
 fn whole(title: &str) -> Value {
     json!({ "type": "chatAgent", "title": title, "description": "Answers the phone." })
 }
@@ -72,7 +72,7 @@ async fn what_is_staged_is_live_once_it_is_published() {
     let path = format!("/agent/{live}");
     house.get("agent1", &path).await.problem(404, "not_found", "nothing was published yet");
 
-    // What is not sent stays, a list is replaced, null takes away.
+    // An omitted field stays, a list is replaced, null removes.
     let more =
         json!({ "type": "chatAgent", "description": "d", "links": ["z"], "timezone": "UTC" });
     house.configure("/agent", more).await.success(200);
@@ -130,7 +130,7 @@ async fn mistakes_are_told_all_at_once_and_nothing_is_changed() {
     let house = House::with("[agents]\nmax_config_bytes = 1024").await;
     let long = json!({ "agentInstructions": "x".repeat(600) });
     house.configure("/agent", long.clone()).await.success(200);
-    // What is already there counts.
+    // Existing text counts towards the limit.
     let more = json!({ "welcomeMessage": "y".repeat(600) });
     let reply = house.configure("/agent", more).await;
     reply.problem(400, "invalid_request", "at most 1024");
@@ -156,7 +156,7 @@ async fn a_change_for_another_revision_is_a_conflict() {
 async fn who_listens_hears_of_what_is_live_and_of_nothing_twice() {
     let house = House::new().await;
     let live = house.published("A").await;
-    // The same again is no news.
+    // Repeating a change emits no event.
     house.configure("/agent/publish", json!({})).await.success(200);
     house.configure("/agent", json!({ "title": "B" })).await.success(200);
     house.configure("/agent/revert", json!({})).await.success(200);
@@ -346,7 +346,7 @@ async fn work_is_handed_only_to_an_agent_that_the_caller_reaches() {
         });
         house.call(caller, "POST", "/agent", Some(&body)).await
     };
-    // Of another organization, of a neighbour, of nobody: all alike to whoever reaches none.
+    // Foreign, neighbouring and unknown Agents get the same answer where the caller reaches none.
     let neighbour = house.id("agent2").get();
     for id in [house.id("agent3").get(), NOBODY] {
         ask("org1", id).await.problem(403, "forbidden", "does not reach this account");
@@ -356,7 +356,7 @@ async fn work_is_handed_only_to_an_agent_that_the_caller_reaches() {
         ask(caller, neighbour).await.problem(403, "forbidden", "does not reach this account");
     }
     ask("org1", neighbour).await.success(200);
-    // Whoever sends back what stands there is not asked again.
+    // Sending back the present value needs no further right.
     ask("few", neighbour).await.success(200);
     let version = json!({ "title": "x", "targetAccountId": house.id("agent1").get() });
     let live = house.rules("staging").await["campaignId"].as_str().unwrap().to_owned();
@@ -367,7 +367,8 @@ async fn work_is_handed_only_to_an_agent_that_the_caller_reaches() {
     house.configure(&one, snapshot).await.problem(403, "forbidden", "does not reach this account");
 }
 
-/// What was staged is looked at again: another version of the program may have taken it.
+/// Proves that publishing checks a staged configuration again, which an older program may have
+/// accepted.
 #[tokio::test]
 async fn what_is_a_mistake_by_now_is_not_published() {
     let house = House::new().await;

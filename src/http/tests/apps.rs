@@ -25,7 +25,7 @@ impl House {
         self.call(caller, "PUT", path, Some(&body)).await
     }
 
-    /// Every cell of every table as the database has it, one after the other, text as octets.
+    /// Every cell of every table as the database has it, one after the other, text as bytes.
     async fn dump(&self) -> Vec<u8> {
         let file = self._folder.path().join("data/gatepost.db");
         let options = SqliteConnectOptions::new().filename(file);
@@ -91,7 +91,7 @@ async fn an_app_is_installed_set_up_changed_and_removed() {
     assert_eq!(kept["app"]["setupComplete"], true);
     assert_eq!(house.get("agent1", path).await.success(200)["app"], kept["app"]);
     assert_eq!(listed(&house, "agent1", "crm", "v1").await, kept["app"]);
-    // What was read may be written back, what is left out stays, and null takes it away.
+    // A value may be written back as it was read; an omitted one stays, null removes it.
     for (settings, token) in [
         (shown.clone(), true),
         (json!({ "pipeline": "p" }), true),
@@ -166,13 +166,13 @@ async fn data_of_an_integration_is_kept_and_not_shown() {
     let change = json!({ "appData": { "n": null, "deep": there } });
     let left = house.put("org1", path, change).await.success(200);
     assert_eq!(left["appData"], json!({ "key": there, "deep": there }));
-    // What leaves nothing keeps nothing; the first time, too.
+    // Data without values is not stored, not even the first time.
     let gone = json!({ "appData": { "key": null, "deep": null } });
     for body in [gone, json!({ "appData": {} })] {
         assert_eq!(house.put("org1", path, body).await.success(200)["appData"], json!({}));
         house.get("org1", path).await.problem(404, "not_found", "keeps no data");
     }
-    // What the catalogue knows is of its type, and shown where it is no secret.
+    // Fields in the catalogue have types, and are shown unless they are secret.
     let path = "/integration/crm/v1";
     let body =
         json!({ "appData": { "baseUrl": "https://crm.example", "apiToken": SECRET, "x": 1 } });
@@ -274,7 +274,8 @@ async fn without_a_key_no_secret_is_kept_and_with_another_none_is_lost() {
     assert!(matches!(refused, AppsError::Vault(VaultError::NoKey)), "{refused:?}");
     apps(&[]).install(&account, &app, &plain, &held).await.unwrap();
     apps(&[1]).update(&account, &app, &secret, &held).await.unwrap();
-    // By another key: what touches no secret is done, and a secret is set once more or taken away.
+    // With another vault key, changes that touch no secret succeed; a secret is set anew or
+    // removed.
     let other = apps(&[2]);
     other.update(&account, &app, &object(json!({ "pipeline": "q" })), &held).await.unwrap();
     let token = object(json!({ "apiToken": { "present": true } }));
@@ -305,7 +306,7 @@ async fn an_app_is_assigned_when_it_is_installed_and_stays_while_it_is_assigned(
     removed.problem(409, "conflict", "default");
     house.post("agent1", "/agent/publish", json!({})).await.success(200);
     house.call("agent1", "DELETE", "/apps/crm/v1", None).await.success(200);
-    // What is kept as a version names it still: it is not put in force.
+    // A stored version still names the app, and is not restored.
     let live = house.get("agent1", "/agentEventRules/default").await.success(200);
     let versions = format!("/agent/{}/versions", live["campaignId"].as_str().unwrap());
     let kept = house.get("agent1", &versions).await.success(200);

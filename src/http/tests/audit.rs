@@ -1,4 +1,4 @@
-//! Who did what is in the audit log, and nothing secret is.
+//! The audit log names every actor, and holds no secrets.
 
 mod set_up;
 
@@ -26,7 +26,7 @@ struct Changes {
     house: House,
     made: BTreeSet<String>,
     entries: usize,
-    /// What `{id}` stands for.
+    /// The value of `{id}`.
     id: String,
     /// And `{agentConfigId}`.
     config: String,
@@ -74,7 +74,7 @@ impl Changes {
         reply.json()
     }
 
-    /// The same, and then again, which changes nothing.
+    /// As `make`, then once more, which changes nothing.
     async fn make_once(&mut self, operation: &str, target: i64, body: Value, deeds: &[&str]) {
         self.make(operation, target, body.clone(), deeds).await;
         self.make(operation, target, body, &[]).await;
@@ -192,7 +192,7 @@ impl Changes {
         self.delete("DELETE /deleteOrganization", &gone.to_string(), 2).await;
     }
 
-    /// Names in the body what is to go, and the target not at all.
+    /// Names the object in the body, without a target.
     async fn delete(&mut self, operation: &str, body: &str, gone: usize) {
         for left in [gone, 0] {
             let (verb, path) = operation.split_once(' ').unwrap();
@@ -248,7 +248,7 @@ async fn an_entry_tells_what_was_and_what_is() {
         let body = json!({ "emails": emails });
         house.call("partner", "POST", &whitelist, Some(&body)).await.success(200);
     }
-    // Of many it names the first, and how many more there are.
+    // A long list is cut to its first entries and the number of the others.
     let many: Vec<_> = (0..25).map(|number| format!("s{number:02}@x.example")).collect();
     for (verb, side) in [("POST", "after"), ("DELETE", "before")] {
         let body = json!({ "emails": many });
@@ -268,7 +268,7 @@ async fn an_entry_tells_what_was_and_what_is() {
     assert_eq!(set["date"].as_str().unwrap().len(), "2026-11-20T10:00:00.000Z".len());
     assert!(set["timestamp"].is_i64());
     assert_eq!(set["remoteAddress"], "127.0.0.1");
-    // Who is above is named by its account alone.
+    // An actor above is shown by account alone.
     let seen = log(&house, "agent1", "").await;
     let partner = house.id("partner").get();
     let above = json!({ "type": "key", "keyId": null, "accountId": partner, "memberId": null });
@@ -301,7 +301,7 @@ async fn a_restricted_member_is_shown_of_itself_and_its_agents_who_it_was() {
         assert_eq!((by["keyId"].is_string(), entry["remoteAddress"].is_string()), (seen, seen));
         assert_eq!(by["memberId"].is_i64(), caller == "few", "{entry}");
     }
-    // The same of an Agent that is not its own, whatever that did there.
+    // Nor does its key's id show for another Agent.
     let account = house.id("agent2");
     let key = house.store.keys(account).await.unwrap()[0].id;
     let remote = Some("192.0.2.7".parse().unwrap());
@@ -344,7 +344,7 @@ async fn a_log_is_read_page_by_page_and_narrowed() {
         assert_eq!(log(&house, "partner", &query).await, expected, "{query}");
     }
     assert_eq!(house.get("partner", "/audit?limit=200").await.json()["next"], Value::Null);
-    // Whoever reads newer ones goes on by the links; next would lead back.
+    // Going to newer entries uses the links; `next` leads to older ones.
     let newer = house.get("partner", &format!("/audit?after={id}")).await;
     assert_eq!((newer.json()["next"].clone(), newer.link("prev").is_some()), (Value::Null, true));
     for (caller, id) in [("partner", "019a9e5c-7c80-7000-8000-000000000001"), ("org2", id)] {
@@ -402,7 +402,7 @@ async fn refused(house: &House, caller: &str, count: i64) -> Vec<Value> {
     timeout(PATIENCE, waiting).await.expect("they are written")
 }
 
-/// What an answer shows, but for what names the request.
+/// The answer without the request's id and date.
 fn shown(reply: &Reply) -> (u16, Vec<(String, String)>, String) {
     let id = &reply.headers["x-request-id"];
     let headers =
@@ -445,7 +445,7 @@ async fn refused_attempts_are_counted_and_foreign_ones_look_like_unknown_ones() 
     for other in ["agent3", "agent4"] {
         assert_eq!(log(&house, other, "action=access.denied").await.len(), 0, "{other}");
     }
-    // What was within reach, or nonsense, is no such attempt.
+    // Requests within reach, or malformed, are no such attempt.
     house.get(caller, "/email/inboundPolicy").await.success(200);
     house.get(caller, "/account?targetAccountId=x").await.problem(400, "invalid_request", "");
     house.send("GET", "/api/v2/account?token=gp_x", None).await.problem(401, "unauthorized", "");

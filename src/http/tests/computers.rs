@@ -64,7 +64,7 @@ async fn a_record_is_made_changed_and_removed() {
     house.call("agent1", "DELETE", &own, None).await.problem(404, "not_found", "no computer");
     let put = house.call("agent1", "PUT", &own, Some(&json!({ "name": "x" }))).await;
     put.problem(404, "not_found", "no computer");
-    // Who read a configuration of the record before must not overwrite that of the next.
+    // A revision read from the previous record must not overwrite the next record's configuration.
     house.call("org1", "POST", &own, Some(&body)).await.success(201);
     for old in [first, first + 1] {
         let whole = json!({ "config": {}, "revision": old });

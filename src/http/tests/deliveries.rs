@@ -1,4 +1,4 @@
-//! What became of deliveries, as their owner sees it, and sending one again.
+//! The state of deliveries, as their owner sees it, and sending one again.
 
 use std::time::Duration;
 
@@ -174,7 +174,7 @@ async fn what_a_removed_or_disabled_webhook_was_sent_is_seen_and_not_sent_again(
     assert_eq!(house.get("org1", &one).await.success(200)["delivery"], listed[0]);
 }
 
-/// Of an account above the target or below it, or of nobody: one answer.
+/// Deliveries of accounts above, below or beside the target are answered like unknown ones.
 #[tokio::test]
 async fn deliveries_of_others_are_as_good_as_not_there() {
     let house = House::new().await;

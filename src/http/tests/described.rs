@@ -73,7 +73,7 @@ fn every_operation_is_described_with_all_its_names_and_nothing_else() {
     }
 }
 
-/// What needs a feature says so, and 403 with its code is one of the answers.
+/// Proves that every operation that needs a feature documents it, with 403 and its code.
 #[test]
 fn whatever_needs_a_feature_tells_so() {
     let features = OPERATIONS.iter().filter(|operation| operation.need.feature.is_some());
@@ -141,7 +141,7 @@ fn references_lead_somewhere() {
     }
     for place in ["schemas", "headers", "responses"] {
         let components: &Map<String, Value> = document["components"][place].as_object().unwrap();
-        // What no operation answers: another method's path, and a provider's mail that is refused.
+        // Answers outside operations: another method's path, and a provider's refused mail.
         let elsewhere = |name: &&String| matches!(name.as_str(), "405" | "406");
         for name in
             components.keys().filter(|name| !elsewhere(name) && !name.starts_with("Message"))
@@ -313,7 +313,7 @@ fn the_document_is_of_a_size() {
     assert!(document.len() < 400_000, "{} octets", document.len());
 }
 
-/// What is served to everybody is the whole document.
+/// Proves that the public document is the whole document.
 #[tokio::test]
 async fn the_document_is_served_without_a_key() {
     let house = House::new().await;

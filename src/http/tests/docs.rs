@@ -26,7 +26,7 @@ fn texts(pages: &Pages) -> Vec<(String, String)> {
     html.map(|(name, (_, octets))| (format!("/docs{}", place(name)), text(octets))).collect()
 }
 
-/// What stands between `<` and `>`.
+/// Returns the text between each `<` and `>`.
 fn tags(text: &str) -> impl Iterator<Item = &str> {
     text.split('<').skip(1).map(|rest| rest.split_once('>').expect("a tag ends").0)
 }
@@ -79,7 +79,7 @@ fn all_links_lead_somewhere() {
     }
 }
 
-/// Whoever reads asks nobody else for anything.
+/// Proves that a reader's browser sends no request to other hosts.
 #[tokio::test]
 async fn pages_load_a_style_and_a_script_from_here_and_nothing_else() {
     let house = House::new().await;

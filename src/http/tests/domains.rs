@@ -1,4 +1,4 @@
-//! Whose a domain is: claimed, published, looked up, proven.
+//! Ownership of domains: claimed, published, looked up, proven.
 
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ async fn a_domain_is_claimed_published_and_proven() {
     let secret = challenge.strip_prefix("gatepost-verify=").unwrap();
     assert_eq!(secret.len(), 43);
     assert_eq!(registry.listed("org1").await, pending);
-    // What has just been made was published by nobody, and nobody is told that it is not there.
+    // A claim just made cannot be published yet, so no lookup is made and none is reported missing.
     assert_eq!(registry.dns.queries_for(NAME), 0);
     assert_eq!(registry.challenge("org1").await, challenge);
     assert!(registry.dns.queries_for(NAME) > 0);
@@ -80,8 +80,8 @@ async fn a_domain_is_claimed_published_and_proven() {
     assert_eq!(registry.dns.queries_for(NAME), asked);
 }
 
-/// Under one `Idempotency-Key` a claim is answered as before, also when its proof is there by now:
-/// whoever wants it to be looked for sends another one, as the answer says.
+/// Proves that a claim repeated under one `Idempotency-Key` gets its first answer, even with the
+/// proof published: a new lookup needs another key, as the answer says.
 #[tokio::test]
 async fn a_claim_under_the_same_name_is_answered_again_and_under_another_asked_anew() {
     let registry = Registry::new("").await;
@@ -107,7 +107,7 @@ async fn a_claim_under_the_same_name_is_answered_again_and_under_another_asked_a
         if let Some(text) = answer["domains"][0]["challenge"].as_str() {
             assert_eq!(challenge.get_or_insert(text.to_owned()), text, "one claim");
         }
-        // What has just been made is not looked for; else each other name asks the DNS.
+        // A new claim makes no lookup; a claim under another name does.
         let now = registry.dns.queries_for(NAME);
         assert_eq!(now > asked, name != "made", "{name}");
         asked = now;

@@ -1,4 +1,4 @@
-//! What is erased is nobody's to read from the answer on, and nothing of it stays but that it was.
+//! Erased content is unreadable once the request is answered, and only its tombstone stays.
 
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ async fn a_message_is_gone_at_once_and_its_record_tells_nothing_of_it() {
     let path = format!("/email/intake/{}", second.intake);
     let other = house.get("agent1", &path).await.success(200)["intake"].clone();
     assert_eq!(other["sender"], "boss@good.example");
-    // Who hears of it later learns that it is gone.
+    // Later readers learn that it is erased.
     let events = house.get("agent1", "/events").await.success(200)["events"].clone();
     let of_first = |event: &&Value| event["messageUuid"] == first.message.to_string();
     let event = events.as_array().unwrap().iter().find(of_first).unwrap();
@@ -72,7 +72,7 @@ async fn a_contact_goes_with_all_that_is_theirs_and_may_come_again() {
     assert_eq!(uuids(&house, "org2").await.len(), 1, "another organization's contact");
     let intake = house.get("org1", "/email/intake").await.success(200).to_string();
     assert!(!intake.contains("good.example"), "{intake}");
-    // Who writes again is somebody new.
+    // A sender who writes again is a new contact.
     house.receive("agent1", MAIL, 0).await;
     let again = house.get("agent1", "/messages/recent").await.json()[0].clone();
     assert_ne!(again["from"], contact);

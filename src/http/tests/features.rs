@@ -1,4 +1,4 @@
-//! What accounts may use: by default, as those above say, and never more than these have.
+//! Features of accounts: by default, as accounts above assign, and never more than these have.
 
 use serde_json::{Value, json};
 
@@ -83,7 +83,7 @@ async fn only_those_above_assign_and_only_what_they_have() {
     for caller in ["reseller1", "boss"] {
         let reply = assign(&house, caller, "org1", on()).await;
         reply.problem(403, "feature_required", "cannot assign it");
-        // What it does not have it may take away.
+        // An account may take away a feature that it lacks itself.
         assign(&house, caller, "org1", json!({ "relays": false })).await.success(200);
     }
     for (features, words) in [
@@ -126,7 +126,7 @@ async fn an_operation_is_refused_by_its_feature_after_its_reach_was_settled() {
     reply.problem(403, "feature_required", "\"apps\"");
     house.put("partner", &at(house.id("agent4").get()), data()).await.success(200);
     house.put("agent4", "/integration/acme/v1", data()).await.success(200);
-    // Of what is out of reach nothing is learnt by it, and what is of the wrong kind is said before.
+    // A refusal reveals nothing out of reach, and the wrong kind of target is reported first.
     let mut answers = std::collections::BTreeSet::new();
     for target in [house.id("agent1").get(), house.id("agent3").get(), NOBODY] {
         let reply = house.put("agent4", &at(target), data()).await;

@@ -1,5 +1,5 @@
-//! What providers post, over real HTTP: mail that verifies, everything that stands in its way, and the
-//! answer that each provider takes for what is meant.
+//! Posts of providers, over real HTTP: mail that verifies, every obstacle, and the status that each
+//! provider understands.
 
 mod answers;
 mod hostile;
@@ -48,10 +48,10 @@ fn pem() -> String {
 static SNS: LazyLock<Sns> = LazyLock::new(|| Sns::new(&pem(), "sns.amazonaws.com").unwrap());
 static SENDGRID: LazyLock<SendgridKey> = LazyLock::new(|| SendgridKey::generate().unwrap());
 
-/// What Amazon SNS was asked for.
+/// URLs requested from Amazon SNS.
 static ASKED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// What takes in for a house: certificates come from [`SNS`].
+/// Builds the reception of a house; certificates come from [`SNS`].
 pub(super) fn of(
     store: &Store,
     rules: &Rules,
@@ -145,7 +145,7 @@ impl Post {
         self.house.now()
     }
 
-    /// What this provider posts of a message, rightly.
+    /// Builds a valid post of this provider.
     fn post(&self, kind: RelayType, raw: &[u8], to: &[&str]) -> Posting {
         let between = Between { from: FROM, to };
         let now = self.now();
@@ -189,7 +189,7 @@ fn signed(subject: &str) -> Vec<u8> {
     tagged(subject, "")
 }
 
-/// The same, whose signature has these tags, too.
+/// As `signed`, with more tags in the signature.
 fn tagged(subject: &str, tags: &str) -> Vec<u8> {
     let fields = [
         ("From", format!("Alice <{FROM}>")),

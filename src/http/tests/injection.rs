@@ -29,7 +29,7 @@ fn values() -> [Value; 8] {
     [json!(null), json!(true), json!(-1), json!(1e308), json!(u64::MAX), json!([]), json!({}), deep]
 }
 
-/// Whose key comes as far as the operation itself.
+/// Returns a caller whose key reaches the operation itself.
 fn caller(operation: &Operation) -> &'static str {
     match operation.need.target {
         TargetType::Level(AccountType::Agent) => "agent1",

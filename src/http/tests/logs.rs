@@ -190,7 +190,7 @@ async fn every_field_is_a_filter_and_nothing_else_is() {
     }
 }
 
-/// Whatever stands in a value, it is one: all comparisons of all fields, and nothing is found by it.
+/// Proves that a value is never interpreted: every comparison of every field finds nothing by it.
 #[tokio::test]
 async fn no_value_is_more_than_a_value() {
     let house = house("").await;
@@ -234,7 +234,7 @@ async fn pages_have_numbers_and_end_where_a_request_ends() {
     );
     let beyond = page("page=3").await.success(200);
     assert_eq!((&beyond["count"], &beyond["totalCount"]), (&json!(0), &json!(3)));
-    // Of five rows below the partner four are looked at, and the one of the millisecond at the end.
+    // Four of five rows below the partner are read, and the last one's millisecond to its end.
     let whole = house.get("partner", "/logs").await.success(200);
     assert_eq!(whole["totalCountIsLowerBound"], true);
     let table = house.get("partner", "/logs?format=csv").await;

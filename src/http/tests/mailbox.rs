@@ -139,7 +139,7 @@ async fn downloads_wait_for_a_place_and_give_it_back() {
     assert!(timeout(Duration::from_millis(300), &mut asking).await.is_err());
     drop(taken);
     assert_eq!(asking.await.status, 200);
-    // What is not there takes no place for good, either.
+    // Requests for missing originals give their place back.
     let refused = house.refuse("agent1", Verdict::Refused(Reason::DkimMissing)).await;
     let unknown = format!("/messages/{refused}/raw");
     assert_eq!(house.get("agent1", &unknown).await.status, 404);
@@ -237,7 +237,7 @@ async fn intake_records_are_places_in_their_list() {
     }
     assert_eq!(list(&format!("before={}", ids[2])).await.1, Value::Null);
     for (query, words) in [
-        // Of another Agent, and of nobody: one answer.
+        // Foreign and unknown ids get one answer.
         (format!("after={foreign}"), "/after is refused: this list has no such id"),
         (format!("before={}", uuid::Uuid::nil()), "/before is refused: this list has no such id"),
         (format!("before={next}&after={next}"), "exclude each other"),
@@ -271,7 +271,7 @@ async fn a_page_that_passes_over_many_records_ends_early() {
         ("verdict=accepted".to_owned(), vec![0, 0, 1, 0]),
         ("verdict=deferred".to_owned(), vec![0, 0, 0, 0]),
         ("reason=dkim_missing".to_owned(), vec![2, 2, 2, 2, 0]),
-        // Of an Agent only its own records are looked at, and of a time only those within.
+        // A filter by Agent or time narrows the records that are looked at.
         (format!("verdict=accepted&agent={agent1}"), vec![0, 1]),
         ("verdict=accepted&until=2020-01-01".to_owned(), vec![0]),
         // Without a filter every record is shown, so that the page is full before.

@@ -47,7 +47,7 @@ impl House {
         self.links().raw(message, self.links().expiry())
     }
 
-    /// A reader who asks for this, sees the first octets, and takes no more.
+    /// A reader who asks for this, sees the first bytes, and takes no more.
     async fn slowly(&self, path: &str) -> TcpStream {
         let head = format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n");
         let mut slow = TcpStream::connect(self.address).await.unwrap();
@@ -124,7 +124,7 @@ async fn a_part_of_a_file_is_served_by_its_range() {
     assert_eq!((original.status, original.text().as_str()), (206, "89\r\n--b--\r\n"));
     assert_eq!(original.headers["content-type"], "message/rfc822");
     assert_eq!(original.headers["x-gatepost-delivered"], "0123456789abcdef0123456789abcdef");
-    // Whatever it came to, the places are free again.
+    // The places are free again after every result.
     let most = house.http.rules.limits.max_downloads;
     assert_eq!(house.http.downloads.places.available_permits(), most);
 }
@@ -222,7 +222,7 @@ async fn a_signed_link_opens_one_thing_without_a_key() {
         format!("GET {file} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nRange: bytes=1-2\r\n\r\n");
     let range = house.exchange(head.as_bytes()).await;
     assert_eq!((range.status, range.text().as_str()), (206, "12"));
-    // All that a wrong one is told is what nobody is told who has no key.
+    // A wrong link gets the answer of a request without a key.
     let nobody = house.open(&format!("/api/v2/messages/{message}/raw")).await;
     let told = |reply: &Reply| reply.json()["detail"].clone();
     let query = |link: &str| link.split_once('?').unwrap().1.to_owned();
@@ -365,7 +365,7 @@ async fn guessing_links_is_counted_like_guessing_keys_and_opening_them_by_itself
     for status in [401, 401, 429] {
         assert_eq!(house.open(&wrong).await.status, status);
     }
-    // Whoever guesses behind the same address keeps nobody from a link that is right.
+    // Guessing from the same address does not block a valid link.
     for status in [200, 200, 200, 429] {
         assert_eq!(house.open(&file).await.status, status);
     }

@@ -89,7 +89,7 @@ async fn a_member_is_invited_shown_changed_and_removed() {
         assert_eq!(house.get(caller, &named(&eva["id"])).await.success(200)["member"], eva);
     }
     assert_eq!(house.get("partner", "/members").await.success(200)["members"], json!([]));
-    // Of an Agent, those who may act on it.
+    // For an Agent, the list holds the members who may act on it.
     let body = json!({ "targetMemberId": eva["id"].to_string(), "permittedAccountIds": [other] });
     let changed = member(&house, "org1", "PUT", body).await.success(201)["member"].clone();
     assert_eq!(

@@ -1,5 +1,5 @@
 //! The API over real TCP and a real store: a house of ten accounts, and a client that sends exactly
-//! the octets it is told to.
+//! the bytes it is told to.
 
 mod access;
 mod account_lists;
@@ -179,14 +179,14 @@ impl House {
         Self::asking(dns.addr(), rules).await
     }
 
-    /// The same with this DNS server, which is asked again after two seconds.
+    /// Builds a house with this DNS server, which is asked again after two seconds.
     pub(super) async fn asking(dns: SocketAddr, rules: &str) -> Self {
         let mut house = Self::empty(dns, rules).await;
         house.residents = move_in(&house.tenancy).await;
         house
     }
 
-    /// The same before anybody has moved in.
+    /// Builds a house without accounts.
     async fn empty(dns: SocketAddr, rules: &str) -> Self {
         canary::listen();
         let folder = tempfile::tempdir().unwrap();
@@ -241,7 +241,7 @@ impl House {
         };
         let ready = readiness(store.clone(), &mint);
         let http = Http::new(use_cases, guard, mint.clone(), Arc::clone(&access_rules), ready);
-        // Whoever asks from here may say for whom; from another loopback address nobody may.
+        // This address is a trusted proxy; other loopback addresses are not.
         let shutdown = Shutdown::default();
         let http = http.behind(vec!["127.0.0.1/32".parse().unwrap()]);
         let http = Arc::new(http.ending_with(shutdown.clone()));
@@ -353,7 +353,7 @@ impl House {
         self.exchange(request.as_bytes()).await
     }
 
-    /// Sends these octets and reads to the end of the connection.
+    /// Sends these bytes and reads to the end of the connection.
     pub(super) async fn exchange(&self, request: &[u8]) -> Reply {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(request).await.unwrap();
@@ -419,7 +419,7 @@ impl House {
         Digest(if is_small { self.mint.secret() } else { sha256.as_ref().try_into().unwrap() })
     }
 
-    /// What was made for a webhook, the newest first.
+    /// Returns the deliveries of a webhook, the newest first.
     pub(super) async fn made_for(&self, webhook: DestinationId) -> Vec<DeliveryRecord> {
         let page = Page { limit: 100, from: None, until: None };
         self.store.deliveries(webhook, &DeliveryFilter::default(), &page, 100).await.unwrap()
@@ -467,7 +467,7 @@ impl House {
     }
 }
 
-/// What a message left behind.
+/// The rows of a received message.
 pub(super) struct Received {
     pub(super) message: MessageId,
     pub(super) intake: IntakeId,

@@ -83,7 +83,7 @@ async fn another_request_under_the_same_name_is_a_conflict() {
     reply.problem(409, "conflict", "another request");
     assert_eq!(webhooks(&house, "org1").await, 1);
     assert_eq!(webhooks(&house, "agent1").await, 0);
-    // Of another key, of another operation, and written otherwise, it is another name.
+    // For another key or operation, or with other text, it is another name.
     post(&house, "org2", "k", &hook("b")).await.success(201);
     let target = format!("/email/inboundWhitelist?targetAccountId={}", house.id("agent1"));
     let body = Some(r#"{"email":"a@x.example"}"#);
@@ -111,7 +111,7 @@ async fn what_failed_is_not_remembered() {
     }
     post(&house, "org1", "third", &hook("c")).await.success(201);
     assert_eq!(webhooks(&house, "org1").await, 3);
-    // What changed nothing is remembered all the same.
+    // An answer without a change is remembered, too.
     let target = ("POST", "/email/inboundWhitelist");
     let body = Some(r#"{"email":"a@x.example"}"#);
     for (name, added, replayed) in
@@ -122,7 +122,7 @@ async fn what_failed_is_not_remembered() {
         assert_eq!(was_replayed(&reply), replayed);
         assert_eq!(reply.success(200)["added"].as_array().unwrap().len(), added, "{name}");
     }
-    // Whoever has lost the right is told so, not what was answered.
+    // A caller who lost the right is refused, instead of getting the stored answer.
     let key = house.store.keys(house.id("org1")).await.unwrap()[0].id;
     house.tenancy.revoke_key(key).await.unwrap();
     post(&house, "org1", "k", &hook("a")).await.problem(401, "unauthorized", "key");
@@ -249,7 +249,7 @@ async fn of_many_at_the_same_time_one_is_carried_out() {
     }
 }
 
-/// Whoever comes second has nothing left to change, and no answer of its own.
+/// Proves that the loser of a race changes nothing and gets the winner's answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_that_leave_each_other_nothing_to_do_there_is_one_answer() {
     let house = House::new().await;

@@ -1,5 +1,5 @@
-//! What a draft of a policy would change: over the records of the last days, and what is asked for
-//! wrongly. Real messages are in `tests/it/preview.rs`.
+//! Previews of a policy draft over the records of the last days, and malformed requests for one.
+//! Real messages are in `tests/it/preview.rs`.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl House {
     }
 }
 
-/// Of agent1: one accepted, one refused by the policy, two refused otherwise, one deferred.
+/// Records of agent1: one accepted, one refused by the policy, two refused otherwise, one deferred.
 async fn house(rules: &str) -> House {
     let house = House::with(rules).await;
     house.receive("agent1", "From: a\r\n\r\nhello", 0).await;
@@ -84,7 +84,7 @@ async fn records_are_weighed_by_the_policy_as_it_is_and_the_draft_over_it() {
         assert_eq!(changed[0]["was"], record["verdict"]);
         assert_eq!(changed[0]["wasReason"], record["reason"]);
     }
-    // What is on the list now counts for the past.
+    // The present allowlist applies to past mail.
     let listed = json!({ "email": BOSS });
     house.call("agent1", "POST", "/email/inboundWhitelist", Some(&listed)).await.success(200);
     for (draft, would, changed) in
@@ -229,7 +229,7 @@ async fn a_key_sends_one_large_body_at_a_time_and_none_out_of_its_reach() {
     let reply = house.call("agent1", "POST", PATH, Some(&long)).await;
     reply.problem(429, "rate_limited", "one at a time");
     house.call("agent2", "POST", PATH, Some(&long)).await.success(200);
-    // What is small and no message goes on.
+    // Small previews without a message go on.
     house.preview(json!({ "mode": "open", "days": 1 })).await;
     drop(stream);
     until(|| house.free_places() == 2).await;

@@ -1,4 +1,4 @@
-//! Who asks for too much is told so, and holds up nobody else.
+//! A caller over its rate is told so, and holds up nobody else.
 
 use crate::http::tests::{House, Reply};
 
@@ -30,7 +30,7 @@ async fn a_key_that_asks_for_too_much_is_told_when_to_go_on() {
     assert!((1..=30).contains(&wait), "{wait}");
     assert_eq!(refused.headers["ratelimit-policy"], "\"read\";q=2;w=60");
     assert_eq!(seconds(&refused, "ratelimit", "r"), 0);
-    // Whatever it asks for: what it may is not even looked at.
+    // Refused before its rights are looked at.
     house.get("agent1", "/account?x=1").await.problem(429, "rate_limited", "read too often");
     // Changes are counted apart, other keys, too; and errors carry the fields as well.
     let body = Some(r#"{"mode":"closed"}"#);
@@ -91,7 +91,7 @@ async fn guessing_slows_down_and_locks_no_key_out() {
         ("2001:db8::2", 401),
         ("2001:db8::3", 429),
         ("2001:db8:0:1::1", 401),
-        // What is no address is the proxy's own.
+        // A malformed address counts as the proxy's own.
         ("2001:db8::4:80, x", 401),
     ] {
         assert_eq!(from(&house, address, &guess(7)).await, status, "{address}");

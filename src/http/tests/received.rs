@@ -1,5 +1,5 @@
-//! What an account's own platform hands in (`POST /agent/receiveMessage`): the record, the events and
-//! the trace of mail, and nothing of its proof.
+//! Messages that an account's own platform hands in (`POST /agent/receiveMessage`): they have the
+//! record, the events and the trace of mail, but no proof.
 
 use serde_json::{Value, json};
 
@@ -318,7 +318,7 @@ async fn an_idempotency_key_makes_it_once() {
         "another request",
     );
     assert_eq!(house.get("agent1", "/messages/recent").await.json().as_array().unwrap().len(), 1);
-    // The same text once more, without a key, is another message: people repeat themselves.
+    // Without a key, the same text once more is another message: people repeat themselves.
     post(&house, "agent1", &text()).await.success(200);
     assert_eq!(house.get("agent1", "/messages/recent").await.json().as_array().unwrap().len(), 2);
 }

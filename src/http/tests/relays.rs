@@ -1,4 +1,4 @@
-//! `/webhookRelay`: what an account sets up, what is shown of it, and what is not.
+//! `/webhookRelay`: settings, and the values that are shown or hidden.
 
 use serde_json::{Value, json};
 
@@ -61,7 +61,7 @@ async fn a_relay_is_set_changed_and_deleted() {
     let shown = house.get("org1", SMTP).await;
     assert!(!shown.text().contains("xyz") && !shown.text().contains("whsec_"));
     assert_eq!(shown.success(200)["config"]["attempts"], json!([]));
-    // What is not sent stays; what is masked stays; what is sent takes its place.
+    // An omitted or masked value stays; a new value replaces it.
     let changed = set(
         &house,
         SMTP,
@@ -216,9 +216,9 @@ async fn what_is_sent_twice_is_done_once_and_a_restricted_member_has_only_its_ag
     assert_eq!(keys[0], keys[1]);
 }
 
-/// As after a restore beside another key: what that key sealed is seen as far as it is not sealed,
-/// can be set once more, and can be deleted.
-/// Whoever asks for something else may have come to the one gateway that lacks the key.
+/// Proves that, as after a restore with another vault key, sealed settings are shown without their
+/// secrets, can be set once more, and can be deleted. Other changes are refused: they may have
+/// reached the one gateway that lacks the key.
 async fn part_of_it_is_refused(house: &House, url: &str) {
     let key_alone = json!({ "signingKey": "anew" });
     for (path, partly) in [
@@ -260,7 +260,7 @@ async fn what_another_key_sealed_can_be_set_once_more() {
         house.store.relay(org, RelayType::Mailgun).await.unwrap().unwrap(),
         house.store.inbound_way(org, RelayType::Mailgun).await.unwrap().unwrap(),
     );
-    // What is in clear is shown.
+    // Settings in clear are shown.
     let config = |kind: &str| {
         json!({
             "type": kind, "url": "https://app.example/old", "timeout": 10000, "headers": [],

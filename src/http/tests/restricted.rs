@@ -96,7 +96,8 @@ impl Scene {
         let path = path.replace("{roomId}", &of.mail.room.to_string());
         let path = path.replace("{filename}", "0-a.png").replace("{id}", &id);
         let path = path.replace("{slug}/{version}", of.app);
-        // What is to be installed nobody has; instead of another's, what there is not at all.
+        // Installs an app that nobody has; asks for one that does not exist instead of another
+        // Agent's.
         let app = match (operation.verb, of.app) {
             (Verb::Post, "crm/v1") => "webhook/v1",
             (Verb::Post, _) => "nothing/v1",
@@ -226,7 +227,7 @@ impl Scene {
     }
 }
 
-/// Whatever the target is, what needs a reseller's key or more is nothing for an organization's.
+/// Returns whether the operation needs a reseller's key or more, which is refused forevery target.
 fn too_narrow(operation: &Operation, reply: &Reply) -> bool {
     let narrow = operation.need.scope > Level::OrganizationAdmin;
     if narrow {
@@ -235,7 +236,7 @@ fn too_narrow(operation: &Operation, reply: &Reply) -> bool {
     narrow
 }
 
-/// What differs between two refusals that say the same.
+/// Removes the request's id, so that equal refusals compare equal.
 fn anonymous(reply: &Reply) -> String {
     let id = &reply.headers["x-request-id"];
     format!("{} {}", reply.status, reply.text().replace(id, "ID"))
@@ -333,13 +334,13 @@ async fn its_agent_is_its_own() {
             reply.problem(400, "invalid_request", "this operation needs");
             continue;
         }
-        // What the bodies here name to be removed is agent2's.
+        // Objects that these bodies name for removal are agent2's.
         let foreign = operation.verb == Verb::Delete && operation.path != "/email/inboundWhitelist"
             || operation.path == "/getAccountByExternalId";
         let good = [200, 201, 202].contains(&reply.status);
         // It has no computer, until it is provisioned.
         let computer = operation.path.contains("{targetAccountId}");
-        // What came in its session was erased above.
+        // Messages of its session were erased above.
         let foreign = foreign || computer || operation.path == "/computer/sessions/reset";
         // Nor a relay, until one is set; what another Agent's is called is its own name, too.
         let relay = operation.path.contains("{type}");

@@ -36,7 +36,7 @@ async fn a_room_shows_its_own_messages_only() {
     assert_eq!(house.get("org1", &format!("{path}?thread={thread}")).await.texts(), ["m4"]);
     let elsewhere = format!("/messages/{}?thread={thread}", other.room);
     assert_eq!(house.get("org1", &elsewhere).await.texts().len(), 0);
-    // The same contact under another Agent, in another room.
+    // The contact is shared by both Agents, in different rooms.
     assert_eq!((first.room.contact, first.room.agent), (other.room.contact, house.id("agent1")));
     house.get("agent2", &path).await.problem(404, "not_found", "no such room");
     house.get("agent1", "/messages/1:1").await.problem(404, "not_found", "no such room");
@@ -184,7 +184,7 @@ async fn what_is_too_much_beside_the_others_is_read_alone() {
     let results = list(&asked, "results");
     assert_eq!((&results[0]["success"], &results[1]["success"]), (&json!(false), &json!(true)));
     assert!(results[0]["message"].as_str().unwrap().contains("ask for it alone"));
-    // What was not shown was not read.
+    // Messages that were not shown stay unread.
     let unread = house.get("org1", "/conversations?unread=true").await.json();
     assert_eq!(unread["rooms"][0]["roomId"], long.room.to_string());
     let path = format!("/conversation/{}/{}", long.room, long.message);
@@ -194,7 +194,7 @@ async fn what_is_too_much_beside_the_others_is_read_alone() {
         (&alone["threadId"], &alone["next"]),
         (&json!(long.message.to_string()), &Value::Null)
     );
-    // Of another room, or of another account: not there.
+    // From another room or account, the message does not exist.
     for (caller, room) in [("org1", short.room), ("agent2", long.room), ("org2", long.room)] {
         let path = format!("/conversation/{room}/{}", long.message);
         house.get(caller, &path).await.problem(404, "not_found", "no such message");

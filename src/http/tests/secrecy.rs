@@ -1,4 +1,4 @@
-//! What never leaves: keys, and the text of errors inside (threats E8).
+//! Keys and internal error texts never leave the server (threats E8).
 
 use std::io;
 use std::sync::{Arc, LazyLock, Mutex};

@@ -1,4 +1,4 @@
-//! What many streams cost together: bodies and statements are counted, no time is taken.
+//! The common cost of many streams, by counting bodies and statements, not time.
 
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ async fn an_event_is_made_once_for_all_who_follow_and_they_ask_together() {
     assert_eq!(log.text(), "");
 }
 
-/// What is made and not shown yet is of what is there, whoever erases it.
+/// Proves that an event prepared before an erasure is not shown after it.
 #[tokio::test]
 async fn what_was_made_for_all_is_not_shown_once_it_is_erased() {
     let house = House::with(RULES).await;
@@ -122,7 +122,7 @@ async fn what_was_made_for_all_is_not_shown_once_it_is_erased() {
     assert!(left.contains("\"erased\":true") && !left.contains("hello"), "{left}");
 }
 
-/// A bounded number of events, octets and seconds is kept; who is behind that misses nothing.
+/// A bounded number of events, bytes and seconds is kept; who is behind that misses nothing.
 #[tokio::test]
 async fn who_is_behind_what_is_kept_reads_the_store_and_misses_nothing() {
     let rules = "[events]\nring_events = 2\nmax_chunk_bytes = 1\nring_bytes = 65536\n";

@@ -47,7 +47,7 @@ async fn what_answers_is_what_the_table_says() {
     }
 }
 
-/// The same of one that names its target, if it does, as this one.
+/// As `filled`, with this target in the path.
 pub(super) fn about(path: &str, target: AccountId) -> String {
     filled(&path.replace("{targetAccountId}", &target.to_string()))
 }
@@ -58,7 +58,7 @@ pub(super) fn filled(path: &str) -> String {
     segments.collect::<Vec<_>>().join("/")
 }
 
-/// What is set up needs the feature of its area; what is there is shown, and taken away, without.
+/// Proves that setting up needs the feature of its area, while showing and removing do not.
 #[test]
 fn what_sets_something_up_needs_its_feature_and_nothing_else_does() {
     let mut needed = BTreeSet::new();

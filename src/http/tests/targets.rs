@@ -185,7 +185,7 @@ async fn all_names_of_a_target_agree_in_query_and_body() {
                     let path = format!("{path}?{in_query}={one}");
                     let body = json!({ in_body: value });
                     let reply = house.call("agent1", verb, &path, Some(&body)).await;
-                    // What the key may not do at all, or to the first one, is said before.
+                    // A missing right is reported first.
                     if reply.status != 403 {
                         let words = if reply.text().contains("named differently") {
                             "named differently"

@@ -151,7 +151,7 @@ async fn what_a_template_locks_an_agent_does_not_change() {
     // To say it again is no change; what is not locked is the customer's.
     house.set("agent1", json!({ "title": "Ours", "links": ["x"] })).await.success(200);
     house.call("agent1", "POST", "/agent/publish", None).await.success(200);
-    // What is locked counts at once.
+    // A lock takes effect at once.
     let locks = json!({ "links": { "locked": true } });
     let unset = house.change("partner", &id, json!({ "fields": locks })).await;
     unset.problem(400, "invalid_request", "/fields/links is locked, and config does not have it");
@@ -163,7 +163,7 @@ async fn what_a_template_locks_an_agent_does_not_change() {
     house.set("agent1", json!({ "links": ["y"] })).await.problem(409, "conflict", "locks links");
 
     let detach = json!({ "templateId": id, "detach": true });
-    // Whom it binds may not undo it.
+    // Callers bound by the lock may not undo it.
     for (caller, words) in [("agent1", ""), ("org1", "of reseller"), ("reseller1", "reach")] {
         let refused = house.apply(caller, "agent1", detach.clone()).await;
         refused.problem(403, "forbidden", words);
@@ -301,7 +301,7 @@ async fn what_is_foreseen_of_long_configurations_comes_in_short_pages() {
         house.apply(org, agent, json!({ "templateId": id })).await.success(201);
     }
     let all: Vec<i64> = agents.iter().map(|(_, agent)| house.id(agent).get()).collect();
-    // Staged and applied before, one takes 40,000 octets to look at.
+    // Staged and applied before, one takes 40,000 bytes to look at.
     for targets in [Value::Null, json!(all)] {
         let (mut seen, mut after) = (Vec::new(), json!({ "dryRun": true }));
         after["targetAccountIds"] = targets;

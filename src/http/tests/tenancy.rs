@@ -91,7 +91,8 @@ async fn senders_are_added_listed_and_removed() {
     assert_eq!(removed["total"], 0);
 }
 
-/// What an earlier version took can be seen, walked over and removed; a mistake is one as before.
+/// Proves that addresses accepted by an earlier version can be listed and removed, while new ones
+/// are still refused.
 #[tokio::test]
 async fn addresses_that_are_refused_by_now_can_be_removed() {
     let house = House::new().await;

@@ -46,7 +46,7 @@ async fn what_everybody_wants_to_know_is_there() {
         ("agent1", "deferred", json!(0), 0),
         ("agent1", "latency", json!(null), 0),
         ("agent1", "latencyMax", json!(null), 0),
-        // What went to the partner's webhook is the partner's to know.
+        // Deliveries to the partner's webhook are counted for the partner alone.
         ("agent1", "deliveries", json!(1), 5),
         ("org1", "deliveries", json!(1), 6),
         ("partner", "deliveries", json!(3), 6),

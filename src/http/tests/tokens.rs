@@ -123,7 +123,7 @@ async fn a_key_of_somebody_else_is_as_good_as_unknown() {
     let reply = house.call("org1", "DELETE", &path, Some(&body)).await;
     reply.problem(400, "invalid_request", "/id differs between query and body: send it once");
     assert_eq!(status(&house, &foreign).await, 200);
-    // Whoever is above finds a key by its value alone, wherever below it belongs.
+    // An account above finds a key below it by value alone.
     revoke(&house, "reseller1", json!({ "token": foreign })).await.success(200);
     assert_eq!(status(&house, &foreign).await, 401);
     revoke(&house, "reseller1", json!({ "token": foreign })).await.problem(404, "not_found", "");

@@ -78,11 +78,11 @@ async fn from(address: &str, house: &House) -> TcpStream {
     socket.connect(house.address).await.unwrap()
 }
 
-/// What comes back for a request on this connection, which stays; `None` if it was closed.
+/// Returns () for an answer on this connection, None if it was closed.
 async fn answered(stream: &mut TcpStream) -> Option<()> {
     const BODY: &[u8] = b"\"alive\"";
     let mut came = Vec::new();
-    // Of a connection that is closed either fails.
+    // Writing fails on a closed connection; the read then tells.
     let _ = stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n").await;
     while !came.windows(BODY.len()).any(|part| part == BODY) {
         let read = timeout(PATIENCE, stream.read_buf(&mut came)).await.expect("an answer, or none");

@@ -144,7 +144,7 @@ async fn an_update_changes_what_is_given_and_nothing_else() {
     assert_eq!(stored(&house, &id).await, before);
 }
 
-/// Of an account above the target, below it, or beside it; removed, or never there: one answer.
+/// Webhooks of accounts above, below or beside the target, removed or unknown, get one answer.
 #[tokio::test]
 async fn webhooks_of_others_are_as_good_as_not_there() {
     let house = House::new().await;
@@ -165,7 +165,7 @@ async fn webhooks_of_others_are_as_good_as_not_there() {
             post(&house, "org1", &format!("/webhooks/{id}/test"), json!({})).await,
             post(&house, "org1", &format!("/webhooks/{id}/replay"), json!({ "since": 1 })).await,
         ];
-        // What a removed one was sent can be looked at.
+        // Deliveries of a removed webhook can still be read.
         if *id != own {
             replies.push(house.get("org1", &format!("/webhooks/{id}/deliveries")).await);
         }
@@ -304,7 +304,7 @@ async fn what_hears_of_members_is_for_administrators() {
         let reply = house.call("anna", "DELETE", PATH, Some(&named)).await;
         reply.problem(403, "forbidden", "for administrators");
     }
-    // What is not hers to know of is left alone, and not told of.
+    // Webhooks that she may not change stay, and are not mentioned.
     let reply = house.call("anna", "DELETE", PATH, Some(&json!({ "url": url }))).await;
     let removed = reply.success(200);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What Agents are configured to be, and their versions, on both databases.
+//! Configurations of Agents and their versions, on both databases.
 
 use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::agent_config::{AgentConfigs, Config, ConfigKind, Revisions, VersionId};

@@ -41,7 +41,7 @@ on_both! {
 
 const KEY: KeyId = KeyId(Uuid::from_u128(5));
 
-/// The same for what is done with a webhook of the Agent.
+/// Changes a webhook of the Agent.
 async fn change_webhook(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static str, i64)> {
     let Scene { store, agent, .. } = scene;
     if number == 0 {
@@ -85,7 +85,7 @@ async fn change_webhook(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'s
     Some((name, 1))
 }
 
-/// The same for what the Agent keeps of apps, and may use.
+/// Changes apps and features of the Agent.
 async fn change_app(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static str, i64)> {
     let Scene { store, agent, .. } = scene;
     let new = apps::record(agent.id, Use::Installed, "crm");
@@ -112,7 +112,7 @@ async fn change_app(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'stati
     Some((name, 1))
 }
 
-/// The same for what is done with the computer of an Agent, and with a session of its.
+/// Changes the computer of an Agent, and a session.
 async fn change_computer(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static str, i64)> {
     let Scene { store, agent, .. } = scene;
     let change = |name: &str| ComputerChange {
@@ -279,7 +279,7 @@ async fn every_change_leaves_its_entry(kind: Kind) {
         let Some((name, left)) = make(actor.at(at(1))).await else { break };
         expected += left;
         assert_eq!(entries().await, before + expected, "{name}");
-        // The same again changes nothing, and tells nothing.
+        // Repeating a change writes nothing.
         if !ANEW.contains(&name) {
             make(actor.at(at(2))).await;
             assert_eq!(entries().await, before + expected, "{name}, again");
@@ -378,7 +378,7 @@ async fn refused_attempts_of_a_minute_are_one_entry(kind: Kind) {
     let first = &told[0];
     assert_eq!((first.id, first.at, first.count, first.object.as_str()), (id, at(5), 6, "GET /5"));
     assert_eq!((first.lineage, &first.actor), (scene.agent.lineage, &actor));
-    // Of an account that is not there, and of nobody, none.
+    // Denials of an unknown account or of the operator leave no entry.
     let nobody = gatepost::domain::id::AccountId::new(9999).unwrap();
     let gone = Actor::of(Who::Key { key: KeyId(Uuid::nil()), account: nobody, member: None });
     for actor in [gone, Actor::OPERATOR] {

@@ -1,5 +1,5 @@
-//! What is damaged at rest: one row keeps nobody from the others, all of it can be found, and a
-//! file that is damaged itself ends the server with what to do.
+//! Damage at rest: a damaged row hides no other, all damage can be found, and a damaged file ends
+//! the server with advice.
 
 use std::path::Path;
 
@@ -96,7 +96,7 @@ async fn all_that_is_damaged_is_found(kind: Kind) {
 /// The lists, the search and the command, from outside.
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_go_on_beside_a_damaged_row_and_the_command_finds_it() {
-    // What cannot be read before it is indexed may say anything.
+    // An unreadable message that is not indexed yet might match any search.
     let rules = [("access.toml", "[search]\nindex_patience_seconds = 3600")];
     let gateway = TestGateway::with_rules(&rules).await;
     for subject in ["first", "second"] {
@@ -126,7 +126,7 @@ async fn lists_go_on_beside_a_damaged_row_and_the_command_finds_it() {
     gateway.get("/events?limit=10").await;
     gateway.get("/logs").await;
     let (code, lines) = check().await;
-    // What was read out of it, and the small original that is packed with that.
+    // The parsed mail, and the small original packed with it.
     assert_eq!((code, lines.len()), (Some(1), 3), "{lines:?}");
     for line in &lines[..2] {
         assert_eq!(line["message"], messages[1]["uuid"]);

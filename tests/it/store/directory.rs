@@ -73,7 +73,7 @@ async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
     let fresh = address("x@fresh.example");
     let mut before = other.directory_version().await.unwrap();
     let mut seen = Vec::new();
-    // What changed nothing raises nothing.
+    // Without a change the version stays.
     for step in 0.. {
         let (method, changed) = match step {
             0 => ("claim_domain", store.claim_domain(&domain, me.id, by(at(0))).await.is_ok()),
@@ -148,7 +148,8 @@ fn functions() -> Vec<(String, String, String)> {
     functions
 }
 
-/// Whoever writes to a table that RCPT asks is in the list above, through whatever it calls.
+/// Proves that every method that writes a table read at RCPT, even through a callee, is listed
+/// above.
 #[test]
 fn every_method_that_changes_an_answer_is_known() {
     // A new version of a policy alone, as by a change of its list, changes no answer to RCPT.

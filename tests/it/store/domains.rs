@@ -1,4 +1,4 @@
-//! Whose a domain is: given, claimed, proven, and given up.
+//! Ownership of domains: given, claimed, proven, and given up.
 
 use gatepost::domain::account::Account;
 use gatepost::domain::domain_name::DomainName;
@@ -37,7 +37,7 @@ async fn prove(store: &Store, name: &str, account: AccountId, challenge: &str) -
     store.prove_domain(&domain(name), account, challenge, by(at(1))).await.unwrap()
 }
 
-/// What was done to an account's domains, the newest first.
+/// Audit entries of an account's domains, the newest first.
 async fn deeds(scene: &Scene, account: &Account) -> Vec<String> {
     let entries =
         scene.store.audit(&subtree(account), &AuditFilter::default(), &everything()).await.unwrap();

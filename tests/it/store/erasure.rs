@@ -1,5 +1,5 @@
-//! What is erased is nobody's to read from the answer on, and in the end no row tells of it; whoever
-//! dies in between, and whoever writes beside it.
+//! Erased content is unreadable once the erasure is answered, and in the end no row shows it, even
+//! if gateways die in between or others write meanwhile.
 
 use std::io::Read as _;
 
@@ -184,7 +184,7 @@ async fn a_message_goes_with_its_original_and_what_its_record_told(kind: Kind) {
     assert_eq!((told.at, told.message, told.size), (at(0), Some(id), 9));
     assert_eq!((told.sender, told.digest, told.verdict), (None, None, Verdict::Accepted));
     assert!(told.headers.is_empty() && told.envelope_from.is_empty() && told.helo.is_empty());
-    // The same message sent once more is known still: it does not come back.
+    // The erased message, sent once more, is recognised and does not come back.
     let mut again = intake;
     again.record.id = super::scene::record(&scene.agent, 4, Verdict::Accepted).id;
     let new = mint().message();

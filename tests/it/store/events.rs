@@ -321,7 +321,7 @@ async fn what_a_filter_leaves_out_is_passed_over_up_to_a_bound(kind: Kind) {
                     after = page.last.map_or(after, |last| last.position);
                 }
                 assert_eq!(found, expected, "{scope:?} {names:?} by {limit} of {most}");
-                // Whoever goes on from here looks at nothing a second time.
+                // A reader who goes on from here reads nothing twice.
                 let end = store.events(&scope, &filter(&names), after, (limit, most)).await;
                 assert_eq!(end.unwrap().last, None);
             }
@@ -348,7 +348,7 @@ async fn a_walk_begins_before_what_happened_since(kind: Kind) {
             let found: Vec<_> = found.into_iter().map(|(event, _)| event).collect();
             let expected: Vec<_> = all.iter().filter(|event| event.at >= since).cloned().collect();
             assert_eq!(found, expected, "{hour}");
-            // What lies in between is not read from the beginning.
+            // The rows in between are not read from the beginning.
             let between = store.events(&scope, &EventFilter::ALL, from, (100, MOST)).await.unwrap();
             assert!(between.events.iter().all(|(event, _)| event.at >= at((hour - 1) * HOUR)));
         }
@@ -363,7 +363,7 @@ async fn what_is_erased_leaves_its_event(kind: Kind) {
         let scope = subtree(&scene.agent);
         let page = scene.store.events(&scope, &EventFilter::ALL, 0, (9, MOST)).await.unwrap();
         let subjects = page.events.into_iter().map(|(_, subject)| subject);
-        // What is told of the account and its policy is told by the events themselves.
+        // Events of the account and its policy carry their own subject.
         subjects.filter(|one| !matches!(one, Subject::Told(_))).collect::<Vec<_>>()
     };
     let whole = read().await;
@@ -440,7 +440,7 @@ async fn who_follows_sees_each_event_once_and_each_room_in_order(kind: Kind) {
     const ROOMS: usize = 6;
     const MESSAGES: usize = 25;
     let scene = Scene::new(kind).await;
-    // Of each room a contact and two of each message, beside those of the accounts.
+    // One for the contact of each room and two for each message, beside those of accounts.
     let total = walked_by(&scene).await + ROOMS * (1 + 2 * MESSAGES);
     let is_written = Arc::new(AtomicBool::new(false));
     let mut writing = JoinSet::new();

@@ -111,7 +111,7 @@ async fn domains(scene: &Scene, domain: &DomainName) {
     store.remove_domain(domain, organization.id, by(at(0))).await.unwrap();
 }
 
-/// What an answer to RCPT and a decision rest on.
+/// Methods for RCPT and for decisions.
 async fn senders(scene: &Scene) {
     let Scene { store, agent, .. } = scene;
     store.is_active(agent).await.unwrap();
@@ -166,7 +166,7 @@ async fn accounts(scene: &Scene) {
     store.delete_leavings(organization.id, 9).await.unwrap();
 }
 
-/// What is carried out once, and what is refused.
+/// Methods for idempotent and refused requests.
 async fn requests(scene: &Scene) {
     let Scene { store, agent, .. } = scene;
     let once = Once { digest: [1; 32], request: [2; 32], until: at(1) };

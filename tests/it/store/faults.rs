@@ -1,4 +1,4 @@
-//! What can go wrong around the store: no room, broken off, two at once, another version.
+//! Faults around the store: a full disk, a broken connection, two servers at once, another version.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

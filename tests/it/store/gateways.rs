@@ -190,7 +190,7 @@ async fn a_gateway_that_was_buried_goes_on_under_another_name(kind: Kind) {
     let other = first.holder();
     assert!(other > Some(0) && other != name, "{other:?} {name:?}");
     assert_eq!(claim(&second, 5).await.len(), 1, "what it had claimed before is free");
-    // What it claims from now on is its own.
+    // Its later claims are its own.
     scene.deliver(&scene.agent, 6).await;
     assert_eq!(claim(&first, 7).await.len(), 1);
     for _ in 0..3 * SILENT {
@@ -251,7 +251,7 @@ async fn steady_time_goes_on_from_gateway_to_gateway(kind: Kind) {
     source.fetch_add(SECOND, Ordering::SeqCst);
     assert_eq!(clock.steady().millis() - before.millis(), SECOND);
     if kind == Kind::Postgres {
-        // Who is behind catches up by a beat.
+        // A gateway that is behind catches up with one beat.
         second.beat().await.unwrap();
         first.beat().await.unwrap();
     }

@@ -40,14 +40,14 @@ pub fn key(account: &Account, member: Option<MemberId>) -> Key {
     }
 }
 
-/// Keeps it under the hash that is this octet again and again.
+/// Keeps it under the hash that is this byte again and again.
 pub async fn keep(store: &Store, key: &Key, octet: u8) -> InsertedKey {
     store.insert_key(key, KeyHash([octet; 32]), 9, by(at(0))).await.unwrap()
 }
 
 async fn holder(store: &Store, octet: u8) -> Option<(Key, Account, Option<Member>)> {
     let found = store.key_holder(KeyHash([octet; 32])).await.unwrap();
-    // Who asks with others hears the same.
+    // A shared question gets the same answer.
     let (shared, none) = tokio::join!(
         store.key_holder_with_others(KeyHash([octet; 32])),
         store.key_holder_with_others(KeyHash([99; 32]))
@@ -76,7 +76,7 @@ async fn a_key_is_found_with_whoever_holds_it_until_it_is_revoked(kind: Kind) {
         assert_eq!(holder(store, 2).await, Some(expected));
         assert_eq!(holder(store, 3).await, None);
     }
-    // What one gateway revokes, another knows with its next question.
+    // A key revoked by one gateway is unknown to another from its next question.
     let named = NamedKey::Id(own.id);
     let gone = Key { revoked_at: Some(at(5)), ..own.clone() };
     let revoked = store.revoke_key(named, Whose::Anybody, by(at(5))).await.unwrap();
@@ -114,7 +114,7 @@ async fn a_key_opens_nothing_while_one_behind_it_is_gone(kind: Kind) {
     }
     store.set_active(scene.agent.id, false, by(at(3))).await.unwrap();
     assert!(holder(store, 1).await.is_none() && holder(store, 2).await.is_some());
-    // Whatever its row says: a member that is gone has no key.
+    // The keys of a removed member open nothing, even if their rows are intact.
     scene.execute("UPDATE members SET removed_at = 1").await;
     assert_eq!(holder(store, 2).await, None);
     scene.execute("UPDATE members SET removed_at = NULL").await;
@@ -287,7 +287,7 @@ async fn a_use_is_noted_once_in_a_while(kind: Kind) {
     keep(store, &own, 1).await;
     let used = async || store.keys(scene.agent.id).await.unwrap()[0].last_used_at;
     assert_eq!(used().await, None);
-    // Whoever comes second finds the note of the first.
+    // The second gateway finds the first one's note.
     assert!(store.note_use(own.id, at(100), at(50)).await.unwrap());
     assert!(!store.note_use(own.id, at(101), at(51)).await.unwrap());
     assert_eq!(used().await, Some(at(100)));

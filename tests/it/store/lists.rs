@@ -1,4 +1,4 @@
-//! Whose rows a list shows, and how it is read page by page.
+//! Scopes of lists, and reading them page by page.
 
 use std::collections::BTreeSet;
 

@@ -224,7 +224,7 @@ async fn pages_follow_each_other_and_are_counted(kind: Kind) {
     }
     assert_eq!(walked, all);
     assert_eq!(scene.store.log_place(&scope, &filter, None, 5).await.unwrap(), None);
-    // What lies behind the end is neither shown nor counted.
+    // Rows behind the end are neither shown nor counted.
     let until = Some(Cursor { at: at(DAY), id: Uuid::nil() });
     let page = Page { until, ..everything() };
     assert_eq!(scene.store.count_logs(&scope, &filter, &page).await.unwrap(), 3);
@@ -317,7 +317,7 @@ async fn what_retention_took_is_not_told_as_none(kind: Kind) {
     assert_eq!(told().await, (vec![LogValue::Null, LogValue::Null], refused));
 }
 
-/// What a formula makes of a row, by another reading of it.
+/// Evaluates a formula for a row by a second implementation.
 fn value(formula: &Formula, row: &[LogValue], fields: &[LogField]) -> Option<f64> {
     let of = |field: &LogField| &row[fields.iter().position(|known| known == field).unwrap()];
     let truth = |truth: bool| Some(if truth { 1.0 } else { 0.0 });

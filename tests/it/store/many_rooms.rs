@@ -1,4 +1,4 @@
-//! What reading rooms costs: statements, and none of them for each room.
+//! The cost of reading rooms: a number of statements that does not grow with the rooms.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -229,7 +229,7 @@ async fn unread_messages_are_counted_up_to_a_thousand(kind: Kind) {
     let other = Page { limit: 1, from: None, until: None };
     let other = store.recent_messages(&subtree(&scene.other), &other).await.unwrap().remove(0);
     let mark = |message: &Message| (message.room(), Cursor { at: message.at, id: message.id.0 });
-    // Of each room for itself: of 2,000 that are left, and of none.
+    // Each room for itself: one with 2,000 unread left, one with none.
     assert_eq!(store.mark_read(&scope, &[mark(&one), mark(&other)]).await.unwrap(), 2);
     assert_eq!(scene.count(unread).await, 1000);
     // Fewer than are counted go: there are as many as before, at least.

@@ -172,7 +172,7 @@ async fn a_list_of_agents_holds_agents_below_the_account(kind: Kind) {
         let refused = store.update_member(someone, &change, by(at(1))).await.unwrap();
         assert_eq!(refused, Membership::NotAnAgent(foreign.id));
     }
-    // What is nobody's, and a member's id.
+    // An unknown id, and a member's id.
     for id in [AccountId::new(9999).unwrap(), AccountId::new(someone.get()).unwrap()] {
         let permitted = Some(BTreeSet::from([id]));
         let change = MemberChange { permitted, ..MemberChange::default() };
@@ -203,7 +203,7 @@ async fn a_list_of_agents_is_not_shortened_by_deleting_them(kind: Kind) {
     let hash = gatepost::domain::key::KeyHash([1; 32]);
     let holder = store.key_holder(hash).await.unwrap().unwrap();
     assert_eq!(holder.member.unwrap().permitted, [scene.agent.id]);
-    // Whoever sends the list back with another one keeps it; a new one must be there.
+    // An Agent that was in the list may stay; an added one must exist.
     let change = |accounts: &[&Account]| MemberChange {
         permitted: Some(ids(accounts)),
         ..MemberChange::default()

@@ -65,7 +65,7 @@ async fn one_bad_entry_takes_all_others_with_it(kind: Kind) {
     let scene = Scene::new(kind).await;
     scene.listen(&scene.partner, Category::Incoming, "https://a.example/").await;
     let good = scene.intake(&scene.agent, 0).await;
-    // The same record twice breaks a constraint at the very end of the transaction.
+    // A duplicate record breaks a constraint at the very end of the transaction.
     let refused = Intake { record: record(&scene.agent, 0, Verdict::Accepted), accepted: None };
     let commit = Commit { intakes: vec![good.clone(), refused.clone(), refused], now: at(0) };
     scene.store.commit(&commit).await.unwrap_err();

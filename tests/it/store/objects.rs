@@ -179,14 +179,14 @@ async fn what_a_failed_commit_left_is_swept_after_its_grace(kind: Kind) {
     let (good, id) = large(&scene, &scene.agent, 0, 5000).await;
     committed(&store, vec![good.clone()]).await;
     let named = files(&folder(&scene));
-    // The same record twice breaks a constraint at the very end of the transaction.
+    // A duplicate record breaks a constraint at the very end of the transaction.
     let (bad, _) = large(&scene, &scene.agent, 1, 6000).await;
     let refused = Intake { record: record(&scene.agent, 0, Verdict::Accepted), accepted: None };
     let commit = Commit { intakes: vec![bad, refused.clone(), refused], now: at(0) };
     store.commit(&commit).await.unwrap_err();
     assert_eq!(scene.count("SELECT COUNT(*) FROM contents").await, 1);
     assert_eq!(files(&folder(&scene)).len(), 2);
-    // What a killed put leaves half-written, and what is not ours.
+    // A half-written file of a killed put, and a file that is not ours.
     let unfinished = PathBuf::from(format!("{}#1", named[0].display()));
     std::fs::write(&unfinished, "half").unwrap();
     let foreign = folder(&scene).join("raw/00/notes.txt");
@@ -201,7 +201,7 @@ async fn what_a_failed_commit_left_is_swept_after_its_grace(kind: Kind) {
     assert!(foreign.exists() && !unfinished.exists());
     let raw = store.raw_message(&subtree(&scene.agent), id).await.unwrap().unwrap();
     assert_eq!(raw, raw_of(&good));
-    // Whoever erases a message deletes rows only.
+    // Erasing a message deletes rows only.
     scene.execute("DELETE FROM messages").await;
     scene.execute("DELETE FROM contents").await;
     let swept = store.sweep_objects(hours(25)).await.unwrap();
@@ -363,7 +363,7 @@ async fn what_is_erased_meanwhile_is_put_again() {
     let (raw, id) = (raw_of(&first), second.record.message.unwrap());
     committed(&store, vec![first]).await;
 
-    // Whoever erases holds the row; the commit has asked for it before, and waits for it now.
+    // The eraser locks the row; the commit asked for it before, and waits for the lock now.
     let mut eraser = scene.postgres().await;
     let erase = "BEGIN; DELETE FROM messages; DELETE FROM contents";
     sqlx::Executor::execute(&mut eraser, sqlx::raw_sql(erase)).await.unwrap();

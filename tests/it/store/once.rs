@@ -21,7 +21,7 @@ fn once(number: u8) -> Once {
     Once { digest: [number; 32], request: [7; 32], until: at(1000) }
 }
 
-/// Whoever carries out this request, as the request of this number.
+/// Returns an actor that carries out `once` as the request of this number.
 fn actor(once: Once, request: u128) -> Actor {
     Actor { request: Some(Uuid::from_u128(request)), once: Some(once), ..Actor::OPERATOR }
 }
@@ -64,7 +64,7 @@ async fn what_changed_nothing_and_what_failed_is_not_remembered(kind: Kind) {
     assert_eq!(refused, NewDestination::TooMany);
     store.remove_senders(agent, &senders(1), acting.at(at(0))).await.unwrap();
     assert_eq!(store.carried_out([1; 32], at(0)).await.unwrap(), None);
-    // What changed nothing is remembered with its answer.
+    // An answer without a change is remembered.
     assert!(store.keep_answer(&once(1), Uuid::from_u128(1), at(0), None).await.unwrap());
     let second = actor(once(1), 2);
     let again = store.allow_senders(agent, &senders(1), None, 9, second.at(at(1))).await;
@@ -118,7 +118,7 @@ async fn what_is_past_is_forgotten(kind: Kind) {
     }
     assert!(store.carried_out([3; 32], at(29)).await.unwrap().is_some());
     assert_eq!(store.carried_out([3; 32], at(30)).await.unwrap(), None, "past");
-    // The same name is free again, whether it has been deleted or not.
+    // An expired name is free again, even before its row is deleted.
     let acting = actor(Once { request: [9; 32], ..once(3) }, 2);
     store.allow_senders(agent, &senders(1), None, 9, acting.at(at(30))).await.unwrap();
     let known = store.carried_out([3; 32], at(30)).await.unwrap().unwrap();

@@ -100,7 +100,7 @@ async fn a_room_goes_one_by_one_and_holds_up_no_other(kind: Kind) {
     assert_eq!(claim(store, 1000 * SECOND).await, []);
 }
 
-/// What is sent again comes first in its room, but not while another one of it is under way.
+/// Proves that a replay is first in its room, but never beside a delivery under way.
 async fn a_replay_goes_before_what_waits_and_beside_nothing(kind: Kind) {
     let scene = Scene::new(kind).await;
     let account = scene.agent.id;
@@ -164,7 +164,7 @@ async fn rooms_that_wait_have_their_turns_and_delay_no_other_destination(kind: K
     let mut rules = store_rules();
     rules.deliveries.rooms_at_once = 4;
     let store = Store::open(&scene.location, &rules, run::system_mint()).await.unwrap();
-    // Whatever is looked at is leased, and waits.
+    // Every delivery that is looked at is leased, and waits.
     let mut seen = Vec::new();
     for _ in 0..7 {
         let claims = claim(&store, 100).await;
@@ -189,7 +189,7 @@ async fn rooms_that_wait_have_their_turns_and_delay_no_other_destination(kind: K
         found.extend(times(&claim(&store, 401).await));
     }
     assert_eq!(found, [400]);
-    // What rests in the middle is busy, and loses no turn.
+    // A resting destination in the middle is busy, and loses no turn.
     let busy = claim(&store, 2 * LEASE).await[0].destination.id;
     for _ in 0..6 {
         let now = (at(2 * LEASE), at(3 * LEASE));
@@ -199,7 +199,7 @@ async fn rooms_that_wait_have_their_turns_and_delay_no_other_destination(kind: K
     assert_eq!(claim(&store, 2 * LEASE).await, []);
 }
 
-/// What gateways have done, in the order in which it was recorded.
+/// Attempts of all gateways, in the order of their recording.
 type Record = Arc<Mutex<BTreeMap<String, Vec<i64>>>>;
 
 const ROOMS: usize = 5;

@@ -16,7 +16,7 @@ const SENDERS: u64 = 700;
 /// Each with its header (<https://sqlite.org/fileformat2.html>, 4.1).
 const FRAME: u64 = 2048 + 24;
 
-/// Of messages that say what `text` makes of their numbers.
+/// Commits messages with texts that `text` makes of their numbers.
 async fn commit_group(scene: &Scene, group: u64, text: impl Fn(u64) -> String) {
     let mut intakes = Vec::new();
     for number in (1..=GROUP).map(|place| group * GROUP + place) {
@@ -68,11 +68,11 @@ async fn empty_the_log(scene: &Scene) {
     database.execute("PRAGMA wal_checkpoint(TRUNCATE)").await.unwrap();
 }
 
-/// What is keyed by a digest, or sorted anew by each message, costs each of them a page or two;
-/// what rises with time shares its pages with the rest of its group. Among 4,000 messages there were
-/// 16 pages for each while contents were keyed by their digest, each message had two arrival keys,
-/// and a room its place in four indexes; without these there were 11, with that of search in the commit,
-/// and fewer since a message has its record in its row.
+/// Proves that a message changes few pages. Rows keyed by a digest, or moved by each message, cost
+/// it a page or two each; rows whose keys rise with time share pages with their group. Among 4,000
+/// messages, each changed 16 pages while contents were keyed by digest, a message had two arrival
+/// keys, and a room stood in four indexes; 11 without these, with the search index in the commit;
+/// fewer since the record is in the message's row.
 #[tokio::test]
 async fn a_message_changes_few_pages() {
     let scene = Scene::new(Kind::Sqlite).await;

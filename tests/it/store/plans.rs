@@ -16,7 +16,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use super::exercise::exercise;
 use super::scene::{Kind, Scene, database};
 
-/// What the store says of every statement.
+/// Statements from the store's log.
 #[derive(Clone, Default)]
 struct Statements(Arc<Mutex<BTreeSet<String>>>);
 
@@ -57,7 +57,7 @@ const MAY_BE_SCANNED: &[&str] = &[
     "given",
     "walked",
     "first",
-    // What came within seconds.
+    // Rows of the last seconds.
     "search_waiting",
 ];
 
@@ -85,7 +85,7 @@ async fn every_statement_on_sqlite_finds_its_rows_by_an_index() {
             let small = |table: &str| MAY_BE_SCANNED.contains(&table) || table.starts_with('(');
             // The rows that a statement brings along.
             let brought = detail.contains("VALUES CLAUSE") || detail.contains("CONSTANT ROW");
-            // Of a message there is one row here.
+            // A message has one row here.
             let one = [
                 "SEARCH contents ",
                 "SEARCH erasures ",
@@ -154,12 +154,12 @@ async fn every_statement_on_postgres_finds_its_rows_by_an_index() {
 
 /// The long lists: they must come in order by themselves.
 fn in_order(sql: &str) -> bool {
-    // Of several ranges, each in order, a planner makes one by merging only where they are long.
+    // A planner merges several ordered ranges only where they are long.
     let merged = sql.contains(" UNION ALL SELECT at, id");
     let merged_rooms = sql.contains(" AS walked UNION ALL ");
     let by_time =
         (sql.contains("BY at") && !merged) || (sql.contains("BY last_at") && !merged_rooms);
-    // What a member's Agents have up to the end of a request is sorted, by its place alone.
+    // Rows of a member's Agents up to the end of a request are sorted by their position alone.
     let is_sorted = sql.contains("WHERE +");
     (by_time && !is_search(sql) && !is_sorted)
         || sql.contains("FROM deliveries WHERE destination_id = $1")
@@ -218,7 +218,7 @@ fn faults_of(node: &Value, sql: &str, found: &mut Vec<String>) {
     let by_order = ["deliveries_due", "deliveries_waiting", "deliveries_in_order"]
         .contains(&text("Index Name"));
     let unbound = kind.starts_with("Index") && node["Index Cond"].is_null() && !by_order;
-    // What each of several ranges has in order, as far as it was asked for.
+    // Rows of several ordered ranges, up to the limit of each.
     let merges = sql.contains(" AS walked UNION ALL ") && is_append(&node["Plans"][0]);
     let sorted = kind.ends_with("Sort") && in_order(sql) && !merges && !is_of_a_message(node);
     // Rows of one message, and of what hangs on it.

@@ -1,4 +1,5 @@
-//! What platforms hand in is written as mail is: with mail, in one transaction, or not at all.
+//! Messages of platforms are written like mail: together with mail, in one transaction, or not at
+//! all.
 
 use bytes::Bytes;
 use gatepost::domain::account::Account;
@@ -93,7 +94,7 @@ async fn what_was_handed_in_reads_back(kind: Kind) {
     let mut names: Vec<_> = names.iter().map(|claim| claim.event.name.as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["email.received", "message.received"]);
-    // The same number again, with mail beside it: the same contact, and not that of the mail.
+    // The number again, beside mail: the contact is that of the number, not that of the mail.
     let again = handed(&scene.agent, 6, "+15551231234");
     let mail = vec![scene.intake(&scene.agent, 6).await];
     let (again, _) = tokio::join!(scene.store.receive(&again), scene.commit(mail, 6));

@@ -1,5 +1,5 @@
-//! Who answers to an address: remembered by each gateway, and never older than the last change that
-//! was answered before the question, whoever made it.
+//! Answers for an address: cached by each gateway, and never older than the last change answered
+//! before the question, on any gateway.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ async fn directory(scene: &Scene, postmaster: Option<Address>) -> Directory {
     Directory::new(scene.open().await, postmaster, rules)
 }
 
-/// What a found path comes to: the Agent if it is active, whether it shares, and how it was found.
+/// Shows a found path: the Agent if it is active, whether it shares, and how it was found.
 fn shown(found: &Found) -> String {
     match found.listing.answering {
         None => "unknown".into(),
@@ -81,7 +81,7 @@ async fn the_next_answer_elsewhere_shows_every_change(kind: Kind) {
     claim(other, &theirs, true).await;
     assert_eq!(find(&anybody).await, format!("{} open CatchAll", other.id));
 
-    // Whose a refusal is: of a domain that becomes somebody's, and is given up.
+    // The account of a refusal, for a domain that gets an owner and is then given up.
     let domain = DomainName::parse("later.example").unwrap();
     let whose = async || elsewhere.find("x@later.example").await.unwrap().listing.lineage;
     let partner = elsewhere.partner().await.unwrap();
@@ -129,7 +129,7 @@ async fn no_answer_is_older_than_the_last_change_before_its_question(kind: Kind)
                     assert!(possible, "{found:?} after {first} to {last} changes");
                     exact += usize::from(first == last);
                     asked.add_permits(1);
-                    // What is only remembered does not wait by itself.
+                    // Waits only for answers that are not cached.
                     tokio::task::yield_now().await;
                     if first == CHANGES {
                         return exact;

@@ -155,7 +155,7 @@ async fn the_nearest_one_counts_for_each_account(kind: Kind) {
     assert_eq!(nearest(&other.lineage).await, Some(organization.id));
     let far = nearest(&foreign.lineage).await;
     assert!(far != Some(agent.id) && far != Some(organization.id), "{far:?}");
-    // Of another type there is none.
+    // No relay of another type is found.
     assert_eq!(store.nearest_relay(RelayType::Ses, &agent.lineage).await.unwrap(), None);
 }
 

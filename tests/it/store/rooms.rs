@@ -47,7 +47,7 @@ async fn post(
     message(scene, id).await
 }
 
-/// The same where somebody may delete it at once.
+/// Sends where the contact may be deleted at the same time.
 async fn send(
     scene: &Scene,
     agent: &Account,
@@ -83,7 +83,7 @@ async fn delete(store: &Store, agent: &Account, until: i64, most: usize) {
     store.delete_expired(Kept::Messages, &rows, 99).await.unwrap();
 }
 
-/// What rooms should say, from their messages and from how far each was read.
+/// Computes the rooms from their messages and read marks.
 fn computed(
     messages: &[Message],
     read: &BTreeMap<(i64, i64), Cursor>,
@@ -231,7 +231,7 @@ async fn a_thread_is_found_by_what_its_messages_name(kind: Kind) {
     assert_eq!(first.thread, ThreadId(first.id.0));
     let reply = post(1, keys(2, &[1])).await;
     let other = post(2, keys(3, &[])).await;
-    // What it answers counts before what it refers to, and what is unknown is passed over.
+    // The message it answers goes before those it refers to; unknown ones are ignored.
     let both = post(3, keys(4, &[9, 3, 2])).await;
     assert_eq!((reply.thread, both.thread), (first.thread, other.thread));
     // Two replies to something that nobody saw; then that comes, overtaken.
@@ -250,7 +250,7 @@ async fn a_thread_is_found_by_what_its_messages_name(kind: Kind) {
     for id in &ids {
         assert_eq!(message(&scene, *id).await.thread, ThreadId(ids[0].0));
     }
-    // What nobody can name is alone.
+    // A message without a Message-ID is alone.
     let alone = post(8, ThreadKeys::default()).await;
     assert_eq!(alone.thread, ThreadId(alone.id.0));
     let thread = async |thread| {
@@ -269,7 +269,7 @@ async fn a_thread_is_found_by_what_its_messages_name(kind: Kind) {
     let anew = post(9, keys(30, &[1])).await;
     assert_eq!(anew.thread, ThreadId(anew.id.0));
     assert_eq!(post(10, keys(31, &[2])).await.thread, first.thread);
-    // What was overtaken by an answer that is erased is still found by its own name.
+    // A message that arrived after its answer, since erased, is still found by its own name.
     let overtaking = post(-9, keys(40, &[41])).await;
     let named = post(-8, keys(41, &[])).await;
     assert_eq!(named.thread, overtaking.thread);
@@ -277,14 +277,14 @@ async fn a_thread_is_found_by_what_its_messages_name(kind: Kind) {
     assert_eq!(post(11, keys(42, &[41])).await.thread, named.thread);
 }
 
-/// Whoever quotes a Message-ID of another room learns nothing, and joins nothing.
+/// Proves that quoting a Message-ID of another room reveals nothing, and joins nothing.
 async fn a_thread_never_leaves_its_room(kind: Kind) {
     let scene = Scene::new(kind).await;
     let first = post(&scene, &scene.agent, 0, "a@good.example", keys(1, &[])).await;
     for (agent, from) in [(&scene.agent, "b@good.example"), (&scene.other, "a@good.example")] {
         let quoting = post(&scene, agent, 1, from, keys(2, &[1])).await;
         assert_eq!(quoting.thread, ThreadId(quoting.id.0));
-        // The same person under another Agent is the same contact, in another room.
+        // One person under two Agents is one contact with two rooms.
         assert_eq!(quoting.contact == first.contact, from == "a@good.example");
         let page = everything();
         let scope = subtree(&scene.organization);
@@ -339,7 +339,7 @@ async fn rooms_are_listed_page_by_page(kind: Kind) {
     assert_eq!(scene.store.list_rooms(&foreign, junk, FIRST, 9).await.unwrap().rooms, []);
 }
 
-/// Whatever is left out: three rooms are looked at, and the list goes on behind them.
+/// Proves that a filter reads three rooms at most, and the list goes on behind them.
 async fn a_filter_looks_at_a_bounded_number_of_rooms(kind: Kind) {
     let scene = Scene::new(kind).await;
     let scope = subtree(&scene.organization);
@@ -368,7 +368,7 @@ async fn a_filter_looks_at_a_bounded_number_of_rooms(kind: Kind) {
     assert_eq!(walk(&scope, ALL).await, [(3, 3), (3, 3), (3, 3)]);
     let few = scope.clone().only(vec![scene.agent.id]);
     assert_eq!(walk(&few, ALL).await, [(1, 1), (1, 1), (1, 1), (0, 0)]);
-    // What is not in the scope is not marked either.
+    // Rooms outside the scope are not marked.
     let rooms = rooms(&scene, &scene.store).await;
     let unread = rooms.iter().find(|one| one.unread == 1).unwrap();
     let mark = (unread.room, Cursor { at: at(DAY), id: unread.last_message.0 });
@@ -458,7 +458,7 @@ async fn contacts_are_shown_to_those_they_wrote_to(kind: Kind) {
     assert_eq!(all, [('c', [3, 3]), ('b', [2, 2]), ('a', [1, 5])]);
     assert_eq!(list(subtree(&scene.organization), last, 9).await.0, []);
     assert_eq!(list(subtree(&scene.organization), None, 2).await.0, all[..2]);
-    // Of what they wrote to others an Agent learns nothing.
+    // Contacts' mail to others is hidden from an Agent.
     assert_eq!(list(subtree(&scene.agent), None, 9).await.0, [('b', [2, 2]), ('a', [1, 1])]);
     let few = subtree(&scene.organization).only(vec![scene.other.id]);
     assert_eq!(list(few, None, 9).await.0, [('c', [3, 3]), ('a', [5, 5])]);

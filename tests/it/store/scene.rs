@@ -154,7 +154,7 @@ impl Scene {
         }
     }
 
-    /// Octets straight from the database, one column.
+    /// Bytes straight from the database, one column.
     pub async fn octets(&self, sql: &'static str) -> Vec<Vec<u8>> {
         match &self.location {
             Location::Folder(folder) => {

@@ -116,7 +116,7 @@ async fn of_postgres(scene: &Scene) -> BTreeSet<String> {
     twins(rows.iter().map(|row| row.get(0)).collect())
 }
 
-/// What neither catalogue shows in words that can be compared: checks, predicates, comments.
+/// Compares the parts that no catalogue shows in comparable words: checks, predicates, comments.
 #[test]
 fn migrations_are_twins_statement_by_statement() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
@@ -134,7 +134,7 @@ fn migrations_are_twins_statement_by_statement() {
             let text = text.replace(") STRICT;", ");");
             let text = text.replace(" COLLATE \"C\"", "").replace("BIGINT", "INTEGER");
             let text = text.replace("BYTEA", "BLOB").replace("UUID", "BLOB");
-            // SQLite has one way to keep octets.
+            // SQLite has one way to keep bytes.
             let statements = text.split(';').filter(|one| !one.contains("SET STORAGE"));
             let statements = statements
                 .filter(|one| !["user_ids", "event_numbers"].iter().any(|name| one.contains(name)))

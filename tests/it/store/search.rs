@@ -379,7 +379,8 @@ async fn what_is_erased_before_it_is_indexed_leaves_nothing(kind: Kind) {
     assert_eq!(found().await, [ids[2], ids[0]]);
 }
 
-/// What a page may look at is bounded however much waits to be indexed, and all is found in the end.
+/// Proves that a page reads a bounded number of unindexed messages, and that all are found in the
+/// end.
 async fn where_much_is_not_indexed_a_page_ends_early(kind: Kind) {
     let scene = Scene::new(kind).await;
     let mut ids = Vec::new();

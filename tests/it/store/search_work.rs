@@ -24,7 +24,7 @@ on_both! {
 /// Much more than a few messages of the scene have.
 const MUCH: u64 = 1 << 20;
 
-/// What one page finds, of up to so many octets; and where the search goes on.
+/// Finds one page within so many bytes; returns where the search goes on.
 async fn page(
     scene: &Scene,
     max_octets: u64,

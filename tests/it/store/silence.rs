@@ -104,7 +104,7 @@ async fn the_places_of_a_silent_server_are_free_again() {
     store.close().await;
 }
 
-/// A statement that is stuck half-way, because nobody takes its octets in any more, is not asked
+/// A statement that is stuck half-way, because nobody takes its bytes in any more, is not asked
 /// to end: neither its transaction nor its connection could be ended in an orderly way.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_statement_that_is_stuck_half_way_gives_its_place_back() {

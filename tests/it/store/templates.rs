@@ -215,7 +215,7 @@ async fn what_a_template_locks_is_not_written(kind: Kind) {
     stage(store, agent, "mine").await;
     assert!(matches!(apply(store, agent, id).await, Applied::Done(_)));
     assert_eq!(staged(store, agent).await, "ours");
-    // What is not locked is the customer's.
+    // Unlocked fields belong to the customer.
     assert!(matches!(stage(store, agent, "mine").await, Configured::Done(..)));
     let locks = content("ours", &["title"]);
     changed(store, owner, &template, (None, &locks)).await;
@@ -287,7 +287,7 @@ async fn a_migration_comes_to_each_agent_once_whoever_goes_on_with_it(kind: Kind
     let told = "SELECT COUNT(*) FROM audit_entries WHERE deed = 'template.migrated'";
     assert_eq!(scene.count(told).await, 3);
     assert_eq!(store.templates_with_work(None, 9).await.unwrap(), []);
-    // Of a few, and one of them would become too large.
+    // Refused for a few Agents, because one of them would become too large.
     let few = [agents[1], agents[2]].into();
     let all = Extent { sections: None, approved: Approved::Everything };
     let asked = store.ask_migration(owner, id, (&all, Some(&few)), by(at(10))).await.unwrap();

@@ -19,7 +19,7 @@ on_both! {
     who_asks_beside_others_hears_of_the_own_recipient,
 }
 
-/// Of each Agent and sender what the decision rests on, however many ask in one statement.
+/// Proves that many questions in one statement each get their own Agent's and sender's answer.
 async fn who_asks_beside_others_hears_of_the_own_recipient(kind: Kind) {
     let scene = Scene::new(kind).await;
     let (listed, unlisted) = (address("alice@good.example"), address("bob@good.example"));
@@ -202,7 +202,7 @@ async fn an_allowlist_is_bounded_and_every_change_of_it_raises_the_version(kind:
     let added = store.allow_senders(me, &two, Some("note"), 2, by(at(1))).await.unwrap();
     assert_eq!(added, Some((two.clone(), 2)));
     assert_eq!(version().await, before + 1);
-    // What is there already changes nothing; what does not fit adds nothing.
+    // An address that is listed changes nothing; a list that is too long adds nothing.
     let again = store.allow_senders(me, &two, None, 2, by(at(2))).await.unwrap();
     assert_eq!(again, Some((vec![], 2)));
     assert_eq!(store.allow_senders(me, &three, None, 2, by(at(2))).await.unwrap(), None);

@@ -1,4 +1,4 @@
-//! What waits is written together, and yet everybody gets the answer of their own.
+//! Grouped writes: callers share a transaction, and each gets its own answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -215,7 +215,7 @@ async fn records_of_refusals_wait_behind_their_replies_within_their_room() {
     let (mut noted, mut waited) = (BTreeSet::new(), None);
     for refusal in refusals {
         let id = refusal.intakes[0].record.id;
-        // Whoever finds no room waits for the writer.
+        // A caller that finds the queue full waits for the writer.
         let Some(written) = scene.store.note(&refusal).now_or_never() else {
             waited = Some(id);
             break;
@@ -223,7 +223,7 @@ async fn records_of_refusals_wait_behind_their_replies_within_their_room() {
         assert!(!written.unwrap());
         noted.insert(id);
     }
-    // Each is some octets longer than a 256th of the room; a slow machine takes fewer before one is late.
+    // Each slightly exceeds a 256th of the room; a slow machine takes fewer before one is late.
     assert!((1..256).contains(&noted.len()), "{}", noted.len());
     drop(writer);
     let (scope, filter) = (subtree(&scene.agent), IntakeFilter::default());
@@ -310,7 +310,7 @@ async fn a_guess_is_counted_in_a_new_record_once_the_first_is_erased() {
     let scope = subtree(&scene.agent);
     let written = async { while counted(&scope, second.id).await < 1 {} };
     tokio::time::timeout(PATIENCE, written).await.unwrap();
-    // What the count was written in is remembered after it can be read.
+    // A count is cached only after its row can be read.
     let told =
         async { while scene.store.count_refusal(&third, network).await.unwrap() != second.id {} };
     tokio::time::timeout(PATIENCE, told).await.unwrap();

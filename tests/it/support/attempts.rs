@@ -1,4 +1,4 @@
-//! What became of deliveries, as the embedded store keeps it.
+//! Results of deliveries, read from the embedded store.
 
 use std::path::Path;
 

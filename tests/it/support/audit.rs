@@ -1,5 +1,5 @@
-//! What must be true of a store and a receiver after all messages of `mailers` were acknowledged,
-//! whatever happened meanwhile (contract §2.2; §2, Repeats).
+//! Checks of a store and a receiver after all messages of `mailers` were acknowledged, whatever
+//! happened meanwhile (contract §2.2; §2, Repeats).
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -33,14 +33,14 @@ impl Authority {
         Self::called("Test authority")
     }
 
-    /// The same by another name.
+    /// Makes an authority of this name.
     pub fn called(name: &str) -> Self {
         let mut parameters = named(name, Vec::new());
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Self(CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap())
     }
 
-    /// What a client needs to trust it.
+    /// The root certificate that a client must trust.
     pub fn root(&self) -> String {
         self.0.pem()
     }
@@ -50,7 +50,7 @@ impl Authority {
         self.issue_for(&[HOST, "127.0.0.1"], (1975, 4096))
     }
 
-    /// The same for these names, valid from the first to the second of these years.
+    /// Issues for these names, valid from the first to the second of these years.
     pub fn issue_for(&self, names: &[&str], (from, until): (i32, i32)) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut parameters = named(names[0], names.iter().map(ToString::to_string).collect());
@@ -60,7 +60,7 @@ impl Authority {
         (certificate.pem(), key.serialize_pem())
     }
 
-    /// The same in files in `folder`; with the authority's own certificate in `root.pem`.
+    /// Issues into files in `folder`, with the authority's own certificate in `root.pem`.
     pub fn issue_to(&self, folder: &Path) -> Paths {
         let (chain, key) = self.issue();
         let paths = Paths { chain: folder.join("chain.pem"), key: folder.join("key.pem") };

@@ -54,8 +54,7 @@ impl Bucket {
         BlobPlace::parse(&format!("s3://mail/{prefix}"), access).unwrap()
     }
 
-    /// What lies in the bucket, as the server itself lists it, but the objects that say whose it
-    /// is.
+    /// Keys in the bucket, as the server lists them, without the objects that name its owner.
     pub async fn keys(&self) -> Vec<String> {
         let list = format!("{}/mail?list-type=2", self.endpoint);
         let text = reqwest::get(list).await.unwrap().text().await.unwrap();

@@ -1,5 +1,5 @@
-//! What tests make visible is kept, and every key that they make is noted, for `scripts/canary`,
-//! which looks for each of these keys in all of that (threats E8). `scripts/test` says where
+//! Keeps the visible output of tests, and notes every key that they make, for `scripts/canary`,
+//! which looks for these keys in that output (threats E8). `scripts/test` says where
 //! (`GATEPOST_TEST_OUTPUT`); without it nothing is kept.
 //!
 //! Part of both test binaries: src/http/tests includes this file, too.
@@ -27,7 +27,7 @@ static KEPT: LazyLock<Option<Mutex<Kept>>> = LazyLock::new(|| {
 });
 
 struct Kept {
-    /// What everybody can see, under the names of the tests.
+    /// Visible output, under the names of the tests.
     seen: File,
     /// The beginning of the random part of each key, one a line.
     keys: File,
@@ -76,8 +76,8 @@ fn new(request: &[u8], answer: &[u8]) -> Option<Range<usize>> {
     secrets(answer).into_iter().find(|secret| !brought(&answer[secret.clone()]))
 }
 
-/// What is looked for: a part of a key is no less secret than the whole. What tests have made up, and
-/// consists of a few characters again and again, is no key, and may stand anywhere.
+/// Returns the part of a key that is looked for, since a part is as secret as the whole. A
+/// repetitive text that a test made up is no key, and may stand anywhere.
 fn beginning(secret: &[u8]) -> Option<&[u8]> {
     let (length, distinct) = (20, 8);
     let some = &secret[..length.min(secret.len())];

@@ -8,7 +8,7 @@ use std::path::Path;
 const ZONES: [(&str, &str); 2] =
     [("stalwartlabs+mail-auth/", "mail-auth.tsv"), ("lieser+dkim_verifier/", "dkim_verifier.tsv")];
 
-/// What is no message but a suite in a form of its own, or its description.
+/// Suites in forms of their own, and descriptions, which are no messages.
 const NO_MESSAGES: [&str; 2] = [".yml", ".json"];
 
 /// One message as it would come over the wire.
@@ -16,7 +16,7 @@ pub struct Message {
     /// Its path in the folder.
     pub path: String,
     pub raw: Vec<u8>,
-    /// What should come of it; empty where nothing is stated.
+    /// The expected result; empty where none is stated.
     pub expected: String,
     /// The DNS of its suite, in the form of `testkit::dns`; empty where it has none.
     pub zone: String,

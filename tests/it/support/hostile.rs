@@ -57,7 +57,7 @@ pub fn cases() -> Vec<Case> {
     cases.receiver
 }
 
-/// The octets of a text of two digits each.
+/// The bytes of a text of two digits each.
 pub fn octets(hex: &str) -> Vec<u8> {
     let digits: Vec<char> = hex.chars().collect();
     let pairs = digits.chunks(2).map(|pair| pair.iter().collect::<String>());
@@ -138,7 +138,7 @@ async fn speak(mut stream: TcpStream, case: &Case) -> io::Result<()> {
         End::Resets => return stream.set_zero_linger(),
         End::Stalls => {}
     }
-    // What comes now is the end.
+    // Only the end may come now.
     loop {
         let unread =
             if case.reads { stream.read(&mut [0; 4096]).await? } else { gone(&stream).await? };
@@ -176,7 +176,7 @@ async fn gone(stream: &TcpStream) -> io::Result<usize> {
         if ready.is_read_closed() {
             return Ok(0);
         }
-        // What has come stays unread; this says that it was looked at, and waits for a change.
+        // Received bytes stay unread; this reports an empty look, and waits for a change.
         let looked = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
         stream.try_io(tokio::io::Interest::READABLE, looked).unwrap_or_default();
     }

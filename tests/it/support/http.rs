@@ -31,7 +31,7 @@ pub async fn read(method: &str, response: Response) -> Answer {
     let body = response.bytes().await.unwrap().to_vec();
     canary::note(url.as_str().as_bytes());
     let what = format!("{method} {} {status} {headers:?}", url.path());
-    // What its body brought is not known here; keys are in the URL.
+    // The request body is unknown here; keys are in the URL.
     let request = format!("{method} {url}");
     canary::keep(&what, &body, canary::shows(request.as_bytes(), status.is_success()));
     Answer { status, headers, body }

@@ -46,7 +46,7 @@ pub fn imports(folder: &str, sources: &[(String, String)]) -> Imports {
 /// Files that import from each other in a circle, in its order, if any do.
 pub fn circle(imports: &Imports) -> Option<Vec<String>> {
     let mut left = imports.clone();
-    // Whoever imports nobody that is left is in no circle.
+    // A file whose imports are all removed is in no circle.
     loop {
         let done = |files: &BTreeSet<String>| !files.iter().any(|file| left.contains_key(file));
         let free: Vec<String> =
@@ -106,7 +106,7 @@ fn paths(code: &str) -> Vec<(Vec<String>, String)> {
     found
 }
 
-/// What follows wherever this beginning of a path stands.
+/// Returns the paths that follow each occurrence of this beginning.
 fn behind(code: &str, beginning: &str) -> Vec<(Vec<String>, String)> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices(beginning) {
@@ -137,7 +137,7 @@ fn read_tree<'t>(
                 return rest;
             }
             let rest = read_tree(list, above, found);
-            // Whatever is no path ends the list.
+            // The first token that is no path ends the list.
             if rest.len() == list.len() {
                 return rest;
             }

@@ -18,7 +18,7 @@ use super::{PATIENCE, letter_between, signer};
 /// contact at the same time.
 const MAILBOXES: usize = 7;
 
-/// Of so many messages one comes two ways at the same moment, as by two servers of its sender.
+/// One of so many messages comes by two connections at the same moment, as from two servers.
 const TWICE_EVERY: usize = 10;
 
 /// Rules under which what a dead server had claimed comes back soon, and a receiver that was slow
@@ -120,7 +120,7 @@ impl Shared {
             0 => "alice@good.example".to_owned(),
             mailbox => format!("sender{mailbox}@good.example"),
         };
-        // Whom the allowlist does not know writes to the Agent that is open.
+        // Senders outside the allowlist write to the open Agent.
         let to = if from.starts_with("alice") { "support" } else { "open" };
         let to = [format!("{to}@agents.example")];
         let text = letter_between(&from, &to[0], &subject(number));

@@ -97,7 +97,7 @@ impl TestGateway {
         Self::at(folder, location, &[], change).await
     }
 
-    /// The same with this front end.
+    /// Starts a gateway with this front end.
     #[cfg(feature = "mailin")]
     pub async fn with_front_end(front_end: FrontEnd, files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -166,7 +166,7 @@ impl TestGateway {
         self.start_again(rules, run::system_mint()).await;
     }
 
-    /// The same with rule files of these names and texts, and by this clock.
+    /// Restarts with rule files of these names and texts, and with this clock.
     pub async fn restart_by(&mut self, files: &[(&str, &str)], clock: Clock) {
         self.stop().await;
         let random = |octets: &mut [u8]| aws_lc_rs::rand::fill(octets).unwrap();
@@ -287,7 +287,7 @@ async fn start(
     run::start(settings, mint).await.unwrap()
 }
 
-/// What a server on this store is made from.
+/// Settings of a server on this store.
 fn settings(location: &Location, rules: Rules, dns: SocketAddr) -> Settings {
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
     Settings {

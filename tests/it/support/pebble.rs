@@ -78,7 +78,7 @@ pub struct Pebble {
 
 struct Running {
     _child: Child,
-    /// What it says.
+    /// Its output.
     log: Arc<Mutex<String>>,
     /// Where it says what its root certificate is.
     management: SocketAddr,
@@ -142,7 +142,7 @@ impl Pebble {
         self.running = Some(Running { _child: child, log, management });
     }
 
-    /// Of the directory.
+    /// The URL of the directory.
     pub fn url(&self) -> String {
         format!("https://{}/dir", self.door.address)
     }

@@ -69,7 +69,7 @@ fn serving(program: &str, location: &Location, folder: &Path) -> Command {
     server
 }
 
-/// The same of one that must fail with exit code 1; answers what it said on standard error.
+/// Runs a command that must fail with exit code 1; returns its standard error.
 pub async fn failing(folder: &Path, arguments: &[&str]) -> String {
     let output = gatepost(folder, arguments).await;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -94,7 +94,7 @@ impl Server {
         Self::start_by(&[GATEPOST], data, dns).await
     }
 
-    /// The same by another command, which is given the arguments after its own.
+    /// Starts by another command, which gets the arguments after its own.
     pub async fn start_by(command: &[&str], data: &Path, dns: SocketAddr) -> Self {
         let mut server = Command::new(command[0]);
         server.args(&command[1..]).arg("serve").arg("--data").arg(data).current_dir(data);
@@ -102,13 +102,13 @@ impl Server {
         Self::ready(server, dns).await
     }
 
-    /// The same on this store, in `folder`, where its rules are. A test that breaks what it works
-    /// with expects it to complain; `GATEPOST_LOG` shows how.
+    /// Starts on this store, with its rules in `folder`. A test that breaks things expects
+    /// complaints; `GATEPOST_LOG` shows them.
     pub async fn start_on(location: &Location, folder: &Path, dns: SocketAddr) -> Self {
         Self::start_build(GATEPOST, location, folder, dns).await
     }
 
-    /// The same by another build of the program.
+    /// Starts another build of the program.
     pub async fn start_build(
         program: &str,
         location: &Location,
@@ -120,7 +120,7 @@ impl Server {
         Self::ready(server, dns).await
     }
 
-    /// The same with these settings besides.
+    /// Starts with these settings besides.
     pub async fn start_with(
         location: &Location,
         folder: &Path,
@@ -130,7 +130,7 @@ impl Server {
         Self::start_amid(location, folder, dns, arguments, &[]).await
     }
 
-    /// The same with these variables in its environment.
+    /// Starts with these environment variables.
     pub async fn start_amid(
         location: &Location,
         folder: &Path,
@@ -144,7 +144,7 @@ impl Server {
         Self::ready(server, dns).await
     }
 
-    /// The same; what it logs is added to `log`.
+    /// Starts and appends its log to `log`.
     pub async fn start_telling(
         location: &Location,
         folder: &Path,
@@ -158,7 +158,7 @@ impl Server {
         Self::ready(server, dns).await
     }
 
-    /// The same on the store in `data`; what it logs is added to `log`.
+    /// Starts on the store in `data` and appends its log to `log`.
     pub async fn start_logging(
         data: &Path,
         dns: SocketAddr,
@@ -210,12 +210,12 @@ impl Server {
         self.child.id().unwrap()
     }
 
-    /// What it keeps in memory now, octets.
+    /// Resident memory now, in bytes.
     pub fn memory(&self) -> u64 {
         self.status("VmRSS")
     }
 
-    /// The most that it ever kept, octets.
+    /// The most that it ever kept, bytes.
     pub fn peak(&self) -> u64 {
         self.status("VmHWM")
     }

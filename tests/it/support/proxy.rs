@@ -9,7 +9,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use url::Url;
 
-/// What comes through on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Passing {
     Both,
@@ -20,7 +19,7 @@ enum Passing {
 
 pub struct Proxy {
     port: u16,
-    /// Of the connections that were made since the last silence.
+    /// The state of connections made since the last silence.
     passing: Arc<watch::Sender<watch::Receiver<Passing>>>,
     now: watch::Sender<Passing>,
     _accepting: JoinSet<()>,
@@ -110,7 +109,7 @@ impl Server {
     }
 }
 
-/// Carries octets both ways, as long as they pass; then holds the connection open.
+/// Carries bytes both ways, as long as they pass; then holds the connection open.
 async fn pass<A, B, C, D>(questions: (A, B), answers: (C, D), passing: watch::Receiver<Passing>)
 where
     A: AsyncRead + Unpin,

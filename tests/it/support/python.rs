@@ -9,7 +9,7 @@ pub fn interpreter() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools/python/bin/python")
 }
 
-/// What a script of this folder answers to `input`.
+/// Runs a script of this folder with `input`; returns its output.
 pub async fn run(script: &str, input: &[u8]) -> Vec<u8> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/support").join(script);
     let output = offer(interpreter(), [&script], input).await;

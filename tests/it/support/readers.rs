@@ -1,4 +1,4 @@
-//! Whom each reader of mail sees in From: our scanner, mail-auth, mail-parser, Python.
+//! Readers of From: our scanner, mail-auth, mail-parser, Python.
 
 use std::collections::BTreeMap;
 

@@ -75,7 +75,7 @@ impl Schema {
         Shapes::of(schema).schema(schema)
     }
 
-    /// What is wrong with a value, in words; nothing if all is well.
+    /// Returns the faults of a value, in words.
     pub fn faults(&self, value: &Value) -> Vec<String> {
         let fault = |error: ValidationError<'_>| format!("{}: {error}", error.instance_path());
         self.0.iter_errors(value).map(fault).collect()

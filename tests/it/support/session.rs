@@ -17,7 +17,7 @@ impl Session {
         Self(BufReader::new(TcpStream::connect(server).await.unwrap()))
     }
 
-    /// The same from another address of this machine.
+    /// Connects from another address of this machine.
     pub async fn connect_from(client: IpAddr, server: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((client, 0).into()).unwrap();
@@ -68,7 +68,7 @@ impl Session {
         session
     }
 
-    /// Sends so many octets that end no line.
+    /// Sends so many bytes that end no line.
     pub async fn send_one_line(&mut self, octets: usize) {
         let piece = "x".repeat(1 << 20);
         for start in (0..octets).step_by(piece.len()) {
@@ -137,7 +137,7 @@ fn unread(port: u16, from: u16) -> u64 {
     queues(port, from).1
 }
 
-/// The octets that wait to be sent, and to be read, at one end of a connection over the loopback:
+/// The bytes that wait to be sent, and to be read, at one end of a connection over the loopback:
 /// proc(5), /proc/net/tcp.
 fn queues(port: u16, peer: u16) -> (u64, u64) {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();

@@ -1,4 +1,4 @@
-//! What surrounds gateways: DNS, a webhook receiver, and a store with accounts.
+//! The surroundings of gateways: DNS, a webhook receiver, and a store with accounts.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! One request, and what its answer is held against.
+//! One request, and the answer that the oracle expects.
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ const RECEIVE: &str = "POST /agent/receiveMessage";
 /// Its body names a session of an Agent at or below the target.
 const RESET: &str = "POST /computer/sessions/reset";
 
-/// What may differ between two refusals: the request's own id and the second it was made in.
+/// Removes the parts that differ between equal refusals: the request's id and its time.
 pub(super) fn anonymous(reply: &Reply) -> String {
     let mut headers = reply.headers.clone();
     let id = headers.remove("x-request-id").unwrap();
@@ -20,7 +20,6 @@ pub(super) fn anonymous(reply: &Reply) -> String {
     format!("{} {headers:?} {}", reply.status, reply.text().replace(&id, "ID"))
 }
 
-/// Where a request names its target.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
     Query(String),
@@ -31,7 +30,7 @@ pub(super) enum Place {
 /// All the places in which this operation may be told its target.
 pub(super) fn places(rule: &Rule, key: &Key) -> Vec<Place> {
     let query = rule.query.iter().cloned().map(Place::Query);
-    // Every other key in the other spelling: the same few lines read them for every operation.
+    // Every other key in the other spelling: the same few lines read them forevery operation.
     let text = key.token.ends_with(|c: char| c.is_ascii_uppercase());
     let spelled = |name: String| if text { Place::Text(name) } else { Place::Number(name) };
     query.chain(rule.body.iter().cloned().map(spelled)).collect()
@@ -70,7 +69,6 @@ impl std::fmt::Display for Asked<'_> {
 }
 
 impl Asked<'_> {
-    /// Holds an answer against it.
     pub(super) fn check(&self, town: &Town, reply: &Reply) {
         let text = reply.text();
         let (status, code): (&[u16], _) = match self.expected {
@@ -79,14 +77,14 @@ impl Asked<'_> {
             Expected::WrongKind => (&[400], "invalid_request"),
             // The path names the target; whether it has a computer is the order of the requests.
             Expected::Allowed(_) if self.operation.contains(IN_PATH) => (&self.rule.done, ""),
-            // Of the target's own, and of nobody's below it.
+            // The target's own things count, not those of accounts below it.
             Expected::Allowed(ref reach) if is_own(self.operation) => {
                 match reach.target == town.about {
                     true => (&self.rule.done, ""),
                     false => (&[404], "not_found"),
                 }
             }
-            // The first time it is there; a session that has ended, as often as one likes.
+            // A deletion succeeds once; resetting an ended session succeeds always.
             Expected::Allowed(ref reach)
                 if self.operation.starts_with("DELETE /messages") || self.operation == RESET =>
             {
@@ -97,7 +95,7 @@ impl Asked<'_> {
             }
             // Each has its own of the same name.
             Expected::Allowed(_) if is_of_apps(self.operation) => (&self.rule.done, ""),
-            // Nobody gives to itself.
+            // No account assigns features to itself.
             Expected::Allowed(ref reach)
                 if self.operation == "POST /features/assign"
                     && reach.target == town.tree.home(self.key.owner) =>
@@ -107,7 +105,7 @@ impl Asked<'_> {
             Expected::Allowed(_) if self.operation.starts_with("DELETE /contacts") => {
                 (&[404], "not_found")
             }
-            // What the path names, every account may have of its own, or nobody has.
+            // Every account may have its own thing of this name.
             Expected::Allowed(_)
                 if ["{type}", "{templateId}"].iter().any(|name| self.operation.contains(name)) =>
             {
@@ -162,7 +160,7 @@ fn is_of_apps(operation: &str) -> bool {
     operation.contains("/apps/{") || operation.contains("/integration/{")
 }
 
-/// What an answer must hold of this account, lest nothing leaks because nothing is shown.
+/// Text that an answer must contain about this account, so that an empty answer is no proof.
 fn due(town: &Town, operation: &str, reach: &Reach, node: usize) -> Option<String> {
     let tree = &town.tree;
     let kind = tree.nodes[node].kind;
@@ -208,7 +206,7 @@ impl Town {
     pub(super) async fn ask(&mut self, asked: &Asked<'_>, number: usize) -> Reply {
         let id = self.tree.id(asked.named);
         let mut sample = sample(asked.operation, &self.goods[self.about], number);
-        // Whoever names nobody is about itself.
+        // A request without a target is about the caller's own account.
         sample.account = self.tree.nodes[self.tree.home(asked.key.owner)].id;
         let deletes = match asked.operation {
             "DELETE /deleteOrganization" => Some("targetOrganizationId"),

@@ -1,5 +1,5 @@
-//! What nobody may set is no field of any operation (threats E4, E5): an account's level, its place
-//! in the tree, its id, a right.
+//! Fields that no caller may set are no fields of any operation (threats E4, E5): an account's
+//! level, its place in the tree, its id, a right.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::http::tests::access::sample::{Sample, sample};
 use crate::http::tests::access::town::Town;
 use crate::http::tests::access::tree::{Expected, Named, above, rules};
 
-/// What decides, or is decided, elsewhere.
+/// Names of values that are decided elsewhere.
 const DECIDED: &[&str] = &[
     "id",
     "accountId",
@@ -35,7 +35,7 @@ const DECIDED: &[&str] = &[
     "constructor",
 ];
 
-/// Where one of them is a field all the same: what it sets there is its own.
+/// Exceptions: fields of these names that set something else.
 const KNOWN: &[(&str, &str)] = &[
     ("POST /account", "active"),
     ("POST /updateOrganization", "active"),

@@ -10,7 +10,7 @@ use crate::http::tests::{PATIENCE, Reply};
 /// A connection to the API.
 pub(super) struct Line {
     stream: TcpStream,
-    /// What has come and belongs to no answer yet.
+    /// Received bytes that belong to no answer yet.
     ahead: Vec<u8>,
 }
 
@@ -46,7 +46,7 @@ impl Line {
     }
 }
 
-/// The octets of the first answer, once its header section is there.
+/// The bytes of the first answer, once its header section is there.
 fn length(octets: &[u8]) -> Option<usize> {
     let end = octets.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&octets[..end]).unwrap().to_ascii_lowercase();

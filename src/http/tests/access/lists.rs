@@ -115,7 +115,7 @@ async fn pages_and_filters_of_others_lead_nowhere() {
     }
 }
 
-/// An id that another tenant gives to one of its own is no conflict, and does not tell of it.
+/// Proves that another tenant's external id causes no conflict, which would reveal the id.
 #[tokio::test]
 async fn external_ids_of_others_are_not_met() {
     let mut town = Town::of(tree()).await;

@@ -16,10 +16,10 @@ use crate::http::verb::Verb;
 const PARTNER: usize = 0;
 const RESELLER: usize = 1;
 const ORGANIZATION: usize = 3;
-/// What samples are about.
+/// The Agent that samples are about.
 pub(super) const AGENT: usize = 6;
 
-/// Its own and its neighbour's, what is above it, what is foreign, what is nobody's.
+/// Targets inside, above and outside the caller's accounts, and an unknown id.
 const EVERYWHERE: &[Named] = &[
     Named::Nothing,
     Named::Nobody,
@@ -61,7 +61,7 @@ const PEOPLE: &[(usize, bool, &[usize], bool)] = &[
     (ORGANIZATION, true, &[AGENT], false),
     (ORGANIZATION, false, &[AGENT], false),
     (RESELLER, true, &[AGENT, 8], false),
-    // Of an Agent that was deleted: the list is no shorter for it.
+    // Restricted to a deleted Agent: the restriction still applies.
     (ORGANIZATION, true, &[13], false),
     (ORGANIZATION, true, &[], true),
     (11, true, &[], false),
@@ -88,7 +88,7 @@ pub(super) fn tree() -> Tree {
     Tree { nodes: nodes.collect(), people: people.collect() }
 }
 
-/// Whatever a request may name: of each kind one. For a key that opens nothing a few will do.
+/// One target of each kind; a few for a key that opens nothing.
 fn targets(tree: &Tree, key: &Key) -> Vec<Named> {
     let mut named = vec![Named::Nothing, Named::Node(AGENT)];
     if tree.opens(key) {
@@ -149,7 +149,7 @@ impl Town {
     }
 }
 
-/// What was asked, and how often it came to what.
+/// The requests so far, and the number of each result.
 #[derive(Default)]
 struct Walk {
     came_to: BTreeMap<&'static str, usize>,
@@ -192,7 +192,7 @@ async fn walk(takes: fn(&str, &Rule) -> bool) {
     }
 }
 
-/// What is refused: alike, whatever it is that is out of reach, and without a trace.
+/// Refused requests: all answers are equal, whatever is out of reach, and nothing changes.
 async fn refusals(
     town: &mut Town,
     walk: &mut Walk,
@@ -219,7 +219,7 @@ async fn refusals(
                     Expected::NoKey => {
                         walk.strangers.insert((key.token.is_empty(), anonymous(&reply)));
                     }
-                    // Of its own account a restricted member is told why.
+                    // A restricted member is told why its own account refuses.
                     Expected::Forbidden if !town.is_home(key, named) => {
                         answers.insert(anonymous(&reply));
                     }
@@ -233,7 +233,7 @@ async fn refusals(
     same(operation, &before, &town.rows().await);
 }
 
-/// What is allowed: nothing of others is shown, and nothing of others changes.
+/// Allowed requests: show and change nothing of other accounts.
 async fn allowances(
     town: &mut Town,
     walk: &mut Walk,

@@ -1,6 +1,6 @@
-//! Nobody talks around scope: every operation × every kind of key × every kind of target × every
-//! place that names it, then random trees and calls, held against one independent oracle
-//! (`tree.rs` and `fixtures/access.toml`); threats E1, E2, E6, E7.
+//! Every operation × every kind of key × every kind of target × every place that names it, then
+//! random trees and calls, compared with one independent oracle (`tree.rs` and
+//! `fixtures/access.toml`); threats E1, E2, E6, E7.
 
 mod asked;
 mod fields;

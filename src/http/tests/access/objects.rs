@@ -1,6 +1,6 @@
-//! What a request names beside its target — a message, a record, a webhook, a key, a domain, a
-//! member, an account to delete — counts only inside that target: what is elsewhere is answered as
-//! if there were nothing, and never taken in its place.
+//! Objects that a request names beside its target — a message, a record, a webhook, a key, a
+//! domain, a member, an account to delete — count only inside that target: one elsewhere is
+//! answered like an unknown one, and never used.
 
 use std::collections::BTreeSet;
 
@@ -24,9 +24,9 @@ enum Place {
 struct Thing {
     operation: &'static str,
     place: Place,
-    /// What `node` has of it.
+    /// The object of this kind that `node` has.
     of: fn(&Town, usize) -> Option<Value>,
-    /// What nobody has.
+    /// An object that no account has.
     nobody: fn() -> Value,
     refused: u16,
 }
@@ -110,7 +110,6 @@ fn address(town: &Town, node: usize) -> Option<Value> {
     town.goods[node].mail.as_ref().map(|_| json!(format!("{}@shared.example", mark(node))))
 }
 
-/// All of them.
 const THINGS: &[Thing] = &[
     thing("GET /agent/{agentConfigId}", Place::Path, config, no_config, 404),
     thing("GET /agent/{agentConfigId}/versions", Place::Path, config, no_config, 404),
@@ -307,10 +306,10 @@ fn elsewhere(town: &Town, operation: &str, reach: &Reach) -> Vec<usize> {
     (0..town.tree.nodes.len()).filter(|node| !within(*node)).collect()
 }
 
-/// The keys that ask: of each level, an administrator's, and that of a restricted member.
+/// The asking keys: of each level, an administrator's, and that of a restricted member.
 const ASKING: &[&str] = &["0", "1", "3", "6", "pm002mp", "pm004mp"];
 
-/// Whom they ask about: one of each kind, and another.
+/// Their targets: one of each kind, and another.
 const TARGETS: [usize; 7] = [0, 1, 3, 4, 6, 7, 8];
 
 #[tokio::test]
@@ -359,7 +358,7 @@ async fn a_member_who_may_more_is_not_changed_through_one_agent() {
     let mut town = Town::of(tree()).await;
     let before = town.rows().await;
     let token = town.keys[0].token.clone();
-    // One who may act on all of the organization, and one of this Agent alone who would.
+    // Tries to change a member of the whole organization, and one of this Agent alone.
     let (all, one) = (town.tree.people[2].id, town.tree.people[4].id);
     let other = town.tree.nodes[7].id;
     for (operation, id, field, value) in [

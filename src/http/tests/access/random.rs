@@ -13,7 +13,7 @@ use crate::http::tests::access::tree::{
     Expected, Key, Named, Node, Owner, Person, Rule, Tree, rules,
 };
 
-/// Of each tree.
+/// Calls for each tree.
 const CALLS: usize = 400;
 
 /// Spellings that are no id, as they stand in a query and in a JSON body.
@@ -124,12 +124,12 @@ impl Choices {
     }
 }
 
-/// A request before it is settled whom it is about.
+/// A request without its target yet.
 struct Turn<'a> {
     operation: &'a str,
     rule: &'a Rule,
     key: &'a Key,
-    /// In which it may name its target.
+    /// The places in which the operation may name its target.
     places: &'a [Place],
     number: usize,
 }
@@ -138,7 +138,7 @@ struct Caller<'a> {
     town: &'a mut Town,
     choices: Choices,
     rules: &'a BTreeMap<String, Rule>,
-    /// Of the store, after the last change that was allowed.
+    /// The rows of the store after the last allowed change.
     rows: BTreeSet<String>,
 }
 
@@ -193,14 +193,15 @@ impl Caller<'_> {
         };
         let expected: &[u16] = match self.expected(turn, Named::Nothing) {
             Expected::NoKey => &[401],
-            // What a key cannot do on anything may be said before its target is read.
+            // A right that the key lacks forevery target may be reported before the target is
+            // read.
             Expected::Forbidden => &[400, 403],
             _ => &[400],
         };
         self.refused(turn, &sample, expected).await;
     }
 
-    /// Names two targets that are not the same.
+    /// Names two different targets.
     async fn twice(&mut self, turn: &Turn<'_>) {
         let ids = [(); 2].map(|()| self.choices.named(&self.town.tree, turn.key));
         let other = 1 + self.choices.next(turn.places.len() - 1);
@@ -246,7 +247,7 @@ impl Caller<'_> {
         assert!(leaks.is_empty(), "{leaks:?}: {text}");
     }
 
-    /// Since the last change that was allowed.
+    /// Checks that no row differs since the last allowed change.
     async fn nothing_changed(&mut self) {
         let rows = self.town.rows().await;
         let changed: Vec<_> = self.rows.symmetric_difference(&rows).collect();

@@ -1,4 +1,4 @@
-//! For each operation a request that is in order but for whom it is about.
+//! A valid request for each operation, still without a target.
 
 use serde_json::{Value, json};
 
@@ -8,13 +8,12 @@ use crate::http::tests::access::town::{Goods, PICTURE};
 /// The target in the path of an operation.
 pub(super) const IN_PATH: &str = "{targetAccountId}";
 
-/// What stands behind the base and in the body.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     pub(super) path: String,
     pub(super) query: Vec<(String, String)>,
     pub(super) body: Option<Value>,
-    /// What stands in the path where the path names the target.
+    /// The account in the path, where the path names the target.
     pub(super) account: i64,
 }
 
@@ -28,19 +27,19 @@ impl Sample {
         self
     }
 
-    /// The same about this account or member, named in the query.
+    /// Adds a query parameter.
     pub(super) fn asking(mut self, name: &str, value: impl ToString) -> Self {
         self.query.push((name.to_owned(), value.to_string()));
         self
     }
 
-    /// The same with a field more.
+    /// Adds a field to the body.
     pub(super) fn holding(mut self, name: &str, value: Value) -> Self {
         self.body.get_or_insert_with(|| json!({}))[name] = value;
         self
     }
 
-    /// Path and query with this key.
+    /// Returns path and query with this key.
     pub(super) fn target(&self, token: Option<&str>) -> String {
         let token = token.map(|token| ("token".to_owned(), token.to_owned()));
         let pairs = self.query.iter().chain(&token);
@@ -69,7 +68,7 @@ pub(super) fn sample(operation: &str, agent: &Goods, number: usize) -> Sample {
         "POST /email/addresses" | "DELETE /email/addresses" => {
             sample.with(json!({ "address": format!("{new}@shared.example") }))
         }
-        // What is named is said again in the answer: nothing that anybody has.
+        // The answer repeats the named object, so it must belong to nobody.
         "POST /conversation/batch" => {
             sample.with(json!({ "items": [{ "roomId": "1:1", "uuid": uuid::Uuid::nil() }] }))
         }
@@ -122,7 +121,7 @@ fn path(operation: &str, agent: &Goods) -> String {
     // Mail of the town is not asked about.
     let path = path.replace("{type}", "postmark");
     let path = path.replace("{filename}", &format!("0-{PICTURE}"));
-    // Of those that every Agent has, one is removed; one that none has is installed.
+    // Removes an app that every Agent has; installs one that none has.
     let app = match operation.split_once(' ').unwrap().0 {
         "DELETE" => "webhook/v1",
         "POST" => "calendar/v1",
@@ -141,10 +140,10 @@ fn path(operation: &str, agent: &Goods) -> String {
     path.replace("{id}", &id)
 }
 
-/// The same of what accounts set up.
+/// The samples of operations that set something up.
 fn set_up(operation: &str, sample: Sample, (new, url): (&str, &str), session: &str) -> Sample {
     match operation {
-        // What is there is told by its title and its description.
+        // Existing configurations are recognised by title and description, so these stay.
         "POST /agent" => sample.with(json!({ "welcomeMessage": new })),
         "POST /agent/{agentConfigId}/versions" => sample.with(json!({ "title": new })),
         "PUT /agent/{agentConfigId}/versions/{versionId}/title" => {

@@ -36,17 +36,17 @@ pub(super) const PICTURE: &str = "a.png";
 /// The domain that everybody may have addresses in.
 const SHARED: &str = "shared.example";
 
-/// What one account has.
+/// The objects of one account.
 pub(super) struct Goods {
     pub(super) mark: String,
     pub(super) key: Uuid,
     pub(super) webhook: Uuid,
-    /// To that webhook, of what its Agent received.
+    /// A delivery to that webhook, of mail that the Agent received.
     pub(super) delivery: Option<Uuid>,
     pub(super) domain: Option<String>,
-    /// Of an Agent.
+    /// Mail of an Agent.
     pub(super) mail: Option<Received>,
-    /// Of an Agent, its live configuration and a version of it.
+    /// The live configuration of an Agent and a version of it.
     pub(super) config: Option<(String, String)>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Goods {
 pub(super) struct Town {
     pub(super) house: House,
     pub(super) tree: Tree,
-    /// By the account's place in the tree.
+    /// Goods by the account's place in the tree.
     pub(super) goods: Vec<Goods>,
     /// A key of each account, then one of each member.
     pub(super) keys: Vec<Key>,
@@ -66,17 +66,17 @@ pub(super) struct Town {
     all: String,
 }
 
-/// On everything that an account has.
+/// The mark on every object of an account.
 pub(super) fn mark(node: usize) -> String {
     format!("zq{node:03}qz")
 }
 
-/// On the account's name, which those below it may be told.
+/// The mark in the account's name, which accounts below may be told.
 pub(super) fn name(node: usize) -> String {
     format!("nm{node:03}mn")
 }
 
-/// On everything that a member has.
+/// The mark on everything of a member.
 pub(super) fn badge(person: usize) -> String {
     format!("pm{person:03}mp")
 }
@@ -91,7 +91,7 @@ fn level(kind: char) -> AccountType {
 }
 
 impl Town {
-    /// Builds and stocks it; what sleeps or is deleted does so from the end of this on.
+    /// Builds and stocks the tree, then deactivates and deletes.
     pub(super) async fn of(mut tree: Tree) -> Self {
         let dns = DnsServer::start(Zone::default(), Shutdown::default()).await.unwrap();
         // Its one connection is idle while the rows are looked at, however long a busy machine takes.
@@ -193,7 +193,7 @@ impl Town {
         };
         let above = match above {
             Some(node) => self.account(node),
-            // Of the levels between, nothing lives: they are made, too.
+            // No account lives between the levels, so they are made, too.
             None => self.make_organization_below(target).await,
         };
         let made = self.house.tenancy.create_account(level(kind), above, "new", &[]).await;
@@ -227,7 +227,7 @@ impl Town {
         rows.iter().map(|row| row.get(0)).collect()
     }
 
-    /// What of others stands in a text that may show `reach` to this caller.
+    /// Foreign marks in a text that may show `reach` to this caller.
     pub(super) fn leaks(&self, text: &str, expected: &Expected, caller: Owner) -> Vec<String> {
         let reach = match expected {
             Expected::Allowed(reach) => Some(reach),
@@ -289,7 +289,7 @@ impl Town {
         };
         let all = numbers(row);
         let near = |node| self.tree.is_within(node, target) || self.tree.is_within(target, node);
-        // Who did it stands in the audit log, and is no business of the target's.
+        // The actor in the audit log need not concern the target.
         let row = row.split(" actor_account=").next().unwrap_or_default();
         let told = numbers(row);
         let mut named =

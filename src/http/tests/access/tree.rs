@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// An account.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     /// `P`artner, `R`eseller, `O`rganization, `A`gent.
@@ -14,11 +13,10 @@ pub(super) struct Node {
     pub(super) active: bool,
     pub(super) deleted: bool,
     pub(super) id: i64,
-    /// Of an Agent, the id of the contact that wrote to it.
+    /// The id of the contact that wrote to this Agent.
     pub(super) contact: Option<i64>,
 }
 
-/// A member.
 #[derive(Clone, Debug)]
 pub(super) struct Person {
     /// The account that it hangs on.
@@ -52,7 +50,7 @@ pub(super) struct Key {
     pub(super) good: bool,
 }
 
-/// What a request names as its target.
+/// The target that a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Named {
     Nothing,
@@ -81,17 +79,17 @@ pub(super) struct Rule {
     pub(super) done: Vec<u16>,
 }
 
-/// What a restricted member gets of its own account.
+/// A restricted member's access to its own account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Restricted {
     Nothing,
     Part,
-    /// And nothing of its Agents either.
+    /// Not even to its Agents.
     Never,
 }
 
-/// A field that an account does not set of itself.
+/// A field that an account cannot set for itself.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Above {
@@ -113,7 +111,7 @@ fn book() -> Book {
     toml::from_str(include_str!("../../../../fixtures/access.toml")).unwrap()
 }
 
-/// What is set from above only.
+/// Returns the fields that only accounts above may set.
 pub(super) fn above() -> Vec<Above> {
     let above = book().above;
     assert!(!above.is_empty() && above.iter().all(|one| !one.why.is_empty()));
@@ -139,23 +137,22 @@ pub(super) fn rules() -> (BTreeMap<String, Rule>, Vec<String>) {
     (rules, book.waiting)
 }
 
-/// What a request must come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Expected {
     /// 401.
     NoKey,
     /// 403.
     Forbidden,
-    /// 400: within reach, and not what the operation needs.
+    /// 400: within reach, but of the wrong kind.
     WrongKind,
     Allowed(Reach),
 }
 
-/// What a request that is allowed may see.
+/// The accounts that an allowed request may see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reach {
     pub(super) target: usize,
-    /// Of the target only these Agents.
+    /// The Agents of the target to which the request is restricted.
     pub(super) part: Option<Vec<usize>>,
     /// The member that the request is about, if it is about one.
     pub(super) person: Option<usize>,
@@ -213,7 +210,7 @@ impl Tree {
         Some(&self.people[person]).filter(|person| !person.permitted.is_empty())
     }
 
-    /// The oracle.
+    /// The oracle: the result that the rule requires.
     pub(super) fn expected(&self, rule: &Rule, key: &Key, named: Named) -> Expected {
         if !self.opens(key) {
             return Expected::NoKey;
@@ -264,7 +261,7 @@ impl Tree {
         Expected::Allowed(Reach { target, part, person })
     }
 
-    /// The oracle for a request that sets what is set from above only.
+    /// The oracle for a request that sets a field which only accounts above may set.
     pub(super) fn expected_from_above(&self, rule: &Rule, key: &Key, named: Named) -> Expected {
         let (home, restricted) = (self.home(key.owner), self.restricted(key.owner).is_some());
         match self.expected(rule, key, named) {

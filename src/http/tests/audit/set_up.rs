@@ -1,4 +1,4 @@
-//! What accounts set up: computers, configurations, templates, apps, relays.
+//! Audit entries of computers, configurations, templates, apps and relays.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ impl Changes {
         self.make_once(reset, id, key, &["session.reset"]).await;
     }
 
-    /// What an Agent is configured to be: the names of fields, and nothing that stands in them.
+    /// Changes to configurations are recorded by field name, without values.
     pub(super) async fn configuration(&mut self) {
         let id = self.house.id("agent1").get();
         let fields = json!({
@@ -94,7 +94,7 @@ impl Changes {
         self.make_once("DELETE /webhookRelay/{type}", id, Value::Null, removed).await;
     }
 
-    /// What many Agents are configured to be: nothing that stands in it.
+    /// Changes to templates are recorded without values.
     pub(super) async fn templates(&mut self) {
         let (owner, agent) = (self.house.id("reseller1").get(), self.house.id("agent1").get());
         let new = json!({ "name": "T", "config": { "agentInstructions": "a-secret" } });

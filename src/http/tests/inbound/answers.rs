@@ -1,4 +1,4 @@
-//! Accepted, refused, deferred: what each provider is told, and what is left behind.
+//! Accepted, refused, deferred: the answer to each provider, and the rows left behind.
 
 use std::collections::BTreeSet;
 
@@ -86,7 +86,7 @@ async fn what_the_policy_refuses_is_refused_for_good() {
         let reply = post.send(&path, &post.post(kind, unsigned.as_bytes(), &[TO])).await;
         refused(kind, &reply, "");
         assert_eq!(post.record().await["reason"], "dkim_missing");
-        // What no SMTP session takes.
+        // A bare CR, which no SMTP session accepts.
         let bare = [signed("bare"), b"a\rb\r\n".to_vec()].concat();
         refused(kind, &post.send(&path, &post.post(kind, &bare, &[TO])).await, "bare CR");
         assert_eq!(post.record().await["reason"], "malformed");

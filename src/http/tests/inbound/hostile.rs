@@ -1,4 +1,4 @@
-//! What is none of the provider's, or not in its right mode (threats H7, E8, E12).
+//! Forged or misdirected posts (threats H7, E8, E12).
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ async fn what_mailgun_did_not_sign_is_nobodys() {
     post.send(&path, &stolen).await.problem(401, "unauthorized", "has been used");
     post.send(&path, &of_mailgun(&raw, TO, now, "once")).await.success(200);
     assert_eq!(post.messages().await, 1);
-    // Whoever looks after the account sees it, counted.
+    // The account's administrator sees the failure, counted.
     let list = post.house.get("org1", "/email/intake?reason=malformed").await.success(200);
     let told = list["intake"][0]["explanation"].as_str().unwrap();
     assert!(told.contains("signing key"), "{list}");
@@ -286,7 +286,7 @@ async fn what_cannot_be_read_is_said_so_and_sizes_are_bounded() {
     assert_eq!(post.record().await["reason"], "dkim_failed");
 }
 
-/// Whatever one organization's mail holds, another's does not wait for it.
+/// Proves that one organization's mail never makes another's wait.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_organization_takes_the_places_of_another() {
     let post = Post::with("[limits]\nmax_body_bytes = 4096\n").await;

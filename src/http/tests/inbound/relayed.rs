@@ -54,7 +54,7 @@ async fn the_application_passes_refuses_or_defers_what_a_provider_posts() {
         assert_eq!(receiver.received().len(), before + 5);
         post.house.tenancy.set_mode(post.house.id("agent1"), Mode::Open).await.unwrap();
 
-        // What is forged, or nobody's, no application is asked about.
+        // No application is asked about forged mail or unknown recipients.
         let mut forged = post.post(kind, &signed("forged"), &[TO]);
         forged.headers.retain(|(name, _)| name.starts_with("content"));
         forged.body = String::from_utf8(forged.body).unwrap().replace("Signature", "S").into();
@@ -79,8 +79,8 @@ async fn the_application_passes_refuses_or_defers_what_a_provider_posts() {
     }
 }
 
-/// A provider that did not hear the "yes" comes again: its message is there, and nobody may turn it down
-/// any more.
+/// Proves that a provider that missed the "yes" and retries gets it again: the stored message
+/// cannot be refused any more.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_passed_once_is_not_asked_about_again() {
     let post = Post::open().await;
@@ -92,7 +92,7 @@ async fn what_passed_once_is_not_asked_about_again() {
     post.send(&path, &posting).await.success(200);
     post.send(&path, &posting).await.success(200);
     assert_eq!((post.messages().await, receiver.received().len()), (1, 1));
-    // Of another recipient it has said nothing yet, nor as the relay is by now.
+    // The answer covers neither another recipient nor a changed relay.
     let other = post.post(RelayType::Postmark, &signed("slow"), &["agent2@partner.example"]);
     refused(RelayType::Postmark, &post.send(&path, &other).await, "406");
     let change = RelayChange {
