@@ -79,3 +79,4 @@ mod v2_client;
 mod versions;
 mod watching;
 mod webhooks;
+mod words;
