@@ -41,7 +41,7 @@ use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
 #[cfg(feature = "mailin")]
 use crate::smtp::Mailin;
-use crate::store::{Place, Serving, Store, StoreError};
+use crate::store::{Serving, Store, StoreError, StorePlace};
 use crate::tls::Files;
 use crate::tls::acme::Acme;
 use crate::verify::{Authenticator, Servers, VerifyError};
@@ -162,7 +162,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let wake: Arc<dyn Wake> = Arc::new(events.clone());
     let size = intake.limits.max_message_bytes;
     let (front_end, address) = (settings.front_end, settings.smtp);
-    let way = Way { front_end, address, hostname: &hostname, proxies: proxies.clone(), size };
+    let way = SmtpWay { front_end, address, hostname: &hostname, proxies: proxies.clone(), size };
     let authenticator = Arc::new(authenticator);
     let apart = apart(dns.as_deref(), &intake, &hostname, access.limits.max_uploads)?;
     let kept = (rules.smtp.framing.bare_line_ends, rules.retention.clone());
@@ -267,7 +267,7 @@ struct Opened {
 
 /// Opens the store; on the embedded one, fails if another server uses it.
 async fn open(
-    place: &Place,
+    place: &StorePlace,
     rules: &Rules,
     mint: &Mint,
     patience: Duration,
@@ -338,7 +338,7 @@ fn outgoing(
 }
 
 /// The settings of the SMTP listener; `size` is the largest message in bytes.
-struct Way<'w> {
+struct SmtpWay<'w> {
     front_end: FrontEnd,
     address: SocketAddr,
     hostname: &'w DomainName,
@@ -358,7 +358,7 @@ type Serve = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Incoming {
     async fn listen(
-        Way { front_end, address, hostname, proxies, size }: Way<'_>,
+        SmtpWay { front_end, address, hostname, proxies, size }: SmtpWay<'_>,
         rules: &SmtpRules,
         tls: &Tls,
         gateway: Arc<Gateway>,

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use gatepost::domain::address::Address;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::id::AccountId;
-use gatepost::domain::ports::{Answer, Client, Envelope, Intake, Recipient};
+use gatepost::domain::ports::{Client, Envelope, Intake, IntakeReply, Recipient};
 use gatepost::domain::reason::Reason;
 use gatepost::rules::{Rules, SmtpRules};
 use gatepost::shutdown::Shutdown;
@@ -168,19 +168,26 @@ impl Intake for Discard {
         None
     }
 
-    async fn over_rate(&self, _: &Client, _: &str, _: &str) -> Answer {
-        Answer { reason: Some(Reason::RateLimited), detail: None, record: None, again: false }
+    async fn over_rate(&self, _: &Client, _: &str, _: &str) -> IntakeReply {
+        IntakeReply { reason: Some(Reason::RateLimited), detail: None, record: None, again: false }
     }
 
-    async fn recipient(&self, _: &Client, _: &str, _: &str) -> Result<Recipient, Answer> {
+    async fn recipient(&self, _: &Client, _: &str, _: &str) -> Result<Recipient, IntakeReply> {
         Ok(self.recipient.clone())
     }
 
-    async fn message(&self, _: Envelope, _: Bytes) -> Answer {
-        Answer { reason: None, detail: None, record: None, again: false }
+    async fn message(&self, _: Envelope, _: Bytes) -> IntakeReply {
+        IntakeReply { reason: None, detail: None, record: None, again: false }
     }
 
-    async fn refused(&self, _: Envelope, reason: Reason, _: String, _: Bytes, _: u64) -> Answer {
-        Answer { reason: Some(reason), detail: None, record: None, again: false }
+    async fn refused(
+        &self,
+        _: Envelope,
+        reason: Reason,
+        _: String,
+        _: Bytes,
+        _: u64,
+    ) -> IntakeReply {
+        IntakeReply { reason: Some(reason), detail: None, record: None, again: false }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use encoding_rs::{Encoding, REPLACEMENT};
 use gatepost_fuzz::domain::message::Mail;
-use gatepost_fuzz::mail::fields::Known;
+use gatepost_fuzz::mail::fields::KnownField;
 use gatepost_fuzz::mail::mime::part;
 use gatepost_fuzz::mail::scan::scan;
 use gatepost_fuzz::mail::summarise;
@@ -32,8 +32,8 @@ fuzz_target!(|input: &[u8]| {
     }
     let Ok(headers) = scan(&raw, &LIMITS) else { return };
     // Nothing is signed, so every field that changes the reading is named.
-    let outcome = summarise(&raw, &headers, Known::ALL, &LIMITS);
-    assert_eq!(outcome, summarise(&raw, &headers, Known::ALL, &LIMITS));
+    let outcome = summarise(&raw, &headers, KnownField::ALL, &LIMITS);
+    assert_eq!(outcome, summarise(&raw, &headers, KnownField::ALL, &LIMITS));
     let Ok(mail) = outcome else { return };
     check_text(&mail);
     assert!(mail.attachments.len() <= 8 && mail.html().is_none_or(|html| !html.listed));

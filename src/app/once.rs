@@ -29,7 +29,7 @@ pub struct Answers {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Known {
+pub enum RequestState {
     /// Not carried out yet.
     New,
     /// Carried out; the response is kept.
@@ -57,14 +57,14 @@ impl Answers {
 
     /// Returns the state of the request; `token` is the caller's API key, which decrypts the
     /// response.
-    pub async fn known(&self, once: &Once, token: &str) -> Result<Known, StoreError> {
+    pub async fn known(&self, once: &Once, token: &str) -> Result<RequestState, StoreError> {
         let found = self.store.carried_out(once.digest, self.mint.clock().steady()).await?;
-        let Some(done) = found else { return Ok(Known::New) };
+        let Some(done) = found else { return Ok(RequestState::New) };
         if done.request != once.request {
-            return Ok(Known::Different);
+            return Ok(RequestState::Different);
         }
         let answer = done.answer.and_then(|sealed| open(once, token, sealed));
-        Ok(answer.map_or(Known::Unanswered, Known::Answered))
+        Ok(answer.map_or(RequestState::Unanswered, RequestState::Answered))
     }
 
     /// Keeps the response to the request `holder`. None, for a response that is too large, records

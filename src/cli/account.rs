@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::account_name::AccountName;
-use super::given::Given;
+use super::given::GlobalArgs;
 use super::{Failure, print_json, say};
 use crate::app::tenancy::record::account_record;
 use crate::app::tenancy::{NewNode, Tenancy};
@@ -88,7 +88,7 @@ enum Action {
 }
 
 impl AccountArgs {
-    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
         match self.action {
             Action::Create { kind, parent, name, addresses, external_id } => {
                 if kind != AccountType::Agent && !addresses.is_empty() {
@@ -148,7 +148,7 @@ impl AccountArgs {
     }
 }
 
-async fn switch(name: &AccountName, active: bool, given: &Given) -> Result<(), Failure> {
+async fn switch(name: &AccountName, active: bool, given: &GlobalArgs) -> Result<(), Failure> {
     let tenancy = given.tenancy().await?;
     let account = tenancy.set_active(name.id(&tenancy).await?, active).await?;
     show(&tenancy, &account, given.json).await

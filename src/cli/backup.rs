@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::beside::{self, BesideArgs};
-use super::given::{Given, place};
+use super::given::{GlobalArgs, place};
 use super::{Failure, print_json, say};
 use crate::app::vault::Vault;
 use crate::run;
@@ -29,7 +29,7 @@ pub(super) struct Backup {
 }
 
 impl Backup {
-    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
         let options = self.beside.options(given)?;
         let place = place(&options)?;
         let objects = Objects::of(&place);

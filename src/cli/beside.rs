@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::Failure;
-use super::given::Given;
+use super::given::GlobalArgs;
 use crate::app::vault::Vault;
 use crate::config::ServeOptions;
 use crate::domain::secret::Secret;
 use crate::run;
-use crate::store::{Copied, Keys, Location, Place, Sealed, TLS};
+use crate::store::{Copied, Keys, Location, Sealed, StorePlace, TLS};
 use crate::tls::{ACME, own_files};
 
 /// Places of a server's own files, with the flags of `serve`.
@@ -26,7 +26,7 @@ pub(super) struct BesideArgs {
 
 impl BesideArgs {
     /// Returns the settings of the file, overridden by these flags.
-    pub(super) fn options(&self, given: &Given) -> Result<ServeOptions, Failure> {
+    pub(super) fn options(&self, given: &GlobalArgs) -> Result<ServeOptions, Failure> {
         let mut options = given.options()?;
         let (file, folder) = (self.secrets_key_file.clone(), self.acme_folder.clone());
         options.secrets_key_file = file.or(options.secrets_key_file);
@@ -56,7 +56,10 @@ pub(super) fn closed(copy: &Copied, vault: Option<&Vault>) -> Option<String> {
 }
 
 /// Returns the ACME folder if the settings place it outside the store's folder.
-pub(super) fn acme_elsewhere<'a>(options: &'a ServeOptions, place: &Place) -> Option<&'a Path> {
+pub(super) fn acme_elsewhere<'a>(
+    options: &'a ServeOptions,
+    place: &StorePlace,
+) -> Option<&'a Path> {
     let folder = options.acme.folder.as_deref()?;
     let Location::Folder(data) = &place.database else { return None };
     let whole = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();

@@ -16,9 +16,9 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use self::again::{Again, Verdict as Reached};
-use self::kept::Kept;
+use self::kept::RecordedVerdict;
 use super::account_name::AccountName;
-use super::given::Given;
+use super::given::GlobalArgs;
 use super::send::HERE;
 use super::{Failure, print_json, say};
 use crate::app::intake::{Case, Examination, Visit, examine, examine_file, judge};
@@ -73,16 +73,16 @@ pub(super) struct Check {
 }
 
 impl Check {
-    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
         let raw = std::fs::read(&self.file)
             .map_err(|error| format!("cannot read {}: {error}", self.file.display()))?;
         match &self.record {
             None => self.check(given, raw).await,
-            Some(record) => self.check_again(given, Kept::read(record)?, raw).await,
+            Some(record) => self.check_again(given, RecordedVerdict::read(record)?, raw).await,
         }
     }
 
-    async fn check(&self, given: &Given, raw: Vec<u8>) -> Result<ExitCode, Failure> {
+    async fn check(&self, given: &GlobalArgs, raw: Vec<u8>) -> Result<ExitCode, Failure> {
         let mut options = given.options()?;
         options.dns = self.dns.clone().or(options.dns);
         let dns = options.dns().await?;
@@ -116,8 +116,8 @@ impl Check {
     /// Verifies the message of a record with the DNS answers of the record.
     async fn check_again(
         &self,
-        given: &Given,
-        kept: Kept,
+        given: &GlobalArgs,
+        kept: RecordedVerdict,
         raw: Vec<u8>,
     ) -> Result<ExitCode, Failure> {
         let raw = kept.same_message(raw, &self.file)?;
@@ -158,7 +158,7 @@ impl Check {
     /// `--agent`, the standing of an open Agent.
     async fn standing(
         &self,
-        given: &Given,
+        given: &GlobalArgs,
         examination: &Examination,
     ) -> Result<(Option<AccountId>, String, Standing, Option<Visit>), Failure> {
         let Some(agent) = &self.agent else {
@@ -204,7 +204,7 @@ impl Check {
 
 /// Applies the record's `rates` and `relay` steps, which come after the policy, to a verdict that
 /// is accepted again.
-fn behind_policy(record: &mut IntakeRecord, kept: &Kept) {
+fn behind_policy(record: &mut IntakeRecord, kept: &RecordedVerdict) {
     if record.verdict != Verdict::Accepted {
         return;
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use super::given::Given;
+use super::given::GlobalArgs;
 use super::{Failure, print_json, say};
 use crate::store::{FIRST, Store, StoreError};
 
@@ -44,7 +44,7 @@ impl From<Failure> for Ended {
 }
 
 impl CheckStore {
-    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
         let location = given.location()?;
         let store = given.open().await?;
         let mut sum = Sum { json: given.json, ..Sum::default() };

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::account_name::AccountName;
-use super::given::Given;
+use super::given::GlobalArgs;
 use super::{Failure, print_json, say};
 use crate::app::tenancy::proof_name;
 use crate::domain::domain_name::DomainName;
@@ -43,7 +43,7 @@ enum Action {
 }
 
 impl DomainArgs {
-    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
         match self.action {
             Action::Add { domain, account } => {
                 let tenancy = given.tenancy().await?;

@@ -12,10 +12,10 @@ use tokio::time::sleep;
 
 pub(super) use self::about::about;
 use super::account_name::AccountName;
-use super::given::Given;
+use super::given::GlobalArgs;
 use super::when::When;
 use super::{Failure, print_read, reading};
-use crate::app::delivery::{Begin, Begun, EventLog, Shown};
+use crate::app::delivery::{Begin, Begun, EventLog, RenderedEvent};
 use crate::app::mailbox::links::Links;
 use crate::domain::clock::Clock;
 use crate::domain::event::EventName;
@@ -55,7 +55,7 @@ fn event_id(text: &str) -> Result<EventId, NotEventId> {
 }
 
 impl EventsArgs {
-    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
         tokio::select! {
             shown = self.show(given) => shown?,
             _ = tokio::signal::ctrl_c() => {}
@@ -65,7 +65,7 @@ impl EventsArgs {
 
     /// Prints the log to its end (with `--follow`, forever), or until the reader of the output is
     /// gone.
-    async fn show(&self, given: &Given) -> Result<(), Failure> {
+    async fn show(&self, given: &GlobalArgs) -> Result<(), Failure> {
         let (store, rules, clock) = (given.open().await?, given.rules()?, clock());
         let access = Arc::new(rules.access);
         let scope = reading::scope(given, &store, self.account.as_ref()).await?;
@@ -130,7 +130,7 @@ fn clock() -> Clock {
 }
 
 /// Prints an event. Returns false if the reader of the output is gone.
-fn print(given: &Given, event: &Shown) -> Result<bool, Failure> {
+fn print(given: &GlobalArgs, event: &RenderedEvent) -> Result<bool, Failure> {
     if given.json {
         return print_read(&[&event.body[..], b"\n"].concat());
     }

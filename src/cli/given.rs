@@ -11,10 +11,10 @@ use crate::config::{DatabaseUrl, S3Key, S3Options, ServeOptions, StoreOptions};
 use crate::domain::secret::Secret;
 use crate::rules::Rules;
 use crate::run;
-use crate::store::{BlobPlace, Location, Place, S3Access, Store};
+use crate::store::{BlobPlace, Location, S3Access, Store, StorePlace};
 
 #[derive(Args, Debug)]
-pub(super) struct Given {
+pub(super) struct GlobalArgs {
     /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
@@ -25,7 +25,7 @@ pub(super) struct Given {
     pub names_folder: bool,
 }
 
-impl Given {
+impl GlobalArgs {
     pub fn options(&self) -> Result<ServeOptions, Failure> {
         Ok(self.store.with(ServeOptions::default())?)
     }
@@ -34,7 +34,7 @@ impl Given {
         location(&self.options()?)
     }
 
-    pub fn place(&self) -> Result<Place, Failure> {
+    pub fn place(&self) -> Result<StorePlace, Failure> {
         place(&self.options()?)
     }
 
@@ -61,9 +61,9 @@ impl Given {
 }
 
 /// The store of these settings, with its blobs.
-pub(super) fn place(options: &ServeOptions) -> Result<Place, Failure> {
+pub(super) fn place(options: &ServeOptions) -> Result<StorePlace, Failure> {
     let parse = |text: &String| BlobPlace::parse(text, access(&options.s3));
-    Ok(Place::new(location(options)?, options.blobs.as_ref().map(parse).transpose()?))
+    Ok(StorePlace::new(location(options)?, options.blobs.as_ref().map(parse).transpose()?))
 }
 
 fn access(options: &S3Options) -> S3Access {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
-use super::given::Given;
+use super::given::GlobalArgs;
 use super::{Failure, print_json, say};
 use crate::app::tenancy::Tenancy;
 use crate::config::{DEFAULT_FILE, TEMPLATE};
@@ -27,7 +27,7 @@ pub(super) struct Init {
 }
 
 impl Init {
-    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
         telemetry::init(false);
         // First: no key may be made and then lost because the folder is not writable.
         let file = given.store.config.as_deref().unwrap_or(Path::new(DEFAULT_FILE));

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::check::show_record;
-use super::given::Given;
+use super::given::GlobalArgs;
 use super::reading::{self, Rows, text};
 use super::{Failure, say};
 use crate::app::mailbox::intake::{IntakeRecord, WholeIntakeRecord};
@@ -43,7 +43,7 @@ enum Action {
 }
 
 impl IntakeArgs {
-    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
         match self.action {
             Action::List { rows, before, verdict } => {
                 let (mailbox, scope) = reading::mailbox(given, rows.account.as_ref()).await?;

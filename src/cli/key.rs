@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::account_name::AccountName;
-use super::given::Given;
+use super::given::GlobalArgs;
 use super::{Failure, print_json, say};
 use crate::app::tenancy::Tenancy;
 use crate::domain::clock::Timestamp;
@@ -70,7 +70,7 @@ impl Owner {
 }
 
 impl KeyArgs {
-    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
         match self.action {
             Action::Create { owner, purpose, expires_in_days } => {
                 let now = run::system_mint().clock().now();

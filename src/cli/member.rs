@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::account_name::{AccountName, ids};
-use super::given::Given;
+use super::given::GlobalArgs;
 use super::{Failure, print_json, say};
 use crate::app::tenancy::record::MemberRecord;
 use crate::app::tenancy::{Invitation, Tenancy};
@@ -61,7 +61,7 @@ enum Action {
 }
 
 impl MemberArgs {
-    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
         match self.action {
             Action::Invite { account, email, role, permitted } => {
                 let tenancy = given.tenancy().await?;

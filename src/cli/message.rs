@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use super::given::Given;
+use super::given::GlobalArgs;
 use super::reading::{self, Rows, text};
 use super::{Failure, say};
 use crate::app::mailbox::record::MessageRecord;
@@ -38,7 +38,7 @@ enum Action {
 }
 
 impl MessageArgs {
-    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
         match self.action {
             Action::List { rows, before } => {
                 let (mailbox, scope) = reading::mailbox(given, rows.account.as_ref()).await?;

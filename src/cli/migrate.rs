@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use super::given::Given;
+use super::given::GlobalArgs;
 use super::{Failure, print_json, say};
 use crate::telemetry;
 
@@ -14,7 +14,7 @@ use crate::telemetry;
 pub(super) struct Migrate;
 
 impl Migrate {
-    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
         // The log says when it waits.
         telemetry::init(false);
         let location = given.location()?;

@@ -44,7 +44,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use self::given::Given;
+use self::given::GlobalArgs;
 
 /// An error that ends a command; printed with all its causes.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -54,7 +54,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 #[command(name = "gatepost", version, max_term_width = 100)]
 struct Arguments {
     #[command(flatten)]
-    given: Given,
+    given: GlobalArgs,
     #[command(subcommand)]
     command: Command,
 }

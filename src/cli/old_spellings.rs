@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 
 /// Position of an old flag's value among the arguments without a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum SpellingPlace {
     /// Directly after the command.
     First,
     /// After everything else.
@@ -16,17 +16,21 @@ enum Place {
 }
 
 /// Commands, an old flag of each, and the position of its value.
-const OLD: &[(&[[&str; 2]], &str, Place)] = &[
+const OLD: &[(&[[&str; 2]], &str, SpellingPlace)] = &[
     (
         &[["policy", "show"], ["policy", "set"], ["policy", "allow"], ["policy", "remove"]],
         "--account",
-        Place::First,
+        SpellingPlace::First,
     ),
-    (&[["policy", "allow"], ["policy", "remove"]], "--address", Place::Last),
-    (&[["policy", "set"]], "--mode", Place::Last),
-    (&[["key", "create"], ["key", "list"]], "--account", Place::First),
-    (&[["member", "invite"], ["member", "list"]], "--account", Place::First),
-    (&[["domain", "add"], ["domain", "remove"], ["domain", "list"]], "--account", Place::Last),
+    (&[["policy", "allow"], ["policy", "remove"]], "--address", SpellingPlace::Last),
+    (&[["policy", "set"]], "--mode", SpellingPlace::Last),
+    (&[["key", "create"], ["key", "list"]], "--account", SpellingPlace::First),
+    (&[["member", "invite"], ["member", "list"]], "--account", SpellingPlace::First),
+    (
+        &[["domain", "add"], ["domain", "remove"], ["domain", "list"]],
+        "--account",
+        SpellingPlace::Last,
+    ),
 ];
 
 /// Rewrites old flags of a command line.
@@ -39,7 +43,7 @@ pub(super) fn renewed(words: impl IntoIterator<Item = OsString>) -> Vec<OsString
     let commands = || OLD.iter().flat_map(|(commands, ..)| commands.iter());
     let found = (1..words.len()).find(|at| commands().any(|command| is_command(*at, command)));
     let Some(at) = found else { return words };
-    let flags: Vec<(&str, Place)> = OLD
+    let flags: Vec<(&str, SpellingPlace)> = OLD
         .iter()
         .filter(|(commands, ..)| commands.iter().any(|command| is_command(at, command)))
         .map(|(_, flag, place)| (*flag, *place))
@@ -54,8 +58,8 @@ pub(super) fn renewed(words: impl IntoIterator<Item = OsString>) -> Vec<OsString
             continue;
         };
         match (place, value.or_else(|| rest.next())) {
-            (Place::First, Some(value)) => first.push(value),
-            (Place::Last, Some(value)) => last.push(value),
+            (SpellingPlace::First, Some(value)) => first.push(value),
+            (SpellingPlace::Last, Some(value)) => last.push(value),
             // Without a value it is a mistake that the parser reports.
             (_, None) => middle.push(word),
         }
@@ -67,7 +71,10 @@ pub(super) fn renewed(words: impl IntoIterator<Item = OsString>) -> Vec<OsString
 }
 
 /// Returns the position of an old flag's value, and the value if it is part of the word.
-fn old_flag(flags: &[(&str, Place)], word: &OsStr) -> Option<(Place, Option<OsString>)> {
+fn old_flag(
+    flags: &[(&str, SpellingPlace)],
+    word: &OsStr,
+) -> Option<(SpellingPlace, Option<OsString>)> {
     let text = word.to_str()?;
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, Some(OsString::from(value))),

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::account_name::AccountName;
-use super::given::Given;
+use super::given::GlobalArgs;
 use super::{Failure, print_json, say};
 use crate::app::tenancy::Tenancy;
 use crate::domain::address::{Address, AddressError};
@@ -51,7 +51,7 @@ enum Action {
 }
 
 impl PolicyArgs {
-    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
         let (Action::Show { agent }
         | Action::Set { agent, .. }
         | Action::Allow { agent, .. }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::account_name::AccountName;
-use super::given::Given;
+use super::given::GlobalArgs;
 use super::{Failure, plain, print_json};
 use crate::app::access::Access;
 use crate::app::mailbox::Mailbox;
@@ -40,7 +40,7 @@ impl Rows {
 
 /// Opens the mailbox, with the scope of an account and all below it.
 pub(super) async fn mailbox(
-    given: &Given,
+    given: &GlobalArgs,
     account: Option<&AccountName>,
 ) -> Result<(Mailbox, Scope), Failure> {
     let store = given.open().await?;
@@ -50,7 +50,7 @@ pub(super) async fn mailbox(
 
 /// The scope of an account and all below it; without a name, of all accounts.
 pub(super) async fn scope(
-    given: &Given,
+    given: &GlobalArgs,
     store: &Store,
     account: Option<&AccountName>,
 ) -> Result<Scope, Failure> {
@@ -69,7 +69,7 @@ pub(super) async fn scope(
 
 /// Prints one line per record; with `--json`, an array of API records.
 pub(super) fn print_all(
-    given: &Given,
+    given: &GlobalArgs,
     records: impl Iterator<Item = impl Serialize>,
     line: impl Fn(&Value) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -82,7 +82,7 @@ pub(super) fn print_all(
 
 /// Prints a record; with `--json`, the API record.
 pub(super) fn print_one(
-    given: &Given,
+    given: &GlobalArgs,
     record: impl Serialize,
     show: impl Fn(&Value) -> Result<(), Failure>,
 ) -> Result<(), Failure> {

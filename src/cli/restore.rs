@@ -7,12 +7,12 @@ use clap::Args;
 use serde_json::json;
 
 use super::beside::{self, BesideArgs};
-use super::given::{Given, place};
+use super::given::{GlobalArgs, place};
 use super::{Failure, print_json, say};
 use crate::app::vault::Vault;
 use crate::config::ServeOptions;
 use crate::run;
-use crate::store::{self, Beside, Copied, Location, Objects, Place, SECRETS_KEY, TLS};
+use crate::store::{self, Beside, Copied, Location, Objects, SECRETS_KEY, StorePlace, TLS};
 
 /// Make a store from a backup, in a folder that is empty or not there yet
 #[derive(Args, Debug)]
@@ -34,7 +34,7 @@ struct Served {
 }
 
 impl Restore {
-    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
         let options = self.beside.options(given)?;
         let (place, rules) = (place(&options)?, given.rules()?);
         let location = &place.database;
@@ -85,7 +85,7 @@ impl Restore {
 /// Returns the keys that `serve` will read: the named file's, or else the restored ones.
 fn served(
     options: &ServeOptions,
-    place: &Place,
+    place: &StorePlace,
     restored: Option<Vault>,
 ) -> Result<Option<Served>, Failure> {
     let named = options.secrets_key_file.as_deref();
@@ -115,7 +115,7 @@ fn no_keys(restored: &Copied, served: &Served) -> Option<String> {
     })
 }
 
-fn no_certificates(options: &ServeOptions, place: &Place, tls: usize) -> Vec<String> {
+fn no_certificates(options: &ServeOptions, place: &StorePlace, tls: usize) -> Vec<String> {
     let mut missing = Vec::new();
     if let (0, None, Location::Folder(data)) = (tls, &options.tls.smtp_cert, &place.database) {
         missing.push(format!(
@@ -136,7 +136,7 @@ fn no_certificates(options: &ServeOptions, place: &Place, tls: usize) -> Vec<Str
     missing
 }
 
-fn no_originals(restored: &Copied, objects: Objects, place: &Place) -> Option<String> {
+fn no_originals(restored: &Copied, objects: Objects, place: &StorePlace) -> Option<String> {
     let (Objects::Elsewhere, Some(blobs), 1..) = (objects, &place.blobs, restored.objects) else {
         return None;
     };

@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::dev::sending::DevArgs;
-use super::given::Given;
+use super::given::GlobalArgs;
 use super::local::{one_line, record_of};
 use super::{Failure, print_json, say};
 use crate::mail::line_ends::with_crlf;
@@ -63,7 +63,7 @@ struct Posting<'p> {
 }
 
 impl Send {
-    pub(super) async fn run(mut self, given: &Given) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(mut self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
         (self.dev.data, self.json) = (given.folder_of_dev(), given.json);
         let went_well = match &self.server {
             Some(server) => self.send_files(server).await?,

@@ -9,12 +9,12 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::refused::Named;
-use super::given::{Given, place};
+use super::given::{GlobalArgs, place};
 use super::{Failure, say};
 use crate::config::ServeOptions;
 use crate::domain::domain_name::DomainName;
 use crate::run::{self, FrontEnd, Running, Settings, TlsSettings};
-use crate::store::{Location, Place, TLS};
+use crate::store::{Location, StorePlace, TLS};
 use crate::telemetry;
 use crate::tls::{ACME, Paths, acme};
 
@@ -29,7 +29,7 @@ pub(super) struct Serve {
 }
 
 impl Serve {
-    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
         telemetry::init(self.log_json);
         let options = given.store.with(self.options)?;
         let grace = options.grace();
@@ -76,7 +76,7 @@ fn paths((chain, key): (PathBuf, PathBuf)) -> Paths {
 async fn acme(
     options: &ServeOptions,
     hostname: &DomainName,
-    place: &Place,
+    place: &StorePlace,
 ) -> Result<Option<acme::Settings>, Failure> {
     let Some(directory) = options.acme.directory()? else { return Ok(None) };
     if options.tls.smtp()?.is_some() {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::account_name::AccountName;
-use super::given::Given;
+use super::given::GlobalArgs;
 use super::reading::{self, text};
 use super::when::When;
 use super::{Failure, plain, print_json, say};
@@ -68,7 +68,7 @@ fn webhook_id(text: &str) -> Result<DestinationId, NotWebhookId> {
 }
 
 impl WebhookArgs {
-    pub(super) async fn run(self, given: &Given) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
         let (store, rules, mint) = (given.open().await?, given.rules()?, run::system_mint());
         let (access, webhooks) = (Arc::new(rules.access), Arc::new(rules.webhooks));
         let clock = mint.clock().clone();
@@ -134,7 +134,7 @@ async fn in_use(destinations: &Destinations, id: DestinationId) -> Result<Destin
 
 /// Prints the result of a test. Fails unless the webhook responded with 2xx.
 fn tell(
-    given: &Given,
+    given: &GlobalArgs,
     webhook: &Destination,
     (event, delivery): (EventId, DeliveryId),
     attempt: &Attempt,

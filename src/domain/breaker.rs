@@ -33,7 +33,7 @@ pub enum Ending {
 
 /// Consequence for the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum BreakerState {
     /// The destination continues, with this health.
     Goes(Health),
     /// The destination is disabled; it has failed since this time.
@@ -44,22 +44,22 @@ impl Breaker {
     /// Returns the verdict when an attempt ends. A failure that is no probe and ends during a rest
     /// changes nothing: its attempt began before the rest, and many attempts that time out together
     /// must not lengthen the rest.
-    pub fn judge(&self, health: Health, ending: Ending) -> Verdict {
+    pub fn judge(&self, health: Health, ending: Ending) -> BreakerState {
         let Ending::Failure { at, probe } = ending else {
-            return Verdict::Goes(Health::default());
+            return BreakerState::Goes(Health::default());
         };
         if !probe && health.rests_until.is_some_and(|until| until > at) {
-            return Verdict::Goes(health);
+            return BreakerState::Goes(health);
         }
         let forgotten = |last: Timestamp| elapsed(last, at) > self.forget_after;
         let health =
             if health.last_failure_at.is_some_and(forgotten) { Health::default() } else { health };
         let since = health.failing_since.unwrap_or(at);
         if elapsed(since, at) >= self.disable_after {
-            return Verdict::GivenUp { since };
+            return BreakerState::GivenUp { since };
         }
         let failures = health.failures.saturating_add(1);
-        Verdict::Goes(Health {
+        BreakerState::Goes(Health {
             failures,
             failing_since: Some(since),
             last_failure_at: health.last_failure_at.max(Some(at)),
@@ -108,8 +108,8 @@ mod tests {
 
     fn fails(health: Health, millis: i64, probe: bool) -> Health {
         match breaker().judge(health, Ending::Failure { at: at(millis), probe }) {
-            Verdict::Goes(health) => health,
-            Verdict::GivenUp { since } => panic!("given up since {since:?}"),
+            BreakerState::Goes(health) => health,
+            BreakerState::GivenUp { since } => panic!("given up since {since:?}"),
         }
     }
 
@@ -129,7 +129,7 @@ mod tests {
             assert_eq!(health.rests_until, Some(at(now + seconds * 1000)), "{seconds}");
         }
         assert_eq!((health.failures, health.failing_since), (18, Some(at(0))));
-        assert_eq!(breaker().judge(health, Ending::Success), Verdict::Goes(Health::default()));
+        assert_eq!(breaker().judge(health, Ending::Success), BreakerState::Goes(Health::default()));
     }
 
     #[test]
@@ -161,7 +161,7 @@ mod tests {
             };
             let ending = Ending::Failure { at: at(next * HOUR), probe: false };
             let verdict = breaker().judge(health, ending);
-            let expected = Verdict::GivenUp { since: at(since * HOUR) };
+            let expected = BreakerState::GivenUp { since: at(since * HOUR) };
             assert_eq!(verdict == expected, given_up, "{since} {last} {next}: {verdict:?}");
             if given_up {
                 assert!(breaker().may_give_up(health.failing_since, at(next * HOUR)));

@@ -73,12 +73,12 @@ const SAME_MILLIS: i64 = 1000;
 pub struct Clock {
     wall: Source,
     steady: Source,
-    kept: Arc<Kept>,
+    kept: Arc<ClockState>,
 }
 
 /// Shared state of the clones, in milliseconds except for `steps`.
 #[derive(Default)]
-struct Kept {
+struct ClockState {
     /// Added to the steady source to get steady time, which began before this process.
     offset: AtomicI64,
     is_aligned: AtomicBool,

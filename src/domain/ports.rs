@@ -82,7 +82,7 @@ impl Recipient {
 
 /// The result of one RCPT or one message; accepted if `reason` is None.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct IntakeReply {
     pub reason: Option<Reason>,
     /// The exact fault, in plain words for the client: one line of ASCII.
     pub detail: Option<String>,
@@ -104,7 +104,7 @@ pub trait Intake: Send + Sync + 'static {
         client: &Client,
         reverse_path: &str,
         path: &str,
-    ) -> impl Future<Output = Answer> + Send;
+    ) -> impl Future<Output = IntakeReply> + Send;
 
     /// At RCPT: returns the recipient for this forward-path, or the reply that refuses it. `path`
     /// is as sent, without angle brackets; it may be `postmaster` without a domain.
@@ -113,11 +113,11 @@ pub trait Intake: Send + Sync + 'static {
         client: &Client,
         reverse_path: &str,
         path: &str,
-    ) -> impl Future<Output = Result<Recipient, Answer>> + Send;
+    ) -> impl Future<Output = Result<Recipient, IntakeReply>> + Send;
 
     /// At the end of DATA: decides on the message and stores it. `raw` is as received, with dots
     /// unstuffed and nothing else changed.
-    fn message(&self, envelope: Envelope, raw: Bytes) -> impl Future<Output = Answer> + Send;
+    fn message(&self, envelope: Envelope, raw: Bytes) -> impl Future<Output = IntakeReply> + Send;
 
     /// Records a transaction that the session itself refused (size, bare line ends). `head` is the
     /// beginning of the message, as far as it was kept; `size` the bytes read or declared.
@@ -128,7 +128,7 @@ pub trait Intake: Send + Sync + 'static {
         detail: String,
         head: Bytes,
         size: u64,
-    ) -> impl Future<Output = Answer> + Send;
+    ) -> impl Future<Output = IntakeReply> + Send;
 }
 
 /// A task that can be told that there is work.

@@ -145,7 +145,7 @@ impl fmt::Debug for Forwarded {
 
 /// An account's URL for a provider, with its proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct WayIn {
     pub account: Account,
     pub verification: Verification,
 }

@@ -12,7 +12,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 
 /// Cause of a log line: a closed list, which bounds the memory used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
+pub enum LogCause {
     /// SMTP: less free space than mail needs.
     ShortOfSpace,
     /// SMTP: a connection cannot be accepted.
@@ -59,7 +59,7 @@ pub enum Cause {
 #[derive(Clone)]
 pub struct Repeats {
     now: Arc<dyn Fn() -> Duration + Send + Sync>,
-    seen: Arc<Mutex<BTreeMap<Cause, Seen>>>,
+    seen: Arc<Mutex<BTreeMap<LogCause, Seen>>>,
 }
 
 #[derive(Clone, Copy)]
@@ -84,7 +84,7 @@ impl Repeats {
 
     /// Returns the number of lines left out if a line of this cause is due now; else counts it as
     /// left out and returns None.
-    pub fn due(&self, cause: Cause) -> Option<u64> {
+    pub fn due(&self, cause: LogCause) -> Option<u64> {
         let now = (self.now)();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         match seen.get_mut(&cause) {
@@ -123,18 +123,18 @@ mod tests {
         let read = Arc::clone(&seconds);
         let repeats = Repeats::by(move || Duration::from_secs(read.load(Ordering::SeqCst)));
         for (at, cause, due) in [
-            (5, Cause::ShortOfSpace, Some(0)),
-            (5, Cause::ShortOfSpace, None),
+            (5, LogCause::ShortOfSpace, Some(0)),
+            (5, LogCause::ShortOfSpace, None),
             // Other causes and other paths count for themselves.
-            (6, Cause::Group, Some(0)),
-            (6, Cause::Request("/a"), Some(0)),
-            (6, Cause::Request("/b"), Some(0)),
-            (6, Cause::Request("/a"), None),
-            (64, Cause::ShortOfSpace, None),
-            (65, Cause::ShortOfSpace, Some(2)),
-            (65, Cause::ShortOfSpace, None),
-            (500, Cause::ShortOfSpace, Some(1)),
-            (500, Cause::Group, Some(0)),
+            (6, LogCause::Group, Some(0)),
+            (6, LogCause::Request("/a"), Some(0)),
+            (6, LogCause::Request("/b"), Some(0)),
+            (6, LogCause::Request("/a"), None),
+            (64, LogCause::ShortOfSpace, None),
+            (65, LogCause::ShortOfSpace, Some(2)),
+            (65, LogCause::ShortOfSpace, None),
+            (500, LogCause::ShortOfSpace, Some(1)),
+            (500, LogCause::Group, Some(0)),
         ] {
             seconds.store(at, Ordering::SeqCst);
             assert_eq!(repeats.due(cause), due, "{at} {cause:?}");

@@ -86,7 +86,7 @@ pub struct Response {
 
 /// A complete response.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct WholeResponse {
     pub status: u16,
     pub headers: HeaderMap,
     /// Counted from now (RFC 9110 §10.2.3).
@@ -208,7 +208,7 @@ impl Client {
         url: &Url,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Answer, EgressError> {
+    ) -> Result<WholeResponse, EgressError> {
         let deadline = Instant::now() + self.limits.timeout;
         let mut response = self.send(method, url, headers, body, deadline).await?;
         let mut body = Vec::new();
@@ -221,7 +221,7 @@ impl Client {
             }
             body.extend_from_slice(&piece);
         }
-        Ok(Answer {
+        Ok(WholeResponse {
             status: response.status().as_u16(),
             retry_after: retry_after(response.headers()),
             headers: std::mem::take(response.headers_mut()),

@@ -153,13 +153,13 @@ impl Problem {
         Self::new(Code::Unavailable, format!("{limit}: try again after the time in Retry-After"))
     }
 
-    pub(super) fn body(&self, request: Uuid) -> Shown {
+    pub(super) fn body(&self, request: Uuid) -> ProblemBody {
         let detail = masked(&self.detail);
         let fault = |fault: &Fault| Mistake {
             pointer: masked(&fault.pointer),
             detail: masked(&fault.detail),
         };
-        Shown {
+        ProblemBody {
             r#type: "about:blank",
             title: self.code.title(),
             status: self.code.status().as_u16(),
@@ -184,7 +184,7 @@ impl Problem {
         ..Problem::invalid("/mode must be one of: allowlist, open")
     }.body(Uuid::nil())
 )]
-pub struct Shown {
+pub struct ProblemBody {
     /// Always about:blank: status and code identify the error (RFC 9457 §4.2.1).
     r#type: &'static str,
     /// The kind of error, in a few words.

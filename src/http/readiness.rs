@@ -46,7 +46,7 @@ pub struct Check {
 
 /// The last result of a check, and a run still under way.
 struct State {
-    told: Told,
+    told: CheckResult,
     /// When the check last passed; None if it failed the last time.
     held: Option<Timestamp>,
     /// The run under way, and when it began.
@@ -55,7 +55,7 @@ struct State {
 
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct CheckResult {
     pub(crate) name: &'static str,
     pub(crate) fault: Option<Fault>,
     /// When the cause last changed, as far as checks have noticed.
@@ -66,7 +66,7 @@ pub(crate) struct Told {
 struct Last {
     at: Timestamp,
     stopping: bool,
-    told: Vec<Told>,
+    told: Vec<CheckResult>,
 }
 
 #[derive(Clone)]
@@ -85,7 +85,7 @@ impl Check {
         F: Fn() -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), Fault>> + Send + 'static,
     {
-        let told = Told { name, fault: None, since: Timestamp::from_millis(0) };
+        let told = CheckResult { name, fault: None, since: Timestamp::from_millis(0) };
         let state = Mutex::new(State { told, held: None, looking: None });
         Self { look: Box::new(move || Box::pin(look())), holds: Duration::ZERO, state }
     }
@@ -97,7 +97,7 @@ impl Check {
 
     /// Runs the check, or waits for the run under way, for at most `patience`. Holds the lock of
     /// the check meanwhile.
-    async fn ask(&self, patience: Duration, clock: &Clock) -> Told {
+    async fn ask(&self, patience: Duration, clock: &Clock) -> CheckResult {
         let mut state = self.state.lock().await;
         let State { told, held, looking } = &mut *state;
         let now = clock.steady();
@@ -125,7 +125,7 @@ impl Check {
     }
 }
 
-impl Told {
+impl CheckResult {
     /// Stores a result, and logs it if the cause changed.
     fn note(&mut self, fault: Option<Fault>, now: Timestamp) {
         let cause = |fault: &Option<Fault>| fault.as_ref().map(|fault| fault.cause);
@@ -153,7 +153,7 @@ impl Readiness {
     }
 
     /// Returns all results, at most a second old. Results from before the stop began do not count.
-    pub(crate) async fn check(&self, stopping: bool) -> Vec<Told> {
+    pub(crate) async fn check(&self, stopping: bool) -> Vec<CheckResult> {
         let mut last = Arc::clone(&self.last).lock_owned().await;
         let now = self.clock.steady();
         if let Some(last) = last.as_ref().filter(|last| last.stopping == stopping)
@@ -172,7 +172,7 @@ impl Readiness {
         });
         asking.await.unwrap_or_else(|error| {
             let fault = Fault { cause: "not working", detail: error.to_string() };
-            vec![Told { name: "checks", fault: Some(fault), since: self.clock.now() }]
+            vec![CheckResult { name: "checks", fault: Some(fault), since: self.clock.now() }]
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The open elements of an HTML document: their look, and the tags that close them.
 
-use super::look::{Look, Style};
-use super::sheet::Element;
+use super::computed_style::{ComputedStyle, Style};
+use super::stylesheet::Element;
 use super::tags::TagName;
 
 /// Most open elements that are tracked, because some tags search them. Real mail nests a few dozen.
@@ -58,7 +58,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open<'a> {
     pub(super) element: Element<'a>,
-    pub(super) look: Look,
+    pub(super) look: ComputedStyle,
     /// Byte offset of its start tag.
     pub(super) start: usize,
     style: Style,
@@ -67,7 +67,12 @@ pub(super) struct Open<'a> {
 
 impl<'a> Open<'a> {
     /// Opens an element with this style inside the look `around`.
-    pub(super) fn new(element: Element<'a>, style: Style, around: Look, start: usize) -> Self {
+    pub(super) fn new(
+        element: Element<'a>,
+        style: Style,
+        around: ComputedStyle,
+        start: usize,
+    ) -> Self {
         let kind = Kind::of(element.name.as_str());
         Self { element, look: around.inside(&style), start, style, kind }
     }
@@ -89,7 +94,7 @@ pub(super) struct OpenElements<'a> {
 
 impl<'a> OpenElements<'a> {
     /// Returns the look of the next content.
-    pub(super) fn look(&self) -> Look {
+    pub(super) fn look(&self) -> ComputedStyle {
         let inner = self.open.last().map(|open| open.look);
         self.hidden_beyond.map(|(_, open)| open.look).or(inner).unwrap_or_default()
     }
@@ -143,7 +148,7 @@ impl<'a> OpenElements<'a> {
 
     /// Closes the innermost element of this name and all elements inside it, if its end tag reaches
     /// it. Returns its look if that is known.
-    pub(super) fn close(&mut self, name: TagName) -> Option<Look> {
+    pub(super) fn close(&mut self, name: TagName) -> Option<ComputedStyle> {
         if self.beyond > 0 {
             self.beyond -= 1;
             let look = self.look();
@@ -238,7 +243,7 @@ impl<'a> OpenElements<'a> {
 
     /// Closes the element at `at` and all inside it. Formatting inside it is reopened, so that
     /// white letters stay white.
-    fn end(&mut self, at: usize) -> Option<Look> {
+    fn end(&mut self, at: usize) -> Option<ComputedStyle> {
         if at + 1 == self.open.len() {
             let open = self.open.pop()?;
             self.names.remove(open.element.name);
@@ -269,7 +274,7 @@ impl<'a> OpenElements<'a> {
     }
 
     /// Removes a formatting element that contains blocks; the blocks stay open without it.
-    fn take_out(&mut self, at: usize) -> Option<Look> {
+    fn take_out(&mut self, at: usize) -> Option<ComputedStyle> {
         let taken = self.open.get(at).copied()?;
         self.open.remove(at);
         self.names.remove(taken.element.name);

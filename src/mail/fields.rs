@@ -5,11 +5,11 @@ macro_rules! known {
     ($($name:ident = $text:literal;)+) => {
         /// A header field by its name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Known {
+        pub enum KnownField {
             $(#[doc = $text] $name,)+
         }
 
-        impl Known {
+        impl KnownField {
             /// All fields, in the order of `unsignedHeaders`.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
@@ -64,7 +64,7 @@ known! {
     ArcAuthenticationResults = "ARC-Authentication-Results";
 }
 
-impl Known {
+impl KnownField {
     /// Tells whether `name` names this field, in any letter case.
     pub const fn names(self, name: &[u8]) -> bool {
         name.eq_ignore_ascii_case(self.as_str().as_bytes())

@@ -5,14 +5,14 @@ use mail_parser::{HeaderForm, HeaderValue};
 use crate::domain::clock::Timestamp;
 use crate::rules::IntakeLimits;
 
-use super::fields::Known;
-use super::library::{decode_words, guarded};
+use super::fields::KnownField;
+use super::mail_parser_adapter::{decode_words, guarded};
 use super::scan::Headers;
 use super::{visible, words};
 
 /// Fields of a message for people. None of them is proven, and none decides anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct ShownFields {
     pub subject: Option<String>,
     /// `Name <local@domain>` or `local@domain`.
     pub to: Vec<String>,
@@ -37,31 +37,31 @@ pub(super) struct ShownMailbox {
 }
 
 /// Reads the fields that a message record shows.
-pub fn shown(headers: &Headers<'_>, limits: &IntakeLimits) -> Shown {
-    let text = |name: Known| {
+pub fn shown(headers: &Headers<'_>, limits: &IntakeLimits) -> ShownFields {
+    let text = |name: KnownField| {
         headers.first(name).and_then(|v| visible::line(&decode_words(v), limits.max_shown_bytes))
     };
-    let list = |name: Known| {
+    let list = |name: KnownField| {
         mailboxes(headers, name, limits).into_iter().filter_map(ShownMailbox::into_text).collect()
     };
-    Shown {
-        subject: text(Known::Subject),
-        to: list(Known::To),
-        cc: list(Known::Cc),
-        reply_to: list(Known::ReplyTo),
-        message_id: ids(headers, Known::MessageId, limits).pop(),
-        in_reply_to: ids(headers, Known::InReplyTo, limits),
-        references: ids(headers, Known::References, limits),
+    ShownFields {
+        subject: text(KnownField::Subject),
+        to: list(KnownField::To),
+        cc: list(KnownField::Cc),
+        reply_to: list(KnownField::ReplyTo),
+        message_id: ids(headers, KnownField::MessageId, limits).pop(),
+        in_reply_to: ids(headers, KnownField::InReplyTo, limits),
+        references: ids(headers, KnownField::References, limits),
         date: date(headers),
-        auto_submitted: text(Known::AutoSubmitted),
-        disposition_notification_to: text(Known::DispositionNotificationTo),
+        auto_submitted: text(KnownField::AutoSubmitted),
+        disposition_notification_to: text(KnownField::DispositionNotificationTo),
     }
 }
 
 /// Returns the mailboxes of the first field with this name, up to the number shown.
 pub(super) fn mailboxes(
     headers: &Headers<'_>,
-    name: Known,
+    name: KnownField,
     limits: &IntakeLimits,
 ) -> Vec<ShownMailbox> {
     let Some(value) = headers.first(name) else { return Vec::new() };
@@ -103,7 +103,7 @@ impl ShownMailbox {
     }
 }
 
-fn ids(headers: &Headers<'_>, name: Known, limits: &IntakeLimits) -> Vec<String> {
+fn ids(headers: &Headers<'_>, name: KnownField, limits: &IntakeLimits) -> Vec<String> {
     let Some(value) = headers.first(name) else { return Vec::new() };
     let clean = |text: &str| visible::line(text, limits.max_shown_bytes);
     let most = limits.max_shown_mailboxes;
@@ -119,7 +119,7 @@ fn ids(headers: &Headers<'_>, name: Known, limits: &IntakeLimits) -> Vec<String>
 }
 
 fn date(headers: &Headers<'_>) -> Option<Timestamp> {
-    let value = headers.first(Known::Date)?;
+    let value = headers.first(KnownField::Date)?;
     let seconds = guarded(|| match HeaderForm::Date.parse(value).value() {
         HeaderValue::DateTime(date) if date.is_valid() => Some(date.to_timestamp()),
         _ => None,

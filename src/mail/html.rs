@@ -3,10 +3,10 @@
 //! Follows styles in attributes, and those in `<style>` that [`super::sheet`] understands. Linear,
 //! without recursion.
 
+use super::computed_style::{ComputedStyle, Style};
 use super::elements::{Open, OpenElements, breaks, is_void};
-use super::look::{Look, Style};
 use super::passages::{Hidden, Passage, Span, in_points, plainly};
-use super::sheet::{Element, Sheet};
+use super::stylesheet::{Element, Sheet};
 use super::tags::{Piece, Pieces, Tag, TagName, decode_entities};
 use super::text_sink::TextSink;
 use super::visible;
@@ -176,7 +176,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// Opens the element of `tag` unless it is void. Returns its look.
-    fn enter(&mut self, tag: &Tag<'a>, start: usize) -> Look {
+    fn enter(&mut self, tag: &Tag<'a>, start: usize) -> ComputedStyle {
         let name = tag.name.as_str();
         // The root and the body are already open.
         let root = ["html", "body"].iter().position(|root| *root == name);

@@ -5,7 +5,7 @@
 //! may treat the part differently (threats D11, D12); the remark warns of that.
 
 use super::charset::{self, Misread};
-use super::library::MediaType;
+use super::mail_parser_adapter::MediaType;
 use super::structure::{self, Bounds, Entry, Kind, StructureError};
 use super::transfer::Fault;
 use super::visible;

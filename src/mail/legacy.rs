@@ -9,7 +9,7 @@ use encoding_rs::{EUC_KR, GBK};
 use oem_cp::code_table::DECODING_TABLE_CP_MAP;
 use oem_cp::code_table_type::TableType;
 
-use super::library;
+use super::mail_parser_adapter;
 
 /// Code pages by number, with their names in Python and iconv.
 const PAGES: &[(u16, &str)] = &[
@@ -97,7 +97,7 @@ impl Legacy {
             octets.get(..most).unwrap_or(octets)
         };
         let text = match self {
-            Self::Utf7 => library::utf7(reach(LONGEST_OF_UTF7)),
+            Self::Utf7 => mail_parser_adapter::utf7(reach(LONGEST_OF_UTF7)),
             Self::Hz => GBK.decode_without_bom_handling(&hz_as_gbk(octets)).0.into_owned(),
             Self::Iso2022Kr => {
                 EUC_KR.decode_without_bom_handling(&kr_as_euc(octets)).0.into_owned()

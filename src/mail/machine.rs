@@ -7,24 +7,24 @@ use crate::domain::evidence::{Word, automation, count};
 use crate::domain::marker::{self, Marker};
 use crate::rules::IntakeLimits;
 
-use super::fields::Known;
+use super::fields::KnownField;
 use super::scan::Headers;
 use super::visible;
 
 /// Fields of mailing lists (RFC 2919, RFC 2369, RFC 8058).
-const LIST_FIELDS: &[Known] = &[
-    Known::ListId,
-    Known::ListPost,
-    Known::ListUnsubscribe,
-    Known::ListUnsubscribePost,
-    Known::ListHelp,
-    Known::ListSubscribe,
-    Known::ListOwner,
-    Known::ListArchive,
+const LIST_FIELDS: &[KnownField] = &[
+    KnownField::ListId,
+    KnownField::ListPost,
+    KnownField::ListUnsubscribe,
+    KnownField::ListUnsubscribePost,
+    KnownField::ListHelp,
+    KnownField::ListSubscribe,
+    KnownField::ListOwner,
+    KnownField::ListArchive,
 ];
 
 /// Also set by newsletters, where readers cannot write to each other.
-const BULK_FIELDS: &[Known] = &[Known::ListUnsubscribe, Known::ListUnsubscribePost];
+const BULK_FIELDS: &[KnownField] = &[KnownField::ListUnsubscribe, KnownField::ListUnsubscribePost];
 
 /// Signs of automation in a message.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,20 +38,21 @@ pub struct Signs {
 
 /// Reads the signs. `null_reverse_path` is true for `MAIL FROM:<>`.
 pub fn signs(headers: &Headers<'_>, null_reverse_path: bool, limits: &IntakeLimits) -> Signs {
-    let found = Found {
-        auto_submitted: headers.all(Known::AutoSubmitted).map(keyword).collect(),
+    let found = MachineSigns {
+        auto_submitted: headers.all(KnownField::AutoSubmitted).map(keyword).collect(),
         report: report_type(headers),
-        precedence: headers.all(Known::Precedence).map(keyword).collect(),
+        precedence: headers.all(KnownField::Precedence).map(keyword).collect(),
         lists: LIST_FIELDS.iter().copied().filter(|name| headers.first(*name).is_some()).collect(),
-        suppress: headers.all(Known::AutoResponseSuppress).flat_map(words).collect(),
-        null: null_reverse_path || headers.all(Known::ReturnPath).any(|path| bare(path) == "<>"),
-        markers: headers.all(Known::DeliveryMarker).filter_map(Marker::read).collect(),
+        suppress: headers.all(KnownField::AutoResponseSuppress).flat_map(words).collect(),
+        null: null_reverse_path
+            || headers.all(KnownField::ReturnPath).any(|path| bare(path) == "<>"),
+        markers: headers.all(KnownField::DeliveryMarker).filter_map(Marker::read).collect(),
     };
     let name = |text: &str| visible::name(text, limits.max_shown_bytes);
     let shown = |words: &[String]| -> Vec<String> {
         words.iter().take(limits.max_shown_mailboxes).filter_map(|word| name(word)).collect()
     };
-    let list_id = headers.first(Known::ListId).map(String::from_utf8_lossy);
+    let list_id = headers.first(KnownField::ListId).map(String::from_utf8_lossy);
     let facts = automation::Automation {
         auto_submitted: shown(&found.auto_submitted),
         null_reverse_path: found.null,
@@ -66,29 +67,29 @@ pub fn signs(headers: &Headers<'_>, null_reverse_path: bool, limits: &IntakeLimi
     Signs { automation: found.automation(), markers: found.markers, facts }
 }
 
-struct Found {
+struct MachineSigns {
     /// Keywords in lower case, like `precedence`.
     auto_submitted: Vec<String>,
     /// Type of a `multipart/report`; empty if it names none.
     report: Option<String>,
     precedence: Vec<String>,
-    lists: Vec<Known>,
+    lists: Vec<KnownField>,
     suppress: Vec<String>,
     null: bool,
     markers: Vec<Marker>,
 }
 
-impl Found {
+impl MachineSigns {
     fn automation(&self) -> Automation {
         let signs = [
-            (self.is_automatic(), Known::AutoSubmitted.as_str()),
+            (self.is_automatic(), KnownField::AutoSubmitted.as_str()),
             (self.report.is_some(), "multipart/report"),
             (self.null, "null reverse-path"),
             (
                 self.precedence_is(&["auto_reply", "bulk", "junk", "list"]),
-                Known::Precedence.as_str(),
+                KnownField::Precedence.as_str(),
             ),
-            (self.is_suppressed(), Known::AutoResponseSuppress.as_str()),
+            (self.is_suppressed(), KnownField::AutoResponseSuppress.as_str()),
             (!self.markers.is_empty(), marker::FIELD),
         ];
         let seen = signs.into_iter().filter_map(|(is_seen, name)| is_seen.then_some(name));
@@ -147,7 +148,7 @@ impl Found {
 
 /// Returns the type of a report (RFC 6522) in lower case; empty if a `multipart/report` names none.
 fn report_type(headers: &Headers<'_>) -> Option<String> {
-    let text = bare(headers.first(Known::ContentType)?);
+    let text = bare(headers.first(KnownField::ContentType)?);
     let mut parts = text.split(';').map(str::trim);
     if parts.next() != Some("multipart/report") {
         return None;

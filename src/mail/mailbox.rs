@@ -7,7 +7,7 @@
 use crate::domain::address::{Address, AddressError};
 use crate::domain::sender::Sender;
 
-use super::library::decode_words;
+use super::mail_parser_adapter::decode_words;
 use super::visible;
 
 /// Why a From value is not exactly one mailbox.

@@ -9,13 +9,13 @@
 //! - `structure`, `bodies`: our own walk over the parts, whose cost is bounded;
 //! - `labels`, `transfer`: correct wrong types and encodings of parts, and name them;
 //! - `charset`, `words`: decode bytes by the WHATWG Encoding Standard; `legacy` has more charsets;
-//! - `library`: the only access to mail-parser, with a guard against panics;
+//! - `mail_parser_adapter`: the only access to mail-parser, with a guard against panics;
 //! - `fields`: the names of all header fields that are read;
 //! - `headers`, `mime`, `text`, `html`, `reply`, `filename`, `findings`: content for people and
 //!   Agents. It never decides on acceptance, with one exception: `mime` refuses a message that
 //!   cannot be read completely, or that mail-parser reads differently than the scanner;
-//! - below `html`: `tags` (the tokenizer), `elements`, `look`, `passages`, `text_sink`;
-//! - below `look`: `sheet`, `style`, `css`, `css_source`, `measures`, `colour`;
+//! - below `html`: `tags` (the tokenizer), `elements`, `computed_style`, `passages`, `text_sink`;
+//! - below `computed_style`: `stylesheet`, `style`, `css`, `css_source`, `measures`, `colour`;
 //! - below `findings`: `unseen`, `links`, `unsigned`; below `reply`: `quotes`;
 //! - `page`: the HTML part for people, made by `sanitise` (two allowlists: ours, then ammonia's)
 //!   and `inline_style`;
@@ -29,6 +29,7 @@
 mod bodies;
 mod charset;
 mod colour;
+mod computed_style;
 mod css;
 mod css_source;
 mod elements;
@@ -40,11 +41,10 @@ mod html;
 mod inline_style;
 mod labels;
 mod legacy;
-mod library;
 pub mod line_ends;
 mod links;
-mod look;
 pub mod machine;
+mod mail_parser_adapter;
 mod mailbox;
 mod measures;
 pub mod mime;
@@ -54,9 +54,9 @@ mod quotes;
 mod reply;
 mod sanitise;
 pub mod scan;
-mod sheet;
 mod structure;
 mod style;
+mod stylesheet;
 mod tags;
 mod text;
 mod text_sink;
@@ -73,7 +73,7 @@ use crate::domain::message::{Attachment, Mail};
 use crate::domain::reason::Reason;
 use crate::rules::IntakeLimits;
 
-use self::fields::Known;
+use self::fields::KnownField;
 use self::findings::Evidence;
 use self::mime::Content;
 use self::scan::{Fault, Headers};
@@ -87,29 +87,31 @@ use self::scan::{Fault, Headers};
 pub fn summarise(
     raw: &[u8],
     headers: &Headers<'_>,
-    unsigned: &[Known],
+    unsigned: &[KnownField],
     limits: &IntakeLimits,
 ) -> Result<Mail, Fault> {
     let content = mime::content(raw, headers, limits)?;
     // No panic is known here; if there is one, the message is refused (threats D10).
-    library::guarded(|| describe(headers, content, unsigned, limits)).ok_or_else(|| Fault {
-        reason: Reason::Malformed,
-        detail: "the content of the message cannot be read".to_owned(),
-        from: Some(headers.from.address.clone()),
+    mail_parser_adapter::guarded(|| describe(headers, content, unsigned, limits)).ok_or_else(|| {
+        Fault {
+            reason: Reason::Malformed,
+            detail: "the content of the message cannot be read".to_owned(),
+            from: Some(headers.from.address.clone()),
+        }
     })
 }
 
 fn describe(
     headers: &Headers<'_>,
     content: Content,
-    open: &[Known],
+    open: &[KnownField],
     limits: &IntakeLimits,
 ) -> Mail {
     let shown = headers::shown(headers, limits);
     let evidence = Evidence {
         from: &headers.from,
         subject: shown.subject.as_deref(),
-        reply_to: &headers::mailboxes(headers, Known::ReplyTo, limits),
+        reply_to: &headers::mailboxes(headers, KnownField::ReplyTo, limits),
         readable: &content.readable,
         doubts: &content.doubts,
         html_part: content.leaves.iter().find(|leaf| leaf.is_html).map(|leaf| leaf.part),

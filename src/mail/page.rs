@@ -11,7 +11,7 @@ use super::charset;
 use super::filename;
 use super::html;
 use super::labels;
-use super::library::guarded;
+use super::mail_parser_adapter::guarded;
 use super::mime::{WIDEST, leaves};
 use super::sanitise::sanitise;
 use super::structure::Entry;
@@ -31,12 +31,12 @@ pub struct PageBounds {
 pub struct Page {
     /// Made harmless by `filename::sanitise`.
     pub filename: String,
-    pub shown: Shown,
+    pub shown: PageContent,
 }
 
 /// The content of the page.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum PageContent {
     /// HTML in UTF-8.
     Html(String),
     /// Only its text, if the HTML is too large to be sanitised.
@@ -62,11 +62,11 @@ pub fn page(raw: &[u8], index: u32, bounds: PageBounds) -> Option<Page> {
         false => sanitise(&read.text, bounds.tags, &mut |id| pictures.get(id)),
     };
     let shown = match clean {
-        Some(clean) => Shown::Html(format!("<!doctype html>\n{clean}")),
+        Some(clean) => PageContent::Html(format!("<!doctype html>\n{clean}")),
         None => {
             let reading = guarded(|| html::read(&read.text, bounds.html_bytes, 0, &|_, _| false))?;
             let cut = if read.is_cut || reading.is_cut { CUT } else { "" };
-            Shown::Text(format!("{}{cut}", reading.text))
+            PageContent::Text(format!("{}{cut}", reading.text))
         }
     };
     Some(Page { filename: filename::sanitise(entry.name(), "text/html"), shown })

@@ -16,7 +16,7 @@ use ammonia::{Builder, UrlRelative};
 use url::Url;
 
 use super::inline_style;
-use super::library::guarded;
+use super::mail_parser_adapter::guarded;
 use super::tags::{Piece, Pieces, attributes, decode_entities};
 
 /// Elements without content.

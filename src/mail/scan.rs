@@ -10,26 +10,26 @@ use crate::domain::reason::Reason;
 use crate::domain::sender::Sender;
 use crate::rules::IntakeLimits;
 
-use super::fields::Known;
+use super::fields::KnownField;
 use super::mailbox::{self, MailboxError};
 
 /// Fields that may occur at most once: RFC 5322 §3.6, and those of RFC 2045 that decide how the
 /// body is read.
-pub const SINGLE_FIELDS: &[Known] = &[
-    Known::Date,
-    Known::From,
-    Known::Sender,
-    Known::ReplyTo,
-    Known::To,
-    Known::Cc,
-    Known::Bcc,
-    Known::MessageId,
-    Known::InReplyTo,
-    Known::References,
-    Known::Subject,
-    Known::MimeVersion,
-    Known::ContentType,
-    Known::ContentTransferEncoding,
+pub const SINGLE_FIELDS: &[KnownField] = &[
+    KnownField::Date,
+    KnownField::From,
+    KnownField::Sender,
+    KnownField::ReplyTo,
+    KnownField::To,
+    KnownField::Cc,
+    KnownField::Bcc,
+    KnownField::MessageId,
+    KnownField::InReplyTo,
+    KnownField::References,
+    KnownField::Subject,
+    KnownField::MimeVersion,
+    KnownField::ContentType,
+    KnownField::ContentTransferEncoding,
 ];
 
 /// Why a message is refused.
@@ -69,12 +69,12 @@ pub struct Headers<'a> {
 
 impl<'a> Headers<'a> {
     /// Returns the value of the first field with this name.
-    pub fn first(&self, name: Known) -> Option<&'a [u8]> {
+    pub fn first(&self, name: KnownField) -> Option<&'a [u8]> {
         self.all(name).next()
     }
 
     /// Returns the values of all fields with this name, in the order of the message.
-    pub fn all<'s>(&'s self, name: Known) -> impl Iterator<Item = &'a [u8]> + 's {
+    pub fn all<'s>(&'s self, name: KnownField) -> impl Iterator<Item = &'a [u8]> + 's {
         values(&self.fields, name)
     }
 
@@ -109,7 +109,7 @@ pub fn scan<'a>(raw: &'a [u8], limits: &IntakeLimits) -> Result<Headers<'a>, Fau
         Ok(body_at) => body_at,
         Err(error) => return Err(fault(Reason::Malformed, error.to_string(), &fields)),
     };
-    let received = values(&fields, Known::Received).count();
+    let received = values(&fields, KnownField::Received).count();
     if received > limits.max_received_fields {
         let detail = format!(
             "the message has {received} Received fields, more than {}",
@@ -123,7 +123,7 @@ pub fn scan<'a>(raw: &'a [u8], limits: &IntakeLimits) -> Result<Headers<'a>, Fau
         let detail = format!("the message has more than one {} field", name.as_str());
         return Err(fault(Reason::SenderInvalid, detail, &fields));
     }
-    let Some(value) = values(&fields, Known::From).next() else {
+    let Some(value) = values(&fields, KnownField::From).next() else {
         let detail = "the message has no From field".to_owned();
         return Err(fault(Reason::SenderInvalid, detail, &fields));
     };
@@ -165,7 +165,10 @@ fn resembles_field(line: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(u8::is_ascii_graphic)
 }
 
-fn values<'a: 's, 's>(fields: &'s [Field<'a>], name: Known) -> impl Iterator<Item = &'a [u8]> + 's {
+fn values<'a: 's, 's>(
+    fields: &'s [Field<'a>],
+    name: KnownField,
+) -> impl Iterator<Item = &'a [u8]> + 's {
     fields.iter().filter(move |field| name.names(field.name)).map(|field| field.value)
 }
 
@@ -173,7 +176,7 @@ fn values<'a: 's, 's>(fields: &'s [Field<'a>], name: Known) -> impl Iterator<Ite
 /// agree on, else None.
 fn readable_from(fields: &[Field<'_>], limits: &IntakeLimits) -> Option<Address> {
     let mut found = None;
-    for value in values(fields, Known::From) {
+    for value in values(fields, KnownField::From) {
         let address = match mailbox::parse(value, limits.max_shown_bytes) {
             Ok(mailbox) => mailbox.sender.address,
             Err(MailboxError::Missing) => continue,

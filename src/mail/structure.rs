@@ -19,8 +19,8 @@ use std::ops::Range;
 use mail_parser::Encoding;
 use memchr::memmem;
 
-use super::fields::Known;
-use super::library::{MediaType, disposition, media_type, transfer_encoding};
+use super::fields::KnownField;
+use super::mail_parser_adapter::{MediaType, disposition, media_type, transfer_encoding};
 use super::transfer::Transfer;
 use super::visible;
 
@@ -32,11 +32,11 @@ const READ_OF_FIELD: usize = 4096;
 const SHOWN_OF_TYPE: usize = 100;
 
 /// The fields that describe a part.
-const READ: &[Known] = &[
-    Known::ContentType,
-    Known::ContentDisposition,
-    Known::ContentTransferEncoding,
-    Known::ContentId,
+const READ: &[KnownField] = &[
+    KnownField::ContentType,
+    KnownField::ContentDisposition,
+    KnownField::ContentTransferEncoding,
+    KnownField::ContentId,
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -439,22 +439,22 @@ impl Head {
         let value = value.get(1..).unwrap_or_default();
         let value = unfolded(value.get(..READ_OF_FIELD).unwrap_or(value));
         let slot = match name {
-            Some(Known::ContentType) => {
+            Some(KnownField::ContentType) => {
                 self.media = media_type(&value);
                 let is_type = self.media.as_ref().is_some_and(MediaType::is_valid);
                 let written = || visible::name(&String::from_utf8_lossy(&value), SHOWN_OF_TYPE);
                 self.odd_type = (!is_type).then(|| written().unwrap_or_default());
                 0
             }
-            Some(Known::ContentDisposition) => {
+            Some(KnownField::ContentDisposition) => {
                 (self.disposition, self.filename) = disposition(&value);
                 1
             }
-            Some(Known::ContentTransferEncoding) => {
+            Some(KnownField::ContentTransferEncoding) => {
                 self.encoding = transfer_encoding(&value);
                 2
             }
-            Some(Known::ContentId) => {
+            Some(KnownField::ContentId) => {
                 self.content_id = content_id(&value);
                 return;
             }

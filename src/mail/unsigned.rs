@@ -3,7 +3,7 @@
 //! signature (threats A23). A type that was removed cannot be reported.
 
 use super::elements::is_markup;
-use super::fields::Known;
+use super::fields::KnownField;
 use super::mime::{self, Content};
 use super::structure::{Entry, Kind};
 use super::tags::{Piece, Pieces};
@@ -13,9 +13,9 @@ const LONGEST_NOTICE: usize = 200;
 
 /// Describes how each `unsigned` field affects the body. The delimiters and the fields of parts are
 /// in the signed body, but Content-Type decides which lines are delimiters.
-pub(super) fn effects(content: &Content, unsigned: &[Known]) -> Vec<String> {
+pub(super) fn effects(content: &Content, unsigned: &[KnownField]) -> Vec<String> {
     let Some(root) = &content.root else { return Vec::new() };
-    let told = |field: &Known| {
+    let told = |field: &KnownField| {
         let does = effect(content, root, *field);
         (!does.is_empty())
             .then(|| format!("{} is not signed, and {}", field.as_str(), does.join(", and ")))
@@ -23,19 +23,19 @@ pub(super) fn effects(content: &Content, unsigned: &[Known]) -> Vec<String> {
     unsigned.iter().filter_map(told).collect()
 }
 
-fn effect(content: &Content, root: &Entry, field: Known) -> Vec<String> {
+fn effect(content: &Content, root: &Entry, field: KnownField) -> Vec<String> {
     let attaches = |is_so: bool| is_so.then(|| "makes the body an attachment".to_owned());
     let decodes = |name: &str| Some(format!("has the body decoded as {name}"));
     let (is_plain, is_html) = (root.is("text", "plain"), root.is("text", "html"));
     let effects = match field {
-        Known::ContentType if root.kind == Kind::Multipart => [content.left_out.told(), None],
+        KnownField::ContentType if root.kind == Kind::Multipart => [content.left_out.told(), None],
         _ if root.kind == Kind::Multipart => [None, None],
-        Known::ContentDisposition => {
+        KnownField::ContentDisposition => {
             let is_other = root.disposition.as_deref().is_some_and(|kind| kind != "inline");
             [attaches(is_other || root.is_disputed), None]
         }
-        Known::ContentType if !(is_plain || is_html) => [attaches(true), None],
-        Known::ContentType => {
+        KnownField::ContentType if !(is_plain || is_html) => [attaches(true), None],
+        KnownField::ContentType => {
             let kind = if is_html {
                 Some("has the body read as HTML")
             } else {
@@ -48,7 +48,7 @@ fn effect(content: &Content, root: &Entry, field: Known) -> Vec<String> {
                 .and_then(|name| decodes(&name));
             [kind.map(str::to_owned), charset]
         }
-        Known::ContentTransferEncoding => [root.transfer.decodes().and_then(decodes), None],
+        KnownField::ContentTransferEncoding => [root.transfer.decodes().and_then(decodes), None],
         _ => [None, None],
     };
     effects.into_iter().flatten().collect()

@@ -135,7 +135,7 @@ fn unquoted(text: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::library::decode_words;
+    use super::super::mail_parser_adapter::decode_words;
 
     #[test]
     fn words_are_read_in_their_charset() {

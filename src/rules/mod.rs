@@ -34,7 +34,7 @@ pub use intake::{
     Rates as IntakeRates,
 };
 pub use relays::{Forward as ForwardRules, RelayRules};
-pub use retention::{Erasure as ErasureRules, Kept, Pass as RetentionPass, RetentionRules};
+pub use retention::{Erasure as ErasureRules, Pass as RetentionPass, RetainedKind, RetentionRules};
 pub use smtp::{BareLineEnds, Memory as SmtpMemory, Pace as SmtpPace, SmtpRules, Tls as TlsRules};
 pub use store::{
     Connections as StoreConnections, Deliveries, Gateways, Grouping, Objects, Share, StoreRules,

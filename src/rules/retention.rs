@@ -13,7 +13,7 @@ use crate::domain::id::AccountId;
 
 /// The kinds of rows that are deleted when they are old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum RetainedKind {
     Messages,
     IntakeRecords,
     /// With their deliveries and attempts.
@@ -21,7 +21,7 @@ pub enum Kept {
     Audit,
 }
 
-impl Kept {
+impl RetainedKind {
     pub const ALL: [Self; 4] = [Self::Messages, Self::IntakeRecords, Self::Events, Self::Audit];
 
     const fn key(self) -> &'static str {
@@ -105,12 +105,12 @@ struct Everywhere {
 }
 
 impl Everywhere {
-    const fn days(&self, kept: Kept) -> u32 {
+    const fn days(&self, kept: RetainedKind) -> u32 {
         match kept {
-            Kept::Messages => self.messages_days,
-            Kept::IntakeRecords => self.intake_records_days,
-            Kept::Events => self.events_days,
-            Kept::Audit => self.audit_days,
+            RetainedKind::Messages => self.messages_days,
+            RetainedKind::IntakeRecords => self.intake_records_days,
+            RetainedKind::Events => self.events_days,
+            RetainedKind::Audit => self.audit_days,
         }
     }
 }
@@ -126,12 +126,12 @@ struct Here {
 }
 
 impl Here {
-    const fn days(&self, kept: Kept) -> Option<u32> {
+    const fn days(&self, kept: RetainedKind) -> Option<u32> {
         match kept {
-            Kept::Messages => self.messages_days,
-            Kept::IntakeRecords => self.intake_records_days,
-            Kept::Events => self.events_days,
-            Kept::Audit => self.audit_days,
+            RetainedKind::Messages => self.messages_days,
+            RetainedKind::IntakeRecords => self.intake_records_days,
+            RetainedKind::Events => self.events_days,
+            RetainedKind::Audit => self.audit_days,
         }
     }
 }
@@ -150,7 +150,7 @@ fn by_account<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<AccountId, 
 
 impl RetentionRules {
     /// Returns how long an account of this lineage keeps such rows; `None` means forever.
-    pub fn keep(&self, kept: Kept, lineage: &Lineage) -> Option<Duration> {
+    pub fn keep(&self, kept: RetainedKind, lineage: &Lineage) -> Option<Duration> {
         let above: Vec<AccountId> = lineage.ids().collect();
         let nearest = above.iter().rev().find_map(|id| self.accounts.get(id)?.days(kept));
         let days = nearest.unwrap_or_else(|| self.keep.days(kept));
@@ -164,7 +164,7 @@ impl RetentionRules {
 
     pub(super) fn validate(&self) -> Result<(), RulesError> {
         let file = "retention.toml";
-        for kept in Kept::ALL {
+        for kept in RetainedKind::ALL {
             let (key, (low, high)) = (kept.key(), kept.days());
             within(file, format!("keep.{key}"), self.keep.days(kept), low, high)?;
             for (id, here) in &self.accounts {
@@ -214,10 +214,10 @@ mod tests {
             (other, days(8), days(7), days(6)),
             (Lineage::default(), None, days(30), days(365)),
         ] {
-            assert_eq!(rules.keep(Kept::Messages, &lineage), messages);
-            assert_eq!(rules.keep(Kept::Events, &lineage), events);
-            assert_eq!(rules.keep(Kept::Audit, &lineage), audit);
-            assert_eq!(rules.keep(Kept::IntakeRecords, &lineage), days(90));
+            assert_eq!(rules.keep(RetainedKind::Messages, &lineage), messages);
+            assert_eq!(rules.keep(RetainedKind::Events, &lineage), events);
+            assert_eq!(rules.keep(RetainedKind::Audit, &lineage), audit);
+            assert_eq!(rules.keep(RetainedKind::IntakeRecords, &lineage), days(90));
         }
         assert_eq!(rules.accounts().collect::<Vec<_>>(), [id(1), id(3), id(4)]);
     }

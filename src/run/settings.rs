@@ -13,7 +13,7 @@ use crate::domain::address::Address;
 use crate::domain::domain_name::DomainName;
 use crate::egress::client::EgressError;
 use crate::rules::Rules;
-use crate::store::{Place, StoreError};
+use crate::store::{StoreError, StorePlace};
 use crate::tls::acme;
 use crate::tls::self_signed::SelfSignedError;
 use crate::tls::{FilesError, Paths};
@@ -28,7 +28,7 @@ pub struct Settings {
     pub hostname: DomainName,
     /// The URL under which clients reach the API.
     pub public_url: Option<Url>,
-    pub place: Place,
+    pub place: StorePlace,
     /// How long the start waits for a PostgreSQL that cannot be reached.
     pub start_patience: Duration,
     /// The file of the vault's keys; `None` for the file beside the embedded store.

@@ -11,7 +11,7 @@ use crate::egress::client::{Client, Limits, Lookup, Roots};
 use crate::egress::guard::Guard;
 use crate::rules::{AccessRules, AcmeRules, SmtpRules, TlsRules};
 use crate::shutdown::Shutdown;
-use crate::store::{Location, Place, TLS};
+use crate::store::{Location, StorePlace, TLS};
 use crate::tls::acme::{self, Acme};
 use crate::tls::self_signed::{self, SelfSignedError};
 use crate::tls::{Acceptor, Certificates, Files, Pair};
@@ -29,7 +29,7 @@ pub(super) struct Tls {
 impl Tls {
     pub(super) async fn prepare(
         settings: TlsSettings,
-        place: &Place,
+        place: &StorePlace,
         hostname: &DomainName,
         (smtp, access, clock): (&SmtpRules, &AccessRules, &Clock),
     ) -> Result<Self, RunError> {
@@ -99,7 +99,7 @@ impl Tls {
 /// Makes the self-signed pair. It is kept with the embedded store. Gateways on PostgreSQL have no
 /// folder, and a key in the database would get into its backups: each makes one that lasts until it
 /// stops.
-fn self_signed(place: &Place, hostname: &DomainName) -> Result<Pair, SelfSignedError> {
+fn self_signed(place: &StorePlace, hostname: &DomainName) -> Result<Pair, SelfSignedError> {
     match &place.database {
         Location::Folder(folder) => self_signed::kept(&folder.join(TLS), hostname),
         Location::Postgres(_) => self_signed::passing(hostname),

@@ -13,7 +13,7 @@ use crate::app::vault::{KEY_LEN, Vault};
 use crate::disk;
 use crate::domain::id::Mint;
 use crate::domain::secret::Secret;
-use crate::store::{Location, Place, SECRETS_KEY, Store};
+use crate::store::{Location, SECRETS_KEY, Store, StorePlace};
 
 #[derive(Debug, thiserror::Error)]
 pub enum VaultFileError {
@@ -43,7 +43,7 @@ pub enum VaultFileError {
 /// error if the store holds secrets that no key opens.
 pub(super) async fn open(
     named: Option<&Path>,
-    place: &Place,
+    place: &StorePlace,
     (store, mint): (&Store, &Mint),
 ) -> Result<Vault, RunError> {
     let sealed = store.sealed_samples().await?;
@@ -65,7 +65,7 @@ fn foreign(vault: &Vault, sealed: &[Vec<u8>]) -> bool {
 }
 
 /// Returns the file of keys: the named one, or the one beside the embedded store.
-pub fn secrets_key_file(named: Option<&Path>, place: &Place) -> Option<PathBuf> {
+pub fn secrets_key_file(named: Option<&Path>, place: &StorePlace) -> Option<PathBuf> {
     match (named, &place.database) {
         (Some(path), _) => Some(path.to_owned()),
         (None, Location::Folder(folder)) => Some(folder.join(SECRETS_KEY)),
@@ -83,7 +83,7 @@ pub fn read_secrets_key(path: &Path, mint: &Mint) -> Result<(Secret, Vault), Vau
 
 fn over(
     named: Option<&Path>,
-    place: &Place,
+    place: &StorePlace,
     holds_sealed: bool,
     mint: &Mint,
 ) -> Result<Vault, VaultFileError> {
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn the_embedded_store_has_a_key_of_its_own_that_stays() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::from(Location::Folder(folder.path().to_owned()));
+        let place = StorePlace::from(Location::Folder(folder.path().to_owned()));
         let sealed = over(None, &place, false, &system_mint()).unwrap().seal("p", b"x").unwrap();
         let again = over(None, &place, true, &system_mint()).unwrap();
         assert_eq!(again.open("p", &sealed).unwrap().expose(), b"x");
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn no_key_is_made_where_another_has_sealed_something() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::from(Location::Folder(folder.path().to_owned()));
+        let place = StorePlace::from(Location::Folder(folder.path().to_owned()));
         let error = over(None, &place, true, &system_mint()).unwrap_err().to_string();
         assert!(error.contains("copy secrets.key") && error.contains("--secrets-key-file"));
         assert!(!folder.path().join(SECRETS_KEY).exists());

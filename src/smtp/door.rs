@@ -10,14 +10,14 @@ use rustix::net::{RecvFlags, recv};
 use tokio::net::TcpStream;
 
 use crate::domain::ports::Intake;
-use crate::domain::repeats::{Cause, Repeats};
+use crate::domain::repeats::{LogCause, Repeats};
 use crate::rules::SmtpRules;
 use crate::shutdown::Shutdown;
 use crate::tls::Acceptor;
 
 use super::budget::Budget;
 use super::connection::Connection;
-use super::places::{Caps, Place, Places};
+use super::places::{Caps, Places, SessionPlace};
 use super::protocol::machine::{Machine, Settings};
 use super::protocol::notice::Notice;
 use super::protocol::reply::Reply;
@@ -28,7 +28,7 @@ use super::stream::Stream;
 
 /// How connections arrive from one peer at one socket.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
+pub(super) struct Arrival {
     /// The connection begins with a TLS handshake.
     pub(super) implicit_tls: bool,
     /// The peer is a proxy: a PROXY header names the client first.
@@ -92,7 +92,7 @@ impl<I: Intake> Door<I> {
 
     /// Starts a session task, or turns the connection away if all places are taken. A panic ends
     /// that task only. The shutdown waits for all of them.
-    pub(super) fn open(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, way: Way) {
+    pub(super) fn open(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, way: Arrival) {
         let Some(place) = self.places.take() else {
             return turn_away(stream, peer.ip(), Notice::TooManySessions, way.implicit_tls);
         };
@@ -109,8 +109,8 @@ impl<I: Intake> Door<I> {
         &self,
         mut stream: TcpStream,
         peer: SocketAddr,
-        mut place: Place,
-        way: Way,
+        mut place: SessionPlace,
+        way: Arrival,
     ) -> io::Result<()> {
         // A reply is one write: waiting to fill a segment would only delay it.
         stream.set_nodelay(true)?;
@@ -193,7 +193,7 @@ impl<I: Intake> Door<I> {
             named = proxied::read(stream, self.rules.deadlines.proxy()) => named,
         };
         if let Err(error) = &named
-            && let Some(left_out) = self.repeats.due(Cause::NoProxyHeader)
+            && let Some(left_out) = self.repeats.due(LogCause::NoProxyHeader)
         {
             let error = error as &dyn std::error::Error;
             tracing::warn!(
@@ -225,7 +225,7 @@ impl<I: Intake> Door<I> {
 
     /// Checks the client's real address against the caps and the connection rate. Returns the meter
     /// of the session, which counts nothing for exempt clients.
-    fn welcome(&self, client: IpAddr, place: &mut Place) -> Result<Meter, Notice> {
+    fn welcome(&self, client: IpAddr, place: &mut SessionPlace) -> Result<Meter, Notice> {
         if self.rules.exempt.is_exempt(client) {
             return Ok(Meter::new(None, client));
         }

@@ -9,7 +9,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::domain::address::Address;
 use crate::domain::id::{AccountId, IntakeId};
-use crate::domain::ports::{Answer, Client, Envelope, Intake, Recipient};
+use crate::domain::ports::{Client, Envelope, Intake, IntakeReply, Recipient};
 use crate::domain::reason::Reason;
 
 /// The id of every record.
@@ -44,12 +44,17 @@ pub(super) struct Fake {
 }
 
 impl Fake {
-    pub(super) fn decide_recipient(&self, from: &str, path: &str) -> Result<Recipient, Answer> {
+    pub(super) fn decide_recipient(
+        &self,
+        from: &str,
+        path: &str,
+    ) -> Result<Recipient, IntakeReply> {
         let call = Call::Recipient { from: from.into(), path: path.into() };
         self.calls.lock().unwrap().push(call);
         let local = path.rsplit_once('@').map_or(path, |(local, _)| local).to_ascii_lowercase();
-        let refuse =
-            |reason| Err(Answer { reason: Some(reason), detail: None, record: None, again: false });
+        let refuse = |reason| {
+            Err(IntakeReply { reason: Some(reason), detail: None, record: None, again: false })
+        };
         let (agent, shares) = match (local.strip_prefix("open"), local.strip_prefix("list")) {
             _ if local == "postmaster" => (1, true),
             _ if local == "panic" => panic!("a recipient that panics"),
@@ -66,31 +71,33 @@ impl Fake {
         })
     }
 
-    pub(super) fn decide_message(&self, envelope: Envelope, raw: Bytes) -> Answer {
+    pub(super) fn decide_message(&self, envelope: Envelope, raw: Bytes) -> IntakeReply {
         self.calls.lock().unwrap().push(Call::Message { envelope, raw });
         let record = Some(IntakeId(RECORD.parse().unwrap()));
         match self.message.lock().unwrap().clone() {
             None => {
                 let again = self.again.load(Ordering::Relaxed);
-                Answer { reason: None, detail: None, record, again }
+                IntakeReply { reason: None, detail: None, record, again }
             }
             // Our own failures leave no record (contract §2.3).
             Some((reason @ (Reason::StoreUnavailable | Reason::TooBusy), detail)) => {
-                Answer { reason: Some(reason), detail, record: None, again: false }
+                IntakeReply { reason: Some(reason), detail, record: None, again: false }
             }
-            Some((reason, detail)) => Answer { reason: Some(reason), detail, record, again: false },
+            Some((reason, detail)) => {
+                IntakeReply { reason: Some(reason), detail, record, again: false }
+            }
         }
     }
 
-    pub(super) fn decide_refused(&self, reason: Reason, head: Bytes, size: u64) -> Answer {
+    pub(super) fn decide_refused(&self, reason: Reason, head: Bytes, size: u64) -> IntakeReply {
         self.calls.lock().unwrap().push(Call::Refused { reason, head, size });
         match *self.refused.lock().unwrap() {
             Some(reason) => {
-                Answer { reason: Some(reason), detail: None, record: None, again: false }
+                IntakeReply { reason: Some(reason), detail: None, record: None, again: false }
             }
             None => {
                 let record = Some(IntakeId(RECORD.parse().unwrap()));
-                Answer { reason: Some(reason), detail: None, record, again: false }
+                IntakeReply { reason: Some(reason), detail: None, record, again: false }
             }
         }
     }
@@ -110,17 +117,22 @@ impl Intake for Fake {
         *self.free.lock().unwrap()
     }
 
-    async fn over_rate(&self, _: &Client, _: &str, path: &str) -> Answer {
+    async fn over_rate(&self, _: &Client, _: &str, path: &str) -> IntakeReply {
         self.calls.lock().unwrap().push(Call::OverRate { path: path.into() });
         let record = Some(IntakeId(RECORD.parse().unwrap()));
-        Answer { reason: Some(Reason::RateLimited), detail: None, record, again: false }
+        IntakeReply { reason: Some(Reason::RateLimited), detail: None, record, again: false }
     }
 
-    async fn recipient(&self, _: &Client, from: &str, path: &str) -> Result<Recipient, Answer> {
+    async fn recipient(
+        &self,
+        _: &Client,
+        from: &str,
+        path: &str,
+    ) -> Result<Recipient, IntakeReply> {
         self.decide_recipient(from, path)
     }
 
-    async fn message(&self, envelope: Envelope, raw: Bytes) -> Answer {
+    async fn message(&self, envelope: Envelope, raw: Bytes) -> IntakeReply {
         if let Some(gate) = &self.gate {
             self.arrived.notify_one();
             gate.acquire().await.unwrap().forget();
@@ -135,7 +147,7 @@ impl Intake for Fake {
         _: String,
         head: Bytes,
         size: u64,
-    ) -> Answer {
+    ) -> IntakeReply {
         self.decide_refused(reason, head, size)
     }
 }

@@ -10,13 +10,13 @@ use tokio::net::TcpListener;
 
 use crate::domain::domain_name::DomainName;
 use crate::domain::ports::Intake;
-use crate::domain::repeats::Cause;
+use crate::domain::repeats::LogCause;
 use crate::rules::{self, SmtpRules};
 use crate::shutdown::Shutdown;
 use crate::tls::Acceptor;
 
 use super::descriptors::{self, Spare};
-use super::door::{Door, Way, turn_away};
+use super::door::{Arrival, Door, turn_away};
 use super::protocol::body::BodyLimits;
 use super::protocol::data::BareLineEnds;
 use super::protocol::machine::Settings;
@@ -123,7 +123,11 @@ impl<I: Intake> Listener<I> {
             match accepted {
                 Ok((stream, peer)) => {
                     let proxied = self.proxies.contain(peer.ip());
-                    self.door.open(stream, peer, Way { implicit_tls: self.implicit_tls, proxied });
+                    self.door.open(
+                        stream,
+                        peer,
+                        Arrival { implicit_tls: self.implicit_tls, proxied },
+                    );
                 }
                 Err(error) => match spare.accept(&self.socket, &error) {
                     Some((stream, peer)) => {
@@ -140,7 +144,7 @@ impl<I: Intake> Listener<I> {
     /// Waits after a failed accept. Most errors belong to one peer and are over; but without file
     /// descriptors (EMFILE) the next call would fail at once, forever.
     async fn pause(&self, error: &io::Error) {
-        if let Some(left_out) = self.door.repeats().due(Cause::Accept) {
+        if let Some(left_out) = self.door.repeats().due(LogCause::Accept) {
             tracing::warn!(error = %error, left_out, "cannot accept a connection");
         }
         tokio::select! {

@@ -30,7 +30,7 @@ enum Holder {
 /// A place for one session. It is taken before the client is known: behind a trusted proxy its
 /// address comes later.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct SessionPlace {
     places: Places,
     _of_all: Share<Holder>,
     own: Option<Share<Holder>>,
@@ -42,13 +42,13 @@ impl Places {
     }
 
     /// Takes a place; None if all are taken.
-    pub(super) fn take(&self) -> Option<Place> {
+    pub(super) fn take(&self) -> Option<SessionPlace> {
         let of_all = self.taken.take(&[(Holder::All, self.caps.all)])?;
-        Some(Place { places: self.clone(), _of_all: of_all, own: None })
+        Some(SessionPlace { places: self.clone(), _of_all: of_all, own: None })
     }
 }
 
-impl Place {
+impl SessionPlace {
     /// Counts the place for `address` (in canonical form) and its network. Returns false if either
     /// has reached its cap.
     pub(super) fn settle(&mut self, address: IpAddr) -> bool {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     impl Places {
-        fn settled(&self, address: &str) -> Option<Place> {
+        fn settled(&self, address: &str) -> Option<SessionPlace> {
             let mut place = self.take()?;
             place.settle(ip(address)).then_some(place)
         }

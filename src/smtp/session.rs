@@ -8,9 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::domain::ports::{Answer, Envelope, Intake};
+use crate::domain::ports::{Envelope, Intake, IntakeReply};
 use crate::domain::reason::Reason;
-use crate::domain::repeats::{Cause, Repeats};
+use crate::domain::repeats::{LogCause, Repeats};
 use crate::rules::SmtpRules;
 use crate::shutdown::Shutdown;
 use crate::tls::Acceptor;
@@ -241,7 +241,7 @@ impl<I: Intake> Session<I> {
 
     /// Whether the network may bring another message, and the disk has room for `size` bytes beyond
     /// the required minimum. An unknown amount of free space counts as enough.
-    async fn may_open(&mut self, size: u64) -> Result<(), Answer> {
+    async fn may_open(&mut self, size: u64) -> Result<(), IntakeReply> {
         if !self.meter.may(What::Message) {
             return Err(self.over_rate("").await);
         }
@@ -255,7 +255,7 @@ impl<I: Intake> Session<I> {
         let free = within(deadline, connection, asked).await.map_err(no_answer)?;
         match free {
             Some(free) if free < least.saturating_add(size) => {
-                if let Some(left_out) = self.repeats.due(Cause::ShortOfSpace) {
+                if let Some(left_out) = self.repeats.due(LogCause::ShortOfSpace) {
                     tracing::warn!(
                         space.free = free,
                         space.least = least,
@@ -263,7 +263,7 @@ impl<I: Intake> Session<I> {
                         "short of disk space"
                     );
                 }
-                Err(Answer {
+                Err(IntakeReply {
                     reason: Some(Reason::NoSpace),
                     detail: None,
                     record: None,
@@ -287,7 +287,7 @@ impl<I: Intake> Session<I> {
         self.say(&reply).await
     }
 
-    async fn over_rate(&mut self, path: &str) -> Answer {
+    async fn over_rate(&mut self, path: &str) -> IntakeReply {
         let Self { connection, machine, intake, rules, .. } = self;
         let asked = Box::pin(intake.over_rate(machine.client(), machine.reverse_path(), path));
         let deadline = rules.deadlines.answer();
@@ -401,6 +401,6 @@ async fn within<T>(
 
 /// The message may have been stored or not: the client retries, and the repeat creates no second
 /// message (contract §2, Repeats).
-const fn no_answer(_: Late) -> Answer {
-    Answer { reason: Some(Reason::StoreUnavailable), detail: None, record: None, again: false }
+const fn no_answer(_: Late) -> IntakeReply {
+    IntakeReply { reason: Some(Reason::StoreUnavailable), detail: None, record: None, again: false }
 }

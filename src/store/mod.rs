@@ -32,11 +32,11 @@ pub use agents::computers::{ChangedComputer, ComputerChange};
 pub use agents::configurations::{ConfigChange, Configured, Says};
 pub use agents::template_links::Applied;
 pub use agents::template_locks::Locked;
-pub use agents::template_migrations::{Asked, Working};
+pub use agents::template_migrations::{MigrationRequest, Working};
 pub use agents::templates::{TemplateChange, TemplateChanged, TemplateDeleted};
 pub use base::company::Census;
 pub use base::page::{Cursor, Direction, List, Page, cut};
-pub use blobs::place::{BlobPlace, Place, S3Access};
+pub use blobs::place::{BlobPlace, S3Access, StorePlace};
 pub use commit::intake::{Accepted, Commit, Committed, Handed, Intake, Receipt};
 pub use engine::error::StoreError;
 pub use engine::location::{Location, LocationError, PostgresUrl};
@@ -49,20 +49,20 @@ pub use events::delivery::destination_changes::{
 };
 pub use events::delivery::destinations::NewDestination;
 pub use events::delivery::event_lists::{
-    EventFilter, EventPage, Found as FoundEvent, Placed as PlacedEvent,
+    EventFilter, EventPage, FoundEvent, Placed as PlacedEvent,
 };
 pub use events::delivery::former_secrets::Forgotten;
 pub use events::delivery::replay_requests::{Replayed, Tested};
-pub use events::event_row::Place as EventPlace;
+pub use events::event_row::EventPlace;
 pub use events::told::{ChangedConfig, DisabledData, PolicyData, PublishedData, TestData, told};
-pub use mailbox::conversations::Found;
+pub use mailbox::conversations::MessagePlace;
 pub use mailbox::intake_records::IntakeFilter;
 pub use mailbox::logs::{Bucket, LogRow};
 pub use mailbox::messages::Original;
 pub use mailbox::new_messages::{NewMessage, NewReceived};
 pub use mailbox::room_lists::{ListedRoom, RoomFilter, RoomList, RoomPage};
 pub use mailbox::room_ranges::RoomPlace;
-pub use mailbox::search::{Looked, Unindexed, Wanted};
+pub use mailbox::search::{Looked, Unindexed, WantedWords};
 pub use mailbox::sessions::{ResetSession, SessionList};
 pub use mailbox::verdict_history::PastVerdict;
 pub use opening::{Store, restore};

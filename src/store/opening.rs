@@ -12,7 +12,7 @@ use super::base::space::Space;
 use super::base::unindexed::Unindexed;
 use super::base::walked::Walked;
 use super::blobs::objects::Blobs;
-use super::blobs::place::Place;
+use super::blobs::place::StorePlace;
 use super::commit::batch::Intakes;
 use super::commit::refusals::{Counted, Refusals};
 use super::engine::database::Database;
@@ -71,7 +71,7 @@ impl Store {
     /// Creates the store if there is none, migrates and opens it. Fails if another database owns
     /// its blob store.
     pub async fn create(
-        place: impl Into<Place>,
+        place: impl Into<StorePlace>,
         rules: &StoreRules,
         mint: Mint,
     ) -> Result<Self, StoreError> {
@@ -83,7 +83,7 @@ impl Store {
 
     /// Opens an existing store and migrates it to this version.
     pub async fn open(
-        place: impl Into<Place>,
+        place: impl Into<StorePlace>,
         rules: &StoreRules,
         mint: Mint,
     ) -> Result<Self, StoreError> {
@@ -92,7 +92,7 @@ impl Store {
 
     /// Opens an existing store. Retries for `patience` while PostgreSQL cannot be reached.
     pub async fn open_within(
-        place: impl Into<Place>,
+        place: impl Into<StorePlace>,
         rules: &StoreRules,
         mint: Mint,
         patience: Duration,
@@ -101,7 +101,7 @@ impl Store {
     }
 
     async fn connect(
-        place: &Place,
+        place: &StorePlace,
         rules: &StoreRules,
         mint: Mint,
         (create, patience): (bool, Duration),

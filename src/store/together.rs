@@ -13,10 +13,10 @@ use super::engine::error::StoreError;
 use super::engine::group::{Group, Together};
 use super::events::delivery::attempt_results::{Ended, Finished};
 use super::events::delivery::contents_now::ContentsNow;
-use super::mailbox::contents::Kept;
+use super::mailbox::contents::OriginalPlaces;
 use super::opening::Store;
 use super::tenancy::addresses::Addressed;
-use super::tenancy::asked_together::Asked;
+use super::tenancy::asked_together::SenderQuestion;
 use super::tenancy::keys::KeyHolder;
 use crate::domain::account::Account;
 use crate::domain::address::Address;
@@ -25,7 +25,7 @@ use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::key::KeyHash;
 use crate::domain::member::Member;
-use crate::domain::repeats::Cause;
+use crate::domain::repeats::LogCause;
 
 /// Pause between two tries to write the record of a refusal.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ impl Store {
     /// the blob store first. Tries again, `TRIES` times in all, if one of them is erased
     /// meanwhile; then fails with `Conflict`.
     pub async fn commit(&self, commit: &Commit) -> Result<Committed, StoreError> {
-        let mut kept = Kept::default();
+        let mut kept = OriginalPlaces::default();
         for _ in 0..TRIES {
             for accepted in commit.intakes.iter().filter_map(|intake| intake.accepted.as_ref()) {
                 self.keep_raw(accepted.message.digest, &accepted.raw, &mut kept).await?;
@@ -63,7 +63,7 @@ impl Store {
     /// where another gateway may erase the subject of such a record meanwhile.
     pub async fn note(&self, commit: &Commit) -> Result<bool, StoreError> {
         self.check_trust()?;
-        let ready = Ready::new(commit, &Kept::default()).await?;
+        let ready = Ready::new(commit, &OriginalPlaces::default()).await?;
         let Some(way) = self.set_out(ready.octets()) else {
             return self.intakes.ask(ready).await.map(|_| true);
         };
@@ -93,7 +93,7 @@ impl Store {
                     Err(error) => error,
                 };
                 let is_final = error.is_of_a_row() || store.check_trust().is_err();
-                if let Some(left_out) = store.repeats.due(Cause::Refusal) {
+                if let Some(left_out) = store.repeats.due(LogCause::Refusal) {
                     let error = &error as &dyn std::error::Error;
                     tracing::error!(
                         error,
@@ -114,7 +114,7 @@ impl Store {
     /// Writes a platform's message or nothing, together with others that wait. Fails with
     /// `Repeated` if another request already used its Idempotency-Key.
     pub async fn receive(&self, handed: &Handed) -> Result<Receipt, StoreError> {
-        let mut kept = Kept::default();
+        let mut kept = OriginalPlaces::default();
         let digest = handed.message.digest;
         for _ in 0..TRIES {
             self.keep_raw(digest, &handed.raw, &mut kept).await?;
@@ -192,7 +192,7 @@ impl Store {
         sender: &Address,
     ) -> Result<Option<Addressed>, StoreError> {
         let (address, sender) = (address.clone(), sender.clone());
-        self.recipients.ask(Asked { agent, address, sender }).await
+        self.recipients.ask(SenderQuestion { agent, address, sender }).await
     }
 
     /// Like `key_holder`, in one statement for all callers of the moment: those who follow the log.

@@ -49,7 +49,7 @@ pub enum ZoneError {
 }
 
 #[derive(Clone, Debug)]
-enum Answer {
+enum ScriptedAnswer {
     Records(Vec<RData>),
     Truncate(Vec<RData>),
     Code(ResponseCode),
@@ -60,7 +60,7 @@ enum Answer {
 /// Answers by name and type.
 #[derive(Clone, Debug)]
 pub struct Zone {
-    answers: HashMap<(Name, RecordType), Answer>,
+    answers: HashMap<(Name, RecordType), ScriptedAnswer>,
     ttl: u32,
 }
 
@@ -113,7 +113,9 @@ impl Zone {
             "NOERROR" | "TRUNCATE" => {
                 let mut records = match entry {
                     std::collections::hash_map::Entry::Occupied(ref known) => match known.get() {
-                        Answer::Records(records) | Answer::Truncate(records) => records.clone(),
+                        ScriptedAnswer::Records(records) | ScriptedAnswer::Truncate(records) => {
+                            records.clone()
+                        }
                         _ => Vec::new(),
                     },
                     std::collections::hash_map::Entry::Vacant(_) => Vec::new(),
@@ -122,16 +124,16 @@ impl Zone {
                     records.push(rdata(record_type, value)?);
                 }
                 if rcode == "NOERROR" {
-                    Answer::Records(records)
+                    ScriptedAnswer::Records(records)
                 } else {
-                    Answer::Truncate(records)
+                    ScriptedAnswer::Truncate(records)
                 }
             }
-            "NXDOMAIN" => Answer::Code(ResponseCode::NXDomain),
-            "SERVFAIL" => Answer::Code(ResponseCode::ServFail),
-            "REFUSED" => Answer::Code(ResponseCode::Refused),
-            "TIMEOUT" => Answer::Timeout,
-            "GARBAGE" => Answer::Garbage,
+            "NXDOMAIN" => ScriptedAnswer::Code(ResponseCode::NXDomain),
+            "SERVFAIL" => ScriptedAnswer::Code(ResponseCode::ServFail),
+            "REFUSED" => ScriptedAnswer::Code(ResponseCode::Refused),
+            "TIMEOUT" => ScriptedAnswer::Timeout,
+            "GARBAGE" => ScriptedAnswer::Garbage,
             other => return Err(ZoneError::Rcode(other.to_owned())),
         };
         entry.insert_entry(answer);
@@ -142,14 +144,14 @@ impl Zone {
     /// record.
     pub fn insert_texts(&mut self, name: &str, texts: &[Vec<u8>]) -> Result<(), ZoneError> {
         let records = texts.iter().map(|octets| text(octets)).collect();
-        self.answers.insert((fqdn(name)?, RecordType::TXT), Answer::Records(records));
+        self.answers.insert((fqdn(name)?, RecordType::TXT), ScriptedAnswer::Records(records));
         Ok(())
     }
 
     /// Replaces the TXT records of a name by one record of these character strings.
     pub fn insert_strings(&mut self, name: &str, strings: &[&[u8]]) -> Result<(), ZoneError> {
         let record = RData::TXT(TXT::from_bytes(strings.to_vec()));
-        self.answers.insert((fqdn(name)?, RecordType::TXT), Answer::Records(vec![record]));
+        self.answers.insert((fqdn(name)?, RecordType::TXT), ScriptedAnswer::Records(vec![record]));
         Ok(())
     }
 
@@ -172,27 +174,27 @@ impl Zone {
         let mut owner = query.name().clone();
         for _ in 0..MAX_ALIASES {
             match self.find(&owner, query.query_type()) {
-                Found::Truncated(_) if !over_tcp => {
+                Lookup::Truncated(_) if !over_tcp => {
                     reply.metadata.truncation = true;
                     break;
                 }
-                Found::Records(records) | Found::Truncated(records) => {
+                Lookup::Records(records) | Lookup::Truncated(records) => {
                     for data in records {
                         reply.add_answer(Record::from_rdata(owner.clone(), self.ttl, data.clone()));
                     }
                     break;
                 }
-                Found::Alias(target) => {
+                Lookup::Alias(target) => {
                     let data = RData::CNAME(CNAME(target.clone()));
                     reply.add_answer(Record::from_rdata(owner, self.ttl, data));
                     owner = target.clone();
                 }
-                Found::Code(code) => {
+                Lookup::Code(code) => {
                     reply.metadata.response_code = code;
                     break;
                 }
-                Found::Silent => return None,
-                Found::Garbage => {
+                Lookup::Silent => return None,
+                Lookup::Garbage => {
                     let mut octets = id.to_be_bytes().to_vec();
                     octets.extend_from_slice(b"\xff\xff\xff\xffthis is no DNS message");
                     return Some(octets);
@@ -217,26 +219,27 @@ impl Zone {
         short.to_vec().ok()
     }
 
-    fn find(&self, name: &Name, kind: RecordType) -> Found<'_> {
+    fn find(&self, name: &Name, kind: RecordType) -> Lookup<'_> {
         let name = name.to_lowercase();
         match self.answers.get(&(name.clone(), kind)) {
-            Some(Answer::Records(records)) => return Found::Records(records),
-            Some(Answer::Truncate(records)) => return Found::Truncated(records),
-            Some(Answer::Code(code)) => return Found::Code(*code),
-            Some(Answer::Timeout) => return Found::Silent,
-            Some(Answer::Garbage) => return Found::Garbage,
+            Some(ScriptedAnswer::Records(records)) => return Lookup::Records(records),
+            Some(ScriptedAnswer::Truncate(records)) => return Lookup::Truncated(records),
+            Some(ScriptedAnswer::Code(code)) => return Lookup::Code(*code),
+            Some(ScriptedAnswer::Timeout) => return Lookup::Silent,
+            Some(ScriptedAnswer::Garbage) => return Lookup::Garbage,
             None => {}
         }
-        if let Some(Answer::Records(records)) = self.answers.get(&(name.clone(), RecordType::CNAME))
+        if let Some(ScriptedAnswer::Records(records)) =
+            self.answers.get(&(name.clone(), RecordType::CNAME))
             && let Some(RData::CNAME(target)) = records.first()
         {
-            return Found::Alias(&target.0);
+            return Lookup::Alias(&target.0);
         }
         // A name exists if a record is at or below it (RFC 8020).
         if self.answers.keys().any(|(known, _)| name.zone_of(known)) {
-            Found::Code(ResponseCode::NoError)
+            Lookup::Code(ResponseCode::NoError)
         } else {
-            Found::Code(ResponseCode::NXDomain)
+            Lookup::Code(ResponseCode::NXDomain)
         }
     }
 
@@ -248,7 +251,7 @@ impl Zone {
     }
 }
 
-enum Found<'z> {
+enum Lookup<'z> {
     Records(&'z [RData]),
     Truncated(&'z [RData]),
     Alias(&'z Name),

@@ -35,7 +35,7 @@ use super::pair::Pair;
 use challenges::Challenges;
 use failure::AcmeError;
 pub use failure::Unusable;
-use kept::{Kept, Tried};
+use kept::{AcmeFolder, Tried};
 use transport::Transport;
 
 pub use kept::KeptError;
@@ -224,7 +224,7 @@ impl Work {
     async fn note(&self, failures: u32, wait: Duration) -> Result<(), AcmeError> {
         let at = self.clock.now();
         let tried = Tried { at, not_before: at.plus(wait), failures };
-        self.on_disk(move |settings| Kept::note(settings, tried)).await
+        self.on_disk(move |settings| AcmeFolder::note(settings, tried)).await
     }
 
     async fn note_end(&self, failures: u32, wait: Duration) {
@@ -249,7 +249,7 @@ impl Work {
         install: &impl Fn(&[u8], &[u8]) -> Result<(), Unusable>,
     ) -> (Timestamp, u32) {
         let now = self.clock.now();
-        let (soonest, failures) = match self.on_disk(Kept::tried).await {
+        let (soonest, failures) = match self.on_disk(AcmeFolder::tried).await {
             // A file cannot make the wait longer than the longest.
             Ok(Some(tried)) if tried.at <= now => {
                 (tried.not_before.min(now.plus(self.wait(u32::MAX))), tried.failures)
@@ -268,7 +268,7 @@ impl Work {
         install: &impl Fn(&[u8], &[u8]) -> Result<(), Unusable>,
     ) -> Timestamp {
         // The next attempt reports faults of the folder.
-        let Ok(kept) = self.on_disk(Kept::open).await else { return soonest };
+        let Ok(kept) = self.on_disk(AcmeFolder::open).await else { return soonest };
         let Some(chain) = kept.chain else { return soonest };
         let (chain, key) = (chain.as_bytes(), kept.key.as_bytes());
         let pair = Pair::from_pem(chain, key).map_err(Unusable::from);
@@ -299,7 +299,7 @@ impl Work {
         self.note(failures.saturating_add(1), self.wait(failures)).await?;
         // An order that never succeeds must not block others, whatever the authority says.
         if failures >= ORDER_TRIES {
-            self.on_disk(Kept::forget_order).await?;
+            self.on_disk(AcmeFolder::forget_order).await?;
         }
         let obtaining = timeout(self.rules.attempt.timeout(), self.obtain(means));
         let chain = obtaining.await.map_err(|_| AcmeError::Late)??;
@@ -307,12 +307,12 @@ impl Work {
             Ok(pair) => pair,
             Err(error) => {
                 // The order may be for a key that was removed.
-                self.on_disk(Kept::forget_order).await?;
+                self.on_disk(AcmeFolder::forget_order).await?;
                 return Err(AcmeError::Unusable(error.into()));
             }
         };
         let kept = chain.clone();
-        self.on_disk(move |settings| Kept::keep_chain(settings, &kept)).await?;
+        self.on_disk(move |settings| AcmeFolder::keep_chain(settings, &kept)).await?;
         install(chain.as_bytes(), key.as_bytes()).map_err(AcmeError::Unusable)?;
         let due = self.renewal(&pair);
         // The clock is wrong; without this, the authority would be asked again and again.

@@ -20,7 +20,7 @@ use crate::domain::domain_name::DomainName;
 use crate::domain::ports::TlsFacts;
 
 use super::{
-    Acceptor, Certificates, Files, FilesError, HandshakeError, Look, Pair, PairError, Paths,
+    Acceptor, Certificates, FileLook, Files, FilesError, HandshakeError, Pair, PairError, Paths,
     own_files, self_signed,
 };
 
@@ -110,25 +110,25 @@ async fn files_that_cannot_be_used_leave_the_old_pair_in_use() {
     let files = Files::open(paths.clone(), Some(&host()), clock()).await.unwrap();
     let shown = || files.certificates().current().until();
     let first = shown();
-    assert_eq!(files.look(false).await, Look::Unchanged);
+    assert_eq!(files.look(false).await, FileLook::Unchanged);
     // One file has been replaced, the other not yet.
     std::fs::write(&paths.chain, &new.0).unwrap();
-    assert_eq!(files.look(false).await, Look::Refused);
-    assert_eq!(files.look(false).await, Look::Unchanged, "told once");
-    assert_eq!(files.look(true).await, Look::Refused, "unless it is asked for");
+    assert_eq!(files.look(false).await, FileLook::Refused);
+    assert_eq!(files.look(false).await, FileLook::Unchanged, "told once");
+    assert_eq!(files.look(true).await, FileLook::Refused, "unless it is asked for");
     assert_eq!(shown(), first);
     std::fs::write(&paths.key, &new.1).unwrap();
-    assert_eq!(files.look(false).await, Look::Installed);
+    assert_eq!(files.look(false).await, FileLook::Installed);
     assert_eq!(shown(), Timestamp::from_utc(date(2031, 1, 1).into()));
     for chain in ["", "x", &"x".repeat((1 << 20) + 1)] {
         std::fs::write(&paths.chain, chain).unwrap();
-        assert_eq!(files.look(false).await, Look::Refused);
+        assert_eq!(files.look(false).await, FileLook::Refused);
     }
     std::fs::remove_file(&paths.chain).unwrap();
-    assert_eq!(files.look(false).await, Look::Refused);
+    assert_eq!(files.look(false).await, FileLook::Refused);
     assert_ne!(shown(), first);
     put(&paths, &old);
-    assert_eq!(files.look(false).await, Look::Installed);
+    assert_eq!(files.look(false).await, FileLook::Installed);
     assert_eq!(shown(), first);
 }
 

@@ -10,7 +10,7 @@ use mail_auth::hickory_resolver::proto::rr::{Name, RData, RecordType};
 use mail_auth::{DnsError, Error};
 
 use crate::domain::evidence::Word;
-use crate::domain::evidence::dns::{self, Told};
+use crate::domain::evidence::dns::{self, DnsOutcome};
 
 /// Bytes of answers kept per step: enough for ten keys of the largest size (`dkim`), or ten SPF
 /// look-ups with ten mail exchangers each (RFC 7208 §4.6.4), many times over. Answers beyond that
@@ -125,20 +125,20 @@ impl Answer {
 }
 
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct EvidenceAnswers {
     left: usize,
     /// Most bytes per answer.
     share: usize,
-    answers: Vec<dns::Answer>,
+    answers: Vec<dns::UsedAnswer>,
 }
 
-impl Default for Kept {
+impl Default for EvidenceAnswers {
     fn default() -> Self {
         Self::of(1)
     }
 }
 
-impl Kept {
+impl EvidenceAnswers {
     /// Divides the room equally among this many answers.
     pub(super) fn of(answers: usize) -> Self {
         Self { left: MAX_KEPT, share: MAX_KEPT / answers.max(1), answers: Vec::new() }
@@ -180,22 +180,22 @@ impl Kept {
                     truncated |= !whole;
                     kept.push(text);
                 }
-                Told::Records(kept)
+                DnsOutcome::Records(kept)
             }
-            Outcome::Nothing(ResponseCode::NXDomain) => Told::NAME_UNKNOWN,
-            Outcome::Nothing(_) => Told::NO_RECORD,
-            Outcome::Temporary(why) => Told::temporary(why),
-            Outcome::Unaskable => Told::UNASKABLE,
+            Outcome::Nothing(ResponseCode::NXDomain) => DnsOutcome::NAME_UNKNOWN,
+            Outcome::Nothing(_) => DnsOutcome::NO_RECORD,
+            Outcome::Temporary(why) => DnsOutcome::temporary(why),
+            Outcome::Unaskable => DnsOutcome::UNASKABLE,
         };
         let (name, kind) = (answer.name.clone(), Word::Borrowed(answer.kind.into()));
-        self.answers.push(dns::Answer { name, kind, ttl: answer.ttl, told, truncated });
+        self.answers.push(dns::UsedAnswer { name, kind, ttl: answer.ttl, told, truncated });
     }
 
-    pub(super) fn into_answers(self) -> Vec<dns::Answer> {
+    pub(super) fn into_answers(self) -> Vec<dns::UsedAnswer> {
         self.answers
     }
 
-    pub(super) fn all<'a>(answers: impl IntoIterator<Item = &'a Answer>) -> Vec<dns::Answer> {
+    pub(super) fn all<'a>(answers: impl IntoIterator<Item = &'a Answer>) -> Vec<dns::UsedAnswer> {
         let mut kept = Self::default();
         for answer in answers {
             kept.keep(answer);
@@ -265,10 +265,10 @@ mod tests {
         }
     }
 
-    fn records(answer: &dns::Answer) -> &[String] {
+    fn records(answer: &dns::UsedAnswer) -> &[String] {
         match &answer.told {
-            Told::Records(texts) => texts,
-            Told::Nothing(why) => panic!("{why}"),
+            DnsOutcome::Records(texts) => texts,
+            DnsOutcome::Nothing(why) => panic!("{why}"),
         }
     }
 
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn what_is_cut_says_so() {
-        let mut kept = Kept::default();
+        let mut kept = EvidenceAnswers::default();
         kept.keep(&answer(&[b"short", &vec![b'x'; MAX_TEXT]]));
         kept.keep(&answer(&[&vec![b'x'; MAX_TEXT + 1]]));
         for _ in 0..20 {
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn names_count_and_the_first_that_has_no_room_ends_it() {
-        let mut kept = Kept::default();
+        let mut kept = EvidenceAnswers::default();
         for _ in 0..1000 {
             kept.keep(&Answer { name: "\r".repeat(253), ..answer(&[b"x"]) });
         }
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn each_answer_has_its_share_and_what_was_used_comes_first() {
-        let mut kept = Kept::of(16);
+        let mut kept = EvidenceAnswers::of(16);
         let filler = vec![b'x'; 4000];
         for place in 0..16 {
             let mut texts = vec![&filler[..]; 16];

@@ -15,7 +15,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
 use crate::domain::evidence::arc::Chain;
 use crate::domain::evidence::count;
-use crate::mail::fields::Known;
+use crate::mail::fields::KnownField;
 use crate::mail::scan::Headers;
 use crate::rules::IntakeRules;
 
@@ -60,9 +60,9 @@ pub(super) struct Circumstances<'c> {
 
 impl Plan {
     pub(super) fn read(headers: &Headers<'_>, rules: &IntakeRules) -> Self {
-        let seals: Vec<_> = headers.all(Known::ArcSeal).collect();
-        let signatures: Vec<_> = headers.all(Known::ArcMessageSignature).collect();
-        let results = headers.all(Known::ArcAuthenticationResults).count();
+        let seals: Vec<_> = headers.all(KnownField::ArcSeal).collect();
+        let signatures: Vec<_> = headers.all(KnownField::ArcMessageSignature).collect();
+        let results = headers.all(KnownField::ArcAuthenticationResults).count();
         let sets = seals.len().max(signatures.len()).max(results);
         let mut plan = Self { sets, refusal: None, key_names: Vec::new() };
         let mut with_length = 0;

@@ -8,7 +8,7 @@
 use mail_auth::crypto::Algorithm;
 
 use super::dkim::Claim;
-use crate::mail::fields::Known;
+use crate::mail::fields::KnownField;
 use crate::mail::scan::Headers;
 
 /// Tells for each claim whether it is verified: its body hash is among the first `hashes` different
@@ -33,7 +33,7 @@ pub(super) fn bounded(headers: &Headers<'_>, kept: &[bool], arc: bool) -> Option
     let mut left_out = false;
     let mut text = Vec::new();
     for field in &headers.fields {
-        let is_signature = Known::DkimSignature.names(field.name);
+        let is_signature = KnownField::DkimSignature.names(field.name);
         let is_arc = field.name.get(..4).is_some_and(|start| start.eq_ignore_ascii_case(b"arc-"));
         if (is_signature && signatures.next() != Some(&true)) || (is_arc && !arc) {
             left_out = true;

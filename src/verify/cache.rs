@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use crate::domain::recent::Recent;
 
-pub(super) struct Cache<K, V>(Mutex<Recent<K, Kept<V>>>);
+pub(super) struct Cache<K, V>(Mutex<Recent<K, CacheEntry<V>>>);
 
-struct Kept<V> {
+struct CacheEntry<V> {
     value: V,
     until: Instant,
 }
@@ -30,7 +30,7 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
 
     /// Keeps a value until `until`; `octets` is its approximate size in bytes.
     pub(super) fn keep(&self, key: K, value: V, octets: usize, until: Instant) {
-        self.kept().keep(key, Kept { value, until }, octets);
+        self.kept().keep(key, CacheEntry { value, until }, octets);
     }
 
     #[cfg(test)]
@@ -39,7 +39,7 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
     }
 
     /// Ignores poisoning: no code panics under this lock.
-    fn kept(&self) -> MutexGuard<'_, Recent<K, Kept<V>>> {
+    fn kept(&self) -> MutexGuard<'_, Recent<K, CacheEntry<V>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -14,11 +14,11 @@ use mail_auth::dkim::Canonicalization;
 pub(super) struct Body<'b> {
     raw: &'b [u8],
     lengths: RefCell<Vec<(Canonicalization, u64)>>,
-    hashes: RefCell<Vec<(Wanted, digest::Digest)>>,
+    hashes: RefCell<Vec<(HashKey, digest::Digest)>>,
 }
 
 /// Form, `l=`, and true for SHA-1.
-type Wanted = (Canonicalization, Option<u64>, bool);
+type HashKey = (Canonicalization, Option<u64>, bool);
 
 impl<'b> Body<'b> {
     pub(super) fn new(raw: &'b [u8]) -> Self {
@@ -57,7 +57,7 @@ impl<'b> Body<'b> {
     }
 }
 
-fn hash(body: &[u8], (form, limit, by_sha1): Wanted) -> digest::Digest {
+fn hash(body: &[u8], (form, limit, by_sha1): HashKey) -> digest::Digest {
     let algorithm = if by_sha1 { &digest::SHA1_FOR_LEGACY_USE_ONLY } else { &digest::SHA256 };
     let mut hash = digest::Context::new(algorithm);
     let mut left = limit.unwrap_or(u64::MAX);

@@ -18,7 +18,7 @@ use crate::domain::evidence::results::Results;
 use crate::domain::evidence::{Facts, Step, Word, arc, count, dkim};
 use crate::domain::policy::Proof;
 use crate::domain::reason::Reason;
-use crate::mail::fields::Known;
+use crate::mail::fields::KnownField;
 use crate::mail::scan::Headers;
 use crate::rules::IntakeRules;
 
@@ -156,7 +156,7 @@ impl Findings<'_> {
         self.headers.from.address.domain()
     }
 
-    fn has(&self, field: Known) -> bool {
+    fn has(&self, field: KnownField) -> bool {
         self.headers.first(field).is_some()
     }
 
@@ -253,7 +253,7 @@ impl Findings<'_> {
         of(true).or_else(|| of(false))
     }
 
-    fn results(&self, unsigned: &[Known]) -> Results {
+    fn results(&self, unsigned: &[KnownField]) -> Results {
         let unsigned = unsigned.iter().map(|name| name.as_str().to_ascii_lowercase());
         Results {
             spf: self.spf.summary(),
@@ -275,16 +275,16 @@ impl Findings<'_> {
 
     /// Returns the present fields that the proof does not cover. If a field occurs more often than
     /// its name in `h=`, the first ones are not covered (RFC 6376 §5.4.2).
-    fn unsigned(&self, signed: &[String]) -> Vec<Known> {
-        let is_open = |known: &Known| {
+    fn unsigned(&self, signed: &[String]) -> Vec<KnownField> {
+        let is_open = |known: &KnownField| {
             let covered = signed.iter().filter(|name| known.names(name.as_bytes())).count();
             self.headers.all(*known).count() > covered
         };
-        Known::ALL.iter().copied().filter(|one| one.says_something() && is_open(one)).collect()
+        KnownField::ALL.iter().copied().filter(|one| one.says_something() && is_open(one)).collect()
     }
 
     fn dkim_step(&self, results: &Results) -> Step {
-        let fields = self.headers.all(Known::DkimSignature).count();
+        let fields = self.headers.all(KnownField::DkimSignature).count();
         let rules = &self.rules.authentication;
         let best = self.winner().or_else(|| self.best(|_| true));
         // If not all keys fit, those that may decide come first.

@@ -19,7 +19,7 @@ use crate::domain::cause::Cause;
 use crate::domain::clock::Timestamp;
 use crate::domain::domain_name::DomainName;
 use crate::domain::evidence::{Word, count, dkim};
-use crate::mail::fields::Known;
+use crate::mail::fields::KnownField;
 use crate::rules::{Alignment, IntakeRules};
 
 /// One `DKIM-Signature` field, judged without its key and the body.
@@ -326,12 +326,14 @@ impl Judged {
     /// Returns the value that identifies the message if it arrives again: `b=` in canonical base64.
     /// Returns None if the signature could cover many messages: it has no `t=` and signs neither
     /// Date nor Message-ID. Also None if it does not count or align.
-    pub(super) fn identity(&self, has: impl Fn(Known) -> bool) -> Option<String> {
+    pub(super) fn identity(&self, has: impl Fn(KnownField) -> bool) -> Option<String> {
         let signature = self.claim.signature.as_ref().ok()?;
         let names = self.signed_headers();
-        let covers =
-            |field: Known| has(field) && names.iter().any(|signed| field.names(signed.as_bytes()));
-        let is_unique = || signature.t > 0 || covers(Known::Date) || covers(Known::MessageId);
+        let covers = |field: KnownField| {
+            has(field) && names.iter().any(|signed| field.names(signed.as_bytes()))
+        };
+        let is_unique =
+            || signature.t > 0 || covers(KnownField::Date) || covers(KnownField::MessageId);
         (self.claim.relation.is_aligned() && self.counts() && is_unique())
             .then(|| STANDARD.encode(&signature.b))
     }

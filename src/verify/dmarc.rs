@@ -45,7 +45,7 @@ impl Dmarc {
 
 /// Key of the cache of results.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct Asked {
+pub(super) struct DmarcQuestion {
     from: DomainName,
     signers: Vec<DomainName>,
     spf: Word,
@@ -67,7 +67,7 @@ pub(super) struct Asking<'a> {
 pub(super) async fn check(asking: Asking<'_>) -> Dmarc {
     let start = Instant::now();
     let spf = asking.spf;
-    let asked = Asked {
+    let asked = DmarcQuestion {
         from: asking.sender.domain().clone(),
         signers: asking.signers.iter().map(|signer| (*signer).clone()).collect(),
         spf: spf.step.result.clone(),

@@ -15,7 +15,7 @@ use mail_auth::hickory_resolver::proto::rr::{Name, RData, RecordType};
 use mail_auth::spf::SpfRecord;
 use mail_auth::{DnsCache, DnsError, Mx, Negative, RecordSet, ResolverCache};
 
-use super::answer::{Answer, Kept, MAX_RECORD};
+use super::answer::{Answer, EvidenceAnswers, MAX_RECORD};
 use super::examine::at_once;
 use super::resolver::{MAX_NAME, Resolver};
 use super::spf::is_spf;
@@ -66,11 +66,11 @@ pub(super) struct Recorder {
 
 #[derive(Default)]
 struct State {
-    known: Vec<Known>,
+    known: Vec<RecordedAnswer>,
     missing: Option<(String, RecordType)>,
 }
 
-struct Known {
+struct RecordedAnswer {
     answer: Arc<Answer>,
     /// Parsed as `purpose` says, once for all repetitions.
     txt: Option<TxtRecord>,
@@ -95,7 +95,7 @@ impl Recorder {
 
     fn add(&self, answer: Arc<Answer>) {
         let txt = (answer.kind == RecordType::TXT).then(|| self.read(&answer));
-        self.state().known.push(Known { answer, txt });
+        self.state().known.push(RecordedAnswer { answer, txt });
     }
 
     /// Returns the type of the first missing answer.
@@ -121,12 +121,12 @@ impl Recorder {
 
     /// Returns the answers in the order of the queries. Those of DMARC decide, so each has an equal
     /// share of the room, and its policy comes before other texts.
-    pub(super) fn evidence(&self) -> Vec<dns::Answer> {
+    pub(super) fn evidence(&self) -> Vec<dns::UsedAnswer> {
         let state = self.state();
         if self.purpose == Purpose::Spf {
-            return Kept::all(state.known.iter().map(|known| known.answer.as_ref()));
+            return EvidenceAnswers::all(state.known.iter().map(|known| known.answer.as_ref()));
         }
-        let mut kept = Kept::of(state.known.len());
+        let mut kept = EvidenceAnswers::of(state.known.len());
         for known in &state.known {
             let texts = known.answer.texts().unwrap_or_default();
             let place = texts.iter().position(|text| is_dmarc(text)).unwrap_or(0);
@@ -138,7 +138,7 @@ impl Recorder {
     /// Returns the policies found, with the names of their records.
     pub(super) fn policies(&self) -> Vec<(String, Arc<DmarcRecord>)> {
         let state = self.state();
-        let policy = |known: &Known| match &known.txt {
+        let policy = |known: &RecordedAnswer| match &known.txt {
             Some(TxtRecord::Dmarc(policy)) => Some((known.answer.name.clone(), Arc::clone(policy))),
             _ => None,
         };
@@ -154,7 +154,7 @@ impl Recorder {
         deadline: tokio::time::Instant,
     ) -> bool {
         let ask = || resolver.ask(name.clone(), RecordType::TXT, deadline);
-        let is_known = |known: &Known| !known.answer.is_temporary();
+        let is_known = |known: &RecordedAnswer| !known.answer.is_temporary();
         if self.find(&name, RecordType::TXT, is_known).is_none() && name.len() <= MAX_NAME {
             self.add(Arc::new(ask().await));
         }
@@ -199,7 +199,12 @@ impl Recorder {
 
     /// Uses the answer to a query, or records it as missing. Only the first missing one is queried
     /// next: later ones may depend on its answer.
-    fn find<T>(&self, name: &str, kind: RecordType, wanted: impl FnOnce(&Known) -> T) -> Option<T> {
+    fn find<T>(
+        &self,
+        name: &str,
+        kind: RecordType,
+        wanted: impl FnOnce(&RecordedAnswer) -> T,
+    ) -> Option<T> {
         let name = name.strip_suffix('.').unwrap_or(name);
         if name.len() > MAX_NAME {
             return None;

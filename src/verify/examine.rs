@@ -25,7 +25,7 @@ use super::keys::Keys;
 use crate::domain::address::Address;
 use crate::domain::cause::Cause;
 use crate::domain::clock::Timestamp;
-use crate::mail::fields::Known;
+use crate::mail::fields::KnownField;
 use crate::rules::IntakeRules;
 
 /// Shortest RSA key that aws-lc verifies with, in bits.
@@ -102,7 +102,7 @@ impl Task {
         let fields: Vec<_> = message
             .headers()
             .iter()
-            .filter(|(name, _)| Known::DkimSignature.names(name.trim_ascii()))
+            .filter(|(name, _)| KnownField::DkimSignature.names(name.trim_ascii()))
             .map(|(_, value)| *value)
             .collect();
         let is_strange = !outputs.is_empty() && canonical::has_bare_line_ends(message.raw_body());
@@ -240,7 +240,7 @@ fn shows(message: &AuthenticatedMessage<'_>, sender: &Address) -> bool {
     let [only] = message.from_addresses() else { return false };
     let mut written = Vec::new();
     for (name, value) in message.headers() {
-        if Known::From.names(name.trim_ascii()) {
+        if KnownField::From.names(name.trim_ascii()) {
             let read = HeaderForm::Addresses.parse(value);
             let list = read.value().as_address();
             let mailboxes = list.iter().flat_map(|list| list.mailboxes());

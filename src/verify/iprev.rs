@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use mail_auth::hickory_resolver::proto::rr::{Name, RecordType};
 use tokio::time::Instant;
 
-use super::answer::{Answer, Kept, Outcome};
+use super::answer::{Answer, EvidenceAnswers, Outcome};
 use super::evidence::{micros, one_line, printable};
 use super::resolver::Resolver;
 use crate::domain::evidence::{Facts, Step, Word, iprev, results};
@@ -62,7 +62,7 @@ pub(super) async fn check(resolver: &Resolver, client: IpAddr, deadline: Instant
         facts: facts(client),
         result: result.into(),
         detail: one_line(&detail),
-        dns: Kept::all(&reverse.answers),
+        dns: EvidenceAnswers::all(&reverse.answers),
         micros: micros(start),
     };
     let found = Iprev { result, name, step };

@@ -11,7 +11,7 @@ use mail_auth::dns::TxtRecord;
 use mail_auth::hickory_resolver::proto::rr::RecordType;
 use mail_auth::{DnsCache, DnsError, Error, NoCache, ResolverCache};
 
-use super::answer::{Answer, Kept};
+use super::answer::{Answer, EvidenceAnswers};
 use super::key::{self, Key};
 use super::resolver::Resolver;
 use crate::domain::evidence::dns;
@@ -22,10 +22,10 @@ const AT_ONCE: usize = 16;
 /// All keys that signatures of the message name.
 #[derive(Default)]
 pub(super) struct Keys {
-    found: HashMap<Box<str>, Found>,
+    found: HashMap<Box<str>, KeyLookup>,
 }
 
-struct Found {
+struct KeyLookup {
     answer: Answer,
     key: Result<Key, Error>,
 }
@@ -46,7 +46,7 @@ impl Keys {
         let found = |answer: Answer| {
             let key = answer.texts().and_then(|records| Key::choose(&records));
             // mail-auth asks with a final dot.
-            (format!("{}.", answer.name).into(), Found { answer, key })
+            (format!("{}.", answer.name).into(), KeyLookup { answer, key })
         };
         Self { found: answers.map(found).collect().await }
     }
@@ -67,13 +67,16 @@ impl Keys {
 
     /// Returns the answers about these names for the record, each once and with an equal share of
     /// the room. The record with the key comes first, then the others examined.
-    pub(super) fn evidence<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<dns::Answer> {
+    pub(super) fn evidence<'n>(
+        &self,
+        names: impl Iterator<Item = &'n str>,
+    ) -> Vec<dns::UsedAnswer> {
         let mut told = HashSet::new();
         let names = names.filter(|name| told.insert(*name));
         let found: Vec<_> =
             names.filter_map(|name| self.found.get(format!("{name}.").as_str())).collect();
-        let mut kept = Kept::of(found.len());
-        for Found { answer, key } in found {
+        let mut kept = EvidenceAnswers::of(found.len());
+        for KeyLookup { answer, key } in found {
             kept.keep_first(answer, key.as_ref().map_or(0, |key| key.place), key::MAX_RECORDS);
         }
         kept.into_answers()

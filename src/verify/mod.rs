@@ -54,7 +54,7 @@ use crate::domain::evidence::Step;
 use crate::domain::evidence::results::Results;
 use crate::domain::policy::Proof;
 use crate::domain::ports::Client;
-use crate::mail::fields::Known;
+use crate::mail::fields::KnownField;
 use crate::mail::scan::Headers;
 use crate::rules::IntakeRules;
 
@@ -101,7 +101,7 @@ pub struct Authentication {
     pub detail: String,
     /// Meaningful fields that the proof does not cover. The proof is the aligned signature, or the
     /// newest signature of the ARC chain that replaces it. Empty without a proof.
-    pub unsigned: Vec<Known>,
+    pub unsigned: Vec<KnownField>,
     /// The causes that prevented authentication, in plain words with domain and selector; empty if
     /// there are none. The step `alignment` stores it as `causes`, `signer` and `selector`.
     pub explanation: String,
@@ -254,7 +254,7 @@ impl Authenticator {
         let headers = question.headers;
         let from = headers.from.address.domain();
         headers
-            .all(Known::DkimSignature)
+            .all(KnownField::DkimSignature)
             .take(self.rules.authentication.max_signatures)
             .map(Bytes::copy_from_slice)
             .map(|value| Claim::read(value, from, &self.rules, question.now))

@@ -13,12 +13,12 @@ use super::evidence::micros;
 use super::iprev::Iprev;
 use super::spf::{self, Spf};
 use crate::domain::evidence::Step;
-use crate::domain::evidence::dns::Answer;
+use crate::domain::evidence::dns::UsedAnswer;
 
 pub(super) struct Results {
-    pub(super) spf: Known<spf::Asked, Spf>,
-    pub(super) dmarc: Known<dmarc::Asked, Dmarc>,
-    pub(super) iprev: Known<IpAddr, Iprev>,
+    pub(super) spf: ResultCache<spf::SpfQuestion, Spf>,
+    pub(super) dmarc: ResultCache<dmarc::DmarcQuestion, Dmarc>,
+    pub(super) iprev: ResultCache<IpAddr, Iprev>,
 }
 
 impl Results {
@@ -26,22 +26,22 @@ impl Results {
     pub(super) fn new(octets: usize, max_ttl: Duration) -> Self {
         let octets = octets / 3;
         Self {
-            spf: Known::new(octets, max_ttl, |spf| &mut spf.step),
-            dmarc: Known::new(octets, max_ttl, |dmarc| &mut dmarc.step),
-            iprev: Known::new(octets, max_ttl, |iprev| &mut iprev.step),
+            spf: ResultCache::new(octets, max_ttl, |spf| &mut spf.step),
+            dmarc: ResultCache::new(octets, max_ttl, |dmarc| &mut dmarc.step),
+            iprev: ResultCache::new(octets, max_ttl, |iprev| &mut iprev.step),
         }
     }
 }
 
 /// The results of one kind of step.
-pub(super) struct Known<K, V> {
+pub(super) struct ResultCache<K, V> {
     /// With the time when their evaluation began.
     kept: Cache<K, (V, Instant)>,
     max_ttl: Duration,
     step: fn(&mut V) -> &mut Step,
 }
 
-impl<K: Hash + Eq, V: Clone> Known<K, V> {
+impl<K: Hash + Eq, V: Clone> ResultCache<K, V> {
     fn new(octets: usize, max_ttl: Duration, step: fn(&mut V) -> &mut Step) -> Self {
         Self { kept: Cache::new(octets), max_ttl, step }
     }
@@ -72,7 +72,7 @@ impl<K: Hash + Eq, V: Clone> Known<K, V> {
     pub(super) fn keep(&self, asked: K, found: &V, start: Moment) {
         let mut kept = found.clone();
         let step = (self.step)(&mut kept);
-        let lasts = |answer: &Answer| match answer.told.is_temporary() {
+        let lasts = |answer: &UsedAnswer| match answer.told.is_temporary() {
             true => None,
             false => answer.ttl.filter(|ttl| *ttl > 0),
         };
@@ -95,14 +95,14 @@ fn octets(step: &Step) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::evidence::dns::Told;
+    use crate::domain::evidence::dns::DnsOutcome;
     use crate::domain::evidence::{Facts, iprev};
 
-    fn answer(ttl: Option<u32>, told: Told) -> Answer {
-        Answer { name: "a.example".into(), kind: "TXT".into(), ttl, told, truncated: false }
+    fn answer(ttl: Option<u32>, told: DnsOutcome) -> UsedAnswer {
+        UsedAnswer { name: "a.example".into(), kind: "TXT".into(), ttl, told, truncated: false }
     }
 
-    fn step(dns: Vec<Answer>) -> Step {
+    fn step(dns: Vec<UsedAnswer>) -> Step {
         let facts = Facts::Iprev(iprev::Iprev { client: String::new() });
         Step { facts, result: "pass".into(), detail: String::new(), dns, micros: 0 }
     }
@@ -110,17 +110,17 @@ mod tests {
     #[test]
     fn a_result_lasts_until_its_first_answer_is_over() {
         let hour = Duration::from_secs(3600);
-        let (known, now) = (Known::new(1 << 20, hour, |step| step), Instant::now());
-        let text = |ttl| answer(ttl, Told::Records(vec!["x".into()]));
-        let cut = Answer { truncated: true, ..text(Some(9)) };
+        let (known, now) = (ResultCache::new(1 << 20, hour, |step| step), Instant::now());
+        let text = |ttl| answer(ttl, DnsOutcome::Records(vec!["x".into()]));
+        let cut = UsedAnswer { truncated: true, ..text(Some(9)) };
         for (number, dns) in [
-            vec![text(Some(300)), answer(Some(60), Told::NAME_UNKNOWN)],
+            vec![text(Some(300)), answer(Some(60), DnsOutcome::NAME_UNKNOWN)],
             vec![text(Some(9_000))],
             // None of these is cached.
             vec![],
             vec![text(Some(300)), text(Some(0))],
             vec![text(Some(300)), text(None)],
-            vec![text(Some(300)), answer(Some(60), Told::temporary("x"))],
+            vec![text(Some(300)), answer(Some(60), DnsOutcome::temporary("x"))],
             vec![cut],
         ]
         .into_iter()

@@ -20,7 +20,7 @@ use mail_auth::{Parameters, SpfOutput, SpfResult};
 
 use self::evaluation::{Evaluation, Verdict};
 pub(super) use self::record::is_spf;
-use super::answer::{Answer, Kept};
+use super::answer::{Answer, EvidenceAnswers};
 use super::evidence::{Purpose, Recorder, micros, one_line};
 use super::examine::at_once;
 use super::resolver::Resolver;
@@ -51,7 +51,7 @@ impl Spf {
 
 /// Key of the cache. The local part is missing: if a record uses it, the result is not cached.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct Asked {
+pub(super) struct SpfQuestion {
     client: IpAddr,
     helo: String,
     identity: &'static str,
@@ -81,7 +81,7 @@ pub(super) async fn check(asking: Asking<'_>, client: &Client, reverse_path: &st
     let domain = DomainName::parse(domain).ok().filter(|domain| domain.as_str().contains('.'));
     let mut asked = domain.clone().map(|domain| {
         let (client, helo) = (client.address, client.helo.clone());
-        Asked { client, helo, identity, domain }
+        SpfQuestion { client, helo, identity, domain }
     });
     let known = &asking.resolver.results().spf;
     if let Some(mut found) = asked.as_ref().and_then(|asked| known.find(asked, start)) {
@@ -129,7 +129,7 @@ struct Checked {
     voids: u32,
     /// The result may depend on the local part.
     is_personal: bool,
-    dns: Vec<dns::Answer>,
+    dns: Vec<dns::UsedAnswer>,
 }
 
 impl Checked {
@@ -165,7 +165,7 @@ impl Checked {
         };
         let verdict = evaluation.check(domain.to_string()).await;
         let library = opinion(asking.resolver, parameters, address, &evaluation.answers);
-        let dns = Kept::all(evaluation.answers.iter().map(AsRef::as_ref));
+        let dns = EvidenceAnswers::all(evaluation.answers.iter().map(AsRef::as_ref));
         let is_personal = evaluation.answers.iter().any(|answer| asks_for_local_part(answer));
         let Evaluation { lookups, voids, .. } = evaluation;
         Self { verdict, library, lookups, voids, is_personal, dns }

@@ -7,7 +7,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGE
 use tokio::time::Instant;
 
 use super::masked;
-use super::outcome::{self, Answer};
+use super::outcome::{self, ReceiverResponse};
 use crate::app::delivery::payload;
 use crate::app::mailbox::links::Links;
 use crate::domain::clock::Timestamp;
@@ -76,11 +76,13 @@ impl Sender {
                 let most = self.rules.attempt.kept_response_bytes;
                 let kept = masked::kept(&answer.body, &claim.destination.wants.headers, most);
                 let status = Some(answer.status);
-                (Answer { status, retry_after: answer.retry_after }, kept, None)
+                (ReceiverResponse { status, retry_after: answer.retry_after }, kept, None)
             }
-            Err(error) => {
-                (Answer { status: None, retry_after: None }, Vec::new(), Some(error.to_string()))
-            }
+            Err(error) => (
+                ReceiverResponse { status: None, retry_after: None },
+                Vec::new(),
+                Some(error.to_string()),
+            ),
         };
         let schedule = self.rules.schedule.retries();
         let now = self.mint.clock().steady();

@@ -98,7 +98,7 @@ struct Unrecorded {
     attempt: Attempt,
 }
 
-enum Asked {
+enum QueueReply {
     /// The result of a claim, asked for at `at`, as `holder`, for `limit` deliveries.
     Claims {
         at: Instant,
@@ -121,7 +121,7 @@ pub struct Dispatcher<Q> {
     recording: JoinSet<()>,
     returning: JoinSet<()>,
     /// One request to the queue at most: attempts begin and end while it runs.
-    asking: JoinSet<Asked>,
+    asking: JoinSet<QueueReply>,
     /// The destinations that were busy at the last claim.
     passed_over: HashSet<DestinationId>,
     /// Destinations halted since the last claim was asked for: no more attempts may begin.
@@ -256,15 +256,15 @@ impl<Q: Queue> Dispatcher<Q> {
         self.asking.spawn(async move {
             let claims = timeout(within, queue.claim(limit, &busy)).await;
             let claims = claims.unwrap_or(Err(QueueError::TooSlow));
-            Asked::Claims { at, holder, limit, claims }
+            QueueReply::Claims { at, holder, limit, claims }
         });
     }
 
     /// Handles a result of the queue, and decides when to ask next.
-    fn answered(&mut self, asked: Result<Asked, tokio::task::JoinError>, shutdown: &Shutdown) {
+    fn answered(&mut self, asked: Result<QueueReply, tokio::task::JoinError>, shutdown: &Shutdown) {
         let (at, holder, limit, claims) = match asked {
-            Ok(Asked::Claims { at, holder, limit, claims }) => (at, holder, limit, claims),
-            Ok(Asked::Pause(pause)) => {
+            Ok(QueueReply::Claims { at, holder, limit, claims }) => (at, holder, limit, claims),
+            Ok(QueueReply::Pause(pause)) => {
                 self.ask_at = self.ask_at.min(Instant::now() + pause);
                 return;
             }
@@ -313,10 +313,10 @@ impl<Q: Queue> Dispatcher<Q> {
         let (queue, clock) = (Arc::clone(&self.queue), self.sender.mint.clock().clone());
         self.asking.spawn(async move {
             let Ok(Ok(Some(due))) = timeout(poll, queue.next_due()).await else {
-                return Asked::Pause(poll);
+                return QueueReply::Pause(poll);
             };
             let ahead = due.millis().saturating_sub(clock.steady().millis());
-            Asked::Pause(match u64::try_from(ahead) {
+            QueueReply::Pause(match u64::try_from(ahead) {
                 Ok(ahead @ 1..) => Duration::from_millis(ahead).min(poll),
                 _ => poll,
             })

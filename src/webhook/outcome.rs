@@ -7,7 +7,7 @@ use crate::domain::delivery::Outcome;
 use crate::domain::retry::Schedule;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct ReceiverResponse {
     /// None if no HTTP response came.
     pub status: Option<u16>,
     pub retry_after: Option<Duration>,
@@ -17,7 +17,7 @@ pub struct Answer {
 /// the schedule has a wait left (contract §5). `attempts` counts those before this one, `now` is
 /// its end, and `luck` (0 … 65535) picks the jitter.
 pub fn decide(
-    answer: Answer,
+    answer: ReceiverResponse,
     attempts: u32,
     schedule: &Schedule,
     now: Timestamp,
@@ -53,7 +53,7 @@ mod tests {
     fn outcome(status: Option<u16>, attempts: u32, retry_after: Option<u64>) -> Outcome {
         let retry_after = retry_after.map(Duration::from_secs);
         let schedule = Rules::defaults().unwrap().webhooks.schedule.retries();
-        decide(Answer { status, retry_after }, attempts, &schedule, NOW, 0)
+        decide(ReceiverResponse { status, retry_after }, attempts, &schedule, NOW, 0)
     }
 
     fn after(seconds: u64) -> Outcome {

@@ -149,13 +149,13 @@ impl<'de, I: UserId> Deserialize<'de> for Named<I> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Given {
+        enum TextOrNumber {
             Text(String),
             Number(i64),
         }
-        let id = match Given::deserialize(deserializer)? {
-            Given::Text(text) => I::spelled(&text),
-            Given::Number(number) => I::of(number),
+        let id = match TextOrNumber::deserialize(deserializer)? {
+            TextOrNumber::Text(text) => I::spelled(&text),
+            TextOrNumber::Number(number) => I::of(number),
         };
         id.map(Self).ok_or_else(|| D::Error::custom("no id"))
     }

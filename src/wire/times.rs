@@ -60,13 +60,13 @@ impl<'de> Deserialize<'de> for Moment {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Given {
+        enum TextOrNumber {
             Text(String),
             Number(serde_json::Number),
         }
-        let text = match Given::deserialize(deserializer)? {
-            Given::Text(text) => text,
-            Given::Number(number) => number.to_string(),
+        let text = match TextOrNumber::deserialize(deserializer)? {
+            TextOrNumber::Text(text) => text,
+            TextOrNumber::Number(number) => number.to_string(),
         };
         instant::parse(&text).map(Self).ok_or_else(|| D::Error::custom("no moment"))
     }

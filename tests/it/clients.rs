@@ -9,7 +9,7 @@ use bytes::Bytes;
 use gatepost::domain::address::Address;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::id::AccountId;
-use gatepost::domain::ports::{Answer, Client, Envelope, Intake, Recipient};
+use gatepost::domain::ports::{Client, Envelope, Intake, IntakeReply, Recipient};
 use gatepost::domain::reason::Reason;
 use gatepost::rules::Rules;
 use gatepost::shutdown::Shutdown;
@@ -144,11 +144,11 @@ impl Intake for Counting {
         None
     }
 
-    async fn over_rate(&self, _: &Client, _: &str, _: &str) -> Answer {
-        Answer { reason: Some(Reason::RateLimited), detail: None, record: None, again: false }
+    async fn over_rate(&self, _: &Client, _: &str, _: &str) -> IntakeReply {
+        IntakeReply { reason: Some(Reason::RateLimited), detail: None, record: None, again: false }
     }
 
-    async fn recipient(&self, _: &Client, _: &str, path: &str) -> Result<Recipient, Answer> {
+    async fn recipient(&self, _: &Client, _: &str, path: &str) -> Result<Recipient, IntakeReply> {
         Ok(Recipient {
             agent: AccountId::new(1).unwrap(),
             address: Address::parse(path).unwrap(),
@@ -158,13 +158,20 @@ impl Intake for Counting {
         })
     }
 
-    async fn message(&self, _: Envelope, _: Bytes) -> Answer {
+    async fn message(&self, _: Envelope, _: Bytes) -> IntakeReply {
         self.0.fetch_add(1, Ordering::SeqCst);
-        Answer { reason: None, detail: None, record: None, again: false }
+        IntakeReply { reason: None, detail: None, record: None, again: false }
     }
 
-    async fn refused(&self, _: Envelope, reason: Reason, _: String, _: Bytes, _: u64) -> Answer {
-        Answer { reason: Some(reason), detail: None, record: None, again: false }
+    async fn refused(
+        &self,
+        _: Envelope,
+        reason: Reason,
+        _: String,
+        _: Bytes,
+        _: u64,
+    ) -> IntakeReply {
+        IntakeReply { reason: Some(reason), detail: None, record: None, again: false }
     }
 }
 

@@ -425,7 +425,7 @@ fn header_fields_are_read_by_the_names_of_one_list() {
     // Fields read by these names are listed in `unsignedHeaders` where the signature leaves them
     // open.
     let places = ["src/mail/scan.rs", "src/verify/bounds.rs", "src/app/intake/arrival.rs"];
-    only_in("headers.fields", &places, "fields are found by mail::fields::Known");
+    only_in("headers.fields", &places, "fields are found by mail::fields::KnownField");
 }
 
 #[test]

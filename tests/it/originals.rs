@@ -10,7 +10,7 @@ use gatepost::app::tenancy::Tenancy;
 use gatepost::rules::Rules;
 use gatepost::run;
 use gatepost::shutdown::Shutdown;
-use gatepost::store::{Location, Place, Store, StoreError, Swept};
+use gatepost::store::{Location, Store, StoreError, StorePlace, Swept};
 use gatepost::testkit::house::House;
 use gatepost::testkit::smtp_client::{Replies, Transaction, deliver};
 use serde_json::Value;
@@ -192,7 +192,7 @@ async fn killed_between_the_put_and_the_commit_it_leaves_an_orphan() {
 async fn a_bucket_keeps_the_same_promises() {
     let bucket = Bucket::start().await;
     let scene = Scene::new(Kind::Postgres).await;
-    let place = |prefix| Place::new(scene.location.clone(), Some(bucket.place(prefix)));
+    let place = |prefix| StorePlace::new(scene.location.clone(), Some(bucket.place(prefix)));
     let store = Store::open(place("a/b"), &rules(), run::system_mint()).await.unwrap();
     store.check_writable().await.unwrap();
     assert!(bucket.keys().await.is_empty(), "a probe was left behind");

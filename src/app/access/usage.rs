@@ -53,10 +53,10 @@ struct UnderWay(Arc<Mutex<HashSet<KeyId>>>);
 impl UnderWay {
     /// Reserves a place for a note; None if a note of this key is being written, or [`AT_ONCE`]
     /// others are.
-    fn place(&self, id: KeyId) -> Option<Place> {
+    fn place(&self, id: KeyId) -> Option<NotePlace> {
         let mut ids = self.ids();
         let new = ids.len() < AT_ONCE && ids.insert(id);
-        new.then(|| Place { id, under_way: self.clone() })
+        new.then(|| NotePlace { id, under_way: self.clone() })
     }
 
     fn ids(&self) -> MutexGuard<'_, HashSet<KeyId>> {
@@ -65,12 +65,12 @@ impl UnderWay {
 }
 
 /// A place among the notes under way; freed when dropped, also if the write failed.
-struct Place {
+struct NotePlace {
     id: KeyId,
     under_way: UnderWay,
 }
 
-impl Drop for Place {
+impl Drop for NotePlace {
     fn drop(&mut self) {
         self.under_way.ids().remove(&self.id);
     }
@@ -84,7 +84,7 @@ mod tests {
     fn notes_under_way_are_few_and_each_of_another_key() {
         let under_way = UnderWay::default();
         let id = |number: usize| KeyId(uuid::Uuid::from_u128(number as u128));
-        let mut places: Vec<Place> =
+        let mut places: Vec<NotePlace> =
             (0..AT_ONCE).map(|number| under_way.place(id(number)).unwrap()).collect();
         assert!(under_way.place(id(AT_ONCE)).is_none(), "one more than there may be");
         drop(places.remove(0));

@@ -83,7 +83,7 @@ impl Preset {
 /// Returns the faults of these fields; absent fields have none. `at` is their JSON Pointer in the
 /// request.
 pub fn faults(fields: &Config, at: &str, rules: &AgentRules) -> Vec<Fault> {
-    let mut found = Found { faults: Vec::new(), rules };
+    let mut found = FaultCollector { faults: Vec::new(), rules };
     for (name, value) in fields {
         let pointer = join(at, name);
         match FIELDS.iter().find(|field| field.name == name) {
@@ -155,12 +155,12 @@ fn filled(shape: Shape, value: &Value) -> Value {
     }
 }
 
-struct Found<'r> {
+struct FaultCollector<'r> {
     faults: Vec<Fault>,
     rules: &'r AgentRules,
 }
 
-impl Found<'_> {
+impl FaultCollector<'_> {
     fn add(&mut self, pointer: &str, detail: impl Into<String>) {
         if self.faults.len() < LISTED {
             self.faults.push(Fault { pointer: pointer.to_owned(), detail: detail.into() });

@@ -15,7 +15,7 @@ use crate::domain::account::Account;
 use crate::domain::agent_config::{AgentConfigs, Config};
 use crate::domain::id::{AccountId, TemplateId};
 use crate::domain::template::{Extent, Link, Migration, Template, plan};
-use crate::store::{Asked, StoreError, Working};
+use crate::store::{MigrationRequest, StoreError, Working};
 use crate::wire::{Number, Revision};
 
 /// Templates read by one statement.
@@ -141,10 +141,10 @@ impl Agents {
             self.all_linked(id, targets).await?;
         }
         match self.store.ask_migration(owner.id, id, (extent, targets), self.act()).await? {
-            Asked::Done(migration) => Ok(*migration),
-            Asked::Missing => Err(AgentError::NoTemplate),
-            Asked::Disabled => Err(AgentError::Draft),
-            Asked::UnderWay => Err(AgentError::MigrationUnderWay),
+            MigrationRequest::Done(migration) => Ok(*migration),
+            MigrationRequest::Missing => Err(AgentError::NoTemplate),
+            MigrationRequest::Disabled => Err(AgentError::Draft),
+            MigrationRequest::UnderWay => Err(AgentError::MigrationUnderWay),
         }
     }
 

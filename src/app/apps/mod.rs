@@ -91,7 +91,7 @@ impl Apps {
     fn opened(
         &self,
         record: &AppRecord,
-        given: &settings::Given,
+        given: &settings::SortedFields,
     ) -> Result<Option<Map<String, Value>>, AppsError> {
         let Some(sealed) = &record.sealed else { return Ok(Some(Map::new())) };
         let open = match self.vault.open(&record.place(), sealed) {

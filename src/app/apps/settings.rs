@@ -25,7 +25,7 @@ pub fn is_kept(value: &Value) -> bool {
 
 /// Fields of a request, by what happens to them.
 #[derive(Default)]
-pub struct Given {
+pub struct SortedFields {
     shown: Map<String, Value>,
     secrets: Map<String, Value>,
     /// Removed.
@@ -86,8 +86,8 @@ pub(super) fn given(
     strict: bool,
     fields: &Map<String, Value>,
     longest: usize,
-) -> Result<Given, SettingError> {
-    let mut given = Given::default();
+) -> Result<SortedFields, SettingError> {
+    let mut given = SortedFields::default();
     for (name, value) in fields {
         let setting = app.and_then(|app| app.settings.get(name));
         if setting.is_none() && strict {
@@ -152,7 +152,7 @@ fn is_text(text: &str, longest: usize) -> Result<(), ValueFault> {
     }
 }
 
-impl Given {
+impl SortedFields {
     /// Moves values to the secrets that the record has in clear, and that the catalogue calls
     /// secret by now. So any change seals them.
     pub(super) fn take_new_secrets(&mut self, app: Option<&App>, record: &AppRecord) {

@@ -23,12 +23,12 @@ pub struct Health {
     pub key_last_used: Option<Timestamp>,
     /// Whether that use is more recent than `idle`.
     pub key_in_use: bool,
-    pub webhooks: Vec<Way>,
+    pub webhooks: Vec<WebhookHealth>,
 }
 
 /// A webhook of the Agent for events about messages.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Way {
+pub struct WebhookHealth {
     pub destination: Destination,
     /// When the latest successful delivery was sent.
     pub last_delivered: Option<Timestamp>,
@@ -60,7 +60,7 @@ impl Computers {
             };
             let attempt = last_delivered.first().and_then(|one| one.attempts.last());
             let last_delivered = attempt.map(|attempt| attempt.at);
-            webhooks.push(Way { destination, last_delivered, waiting });
+            webhooks.push(WebhookHealth { destination, last_delivered, waiting });
         }
         Ok(Health { computer, key_last_used, key_in_use, webhooks })
     }

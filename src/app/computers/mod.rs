@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 pub use self::error::ComputerError;
-pub use self::health::{Health, Way};
+pub use self::health::{Health, WebhookHealth};
 pub use self::sessions::{Behind, RoomSessions};
 
 use crate::app::vault::Vault;

@@ -88,7 +88,7 @@ pub enum Begun {
 /// A page of the log. Readers who ask for the same recent events share one.
 #[derive(Debug, Default)]
 pub struct Part {
-    pub events: Vec<Shown>,
+    pub events: Vec<RenderedEvent>,
     /// The last event of the scope that was read, if any.
     pub last: Option<EventPlace>,
     /// More events may follow.
@@ -102,14 +102,14 @@ pub struct Part {
 
 impl Part {
     /// Returns the text of this page for streams. The first caller makes it.
-    pub fn text(&self, write: impl FnOnce(&[Shown]) -> String) -> Bytes {
+    pub fn text(&self, write: impl FnOnce(&[RenderedEvent]) -> String) -> Bytes {
         self.text.get_or_init(|| write(&self.events).into()).clone()
     }
 }
 
 /// An event as webhooks with payload `full` get it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct RenderedEvent {
     pub id: EventId,
     pub name: EventName,
     pub body: Bytes,
@@ -204,7 +204,7 @@ impl EventLog {
             for (event, subject) in events.by_ref() {
                 let body = self.body(event, subject);
                 octets = octets.saturating_add(body.len());
-                part.events.push(Shown { id: event.id, name: event.name, body });
+                part.events.push(RenderedEvent { id: event.id, name: event.name, body });
                 if octets >= most {
                     break;
                 }
@@ -220,7 +220,7 @@ impl EventLog {
                 }
                 for (event, subject) in cut.into_iter().chain(events) {
                     let body = self.body(event, subject);
-                    part.events.push(Shown { id: event.id, name: event.name, body });
+                    part.events.push(RenderedEvent { id: event.id, name: event.name, body });
                 }
             }
             part.more = page.more;

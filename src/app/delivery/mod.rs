@@ -22,5 +22,5 @@ pub use advice::explanation;
 pub use destinations::{Added, Destinations};
 pub use error::DestinationError;
 pub use heartbeat::Heartbeat;
-pub use log::{Begin, Begun, EventLog, Full, Part, Shown, Waiting};
+pub use log::{Begin, Begun, EventLog, Full, Part, RenderedEvent, Waiting};
 pub use outbox::Outbox;

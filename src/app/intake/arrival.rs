@@ -20,7 +20,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 
 use super::examine::Examination;
 use crate::domain::message::Digest;
-use crate::mail::fields::Known;
+use crate::mail::fields::KnownField;
 use crate::mail::scan::{Field, Headers};
 use crate::verify::{is_of_another, spelling};
 
@@ -53,7 +53,7 @@ pub(super) fn keys(
     let (mut own, mut content) = (Vec::new(), Parts::new(b"content"));
     for field in headers.fields.iter().filter(|field| !is_trace(field, headers)) {
         content.add(&field.name.to_ascii_lowercase());
-        if Known::DkimSignature.names(field.name) {
+        if KnownField::DkimSignature.names(field.name) {
             // One signature has many spellings. In a spelling that breaks it, the fields it covered
             // are open, and a weaker signature beside it may still prove the message.
             let spelled = spelling(field.value);
@@ -71,7 +71,7 @@ pub(super) fn keys(
         key.add(&content);
         key
     });
-    let is_the_only_way = headers.first(Known::ArcSeal).is_none()
+    let is_the_only_way = headers.first(KnownField::ArcSeal).is_none()
         && matches!((signatures, own.as_slice()), ([one], [other]) if one.as_bytes() == other);
     let mut raw = Parts::new(b"raw");
     raw.add(&examination.digest.0);
@@ -90,7 +90,7 @@ pub(super) fn keys(
 
 fn is_trace(field: &Field<'_>, headers: &Headers<'_>) -> bool {
     TRACES.iter().any(|name| field.name.eq_ignore_ascii_case(name.as_bytes()))
-        || Known::DkimSignature.names(field.name)
+        || KnownField::DkimSignature.names(field.name)
             && is_of_another(field.value, headers.from.address.domain())
 }
 

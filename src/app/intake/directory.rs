@@ -32,7 +32,7 @@ pub struct Directory {
 
 /// The Agent that a forward-path leads to, if one does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct Resolved {
     pub listing: Listing,
     /// The address without its tag; for `postmaster` the address that stands for it. None if the
     /// path cannot be an address.
@@ -54,7 +54,7 @@ impl Directory {
     /// Looks up `path`, which is as sent, without angle brackets. In this order: the Agent that has
     /// the address without its tag (no Agent has an address with a tag), the Agent for
     /// `postmaster`, the domain's catch-all.
-    pub async fn find(&self, path: &str) -> Result<Found, StoreError> {
+    pub async fn find(&self, path: &str) -> Result<Resolved, StoreError> {
         let (asked, tag) = match Address::parse(path) {
             Ok(address) => {
                 let (bare, tag) = address.without_tag();
@@ -68,7 +68,7 @@ impl Directory {
             Some(By::Postmaster) => self.postmaster.clone(),
             _ => asked,
         };
-        Ok(Found { listing, address, tag })
+        Ok(Resolved { listing, address, tag })
     }
 
     /// Returns the partner's lineage, which owns records that belong to no account below.

@@ -20,7 +20,7 @@ use crate::domain::message::{Digest, Mail};
 use crate::domain::policy::Proof;
 use crate::domain::ports::Envelope;
 use crate::domain::reason::Reason;
-use crate::mail::fields::Known;
+use crate::mail::fields::KnownField;
 use crate::mail::line_ends::refused_on_the_wire;
 use crate::mail::machine;
 use crate::mail::scan::{self, Fault, Headers};
@@ -189,7 +189,7 @@ fn told(automation: &Automation) -> String {
 async fn summarise(
     raw: &Bytes,
     headers: &Headers<'_>,
-    unsigned: Vec<Known>,
+    unsigned: Vec<KnownField>,
     rules: &IntakeRules,
 ) -> Result<Mail, Fault> {
     if raw.len() <= LARGE {

@@ -40,7 +40,7 @@ use crate::domain::id::{AccountId, IntakeId, MessageId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::Digest;
 use crate::domain::network::Network;
-use crate::domain::ports::Answer;
+use crate::domain::ports::IntakeReply;
 use crate::domain::rate::{Rate, Share, Tallies};
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
@@ -97,7 +97,7 @@ pub(super) struct Brought<'m> {
 /// A counted message. The count stays unless it is settled or given back, so an unknown outcome
 /// counts.
 #[derive(Debug)]
-pub(super) struct Taken<'f> {
+pub(super) struct FloodCount<'f> {
     flood: &'f Flood,
     signatures: Shares<Digest>,
     sources: Shares<(Digest, Network)>,
@@ -119,7 +119,7 @@ impl Flood {
 
     /// Counts a message for all its Agents; fails, counting nothing, if it is over a rate for every
     /// one.
-    pub(super) fn take(&self, brought: &Brought<'_>, now: Instant) -> Result<Taken<'_>, Over> {
+    pub(super) fn take(&self, brought: &Brought<'_>, now: Instant) -> Result<FloodCount<'_>, Over> {
         let at = self.moment(now);
         let mut counted = self.counted();
         let Counted { signatures, sources, senders, rooms } = &mut *counted;
@@ -144,7 +144,7 @@ impl Flood {
         if !agents().any(|agent| rooms.may(&of(agent), at)) {
             return Err(Over::Room);
         }
-        Ok(Taken {
+        Ok(FloodCount {
             flood: self,
             signatures: signatures.add(agents().flat_map(copies), at),
             sources: sources.add(agents().flat_map(copies).map(source), at),
@@ -212,7 +212,7 @@ impl<K: Clone + Eq + Hash> Counts<K> {
     }
 }
 
-impl Taken<'_> {
+impl FloodCount<'_> {
     /// Keeps the counts of stored messages and gives back the others. `earlier` has, for each
     /// recipient in order, the earlier message that this one repeats.
     pub(super) fn settle(self, intakes: &[Intake], earlier: &[Option<MessageId>], now: Instant) {
@@ -253,7 +253,7 @@ impl Gateway {
         &self,
         commit: &Commit,
         examination: &Examination,
-    ) -> Result<Option<Taken<'_>>, Over> {
+    ) -> Result<Option<FloodCount<'_>>, Over> {
         let Some(brought) = Brought::of(commit, examination) else { return Ok(None) };
         self.flood.take(&brought, Instant::now()).map(Some)
     }
@@ -261,14 +261,18 @@ impl Gateway {
     /// Defers a message that was decided to be accepted. All mail deferred in one room and minute
     /// leaves one record and one log line. Recipients to which the message returns (a loop) get
     /// their record when the sender retries.
-    pub(super) async fn put_off(&self, commit: Commit, over: Over) -> Result<Answer, StoreError> {
+    pub(super) async fn put_off(
+        &self,
+        commit: Commit,
+        over: Over,
+    ) -> Result<IntakeReply, StoreError> {
         let words = self.flood.words(over);
         let accepted = commit.intakes.into_iter().filter(|intake| intake.accepted.is_some());
         // All at once, so that the store writes them together.
         let counting = accepted.map(|intake| self.count_put_off(intake.record, over, &words));
         let records = try_join_all(counting).await?;
         let (reason, record) = (Some(Reason::RateLimited), records.first().copied());
-        Ok(Answer { reason, detail: Some(words), record, again: false })
+        Ok(IntakeReply { reason, detail: Some(words), record, again: false })
     }
 
     async fn count_put_off(

@@ -16,7 +16,7 @@ use crate::domain::id::{IntakeId, Mint};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::{Mail, Passage};
 use crate::domain::policy::{Facts, decide};
-use crate::domain::ports::{Answer, Envelope, Recipient};
+use crate::domain::ports::{Envelope, IntakeReply, Recipient};
 use crate::domain::reason::Reason;
 use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
@@ -33,7 +33,7 @@ pub(super) struct Basis {
 /// One verdict for the whole transaction, and the rows to commit.
 pub(super) struct Judgement {
     pub commit: Commit,
-    pub answer: Answer,
+    pub answer: IntakeReply,
 }
 
 /// Decides for one recipient, by the examination, its standing, and whether the message returns to
@@ -130,7 +130,7 @@ impl Gateway {
         }
         let Some((reason, record)) = verdict.or(of_returns) else { return Ok(None) };
         let detail = found(reason, examination).filter(|_| explains(reason));
-        let answer = Answer {
+        let answer = IntakeReply {
             reason,
             detail: detail.map(str::to_owned),
             record: Some(record),

@@ -17,7 +17,6 @@ mod arrival;
 mod directory;
 mod examine;
 mod flood;
-mod hop;
 pub mod judge;
 mod loops;
 mod posted;
@@ -25,6 +24,7 @@ pub mod preview;
 pub mod reception;
 mod recipient;
 mod refusal;
+mod relay_step;
 mod session;
 mod standings;
 mod step;
@@ -39,22 +39,22 @@ use tracing::{error, info};
 use crate::domain::address::Address;
 use crate::domain::id::{MessageId, Mint};
 use crate::domain::policy::Proof;
-use crate::domain::ports::{Answer, Client, Envelope, Intake, Recipient, Wake};
+use crate::domain::ports::{Client, Envelope, Intake, IntakeReply, Recipient, Wake};
 use crate::domain::reason::Reason;
-use crate::domain::repeats::{Cause, Repeats};
+use crate::domain::repeats::{LogCause, Repeats};
 use crate::rules::IntakeRules;
 use crate::store::{Commit, Committed, Store, StoreError};
 use crate::verify::Authenticator;
 
 use self::flood::Flood;
-use self::hop::{Asks, Hopped};
 use self::judge::Basis;
-use self::recipient::Asked;
+use self::recipient::RcptQuestion;
 use self::refusal::Turned;
+use self::relay_step::{Asks, RelayStep};
 use self::standings::Standings;
 use crate::app::relay::Relays;
 
-pub use directory::{Directory, Found};
+pub use directory::{Directory, Resolved};
 pub use examine::{Examination, examine, examine_file, sha256};
 pub use judge::{Case, judge};
 pub use loops::{Visit, marker};
@@ -117,20 +117,20 @@ impl Gateway {
     }
 
     /// Logs a failure of the store and defers the message.
-    fn trouble(&self, error: &StoreError) -> Answer {
-        if let Some(left_out) = self.repeats.due(Cause::Deferred(error.plainly())) {
+    fn trouble(&self, error: &StoreError) -> IntakeReply {
+        if let Some(left_out) = self.repeats.due(LogCause::Deferred(error.plainly())) {
             error!(
                 error = error as &dyn std::error::Error,
                 left_out, "the store failed; the sender is asked to retry"
             );
         }
         match error {
-            StoreError::Full(_) => Answer { reason: Some(Reason::NoSpace), ..unavailable() },
+            StoreError::Full(_) => IntakeReply { reason: Some(Reason::NoSpace), ..unavailable() },
             _ => unavailable(),
         }
     }
 
-    async fn take_in(&self, envelope: &Envelope, raw: &Bytes) -> Result<Answer, StoreError> {
+    async fn take_in(&self, envelope: &Envelope, raw: &Bytes) -> Result<IntakeReply, StoreError> {
         let (arrived, began) = (self.mint.clock().now(), Instant::now());
         let examination = examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
         let mail = Examined { envelope, raw, examination: &examination };
@@ -138,11 +138,11 @@ impl Gateway {
     }
 
     /// Continues the path after the examination.
-    async fn decide(&self, mail: Examined<'_>, began: Instant) -> Result<Answer, StoreError> {
+    async fn decide(&self, mail: Examined<'_>, began: Instant) -> Result<IntakeReply, StoreError> {
         let Examined { envelope, examination, .. } = mail;
         if examination.proof == Proof::Undecidable(Reason::TooBusy) {
             // This server's fault, not a verdict on the message: no record (contract §2.3).
-            return Ok(Answer { reason: Some(Reason::TooBusy), ..unavailable() });
+            return Ok(IntakeReply { reason: Some(Reason::TooBusy), ..unavailable() });
         }
         let mut asks = Asks::default();
         for tried in 0..DECISIONS {
@@ -162,8 +162,8 @@ impl Gateway {
                 Err(over) => return self.put_off(judgement.commit, over).await,
             };
             match self.ask_application(mail, &mut judgement, &mut asks).await? {
-                Hopped::Settled => {}
-                Hopped::Changed => {
+                RelayStep::Settled => {}
+                RelayStep::Changed => {
                     taken.into_iter().for_each(|one| one.give_back(Instant::now()));
                     continue;
                 }
@@ -187,7 +187,7 @@ impl Gateway {
                     }
                     self.wake.wake();
                     let again = is_repeat(&judgement.commit, &earlier);
-                    let answer = Answer { again, ..judgement.answer };
+                    let answer = IntakeReply { again, ..judgement.answer };
                     log(envelope, &answer, earlier.iter().flatten().count());
                     return Ok(answer);
                 }
@@ -205,18 +205,18 @@ impl Intake for Gateway {
         self.store.free_space().await
     }
 
-    async fn over_rate(&self, client: &Client, reverse_path: &str, path: &str) -> Answer {
+    async fn over_rate(&self, client: &Client, reverse_path: &str, path: &str) -> IntakeReply {
         let reason = Reason::RateLimited;
         let counted = match self.directory.find(path).await {
             Ok(found) => {
-                let asked = Asked { client, reverse_path, path };
+                let asked = RcptQuestion { client, reverse_path, path };
                 self.count(asked, &found.listing, reason).await
             }
             Err(error) => Err(error),
         };
         counted.map_or_else(
             |error| self.trouble(&error),
-            |record| Answer {
+            |record| IntakeReply {
                 reason: Some(reason),
                 detail: None,
                 record: Some(record),
@@ -230,11 +230,11 @@ impl Intake for Gateway {
         client: &Client,
         reverse_path: &str,
         path: &str,
-    ) -> Result<Recipient, Answer> {
-        self.find_recipient(Asked { client, reverse_path, path }).await
+    ) -> Result<Recipient, IntakeReply> {
+        self.find_recipient(RcptQuestion { client, reverse_path, path }).await
     }
 
-    async fn message(&self, envelope: Envelope, raw: Bytes) -> Answer {
+    async fn message(&self, envelope: Envelope, raw: Bytes) -> IntakeReply {
         self.take_in(&envelope, &raw).await.unwrap_or_else(|error| self.trouble(&error))
     }
 
@@ -245,7 +245,7 @@ impl Intake for Gateway {
         detail: String,
         head: Bytes,
         size: u64,
-    ) -> Answer {
+    ) -> IntakeReply {
         let turned = Turned { reason, detail: &detail, head: &head, size };
         let recorded = self.record_refusal(&envelope, turned).await;
         recorded.unwrap_or_else(|error| self.trouble(&error))
@@ -259,11 +259,11 @@ fn is_repeat(commit: &Commit, earlier: &[Option<MessageId>]) -> bool {
     accepted().count() > 0 && accepted().all(|(_, earlier)| earlier.is_some())
 }
 
-const fn unavailable() -> Answer {
-    Answer { reason: Some(Reason::StoreUnavailable), detail: None, record: None, again: false }
+const fn unavailable() -> IntakeReply {
+    IntakeReply { reason: Some(Reason::StoreUnavailable), detail: None, record: None, again: false }
 }
 
-fn log(envelope: &Envelope, answer: &Answer, repeated: usize) {
+fn log(envelope: &Envelope, answer: &IntakeReply, repeated: usize) {
     info!(
         client.address = %envelope.client.address,
         recipients = envelope.recipients.len(),

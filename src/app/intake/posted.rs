@@ -4,12 +4,12 @@
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::recipient::{Asked, network};
+use super::recipient::{RcptQuestion, network};
 use super::refusal::Turned;
-use super::{Examined, Found, Gateway, examine};
+use super::{Examined, Gateway, Resolved, examine};
 use crate::domain::account::Account;
 use crate::domain::path::{self, PathKind};
-use crate::domain::ports::{Answer, Client, Envelope, Recipient};
+use crate::domain::ports::{Client, Envelope, IntakeReply, Recipient};
 use crate::domain::reason::Reason;
 use crate::store::{Listing, StoreError};
 
@@ -22,10 +22,10 @@ impl Gateway {
         client: &Client,
         reverse_path: &str,
         path: &str,
-    ) -> Result<Recipient, Answer> {
+    ) -> Result<Recipient, IntakeReply> {
         let found = self.find_within(within, path).await;
         let (path, found) = found.map_err(|error| self.trouble(&error))?;
-        self.settle_recipient(Asked { client, reverse_path, path: &path }, found, true).await
+        self.settle_recipient(RcptQuestion { client, reverse_path, path: &path }, found, true).await
     }
 
     /// Looks a path up once, and returns it as it is recorded. A result outside this account is
@@ -34,11 +34,11 @@ impl Gateway {
         &self,
         within: &Account,
         path: &str,
-    ) -> Result<(String, Found), StoreError> {
+    ) -> Result<(String, Resolved), StoreError> {
         let lineage = within.lineage;
         let Ok(path) = path::parse(path.as_bytes(), PathKind::Forward, true) else {
             let listing = Listing { version: 0, answering: None, lineage };
-            return Ok((path::shown(path), Found { listing, address: None, tag: None }));
+            return Ok((path::shown(path), Resolved { listing, address: None, tag: None }));
         };
         let mut found = self.directory.find(&path).await?;
         let agent = match found.listing.answering {
@@ -53,7 +53,7 @@ impl Gateway {
 
     /// Takes one message in for several transactions, which differ only in their recipients. The
     /// message is examined once.
-    pub async fn messages(&self, envelopes: &[Envelope], raw: &Bytes) -> Vec<Answer> {
+    pub async fn messages(&self, envelopes: &[Envelope], raw: &Bytes) -> Vec<IntakeReply> {
         let Some(first) = envelopes.first() else { return Vec::new() };
         let (arrived, began) = (self.mint.clock().now(), Instant::now());
         let examination = examine(&self.authenticator, &self.rules, first, raw, arrived).await;
@@ -74,13 +74,13 @@ impl Gateway {
         envelope: &Envelope,
         (reason, detail): (Reason, &str),
         size: u64,
-    ) -> Answer {
+    ) -> IntakeReply {
         let turned = Turned { reason, detail, head: &Bytes::new(), size };
         let record = self.refusal(envelope, turned, within.lineage, None);
         let counted = self.store.count_refusal(&record, &network(envelope.client.address)).await;
         counted.map_or_else(
             |error| self.trouble(&error),
-            |record| Answer {
+            |record| IntakeReply {
                 reason: Some(reason),
                 detail: Some(detail.to_owned()),
                 record: Some(record),

@@ -22,7 +22,7 @@ use crate::domain::ports::{Client, Envelope, Recipient};
 use crate::domain::scope::Scope;
 use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
-use crate::rules::{BareLineEnds, IntakeRules, Kept, RetentionRules};
+use crate::rules::{BareLineEnds, IntakeRules, RetainedKind, RetentionRules};
 use crate::store::{Cursor, Direction, List, Page, PastVerdict, Standing, Store, StoreError, cut};
 use crate::verify::Authenticator;
 
@@ -119,7 +119,7 @@ impl Preview {
 
     /// Returns the days that records of an account of this lineage are kept.
     pub fn days(&self, lineage: &Lineage) -> u64 {
-        let kept = self.retention.keep(Kept::IntakeRecords, lineage);
+        let kept = self.retention.keep(RetainedKind::IntakeRecords, lineage);
         kept.map_or(u64::MAX, |kept| kept.as_secs() / DAY.as_secs())
     }
 

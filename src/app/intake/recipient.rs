@@ -4,13 +4,13 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use super::step::step;
-use super::{Found, Gateway};
+use super::{Gateway, Resolved};
 use crate::domain::evidence::Facts;
 use crate::domain::evidence::recipient::Recipient as Path;
 use crate::domain::id::IntakeId;
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::policy::Mode;
-use crate::domain::ports::{Answer, Client, Recipient};
+use crate::domain::ports::{Client, IntakeReply, Recipient};
 use crate::domain::reason::Reason;
 use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
@@ -18,14 +18,17 @@ use crate::store::{Answering, Listing, StoreError};
 
 /// The client's commands so far; `path` is empty at MAIL.
 #[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct RcptQuestion<'a> {
     pub client: &'a Client,
     pub reverse_path: &'a str,
     pub path: &'a str,
 }
 
 impl Gateway {
-    pub(super) async fn find_recipient(&self, asked: Asked<'_>) -> Result<Recipient, Answer> {
+    pub(super) async fn find_recipient(
+        &self,
+        asked: RcptQuestion<'_>,
+    ) -> Result<Recipient, IntakeReply> {
         let found = self.directory.find(asked.path).await.map_err(|error| self.trouble(&error))?;
         self.settle_recipient(asked, found, false).await
     }
@@ -34,10 +37,10 @@ impl Gateway {
     /// SMTP.
     pub(super) async fn settle_recipient(
         &self,
-        asked: Asked<'_>,
-        found: Found,
+        asked: RcptQuestion<'_>,
+        found: Resolved,
         posted: bool,
-    ) -> Result<Recipient, Answer> {
+    ) -> Result<Recipient, IntakeReply> {
         let listing = found.listing;
         let reason = match (listing.answering, found.address) {
             (Some(Answering { agent, active: true, mode, relayed, .. }), Some(address)) => {
@@ -54,9 +57,12 @@ impl Gateway {
         };
         let counted = self.count(asked, &listing, reason).await;
         Err(match counted {
-            Ok(record) => {
-                Answer { reason: Some(reason), detail: None, record: Some(record), again: false }
-            }
+            Ok(record) => IntakeReply {
+                reason: Some(reason),
+                detail: None,
+                record: Some(record),
+                again: false,
+            },
             Err(error) => self.trouble(&error),
         })
     }
@@ -65,7 +71,7 @@ impl Gateway {
     /// network, reason and minute (contract §2.3).
     pub(super) async fn count(
         &self,
-        Asked { client, reverse_path, path }: Asked<'_>,
+        RcptQuestion { client, reverse_path, path }: RcptQuestion<'_>,
         listing: &Listing,
         reason: Reason,
     ) -> Result<IntakeId, StoreError> {

@@ -12,7 +12,7 @@ use crate::domain::account::Lineage;
 use crate::domain::evidence::Facts;
 use crate::domain::id::IntakeId;
 use crate::domain::intake_record::IntakeRecord;
-use crate::domain::ports::{Answer, Envelope, Recipient};
+use crate::domain::ports::{Envelope, IntakeReply, Recipient};
 use crate::domain::reason::Reason;
 use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
@@ -37,8 +37,8 @@ impl Gateway {
         &self,
         envelope: &Envelope,
         turned: Turned<'_>,
-    ) -> Result<Answer, StoreError> {
-        let answer = |record| Answer {
+    ) -> Result<IntakeReply, StoreError> {
+        let answer = |record| IntakeReply {
             reason: Some(turned.reason),
             detail: Some(turned.detail.to_owned()),
             record,

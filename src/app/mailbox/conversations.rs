@@ -10,7 +10,9 @@ use crate::domain::message::Message;
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 use crate::domain::source::Source;
-use crate::store::{Cursor, Found, Page, RoomFilter, RoomList, RoomPage, RoomPlace, StoreError};
+use crate::store::{
+    Cursor, MessagePlace, Page, RoomFilter, RoomList, RoomPage, RoomPlace, StoreError,
+};
 
 /// The messages, and bytes of their originals, read into memory at a time while threads are put
 /// together. One message always fits.
@@ -44,7 +46,7 @@ impl Turn {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conversation {
     /// The whole thread, oldest first, and the place of the requested message.
-    Whole(Found, Vec<Turn>),
+    Whole(MessagePlace, Vec<Turn>),
     /// The room does not exist, or has no such message.
     Missing,
     /// Too large beside the others: to be requested alone, page by page.
@@ -98,7 +100,7 @@ impl Mailbox {
         scope: &Scope,
         room: Room,
         id: MessageId,
-    ) -> Result<Option<Found>, StoreError> {
+    ) -> Result<Option<MessagePlace>, StoreError> {
         Ok(self.store.find_messages(scope, &[(room, id)]).await?.remove(&(room, id)))
     }
 
@@ -111,7 +113,7 @@ impl Mailbox {
         bounds: Bounds,
     ) -> Result<Vec<Conversation>, StoreError> {
         let found = self.store.find_messages(scope, named).await?;
-        let mut order: Vec<Found> = Vec::new();
+        let mut order: Vec<MessagePlace> = Vec::new();
         let mut uses: HashMap<ThreadId, usize> = HashMap::new();
         for one in named.iter().filter_map(|name| found.get(name)) {
             let count = uses.entry(one.thread).or_default();

@@ -67,7 +67,7 @@ impl Mailbox {
     /// Begins a search at the newest message, or at a cursor.
     pub fn search<'s>(
         &'s self,
-        asked: (&'s Scope, &'s search::Asked),
+        asked: (&'s Scope, &'s search::SearchRequest),
         from: Option<(Direction, Cursor)>,
         limits: SearchLimits,
     ) -> search::Search<'s> {

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use crate::domain::clock::{Belief, Clock, Timestamp};
 use crate::domain::id::AccountId;
-use crate::rules::{Kept, RetentionRules};
+use crate::rules::{RetainedKind, RetentionRules};
 use crate::store::{Cursor, Due, Expired, Keeper, Store, StoreError};
 
 /// Deletes old rows, for as long as the server runs.
@@ -25,7 +25,7 @@ pub struct Retention {
     /// The clock for the ages of rows that carry a date; a step forward is not believed at once.
     belief: Belief,
     rules: Arc<RetentionRules>,
-    place: Place,
+    place: PassPosition,
 }
 
 /// Rows that a pass deleted.
@@ -55,7 +55,7 @@ enum Step {
     /// Former secrets of webhooks that sign no more.
     Secrets,
     /// By account and its policy.
-    Kept(Kept),
+    Rows(RetainedKind),
     /// Rows left by deleted accounts. Contacts go after the messages that name them.
     Leavings,
 }
@@ -64,16 +64,16 @@ const STEPS: &[Step] = &[
     Step::Arrivals,
     Step::Requests,
     Step::Secrets,
-    Step::Kept(Kept::Messages),
+    Step::Rows(RetainedKind::Messages),
     Step::Leavings,
-    Step::Kept(Kept::IntakeRecords),
-    Step::Kept(Kept::Events),
-    Step::Kept(Kept::Audit),
+    Step::Rows(RetainedKind::IntakeRecords),
+    Step::Rows(RetainedKind::Events),
+    Step::Rows(RetainedKind::Audit),
 ];
 
 /// The place up to which the pass has come.
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct PassPosition {
     steps: usize,
     account: Option<AccountId>,
     /// The account behind `account` whose rows are being deleted, and the last one deleted.
@@ -98,7 +98,7 @@ impl From<StoreError> for Halt {
 impl Retention {
     pub fn new(store: Store, clock: Clock, rules: Arc<RetentionRules>) -> Self {
         let belief = Belief::new(clock.clone(), rules.pass.calm());
-        Self { store, clock, belief, rules, place: Place::default() }
+        Self { store, clock, belief, rules, place: PassPosition::default() }
     }
 
     /// Runs passes until `stop`. Stopping rolls back the open transaction; its rows are still old
@@ -165,12 +165,12 @@ impl Retention {
                 Step::Arrivals => self.forget_arrivals(steady, passed).await?,
                 Step::Requests => self.forget_requests(steady, passed).await?,
                 Step::Secrets => self.forget_secrets(now, passed).await?,
-                Step::Kept(kept) => self.go_through_accounts(*kept, now, passed).await?,
+                Step::Rows(kept) => self.go_through_accounts(*kept, now, passed).await?,
                 Step::Leavings => self.clear_away(passed).await?,
             }
-            self.place = Place { steps: self.place.steps + 1, ..Place::default() };
+            self.place = PassPosition { steps: self.place.steps + 1, ..PassPosition::default() };
         }
-        self.place = Place::default();
+        self.place = PassPosition::default();
         Ok(())
     }
 
@@ -214,7 +214,7 @@ impl Retention {
 
     async fn go_through_accounts(
         &mut self,
-        kept: Kept,
+        kept: RetainedKind,
         now: Timestamp,
         passed: &mut Passed,
     ) -> Result<(), Halt> {
@@ -237,8 +237,8 @@ impl Retention {
     /// Returns the time before which rows of an account are deleted, or None if they are kept for
     /// ever. All mail of a deleted account goes at once. Its other rows, such as who deleted it,
     /// stay as long as those of any account.
-    fn until(&self, kept: Kept, keeper: &Keeper, now: Timestamp) -> Option<Timestamp> {
-        if keeper.deleted && kept == Kept::Messages {
+    fn until(&self, kept: RetainedKind, keeper: &Keeper, now: Timestamp) -> Option<Timestamp> {
+        if keeper.deleted && kept == RetainedKind::Messages {
             return Some(Timestamp::from_millis(i64::MAX));
         }
         Some(now.minus(self.rules.keep(kept, &keeper.lineage)?))
@@ -269,7 +269,7 @@ impl Retention {
     /// Gathers expired rows of several accounts into batches, and deletes these.
     async fn delete_of(
         &mut self,
-        kept: Kept,
+        kept: RetainedKind,
         due: &[Due],
         passed: &mut Passed,
     ) -> Result<(), Halt> {
@@ -289,7 +289,7 @@ impl Retention {
                 }
                 self.delete(kept, mem::take(&mut batch), passed).await?;
                 let row = from.map(|cursor| (due.account, cursor));
-                self.place = Place { account: gathered, row, ..self.place };
+                self.place = PassPosition { account: gathered, row, ..self.place };
             }
             gathered = Some(due.account);
         }
@@ -299,7 +299,7 @@ impl Retention {
     /// Deletes a batch in one transaction, or in several if many rows depend on it.
     async fn delete(
         &self,
-        kept: Kept,
+        kept: RetainedKind,
         batch: Vec<Expired>,
         passed: &mut Passed,
     ) -> Result<(), Halt> {
@@ -311,10 +311,10 @@ impl Retention {
             let deleted = deleted.ok_or(Halt::Taken)?;
             passed.batches += 1;
             *match kept {
-                Kept::Messages => &mut passed.messages,
-                Kept::IntakeRecords => &mut passed.intake_records,
-                Kept::Events => &mut passed.events,
-                Kept::Audit => &mut passed.audit,
+                RetainedKind::Messages => &mut passed.messages,
+                RetainedKind::IntakeRecords => &mut passed.intake_records,
+                RetainedKind::Events => &mut passed.events,
+                RetainedKind::Audit => &mut passed.audit,
             } += deleted.rows;
             if deleted.whole {
                 rest = later;

@@ -22,7 +22,7 @@ use crate::domain::search::tokens;
 use crate::domain::search::words::Document;
 use crate::domain::source::Source;
 use crate::rules::SearchLimits;
-use crate::store::{Cursor, Direction, List, Page, Store, StoreError, Unindexed, Wanted};
+use crate::store::{Cursor, Direction, List, Page, Store, StoreError, Unindexed, WantedWords};
 
 /// Each window holds this fraction (1/n) of the rows that a request may walk; one more has the
 /// rest.
@@ -35,7 +35,7 @@ const STEP_OCTETS: u64 = 1 << 20;
 
 /// A query with its filters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct SearchRequest {
     pub query: Query,
     pub source: Option<Source>,
     pub since: Option<Timestamp>,
@@ -47,7 +47,7 @@ pub struct Asked {
 pub struct Search<'s> {
     store: &'s Store,
     scope: &'s Scope,
-    asked: &'s Asked,
+    asked: &'s SearchRequest,
     tokens: BTreeSet<String>,
     /// The place up to which messages were looked at.
     from: Option<(Direction, Cursor)>,
@@ -81,7 +81,7 @@ struct Window {
 impl<'s> Search<'s> {
     pub(super) fn new(
         store: &'s Store,
-        (scope, asked): (&'s Scope, &'s Asked),
+        (scope, asked): (&'s Scope, &'s SearchRequest),
         from: Option<(Direction, Cursor)>,
         limits: SearchLimits,
     ) -> Self {
@@ -148,7 +148,7 @@ impl<'s> Search<'s> {
             self.end_here();
             return Ok(());
         }
-        let wanted = Wanted {
+        let wanted = WantedWords {
             all: &self.tokens,
             spans: &window.spans,
             source: self.asked.source,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tracing::warn;
 
 use crate::domain::relay::RelayAttempt;
-use crate::domain::repeats::{Cause, Repeats};
+use crate::domain::repeats::{LogCause, Repeats};
 use crate::store::Store;
 
 /// Records attempts. All clones share one queue, whose lock is never held across an await.
@@ -52,7 +52,7 @@ impl Attempts {
             Queued::Waits => {}
             Queued::Unserved => drop(tokio::spawn(self.clone().write())),
             Queued::Dropped => {
-                if let Some(left_out) = self.repeats.due(Cause::RelayQueue) {
+                if let Some(left_out) = self.repeats.due(LogCause::RelayQueue) {
                     const SAID: &str = "too many attempts wait to be written; one is not kept";
                     warn!(relay.id = %relay, left_out, "{SAID}");
                 }
@@ -65,7 +65,7 @@ impl Attempts {
             let next = self.queue().next();
             let Some(attempt) = next else { return };
             if let Err(error) = self.store.relay_attempted(&attempt, self.kept).await
-                && let Some(left_out) = self.repeats.due(Cause::RelayAttempt)
+                && let Some(left_out) = self.repeats.due(LogCause::RelayAttempt)
             {
                 let error = &error as &(dyn std::error::Error + 'static);
                 warn!(

@@ -27,10 +27,10 @@ use crate::domain::account::Account;
 use crate::domain::clock::Clock;
 use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::path::{self, PathKind};
-use crate::domain::ports::{Answer, Client, Envelope, Intake as _, Posted, Recipient};
+use crate::domain::ports::{Client, Envelope, Intake as _, IntakeReply, Posted, Recipient};
 use crate::domain::reason::Reason;
-use crate::domain::relay::{Forwarded, Hop, RelayType, Verification, Way};
-use crate::domain::repeats::{Cause, Repeats};
+use crate::domain::relay::{Forwarded, Hop, RelayType, Verification, WayIn};
+use crate::domain::repeats::{LogCause, Repeats};
 use crate::mail::line_ends::{as_received, refused_on_the_wire};
 use crate::rules::{BareLineEnds, InboundRules};
 
@@ -61,7 +61,7 @@ impl std::fmt::Debug for Inbound {
 
 /// The outcome of a request that the provider proved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum PostOutcome {
     /// A recipient accepted the message, and none deferred it.
     Accepted(Vec<IntakeId>),
     /// Every recipient refused the message.
@@ -117,23 +117,23 @@ impl Inbound {
     }
 
     /// Returns the account and verification of this inbound key; None if the key is unknown.
-    pub async fn way(&self, kind: RelayType, key: &str) -> Result<Option<Way>, RelayError> {
+    pub async fn way(&self, kind: RelayType, key: &str) -> Result<Option<WayIn>, RelayError> {
         self.relays.way(kind, key).await
     }
 
     pub async fn take(
         &self,
-        way: Way,
+        way: WayIn,
         from: IpAddr,
         request: Forwarded,
-    ) -> Result<Taken, InboundError> {
+    ) -> Result<PostOutcome, InboundError> {
         let kind = way.verification.kind();
         let size = u64::try_from(request.body.len()).unwrap_or(u64::MAX);
         let letter = match self.read(&way.verification, &request).await {
             Ok(Read::Letter(letter)) => letter,
             Ok(Read::Noted(what)) => {
                 info!(account.id = %way.account.id, provider = kind.as_str(), what, "provider noted");
-                return Ok(Taken::Noted(what));
+                return Ok(PostOutcome::Noted(what));
             }
             Err(refusal) => return self.refuse((&way.account, kind), from, refusal, size).await,
         };
@@ -149,7 +149,7 @@ impl Inbound {
         from: IpAddr,
         refusal: Refusal,
         size: u64,
-    ) -> Result<Taken, InboundError> {
+    ) -> Result<PostOutcome, InboundError> {
         let error = match refusal {
             Refusal::Unavailable(error) => return Err(error.into()),
             Refusal::Mode(error) => {
@@ -171,9 +171,9 @@ impl Inbound {
         from: IpAddr,
         words: &str,
         size: u64,
-    ) -> Answer {
+    ) -> IntakeReply {
         let provider = kind.as_str();
-        if let Some(left_out) = self.repeats.due(Cause::Provider) {
+        if let Some(left_out) = self.repeats.due(LogCause::Provider) {
             const SAID: &str = "a provider's request turned away";
             warn!(account.id = %account.id, provider, reason = words, left_out, "{SAID}");
         }
@@ -221,7 +221,7 @@ impl Inbound {
 
     async fn read_sns(&self, topic: Option<&str>, request: &Forwarded) -> Result<Read, Refusal> {
         let post = Post { headers: &request.headers, body: &request.body };
-        let said = sns::Said::read(&post, topic)?;
+        let said = sns::SnsBody::read(&post, topic)?;
         let signer = self.signers.certificate(&said.certificate()?).await;
         let signer = signer.map_err(|error| match error {
             SignerError::Unreachable(error) => Refusal::from(Unavailable::Certificate(error)),
@@ -233,9 +233,11 @@ impl Inbound {
             SignerError::Certificate(error) => Forged::from(error).into(),
         })?;
         match said.believe(&signer, &self.ages(), self.clock.now())? {
-            sns::Wanted::Message(message) => ses::read(&message, topic.is_some()).map(Read::Letter),
-            sns::Wanted::Farewell => Ok(Read::Noted("the subscription has ended")),
-            sns::Wanted::Confirmation(url) => {
+            sns::SnsRequest::Message(message) => {
+                ses::read(&message, topic.is_some()).map(Read::Letter)
+            }
+            sns::SnsRequest::Farewell => Ok(Read::Noted("the subscription has ended")),
+            sns::SnsRequest::Confirmation(url) => {
                 let asked = self.signers.confirm(&url).await;
                 asked.map_err(Unavailable::Subscribe)?;
                 Ok(Read::Noted("the subscription is confirmed"))
@@ -254,7 +256,7 @@ impl Inbound {
         letter: Letter,
         from: IpAddr,
         request: &Forwarded,
-    ) -> Result<Taken, InboundError> {
+    ) -> Result<PostOutcome, InboundError> {
         let (letter, content) = on_pool(letter.raw.len(), move || {
             let content = letter.content();
             (letter, content)
@@ -388,21 +390,21 @@ const fn envelope(client: Client, reverse_path: String, posted: Posted) -> Envel
 }
 
 /// Combines the answers for all recipients into one.
-fn sum(answers: &[Answer]) -> Taken {
+fn sum(answers: &[IntakeReply]) -> PostOutcome {
     let records = answers.iter().filter_map(|answer| answer.record).collect();
-    let words = |answer: &Answer| {
+    let words = |answer: &IntakeReply| {
         let reason = answer.reason.map(Reason::explanation).unwrap_or_default();
         answer.detail.as_ref().map_or_else(|| reason.to_owned(), |why| format!("{reason} ({why})"))
     };
     let temporary = answers.iter().find(|answer| answer.reason.is_some_and(Reason::is_temporary));
     if let Some(answer) = temporary {
-        return Taken::Deferred { words: words(answer), records };
+        return PostOutcome::Deferred { words: words(answer), records };
     }
     if answers.iter().any(|answer| answer.reason.is_none()) {
-        return Taken::Accepted(records);
+        return PostOutcome::Accepted(records);
     }
     let words = answers.first().map_or_else(|| "the message has no recipient".to_owned(), words);
-    Taken::Refused { words, records }
+    PostOutcome::Refused { words, records }
 }
 
 /// Runs work over so many bytes here if they are few, on the blocking pool if they are many.

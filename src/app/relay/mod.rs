@@ -33,7 +33,7 @@ use crate::app::vault::Vault;
 use crate::domain::account::{Account, Lineage};
 use crate::domain::audit::Actor;
 use crate::domain::id::{Mint, RelayAttemptId};
-use crate::domain::relay::{Forwarded, Hop, Relay, RelayAttempt, RelayType, Way};
+use crate::domain::relay::{Forwarded, Hop, Relay, RelayAttempt, RelayType, WayIn};
 use crate::egress::client::Client;
 use crate::rules::RelayRules;
 use crate::store::Store;
@@ -82,14 +82,18 @@ impl Relays {
 
     /// Returns the account that this inbound key belongs to, and the verification of its provider.
     /// None for any key that is unknown or malformed.
-    pub async fn way(&self, kind: RelayType, inbound_key: &str) -> Result<Option<Way>, RelayError> {
+    pub async fn way(
+        &self,
+        kind: RelayType,
+        inbound_key: &str,
+    ) -> Result<Option<WayIn>, RelayError> {
         let Some(hash) = token::INBOUND.hash(inbound_key) else { return Ok(None) };
         let Some(sealed) = self.store.inbound_way_by_key(kind, hash).await? else {
             return Ok(None);
         };
         let Some(account) = self.store.account(sealed.account).await? else { return Ok(None) };
         let verification = self.open_verification(&sealed)?;
-        Ok(Some(Way { account, verification }))
+        Ok(Some(WayIn { account, verification }))
     }
 
     /// Returns the relay of this account, or of the nearest account above it.

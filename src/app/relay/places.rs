@@ -12,12 +12,12 @@ use crate::rules::ForwardRules;
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     rules: ForwardRules,
-    taken: Arc<Mutex<Taken>>,
+    taken: Arc<Mutex<InUse>>,
 }
 
 /// Has at most one entry per request under way: an entry that falls to zero is removed.
 #[derive(Debug, Default)]
-struct Taken {
+struct InUse {
     all: usize,
     of_tenant: HashMap<AccountId, usize>,
     of_relay: HashMap<RelayId, usize>,
@@ -25,10 +25,10 @@ struct Taken {
 
 /// A request under way; counted until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct RelayPlace {
     tenant: AccountId,
     relay: RelayId,
-    taken: Arc<Mutex<Taken>>,
+    taken: Arc<Mutex<InUse>>,
 }
 
 impl Places {
@@ -37,7 +37,7 @@ impl Places {
     }
 
     /// Counts a request of this organization to this relay; None if a bound is reached.
-    pub(super) fn take(&self, tenant: AccountId, relay: RelayId) -> Option<Place> {
+    pub(super) fn take(&self, tenant: AccountId, relay: RelayId) -> Option<RelayPlace> {
         // A poisoned lock is used on: no panic can leave a count half changed.
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let of_tenant = taken.of_tenant.get(&tenant).copied().unwrap_or_default();
@@ -51,11 +51,11 @@ impl Places {
         taken.all += 1;
         taken.of_tenant.insert(tenant, of_tenant + 1);
         taken.of_relay.insert(relay, of_relay + 1);
-        Some(Place { tenant, relay, taken: Arc::clone(&self.taken) })
+        Some(RelayPlace { tenant, relay, taken: Arc::clone(&self.taken) })
     }
 }
 
-impl Drop for Place {
+impl Drop for RelayPlace {
     fn drop(&mut self) {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.all = taken.all.saturating_sub(1);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     /// Takes all places that an organization gets with so many relays, whose ids begin at `first`.
-    fn all_of(places: &Places, tenant: i64, first: u128, relays: u128) -> Vec<Place> {
+    fn all_of(places: &Places, tenant: i64, first: u128, relays: u128) -> Vec<RelayPlace> {
         let tenant = AccountId::new(tenant).unwrap();
         let ids = (first..first + relays).map(|id| RelayId(Uuid::from_u128(id)));
         ids.flat_map(|id| std::iter::from_fn(move || places.take(tenant, id))).collect()
@@ -101,7 +101,7 @@ mod tests {
         // A relay of an account above both is one relay, for all mail.
         assert_eq!(all_of(&places, 3, 1000, 1).len(), 0);
         let more = (4_u32..20).flat_map(|n| all_of(&places, n.into(), u128::from(n) * 1000, 100));
-        let more: Vec<Place> = more.collect();
+        let more: Vec<RelayPlace> = more.collect();
         assert_eq!(slow.len() + other.len() + more.len(), rules.max_at_once);
     }
 

@@ -11,19 +11,19 @@ use crate::domain::secret::Secret;
 use crate::store::{SealedRelay, SealedWay};
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kept {
+pub(super) enum SecretKind {
     Headers,
     Secret,
     Key,
     Verification,
 }
 
-fn place(account: AccountId, kind: RelayType, kept: Kept) -> String {
+fn place(account: AccountId, kind: RelayType, kept: SecretKind) -> String {
     let name = match kept {
-        Kept::Headers => "headers",
-        Kept::Secret => "secret",
-        Kept::Key => "key",
-        Kept::Verification => "verification",
+        SecretKind::Headers => "headers",
+        SecretKind::Secret => "secret",
+        SecretKind::Key => "key",
+        SecretKind::Verification => "verification",
     };
     format!("relay/{account}/{kind}/{name}")
 }
@@ -58,7 +58,7 @@ impl Relays {
     pub(super) fn seal(
         &self,
         (account, kind): (AccountId, RelayType),
-        kept: Kept,
+        kept: SecretKind,
         open: &[u8],
     ) -> Result<Vec<u8>, VaultError> {
         self.vault.seal(&place(account, kind, kept), open)
@@ -67,7 +67,7 @@ impl Relays {
     fn unseal(
         &self,
         (account, kind): (AccountId, RelayType),
-        kept: Kept,
+        kept: SecretKind,
         sealed: &[u8],
     ) -> Result<Secret, VaultError> {
         self.vault.open(&place(account, kind, kept), sealed)
@@ -75,13 +75,13 @@ impl Relays {
 
     pub(super) fn open_relay(&self, sealed: SealedRelay) -> Result<Relay, RelayError> {
         let whose = (sealed.account, sealed.kind);
-        let headers = self.unseal(whose, Kept::Headers, &sealed.headers)?;
+        let headers = self.unseal(whose, SecretKind::Headers, &sealed.headers)?;
         let pairs: Vec<(String, String)> =
             serde_json::from_slice(headers.expose()).map_err(|_| VaultError::NotOurs)?;
         let header =
             |(name, value): (String, String)| CustomHeader { name, value: Secret::new(value) };
         let headers = pairs.into_iter().map(header).collect();
-        let secret = self.unseal(whose, Kept::Secret, &sealed.secret)?;
+        let secret = self.unseal(whose, SecretKind::Secret, &sealed.secret)?;
         Ok(Relay { headers, secret, ..closed(sealed) })
     }
 
@@ -101,8 +101,8 @@ impl Relays {
             kind: relay.kind,
             url: relay.url.clone(),
             timeout: relay.timeout,
-            headers: self.seal(whose, Kept::Headers, headers.as_bytes())?,
-            secret: self.seal(whose, Kept::Secret, relay.secret.expose())?,
+            headers: self.seal(whose, SecretKind::Headers, headers.as_bytes())?,
+            secret: self.seal(whose, SecretKind::Secret, relay.secret.expose())?,
             success: relay.success.clone(),
             revision: relay.revision,
             created_at: relay.created_at,
@@ -111,11 +111,12 @@ impl Relays {
     }
 
     pub(super) fn open_key(&self, way: &SealedWay) -> Result<Secret, VaultError> {
-        self.unseal((way.account, way.kind), Kept::Key, &way.key)
+        self.unseal((way.account, way.kind), SecretKind::Key, &way.key)
     }
 
     pub(super) fn open_verification(&self, way: &SealedWay) -> Result<Verification, VaultError> {
-        let open = self.unseal((way.account, way.kind), Kept::Verification, &way.verification)?;
+        let open =
+            self.unseal((way.account, way.kind), SecretKind::Verification, &way.verification)?;
         let value = serde_json::from_slice(open.expose()).map_err(|_| VaultError::NotOurs)?;
         verification(way.kind, &value).ok_or(VaultError::NotOurs)
     }
@@ -126,7 +127,7 @@ impl Relays {
         verification: &Verification,
     ) -> Result<Vec<u8>, VaultError> {
         let text = kept(verification).to_string();
-        self.seal((account, verification.kind()), Kept::Verification, text.as_bytes())
+        self.seal((account, verification.kind()), SecretKind::Verification, text.as_bytes())
     }
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::sealed::{Kept, closed, known};
-use super::verification::{self, Given};
+use super::sealed::{SecretKind, closed, known};
+use super::verification::{self, SentFields};
 use super::{RelayError, Relays};
 use crate::app::access::token;
 use crate::domain::audit::{Change, Deed};
@@ -31,7 +31,7 @@ pub struct RelayChange {
     pub headers: Option<Vec<(String, String)>>,
     pub success: Option<Vec<u16>>,
     /// The fields of `verification` as sent.
-    pub verification: Option<Given>,
+    pub verification: Option<SentFields>,
     pub rotate_key: bool,
 }
 
@@ -298,7 +298,7 @@ impl Relays {
         old: Option<SealedWay>,
     ) -> Result<SealedWay, RelayError> {
         let (key, key_hash) = token::INBOUND.mint(&self.mint);
-        let sealed = self.seal((account, kind), Kept::Key, key.as_bytes())?;
+        let sealed = self.seal((account, kind), SecretKind::Key, key.as_bytes())?;
         let way = old.unwrap_or_else(|| SealedWay {
             id: WayId(self.mint.uuid()),
             account,

@@ -7,7 +7,7 @@ use crate::domain::relay::{RelayType, Verification};
 use crate::domain::secret::{MASK, Secret};
 
 /// The fields of `verification` as sent; null removes one.
-pub type Given = BTreeMap<String, Option<String>>;
+pub type SentFields = BTreeMap<String, Option<String>>;
 
 /// Bytes of a field, at most: longer than any key of a provider.
 const LONGEST: usize = 1024;
@@ -50,10 +50,10 @@ fn names(kind: RelayType) -> &'static [&'static str] {
 /// that proof is not checked.
 pub(super) fn wanted(
     kind: RelayType,
-    given: Option<&Given>,
+    given: Option<&SentFields>,
     known: Option<&Verification>,
 ) -> Result<Verification, VerificationError> {
-    let empty = Given::new();
+    let empty = SentFields::new();
     let given = given.unwrap_or(&empty);
     if let Some(name) = given.keys().find(|name| !names(kind).contains(&name.as_str())) {
         return Err(VerificationError::Unknown { kind, name: name.clone() });
@@ -128,7 +128,7 @@ pub fn shown(verification: &Verification) -> Vec<(&'static str, Option<String>)>
 mod tests {
     use super::*;
 
-    fn given(fields: &[(&str, Option<&str>)]) -> Given {
+    fn given(fields: &[(&str, Option<&str>)]) -> SentFields {
         let own =
             |(name, text): &(&str, Option<&str>)| ((*name).to_owned(), text.map(ToOwned::to_owned));
         fields.iter().map(own).collect()

@@ -194,12 +194,12 @@ fn item(parts: &[(&str, Part, &str)]) -> Value {
 /// The stored details of an account, as records show them.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
-pub struct Kept(Details);
+pub struct StoredDetails(Details);
 
 /// Fields that records always show.
 const ALWAYS: [&str; 2] = ["servicePremium", "settings"];
 
-impl Kept {
+impl StoredDetails {
     /// Takes the fields of the table; no other field of a record has one of their names.
     pub fn of(details: &Details) -> Self {
         let usual = ALWAYS.into_iter().map(str::to_owned).zip([json!(false), json!({})]);
@@ -208,7 +208,7 @@ impl Kept {
     }
 }
 
-schema_of!([] Kept, "Kept", {
+schema_of!([] StoredDetails, "StoredDetails", {
     let fields = FIELDS.iter().map(|field| (field.name.to_owned(), field.schema()));
     json!({ "type": "object", "properties": fields.collect::<Details>(), "required": ALWAYS })
 });

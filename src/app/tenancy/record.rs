@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::details::Kept;
+use super::details::StoredDetails;
 use crate::domain::account::{Account, AccountType, ResellerStatus};
 use crate::domain::member::{Member, Role};
 use crate::wire::{Date, Millis, Number, Word};
@@ -67,7 +67,7 @@ pub struct AccountRecord {
     /// The name and the time once more, as v2 has them.
     details: Naming,
     #[serde(flatten)]
-    kept: Kept,
+    kept: StoredDetails,
 }
 
 /// The name of an account or a member, and when it was made.
@@ -106,7 +106,7 @@ impl AccountRecord {
             timestamp: Millis(account.created_at),
             created_at: Date(account.created_at),
             details: Naming { name: name.clone(), created_at: Date(account.created_at) },
-            kept: Kept::of(&account.details),
+            kept: StoredDetails::of(&account.details),
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{as_json, line};
 use crate::app::tenancy::Tenancy;
 use crate::cli::account_name::AccountName;
-use crate::cli::given::Given;
+use crate::cli::given::GlobalArgs;
 use crate::cli::{Failure, print_json, say};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
@@ -20,7 +20,7 @@ struct Tree {
 }
 
 /// Shows this account and all below it; without a name, all accounts.
-pub(super) async fn show(name: Option<&AccountName>, given: &Given) -> Result<(), Failure> {
+pub(super) async fn show(name: Option<&AccountName>, given: &GlobalArgs) -> Result<(), Failure> {
     let tenancy = given.tenancy().await?;
     let top = match name {
         Some(name) => Some(name.account(&tenancy).await?),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use super::told::Told;
+use super::told::RecordedDns;
 use super::{Failure, say};
 use crate::domain::evidence::{Evidence, Step};
 
@@ -52,7 +52,7 @@ pub(super) struct Again {
 
 impl Again {
     /// Compares the record `was` with the repeated verdict `is`.
-    pub(super) fn compare(was: Verdict<'_>, is: Verdict<'_>, told: &Told) -> Self {
+    pub(super) fn compare(was: Verdict<'_>, is: Verdict<'_>, told: &RecordedDns) -> Self {
         let mut found = Self::default();
         let null = Value::Null;
         for name in ["verdict", "reason", "sender"] {

@@ -8,7 +8,7 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::super::Failure;
-use super::told::Told;
+use super::told::RecordedDns;
 use crate::app::intake::sha256;
 use crate::domain::clock::Timestamp;
 use crate::domain::evidence::Evidence;
@@ -19,7 +19,7 @@ use crate::mail::line_ends::with_crlf;
 use crate::store::Standing;
 
 /// A record of a message that was read whole.
-pub(super) struct Kept {
+pub(super) struct RecordedVerdict {
     pub(super) fields: Map<String, Value>,
     pub(super) evidence: Evidence,
     pub(super) envelope: Envelope,
@@ -27,7 +27,7 @@ pub(super) struct Kept {
     pub(super) arrived: Timestamp,
 }
 
-impl Kept {
+impl RecordedVerdict {
     /// Reads a response of `GET /email/intake/{id}`, or its `intake` object.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let text = if path == Path::new("-") {
@@ -121,7 +121,7 @@ impl Kept {
     }
 
     /// Returns the DNS answers that the verdict rested on.
-    pub(super) fn told(&self) -> Result<Told, Failure> {
-        Told::of(self.evidence.iter())
+    pub(super) fn told(&self) -> Result<RecordedDns, Failure> {
+        RecordedDns::of(self.evidence.iter())
     }
 }

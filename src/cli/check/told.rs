@@ -11,7 +11,7 @@ const INFORMATIVE: &[&str] = &["spf", "iprev"];
 
 /// The zone of all answers, and the conflicts among them: the first answer wins.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct RecordedDns {
     pub(super) zone: Zone,
     conflicts: Vec<Conflict>,
 }
@@ -24,30 +24,30 @@ struct Conflict {
 }
 
 /// The answer to one question, as the first step got it.
-struct Known<'r> {
+struct FirstAnswer<'r> {
     step: &'r str,
     name: String,
     kind: &'r str,
-    told: &'r dns::Told,
+    told: &'r dns::DnsOutcome,
 }
 
-impl Told {
+impl RecordedDns {
     /// Reads the answers of these steps. Names that they did not query do not exist.
     pub(super) fn of<'r>(steps: impl Iterator<Item = &'r Step>) -> Result<Self, Failure> {
         let mut steps: Vec<_> = steps.map(|step| (step.facts.name(), step)).collect();
         let place = |name| DECISIVE.iter().position(|one| *one == name);
         steps.sort_by_key(|(name, _)| place(*name).unwrap_or(DECISIVE.len()));
         let mut told = Self::default();
-        let mut known: Vec<Known<'_>> = Vec::new();
+        let mut known: Vec<FirstAnswer<'_>> = Vec::new();
         for (step, dns) in steps.into_iter().map(|(name, step)| (name, &step.dns)) {
-            for dns::Answer { name, kind, told: this, .. } in dns {
+            for dns::UsedAnswer { name, kind, told: this, .. } in dns {
                 let name = name.to_ascii_lowercase();
                 match known.iter().find(|other| other.name == name && other.kind == kind) {
                     None => {
                         add(&mut told.zone, &name, kind, this).map_err(|error| {
                             format!("the answer to {kind} {name} cannot be read: {error}")
                         })?;
-                        known.push(Known { step, name, kind, told: this });
+                        known.push(FirstAnswer { step, name, kind, told: this });
                     }
                     Some(first) if !alike(first.told, this) => told.conflicts.push(Conflict {
                         step: step.to_owned(),
@@ -74,9 +74,9 @@ impl Told {
 }
 
 /// Whether two answers yield the same zone: any order, and any temporary error, are equal.
-fn alike(one: &dns::Told, other: &dns::Told) -> bool {
+fn alike(one: &dns::DnsOutcome, other: &dns::DnsOutcome) -> bool {
     match (one, other) {
-        (dns::Told::Records(one), dns::Told::Records(other)) => {
+        (dns::DnsOutcome::Records(one), dns::DnsOutcome::Records(other)) => {
             let (mut one, mut other) = (one.clone(), other.clone());
             one.sort_unstable();
             other.sort_unstable();
@@ -87,22 +87,26 @@ fn alike(one: &dns::Told, other: &dns::Told) -> bool {
 }
 
 /// Adds one answer, in the notation of `verify`.
-fn add(zone: &mut Zone, name: &str, kind: &str, told: &dns::Told) -> Result<(), Failure> {
+fn add(zone: &mut Zone, name: &str, kind: &str, told: &dns::DnsOutcome) -> Result<(), Failure> {
     match told {
-        dns::Told::Records(texts) if kind == "TXT" => {
+        dns::DnsOutcome::Records(texts) if kind == "TXT" => {
             let octets = texts.iter().map(|text| unescaped(text).ok_or("broken escape"));
             zone.insert_texts(name, &octets.collect::<Result<Vec<_>, _>>()?)?;
         }
-        dns::Told::Records(texts) => {
+        dns::DnsOutcome::Records(texts) => {
             for text in texts {
                 zone.insert(name, kind, "NOERROR", text)?;
             }
         }
-        told if *told == dns::Told::NAME_UNKNOWN => zone.insert(name, kind, "NXDOMAIN", "")?,
-        told if *told == dns::Told::NO_RECORD && kind == "TXT" => zone.insert_texts(name, &[])?,
-        told if *told == dns::Told::NO_RECORD => zone.insert(name, kind, "NOERROR", "")?,
+        told if *told == dns::DnsOutcome::NAME_UNKNOWN => {
+            zone.insert(name, kind, "NXDOMAIN", "")?
+        }
+        told if *told == dns::DnsOutcome::NO_RECORD && kind == "TXT" => {
+            zone.insert_texts(name, &[])?
+        }
+        told if *told == dns::DnsOutcome::NO_RECORD => zone.insert(name, kind, "NOERROR", "")?,
         // No query could be made for it, so none will be.
-        told if *told == dns::Told::UNASKABLE => {}
+        told if *told == dns::DnsOutcome::UNASKABLE => {}
         told if told.is_temporary() => zone.insert(name, kind, "SERVFAIL", "")?,
         _ => return Err("expected records, or why there are none".into()),
     }
@@ -144,7 +148,7 @@ mod tests {
             step("dmarc", json!([answer("A.example", "TXT", other), two(["1.1.1.1", "2.2.2.2"])])),
             step("iprev", json!([two(["2.2.2.2", "1.1.1.1"])])),
         ];
-        let told = Told::of(steps.iter()).unwrap();
+        let told = RecordedDns::of(steps.iter()).unwrap();
         // The answers to the keys come first, wherever their step stands.
         let of_spf = "spf had another answer to TXT k.example than arc";
         assert_eq!(told.excuse("spf").as_deref(), Some(of_spf));
@@ -153,7 +157,7 @@ mod tests {
             assert_eq!(told.excuse(step), None, "{step}");
         }
         let broken = step("spf", json!([answer("a.example", "TXT", json!("perhaps"))]));
-        assert!(Told::of([broken].iter()).is_err());
+        assert!(RecordedDns::of([broken].iter()).is_err());
     }
 
     #[test]
@@ -162,7 +166,7 @@ mod tests {
             step("dkim", json!([answer("k.example", "TXT", json!(["p=x"]))])),
             step("arc", json!([answer("k.example", "TXT", json!("NXDOMAIN"))])),
         ];
-        let told = Told::of(steps.iter()).unwrap();
+        let told = RecordedDns::of(steps.iter()).unwrap();
         assert_eq!((told.excuse("dkim"), told.excuse("arc")), (None, None));
     }
 }

@@ -34,9 +34,9 @@ pub(super) struct Follower {
 
 /// Ids that were shown, with their count then. Ids grow with time.
 #[derive(Debug, Default)]
-struct Shown(BTreeMap<String, u64>);
+struct PrintedIds(BTreeMap<String, u64>);
 
-impl Shown {
+impl PrintedIds {
     /// Remembers an id. Returns whether the id is new or its count has grown.
     fn is_new(&mut self, id: &str, times: u64) -> bool {
         let before = self.0.insert(id.to_owned(), times);
@@ -74,7 +74,7 @@ impl Follower {
     }
 
     async fn verdicts(&self) -> Result<(), Failure> {
-        let mut shown = Shown::default();
+        let mut shown = PrintedIds::default();
         loop {
             let since = self.clock.now().minus(WINDOW).max(self.started);
             let first = format!("/email/intake?since={since}&limit=200");
@@ -140,7 +140,7 @@ impl Follower {
 
     async fn attempts(&self, webhook: Option<(i64, String)>) -> Result<(), Failure> {
         let Some((account, id)) = webhook else { return Ok(()) };
-        let mut shown = Shown::default();
+        let mut shown = PrintedIds::default();
         loop {
             let since = self.started;
             let path = format!(
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_record_is_shown_again_when_it_counts_more() {
-        let mut shown = Shown::default();
+        let mut shown = PrintedIds::default();
         assert!(shown.is_new("a", 1));
         assert!(!shown.is_new("a", 1));
         assert!(shown.is_new("a", 3));

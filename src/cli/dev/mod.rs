@@ -22,7 +22,7 @@ use url::Url;
 use self::folder::{Folder, World};
 use self::follow::Follower;
 use self::forward::Forward;
-use super::given::Given;
+use super::given::GlobalArgs;
 use super::local::{self, PATIENCE, program, quoted};
 use super::paint::Paint;
 use super::{Failure, say};
@@ -48,7 +48,7 @@ pub(super) struct Dev {
 }
 
 impl Dev {
-    pub(super) async fn run(mut self, given: &Given) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(mut self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
         telemetry::quiet();
         self.data = given.folder_of_dev();
         let mut interrupt = signal(SignalKind::interrupt())?;

@@ -6,7 +6,7 @@ use super::Word;
 
 /// The answer to one question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct UsedAnswer {
     /// The name asked for, without its final dot.
     pub name: String,
     /// The record type, as in zone files.
@@ -16,7 +16,7 @@ pub struct Answer {
     #[serde(default)]
     pub ttl: Option<u32>,
     #[serde(rename = "answer")]
-    pub told: Told,
+    pub told: DnsOutcome,
     /// Set if records of this answer, or later answers, were not kept.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
@@ -25,13 +25,13 @@ pub struct Answer {
 /// The records, or why there are none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Told {
+pub enum DnsOutcome {
     /// Records as zone files write them (RFC 1035 §5.1).
     Records(Vec<String>),
     Nothing(Word),
 }
 
-impl Told {
+impl DnsOutcome {
     pub const NAME_UNKNOWN: Self = Self::Nothing(Word::Borrowed("NXDOMAIN"));
     pub const NO_RECORD: Self = Self::Nothing(Word::Borrowed("no such record"));
     pub const UNASKABLE: Self = Self::Nothing(Word::Borrowed("not a domain name"));

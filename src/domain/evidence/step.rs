@@ -4,7 +4,7 @@ use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 
-use super::dns::Answer;
+use super::dns::UsedAnswer;
 use super::{Word, alignment, arc, automation, dkim, dmarc, iprev, looping, policy, provider};
 use super::{rates, receive_message, recipient, relay, scan, session, spf};
 
@@ -17,7 +17,7 @@ pub struct Step {
     pub result: Word,
     /// In plain words.
     pub detail: String,
-    pub dns: Vec<Answer>,
+    pub dns: Vec<UsedAnswer>,
     /// Duration in microseconds.
     pub micros: u64,
 }
@@ -132,7 +132,7 @@ impl<'de> Deserialize<'de> for Step {
             detail: String,
             inputs: Box<RawValue>,
             #[serde(default)]
-            dns: Vec<Answer>,
+            dns: Vec<UsedAnswer>,
             #[serde(default)]
             micros: u64,
         }

@@ -14,9 +14,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
-use crate::http::answer::range::{Conditions, Wanted};
+use crate::http::answer::range::{Conditions, WantedRange};
 use crate::http::error::{Code, Problem};
-use crate::http::limits::downloads::Place;
+use crate::http::limits::downloads::DownloadPlace;
 
 const CORP: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
@@ -27,10 +27,10 @@ pub(in crate::http) fn success(status: StatusCode, message: &str, fields: Value)
 
 /// A response with large JSON text. The text holds its download `place` until it is sent or the
 /// connection ends, whichever is first.
-pub(in crate::http) fn large(text: String, place: Place) -> Response {
+pub(in crate::http) fn large(text: String, place: DownloadPlace) -> Response {
     let length = (CONTENT_LENGTH, HeaderValue::from(text.len()));
     let content_type = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let held = Bytes::from_owner(Held { bytes: text.into_bytes(), _place: place });
+    let held = Bytes::from_owner(HeldBytes { bytes: text.into_bytes(), _place: place });
     ([content_type, length], stream(held)).into_response()
 }
 
@@ -107,13 +107,13 @@ impl File {
 
     /// The response to a request with these `conditions`: the whole file, a part, 304, or 416. The
     /// bytes hold their `place` until they are sent or the connection ends, whichever is first.
-    pub(in crate::http) fn answer(self, conditions: &Conditions, place: Place) -> Response {
+    pub(in crate::http) fn answer(self, conditions: &Conditions, place: DownloadPlace) -> Response {
         let length = self.bytes.len();
         let (status, part) = match conditions.wanted(length, &self.tag) {
-            Wanted::Whole => (StatusCode::OK, 0..length),
-            Wanted::Part(part) => (StatusCode::PARTIAL_CONTENT, part),
-            Wanted::Had => return not_modified(&self.tag),
-            Wanted::Nothing => {
+            WantedRange::Whole => (StatusCode::OK, 0..length),
+            WantedRange::Part(part) => (StatusCode::PARTIAL_CONTENT, part),
+            WantedRange::Had => return not_modified(&self.tag),
+            WantedRange::Nothing => {
                 let detail = format!("the file has {length} octets: ask for some of those");
                 let mut refused = Problem::new(Code::RangeNotSatisfiable, detail).into_response();
                 refused
@@ -135,7 +135,7 @@ impl File {
             let text = format!("bytes {}-{}/{length}", part.start, part.end.saturating_sub(1));
             headers.insert(CONTENT_RANGE, header(&text, "none"));
         }
-        let held = Bytes::from_owner(Held { bytes: self.bytes, _place: place });
+        let held = Bytes::from_owner(HeldBytes { bytes: self.bytes, _place: place });
         (status, headers, stream(held.slice(part))).into_response()
     }
 }
@@ -152,12 +152,12 @@ fn stream(mut left: Bytes) -> Body {
     Body::from_stream(futures_util::stream::iter(pieces))
 }
 
-struct Held {
+struct HeldBytes {
     bytes: Vec<u8>,
-    _place: Place,
+    _place: DownloadPlace,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for HeldBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }

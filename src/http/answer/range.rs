@@ -16,7 +16,7 @@ pub(in crate::http) struct Conditions {
 
 /// The result of these fields for a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::http) enum Wanted {
+pub(in crate::http) enum WantedRange {
     Whole,
     /// 206 with these bytes; never empty.
     Part(Range<usize>),
@@ -46,17 +46,17 @@ impl Conditions {
 
     /// Decides for a file of `length` bytes with this strong entity tag, in the order of RFC 9110
     /// §13.2.2.
-    pub(in crate::http) fn wanted(&self, length: usize, tag: &str) -> Wanted {
+    pub(in crate::http) fn wanted(&self, length: usize, tag: &str) -> WantedRange {
         if self.have(tag) || self.if_none_match.as_deref().is_some_and(|known| known.trim() == "*")
         {
-            return Wanted::Had;
+            return WantedRange::Had;
         }
         // The whole file if If-Range names another version. A date never matches: files have no
         // dates.
         if self.if_range.as_deref().is_some_and(|known| known.trim() != tag) {
-            return Wanted::Whole;
+            return WantedRange::Whole;
         }
-        self.range.as_deref().map_or(Wanted::Whole, |range| single(range, length))
+        self.range.as_deref().map_or(WantedRange::Whole, |range| single(range, length))
     }
 }
 
@@ -71,23 +71,23 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
 
 /// Decides on a Range field. A list of several ranges gets the whole file, because the client could
 /// choose its cost (RFC 9110 §14.2 lets a server ignore any range). So does an unreadable range.
-fn single(range: &str, length: usize) -> Wanted {
-    let Some((unit, set)) = range.split_once('=') else { return Wanted::Whole };
+fn single(range: &str, length: usize) -> WantedRange {
+    let Some((unit, set)) = range.split_once('=') else { return WantedRange::Whole };
     if !unit.eq_ignore_ascii_case("bytes") {
-        return Wanted::Whole;
+        return WantedRange::Whole;
     }
-    let Some((first, last)) = set.trim().split_once('-') else { return Wanted::Whole };
+    let Some((first, last)) = set.trim().split_once('-') else { return WantedRange::Whole };
     let found = match (number(first), number(last)) {
         (Some(first), Some(last)) if first <= last => first..last.saturating_add(1).min(length),
         (Some(first), None) if last.is_empty() => first..length,
         // An empty file has no last byte.
-        (None, Some(_)) if first.is_empty() && length == 0 => return Wanted::Whole,
+        (None, Some(_)) if first.is_empty() && length == 0 => return WantedRange::Whole,
         (None, Some(last)) if first.is_empty() => length.saturating_sub(last)..length,
-        _ => return Wanted::Whole,
+        _ => return WantedRange::Whole,
     };
     match found.is_empty() {
-        true => Wanted::Nothing,
-        false => Wanted::Part(found),
+        true => WantedRange::Nothing,
+        false => WantedRange::Part(found),
     }
 }
 
@@ -119,14 +119,14 @@ mod tests {
             ("bytes=-99", 0..10),
             ("bytes= 2-4 ", 2..5),
         ] {
-            assert_eq!(conditions(range).wanted(10, "\"t\""), Wanted::Part(part), "{range}");
+            assert_eq!(conditions(range).wanted(10, "\"t\""), WantedRange::Part(part), "{range}");
         }
     }
 
     #[test]
     fn what_is_behind_the_end_is_nothing_and_what_is_no_range_is_ignored() {
         for range in ["bytes=10-", "bytes=10-12", "bytes=99999999999999999999999-", "bytes=-0"] {
-            assert_eq!(conditions(range).wanted(10, "\"t\""), Wanted::Nothing, "{range}");
+            assert_eq!(conditions(range).wanted(10, "\"t\""), WantedRange::Nothing, "{range}");
         }
         for range in [
             "",
@@ -144,10 +144,10 @@ mod tests {
             "bytes=1-2-3",
             "bytes:0-1",
         ] {
-            assert_eq!(conditions(range).wanted(10, "\"t\""), Wanted::Whole, "{range}");
+            assert_eq!(conditions(range).wanted(10, "\"t\""), WantedRange::Whole, "{range}");
         }
-        assert_eq!(conditions("bytes=-5").wanted(0, "\"t\""), Wanted::Whole);
-        assert_eq!(conditions("bytes=0-").wanted(0, "\"t\""), Wanted::Nothing);
+        assert_eq!(conditions("bytes=-5").wanted(0, "\"t\""), WantedRange::Whole);
+        assert_eq!(conditions("bytes=0-").wanted(0, "\"t\""), WantedRange::Nothing);
     }
 
     #[test]
@@ -158,14 +158,14 @@ mod tests {
             ..conditions("bytes=0-1")
         };
         let wanted = |conditions: Conditions| conditions.wanted(10, "\"t\"");
-        assert_eq!(wanted(with(Some("\"t\""), None)), Wanted::Part(0..2));
+        assert_eq!(wanted(with(Some("\"t\""), None)), WantedRange::Part(0..2));
         for other in ["\"u\"", "W/\"t\"", "t", "Sat, 15 Jun 2024 14:56:35 GMT"] {
-            assert_eq!(wanted(with(Some(other), None)), Wanted::Whole, "{other}");
+            assert_eq!(wanted(with(Some(other), None)), WantedRange::Whole, "{other}");
         }
         for known in ["\"t\"", "*", "W/\"t\"", "\"a\", \"t\""] {
-            assert_eq!(wanted(with(None, Some(known))), Wanted::Had, "{known}");
+            assert_eq!(wanted(with(None, Some(known))), WantedRange::Had, "{known}");
         }
-        assert_eq!(wanted(with(None, Some("\"u\", t"))), Wanted::Part(0..2));
+        assert_eq!(wanted(with(None, Some("\"u\", t"))), WantedRange::Part(0..2));
         for (known, expected) in [("\"a\", W/\"t\"", true), ("*", false), ("t", false), ("", false)]
         {
             assert_eq!(with(None, Some(known)).have("\"t\""), expected, "{known}");

@@ -31,7 +31,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::domain::network::Network;
-use crate::domain::repeats::Cause;
+use crate::domain::repeats::LogCause;
 use crate::domain::shares::{Share, Shares};
 use crate::http::connection::stalled::Impatient;
 use crate::http::remote::Peer;
@@ -87,7 +87,7 @@ pub async fn serve(
                 shutdown.spawn(connection.run(stream));
             }
             Err(error) => {
-                if let Some(left_out) = http.repeats.due(Cause::HttpAccept) {
+                if let Some(left_out) = http.repeats.due(LogCause::HttpAccept) {
                     tracing::warn!(error = %error, left_out, "connection not accepted");
                 }
                 sleep(PAUSE).await;

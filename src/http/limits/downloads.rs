@@ -31,7 +31,7 @@ pub(in crate::http) enum Reader {
 
 /// Freed when it is dropped.
 #[derive(Debug)]
-pub(in crate::http) struct Place {
+pub(in crate::http) struct DownloadPlace {
     _permit: OwnedSemaphorePermit,
     _share: Share<Holder>,
 }
@@ -50,7 +50,7 @@ impl Downloads {
 
     /// Waits for a place for one response; call it before reading the data. Fails with 429 if the
     /// reader holds its maximum already, and with 503 if the places are closed.
-    pub(in crate::http) async fn place(&self, reader: Reader) -> Result<Place, Problem> {
+    pub(in crate::http) async fn place(&self, reader: Reader) -> Result<DownloadPlace, Problem> {
         // At least two, because a response may still hold its place when the client requests the
         // next.
         let (quarter, half) = (self.most.div_ceil(4).max(2), self.most.div_ceil(2).max(2));
@@ -67,11 +67,11 @@ impl Downloads {
         })?;
         let permit = Arc::clone(&self.places).acquire_owned().await;
         let permit = permit.map_err(|_| Problem::busy("every place for downloads is taken"))?;
-        Ok(Place { _permit: permit, _share: share })
+        Ok(DownloadPlace { _permit: permit, _share: share })
     }
 }
 
-impl Place {
+impl DownloadPlace {
     /// Runs `work` to its end while holding the place, even if the request is cancelled: the data
     /// counts as held until then.
     pub(in crate::http) async fn during<T: Send + 'static>(

@@ -27,7 +27,7 @@ pub(crate) struct Places {
 
 /// Freed when it is dropped.
 #[derive(Debug)]
-pub(in crate::http) struct Place {
+pub(in crate::http) struct InboundPlace {
     _own: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
 }
@@ -45,17 +45,17 @@ impl Places {
 
     /// Takes a place for a body still being received, without waiting. The body is small, or has a
     /// large place too. Fails with 503.
-    pub(in crate::http) fn body(&self, whose: &Account) -> Result<Place, Problem> {
+    pub(in crate::http) fn body(&self, whose: &Account) -> Result<InboundPlace, Problem> {
         self.bodies.now(whose).ok_or_else(taken)
     }
 
     /// Takes a place for a request received whole, without waiting. Fails with 503.
-    pub(in crate::http) fn any(&self, whose: &Account) -> Result<Place, Problem> {
+    pub(in crate::http) fn any(&self, whose: &Account) -> Result<InboundPlace, Problem> {
         self.all.now(whose).ok_or_else(taken)
     }
 
     /// Waits for a place for a large body. Fails with 503 when the patience ends.
-    pub(in crate::http) async fn large(&self, whose: &Account) -> Result<Place, Problem> {
+    pub(in crate::http) async fn large(&self, whose: &Account) -> Result<InboundPlace, Problem> {
         match timeout(self.patience, self.large.in_turn(whose)).await {
             Ok(Some(place)) => Ok(place),
             _ => Err(Problem::busy("every place for a large request of a provider is taken")),
@@ -82,18 +82,18 @@ impl Parts {
         Self { all, part: (most / PART).max(1), each: Mutex::default() }
     }
 
-    fn now(&self, whose: &Account) -> Option<Place> {
+    fn now(&self, whose: &Account) -> Option<InboundPlace> {
         let own = self.of(whose).try_acquire_owned().ok()?;
         let of_all = Arc::clone(&self.all).try_acquire_owned().ok()?;
-        Some(Place { _own: own, _of_all: of_all })
+        Some(InboundPlace { _own: own, _of_all: of_all })
     }
 
     /// Order: the organization's own permit first, so that a waiting request holds nothing that
     /// others wait for.
-    async fn in_turn(&self, whose: &Account) -> Option<Place> {
+    async fn in_turn(&self, whose: &Account) -> Option<InboundPlace> {
         let own = self.of(whose).acquire_owned().await.ok()?;
         let of_all = Arc::clone(&self.all).acquire_owned().await.ok()?;
-        Some(Place { _own: own, _of_all: of_all })
+        Some(InboundPlace { _own: own, _of_all: of_all })
     }
 
     /// The organization's part; a way in above organizations has its own.

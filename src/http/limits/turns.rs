@@ -24,7 +24,7 @@ pub(crate) struct Turns {
 
 /// Freed when it is dropped.
 #[derive(Debug)]
-pub(in crate::http) struct Place {
+pub(in crate::http) struct TurnPlace {
     _permit: OwnedSemaphorePermit,
     _turn: Turn,
 }
@@ -46,9 +46,9 @@ impl Turns {
 
     /// Takes the key's turn, then waits for a place. Fails with 429 if the key has a turn, with 503
     /// if no place is free in time.
-    pub(in crate::http) async fn place(&self, key: KeyId) -> Result<Place, Problem> {
+    pub(in crate::http) async fn place(&self, key: KeyId) -> Result<TurnPlace, Problem> {
         let turn = self.turn(key)?;
-        Ok(Place { _permit: self.permit().await?, _turn: turn })
+        Ok(TurnPlace { _permit: self.permit().await?, _turn: turn })
     }
 
     /// Takes the turn of a key, for work that needs a place now and then. Fails with 429 if the key

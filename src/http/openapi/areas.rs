@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::http::error::Shown;
+use crate::http::error::ProblemBody;
 use crate::http::openapi::events;
 use crate::http::operation::Operation;
 use crate::http::table::OPERATIONS;
@@ -19,6 +19,6 @@ pub(in crate::http) fn operations(rules: &AccessRules) -> Vec<(&'static Operatio
 /// Named shapes (`#/components/schemas/…`).
 pub(in crate::http) fn shapes(rules: &AccessRules) -> Vec<(String, Value)> {
     let bounds = Bounds::of(rules);
-    let all = events::shapes().into_iter().chain(shapes_of::<Shown>());
+    let all = events::shapes().into_iter().chain(shapes_of::<ProblemBody>());
     all.chain(OPERATIONS.iter().flat_map(|row| row.form.shapes(&bounds))).collect()
 }

@@ -11,7 +11,7 @@ use crate::http::request::body::BodyRule;
 use crate::http::request::query::{FILTERS, SIGNED, TOKEN};
 use crate::http::request::target::TARGET;
 use crate::http::tag::Tag;
-use crate::http::typed::description::{Answer, Content, Description};
+use crate::http::typed::description::{Content, DescribedSuccess, Description};
 use crate::http::typed::schema::{self, Fields, id_given, id_text, object, plain, put};
 use crate::http::verb::names;
 use crate::rules::AccessRules;
@@ -217,7 +217,7 @@ fn answers(
 }
 
 /// A success. Its example follows from the schema, so it is not repeated.
-fn success(answer: &Answer, named: &Map<String, Value>) -> Value {
+fn success(answer: &DescribedSuccess, named: &Map<String, Value>) -> Value {
     let mut shown = json!({ "description": answer.about });
     if answer.pages {
         put(&mut shown, "headers", json!({ "Link": { "$ref": "#/components/headers/Link" } }));
@@ -242,7 +242,7 @@ fn success(answer: &Answer, named: &Map<String, Value>) -> Value {
     shown
 }
 
-impl Answer {
+impl DescribedSuccess {
     /// The schema of its JSON; None if it is not JSON.
     pub(in crate::http) fn schema(&self) -> Option<Value> {
         let enveloped = |fields: &Fields| {

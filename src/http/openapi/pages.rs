@@ -65,10 +65,10 @@ enum Body<'d> {
 struct Area<'d> {
     tag: Tag,
     slug: String,
-    operations: Vec<Shown<'d>>,
+    operations: Vec<OperationView<'d>>,
 }
 
-struct Shown<'d> {
+struct OperationView<'d> {
     row: &'static Operation,
     /// The operation in the document.
     place: &'d Value,
@@ -104,7 +104,7 @@ fn areas_of(document: &Value) -> Vec<Area<'_>> {
             .find(|(_, place)| text(place, "/operationId") == row.id)?;
         let mut codes = problems::codes(row);
         codes.retain(|code| !ANY.contains(code));
-        Some(Shown::of(document, row, (path, place), codes))
+        Some(OperationView::of(document, row, (path, place), codes))
     };
     let area = |tag: &Tag| {
         let operations = OPERATIONS.iter().filter(|row| row.tag == *tag).filter_map(shown);
@@ -114,7 +114,7 @@ fn areas_of(document: &Value) -> Vec<Area<'_>> {
     Tag::ALL.iter().map(area).filter(|area| !area.operations.is_empty()).collect()
 }
 
-impl<'d> Shown<'d> {
+impl<'d> OperationView<'d> {
     fn of(
         document: &'d Value,
         row: &'static Operation,

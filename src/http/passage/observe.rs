@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use crate::domain::id::AccountId;
-use crate::domain::repeats::{Cause, Repeats};
+use crate::domain::repeats::{LogCause, Repeats};
 use crate::http::error::{Code, Problem, masked};
 use crate::http::limits::rates::{self, Quota};
 use crate::http::operation::Operation;
@@ -36,10 +36,10 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 
 /// Facts about a request, collected on its way for the log.
 #[derive(Clone, Debug, Default)]
-pub(in crate::http) struct Trace(Arc<Known>);
+pub(in crate::http) struct Trace(Arc<RequestFacts>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct RequestFacts {
     request: Uuid,
     operation: OnceLock<&'static Operation>,
     /// For unmatched paths.
@@ -51,7 +51,7 @@ struct Known {
 
 impl Trace {
     fn new(request: Uuid) -> Self {
-        Self(Arc::new(Known { request, ..Known::default() }))
+        Self(Arc::new(RequestFacts { request, ..RequestFacts::default() }))
     }
 
     /// The id of the request, as in the response.
@@ -165,7 +165,7 @@ fn log(
     let request = tracing::field::display(id);
     match problem {
         Some(Problem { cause: Some(cause), .. }) => {
-            if let Some(left_out) = repeats.due(Cause::Request(route)) {
+            if let Some(left_out) = repeats.due(LogCause::Request(route)) {
                 tracing::error!(
                     request.id = request,
                     http.route = route,
@@ -176,7 +176,7 @@ fn log(
             }
         }
         Some(Problem { code: Code::Unavailable, detail, .. }) => {
-            if let Some(left_out) = repeats.due(Cause::PutOff(route)) {
+            if let Some(left_out) = repeats.due(LogCause::PutOff(route)) {
                 tracing::warn!(
                     request.id = request,
                     http.route = route,

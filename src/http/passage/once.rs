@@ -14,9 +14,9 @@ use axum::response::Response;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::app::once::Known;
+use crate::app::once::RequestState;
 use crate::domain::audit::Once;
-use crate::domain::repeats::Cause;
+use crate::domain::repeats::LogCause;
 use crate::http::answer::file;
 use crate::http::error::{Code, Problem};
 use crate::http::operation::Operation;
@@ -32,7 +32,7 @@ const LONGEST: usize = 255;
 
 /// A request to carry out once.
 #[derive(Clone)]
-pub(in crate::http) struct Asked {
+pub(in crate::http) struct IdempotentRequest {
     pub(in crate::http) once: Once,
     /// The caller's API key, which decrypts the stored response.
     pub(in crate::http) token: String,
@@ -90,7 +90,7 @@ pub(in crate::http) async fn perform(
     http: Arc<Http>,
     operation: &'static Operation,
     call: Call,
-    asked: Asked,
+    asked: IdempotentRequest,
 ) -> Result<Response, Problem> {
     if let Some(answered) = answered(&http, &asked).await? {
         return Ok(answered);
@@ -111,14 +111,14 @@ pub(in crate::http) async fn perform(
 
 /// Returns the stored response, or None if the request is new. Fails with 409 if the response is
 /// unknown, or if the key was used for another request.
-async fn answered(http: &Http, asked: &Asked) -> Result<Option<Response>, Problem> {
+async fn answered(http: &Http, asked: &IdempotentRequest) -> Result<Option<Response>, Problem> {
     match http.use_cases.answers.known(&asked.once, &asked.token).await? {
-        Known::New => Ok(None),
-        Known::Answered(kept) => {
+        RequestState::New => Ok(None),
+        RequestState::Answered(kept) => {
             Ok(Some(replay(&kept).ok_or_else(|| Problem::from(StoreError::Repeated))?))
         }
-        Known::Unanswered => Err(StoreError::Repeated.into()),
-        Known::Different => {
+        RequestState::Unanswered => Err(StoreError::Repeated.into()),
+        RequestState::Different => {
             let detail = "this Idempotency-Key was used for another request (another target, \
                           query or body): send a new key with a new request";
             Err(Problem::new(Code::Conflict, detail))
@@ -138,7 +138,11 @@ fn replay(kept: &[u8]) -> Option<Response> {
 /// Stores the response and returns it. The work is done: if the response cannot be stored, the
 /// client still gets it, and the failure is logged. If another request with this key was first, its
 /// stored response is returned instead.
-async fn keep(http: &Http, asked: &Asked, response: Response) -> Result<Response, Problem> {
+async fn keep(
+    http: &Http,
+    asked: &IdempotentRequest,
+    response: Response,
+) -> Result<Response, Problem> {
     let most = http.rules.idempotency.max_answer_bytes;
     let fits = response.body().size_hint().exact().and_then(|size| usize::try_from(size).ok());
     let fits = fits.is_some_and(|size| size <= most);
@@ -157,7 +161,7 @@ async fn keep(http: &Http, asked: &Asked, response: Response) -> Result<Response
         Ok(true) => {}
         Ok(false) => return Ok(answered(http, asked).await?.unwrap_or(response)),
         Err(error) => {
-            if let Some(left_out) = http.repeats.due(Cause::AnswerNotKept) {
+            if let Some(left_out) = http.repeats.due(LogCause::AnswerNotKept) {
                 let error = &error as &(dyn std::error::Error + 'static);
                 const SAID: &str = "the answer to a request with an Idempotency-Key was not kept";
                 tracing::warn!(error, left_out, "{SAID}");

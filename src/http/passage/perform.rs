@@ -22,7 +22,7 @@ use crate::http::operation::{BASE, Operation};
 use crate::http::passage::auth;
 use crate::http::passage::linked::{self, Signed};
 use crate::http::passage::observe::Trace;
-use crate::http::passage::once::{self, Asked};
+use crate::http::passage::once::{self, IdempotentRequest};
 use crate::http::remote::Peer;
 use crate::http::request::body::{self, BodyRule};
 use crate::http::request::call::{Again, Call, LAST_EVENT_ID};
@@ -121,5 +121,5 @@ async fn authorise(
     let once = http.use_cases.answers.request(key, &operation.name(), name, &asked);
     call.actor.once = Some(once);
     let holder = call.actor.request.unwrap_or_default();
-    once::perform(http, operation, call, Asked { once, token, holder }).await
+    once::perform(http, operation, call, IdempotentRequest { once, token, holder }).await
 }

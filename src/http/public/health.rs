@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::http::answer::file::success;
 use crate::http::error::Problem;
-use crate::http::readiness::Told;
+use crate::http::readiness::CheckResult;
 use crate::http::state::Http;
 
 /// The process runs.
@@ -34,7 +34,7 @@ pub(in crate::http) async fn ready(State(http): State<Arc<Http>>) -> Result<Resp
     Err(Problem { detail: format!("not ready: {}", plain.join(", ")), checks, ..problem })
 }
 
-fn shown(told: &Told) -> Value {
+fn shown(told: &CheckResult) -> Value {
     json!({
         "name": told.name,
         "ok": told.fault.is_none(),

@@ -24,13 +24,13 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use crate::app::access::need::Effect;
-use crate::app::relay::inbound::{InboundError, Taken};
+use crate::app::relay::inbound::{InboundError, PostOutcome};
 use crate::domain::account::Account;
 use crate::domain::key::KeyHash;
-use crate::domain::relay::{Forwarded, RelayType, Way};
+use crate::domain::relay::{Forwarded, RelayType, WayIn};
 use crate::http::answer::file::success;
 use crate::http::error::{Code, NOTHING_HERE, Problem, chain};
-use crate::http::limits::inbound_places::Place;
+use crate::http::limits::inbound_places::InboundPlace;
 use crate::http::limits::turns::to_the_end;
 use crate::http::passage::observe::Trace;
 use crate::http::remote::Peer;
@@ -73,7 +73,7 @@ pub(in crate::http) async fn post(
 
 /// Returns the way in of this path. Counts the request against the key's rate, or a failure against
 /// the address.
-async fn open(http: &Http, segments: &[String], from: std::net::IpAddr) -> Result<Way, Problem> {
+async fn open(http: &Http, segments: &[String], from: std::net::IpAddr) -> Result<WayIn, Problem> {
     let nothing = || Problem::new(Code::NotFound, NOTHING_HERE);
     let [kind, key] = segments else { return Err(nothing()) };
     let kind = kind.parse::<RelayType>().ok().filter(|kind| kind.has_way_in());
@@ -118,7 +118,7 @@ async fn collect(
     headers: &HeaderMap,
     body: Body,
     (http, whose): (&Http, &Account),
-) -> Result<(Bytes, Option<Place>), Problem> {
+) -> Result<(Bytes, Option<InboundPlace>), Problem> {
     // A compressed body could unfold to any size.
     let plain = headers.get(CONTENT_ENCODING).is_none_or(|value| value == "identity");
     if !plain {
@@ -142,15 +142,15 @@ async fn collect(
 }
 
 /// Responses that providers understand: `app::relay::providers` has the sources.
-fn answer(kind: RelayType, taken: Result<Taken, InboundError>) -> Result<Response, Problem> {
+fn answer(kind: RelayType, taken: Result<PostOutcome, InboundError>) -> Result<Response, Problem> {
     let told = |words: &str, fields| Ok(success(StatusCode::OK, words, fields));
     match taken {
-        Ok(Taken::Accepted(records)) => {
+        Ok(PostOutcome::Accepted(records)) => {
             let ids: Vec<String> = records.iter().map(ToString::to_string).collect();
             told("accepted", json!({ "verdict": "accepted", "intake": ids }))
         }
-        Ok(Taken::Noted(what)) => told(what, json!({})),
-        Ok(Taken::Refused { words, records }) => {
+        Ok(PostOutcome::Noted(what)) => told(what, json!({})),
+        Ok(PostOutcome::Refused { words, records }) => {
             // Postmark retries after any other code.
             let code = match kind {
                 RelayType::Postmark => Code::Forbidden,
@@ -158,7 +158,7 @@ fn answer(kind: RelayType, taken: Result<Taken, InboundError>) -> Result<Respons
             };
             Err(Problem::new(code, named(words, &records)))
         }
-        Ok(Taken::Deferred { words, records }) => {
+        Ok(PostOutcome::Deferred { words, records }) => {
             Err(Problem::new(Code::Unavailable, named(words, &records)))
         }
         Err(InboundError::Forged(error)) => {

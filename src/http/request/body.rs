@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::domain::fault::{Fault, join};
 use crate::domain::id::KeyId;
 use crate::http::error::{Code, Problem};
-use crate::http::limits::turns::Place;
+use crate::http::limits::turns::TurnPlace;
 use crate::http::request::octets::{Bounds, Unread, whole};
 use crate::http::request::query::quoted;
 use crate::http::state::Http;
@@ -48,7 +48,7 @@ impl BodyRule {
 pub(crate) struct Fields {
     fields: Map<String, Value>,
     /// The place of a large body; freed with the fields unless it is taken.
-    pub(in crate::http) place: Option<Place>,
+    pub(in crate::http) place: Option<TurnPlace>,
 }
 
 impl Fields {
@@ -143,7 +143,7 @@ async fn collect(
     expects: bool,
     (rule, key): (BodyRule, KeyId),
     http: &Http,
-) -> Result<(Vec<u8>, Option<Place>), Problem> {
+) -> Result<(Vec<u8>, Option<TurnPlace>), Problem> {
     let limits = &http.rules.limits;
     let most = match rule {
         BodyRule::WithMessage(_) => http.max_upload_bytes(),

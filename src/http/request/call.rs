@@ -23,7 +23,7 @@ use crate::domain::scope::Scope;
 use crate::http::answer::range::Conditions;
 use crate::http::error::Problem;
 use crate::http::limits::downloads::Reader;
-use crate::http::limits::turns::{Place, Turn};
+use crate::http::limits::turns::{Turn, TurnPlace};
 use crate::http::request::body::Fields;
 use crate::http::request::query::Query;
 use crate::http::state::Http;
@@ -160,7 +160,7 @@ impl Call {
 
     /// Takes the request's place among those that hold a message: that of its large body, or one
     /// that it waits for.
-    pub(in crate::http) async fn place(&mut self, http: &Http) -> Result<Place, Problem> {
+    pub(in crate::http) async fn place(&mut self, http: &Http) -> Result<TurnPlace, Problem> {
         match self.body.place.take() {
             Some(place) => Ok(place),
             None => http.uploads.place(self.caller.key.id).await,

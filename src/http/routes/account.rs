@@ -23,12 +23,12 @@ pub struct Show {}
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Shown {
+pub enum AccountAnswer {
     Account(Box<AccountRecord>),
     Member(Box<Identity>),
 }
 
-successes! { Shown = OK "account found"; }
+successes! { AccountAnswer = OK "account found"; }
 
 /// A member, in the fields of an account.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -58,11 +58,11 @@ pub struct Identity {
 }
 
 /// Returns the target, never the caller.
-pub async fn show(_: Arc<Http>, call: Call, _: Show) -> Result<Shown, Problem> {
+pub async fn show(_: Arc<Http>, call: Call, _: Show) -> Result<AccountAnswer, Problem> {
     let target = call.target();
-    let account = |account| Ok(Shown::Account(Box::new(AccountRecord::of(account))));
+    let account = |account| Ok(AccountAnswer::Account(Box::new(AccountRecord::of(account))));
     match (&target.member, target.scope.permitted()) {
-        (Some(member), _) => Ok(Shown::Member(Box::new(Identity::of(member)))),
+        (Some(member), _) => Ok(AccountAnswer::Member(Box::new(Identity::of(member)))),
         (None, None) => account(&target.account),
         // A restricted member sees only which account it is.
         (None, Some(_)) => {

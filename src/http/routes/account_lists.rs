@@ -49,9 +49,9 @@ macro_rules! paged {
         }
 
         impl $name {
-            fn asked(&self) -> Asked {
+            fn asked(&self) -> AccountQuery {
                 let Self { active, pagination, page, page_size, after, .. } = self;
-                Asked {
+                AccountQuery {
                     filter: AccountFilter { active: *active, ..AccountFilter::default() },
                     pagination: *pagination,
                     page: *page,
@@ -112,7 +112,7 @@ schema_of!([] Refused, "Refused", json!({
 }));
 
 /// Common parts of these requests.
-struct Asked {
+struct AccountQuery {
     filter: AccountFilter,
     pagination: Option<bool>,
     page: Option<u32>,
@@ -200,7 +200,7 @@ pub async fn search(
         ..whole.filter
     };
     let Word(kind) = asked.account_type;
-    let (accounts, figures) = find(&http, &call, kind, Asked { filter, ..whole }).await?;
+    let (accounts, figures) = find(&http, &call, kind, AccountQuery { filter, ..whole }).await?;
     let next = figures.link();
     Ok(page::followed_with(&call, next, Accounts { accounts, figures }))
 }
@@ -210,7 +210,7 @@ async fn find(
     http: &Http,
     call: &Call,
     kind: AccountType,
-    asked: Asked,
+    asked: AccountQuery,
 ) -> Result<(Vec<AccountRecord>, Figures), Problem> {
     let limits = &http.rules.limits;
     let paged = asked.pagination.unwrap_or(asked.page.is_some() || asked.size.is_some());
@@ -245,19 +245,19 @@ pub struct ByExternalId {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Found {
+pub struct AccountsAnswer {
     account: AccountRecord,
 }
 
-successes! { Found = OK "account found"; }
+successes! { AccountsAnswer = OK "account found"; }
 
 /// Returns the account of this name in the target's scope.
 pub async fn by_external_id(
     http: Arc<Http>,
     call: Call,
     asked: ByExternalId,
-) -> Result<Found, Problem> {
+) -> Result<AccountsAnswer, Problem> {
     let (tenancy, scope) = (call.tenancy(&http), &call.target().scope);
     let account = tenancy.account_by_external_id(scope, &asked.external_account_id).await?;
-    Ok(Found { account: AccountRecord::of(&account) })
+    Ok(AccountsAnswer { account: AccountRecord::of(&account) })
 }

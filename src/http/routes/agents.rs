@@ -120,7 +120,7 @@ pub struct ShowStaging {}
 /// One of the two configurations of an Agent.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct ConfigurationAnswer {
     /// The configuration; null before the first change.
     agent_event_rules: Option<WholeConfig>,
     /// Id of the live configuration; null before the first change of staging.
@@ -135,7 +135,7 @@ pub struct Shown {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(transparent)]
-pub struct StagingFound(Shown);
+pub struct StagingFound(ConfigurationAnswer);
 
 pub async fn staging(http: Arc<Http>, call: Call, _: ShowStaging) -> Result<StagingFound, Problem> {
     show(&http, &call, ConfigKind::Staging).await.map(StagingFound)
@@ -147,7 +147,7 @@ pub struct ShowLive {}
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(transparent)]
-pub struct LiveFound(Shown);
+pub struct LiveFound(ConfigurationAnswer);
 
 pub async fn live(http: Arc<Http>, call: Call, _: ShowLive) -> Result<LiveFound, Problem> {
     show(&http, &call, ConfigKind::Default).await.map(LiveFound)
@@ -162,7 +162,7 @@ pub struct Show {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Found {
+pub struct AgentAnswer {
     sponsorship: Sponsorship,
 }
 
@@ -191,11 +191,11 @@ successes! {
     Reverted = OK "staging is what was published";
     StagingFound = OK "staging found";
     LiveFound = OK "live configuration found";
-    Found = OK "configuration found";
+    AgentAnswer = OK "configuration found";
 }
 
 /// Returns a configuration by id; 404 for a live one before the first publication.
-pub async fn config(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Problem> {
+pub async fn config(http: Arc<Http>, call: Call, asked: Show) -> Result<AgentAnswer, Problem> {
     let account = call.account().id;
     let found = call.agents(&http).config(account, asked.agent_config_id.0).await?;
     let sponsorship = Sponsorship {
@@ -206,7 +206,7 @@ pub async fn config(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, P
         updated_at: Date(found.updated_at),
         config: WholeConfig::of(&found.config),
     };
-    Ok(Found { sponsorship })
+    Ok(AgentAnswer { sponsorship })
 }
 
 /// Fails unless the caller reaches the Agent that work is delegated to. A delegate that is set
@@ -223,11 +223,11 @@ pub(super) async fn check_delegate(
     if known { Ok(()) } else { call.neighbour(http, wanted).await }
 }
 
-async fn show(http: &Http, call: &Call, kind: ConfigKind) -> Result<Shown, Problem> {
+async fn show(http: &Http, call: &Call, kind: ConfigKind) -> Result<ConfigurationAnswer, Problem> {
     let configs = call.agents(http).configs(call.account().id).await?;
     let one = configs.as_ref().map(|configs| configs.of(kind));
     let set = one.filter(|one| one.is_set());
-    Ok(Shown {
+    Ok(ConfigurationAnswer {
         agent_event_rules: set.map(|one| WholeConfig::of(&one.config)),
         campaign_id: configs.as_ref().map(|configs| CampaignId(configs.live.id)),
         agent_config_id: one.map(|one| CampaignId(one.id)),

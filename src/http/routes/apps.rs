@@ -130,15 +130,15 @@ pub struct Show {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Found {
+pub struct AppAnswer {
     app: App,
 }
 
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Problem> {
+pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<AppAnswer, Problem> {
     let app = named(&asked.app_id, &asked.app_version, "app")?;
     let held = held(&http, &call).await?;
     let app = shape(call.apps(&http).installed(call.account(), &app, &held).await?);
-    Ok(Found { app })
+    Ok(AppAnswer { app })
 }
 
 /// Installs an app on an Agent
@@ -158,7 +158,7 @@ pub async fn install(http: Arc<Http>, call: Call, asked: Install) -> Result<Inst
     let app = named(&asked.app_id, &asked.app_version, "app")?;
     let (settings, held) = (asked.settings.unwrap_or_default(), held(&http, &call).await?);
     let app = shape(call.apps(&http).install(call.account(), &app, &settings, &held).await?);
-    Ok(Installed(Found { app }))
+    Ok(Installed(AppAnswer { app }))
 }
 
 /// Changes settings of an app that an Agent has installed
@@ -179,7 +179,7 @@ pub async fn update(http: Arc<Http>, call: Call, asked: Update) -> Result<Update
     let app = named(&asked.app_id, &asked.app_version, "app")?;
     let held = held(&http, &call).await?;
     let app = shape(call.apps(&http).update(call.account(), &app, &asked.settings, &held).await?);
-    Ok(Updated(Found { app }))
+    Ok(Updated(AppAnswer { app }))
 }
 
 /// Removes an app from an Agent, with its settings
@@ -256,9 +256,9 @@ pub struct KeepIntegration {
 
 successes! {
     Listed = OK "apps found";
-    Found = OK "app found";
-    Installed: Found = CREATED "app installed";
-    Updated: Found = OK "app updated";
+    AppAnswer = OK "app found";
+    Installed: AppAnswer = CREATED "app installed";
+    Updated: AppAnswer = OK "app updated";
     Removed = OK "app removed";
     Integration = OK "integration found";
     Kept: Integration = OK "integration kept";

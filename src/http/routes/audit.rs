@@ -15,7 +15,7 @@ use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::state::Http;
 use crate::http::typed::page;
-use crate::http::typed::{Headed, Limit, Next, Spot, successes};
+use crate::http::typed::{Headed, Limit, ListPlace, Next, successes};
 use crate::store::{AuditFilter, Cursor, Page};
 use crate::wire::{self, DECIMAL, Date, Id, Moment, Number, Seconds, Texts, Word, mark, schema_of};
 
@@ -82,9 +82,9 @@ pub struct List {
     until: Option<Moment>,
     limit: Option<Limit>,
     /// Only older items: `next`, a cursor, or the id of an item.
-    before: Option<Spot>,
+    before: Option<ListPlace>,
     /// Only newer items: a cursor, or the id of an item.
-    after: Option<Spot>,
+    after: Option<ListPlace>,
 }
 
 /// A key by its UUID, an account or a member by its id, or one of two words.

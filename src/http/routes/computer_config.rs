@@ -47,7 +47,7 @@ pub struct Show {}
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Found {
+pub struct ConfigAnswer {
     /// The Agent.
     target_account_id: Number,
     /// The Agents that use the configuration: this one.
@@ -61,7 +61,7 @@ pub struct Found {
     effective_config: Map<String, Value>,
 }
 
-pub async fn show(http: Arc<Http>, call: Call, _: Show) -> Result<Found, Problem> {
+pub async fn show(http: Arc<Http>, call: Call, _: Show) -> Result<ConfigAnswer, Problem> {
     Ok(shape(call.computers(&http).show(call.account().id).await?))
 }
 
@@ -100,9 +100,9 @@ pub struct Patch {
 }
 
 successes! {
-    Found = OK "configuration found";
+    ConfigAnswer = OK "configuration found";
     ConfigSchema = OK "schema of configurations";
-    Patched: Found = OK "configuration patched";
+    Patched: ConfigAnswer = OK "configuration patched";
 }
 
 pub async fn patch(http: Arc<Http>, call: Call, asked: Patch) -> Result<Patched, Problem> {
@@ -118,9 +118,9 @@ pub(super) fn revision(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn shape(computer: Computer) -> Found {
+fn shape(computer: Computer) -> ConfigAnswer {
     let effective_config = Computers::effective(&computer);
-    Found {
+    ConfigAnswer {
         target_account_id: computer.agent.into(),
         agent_ids: vec![computer.agent.into()],
         revision: computer.revision,

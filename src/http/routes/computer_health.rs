@@ -5,7 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::app::computers::{Health, Way};
+use crate::app::computers::{Health, WebhookHealth};
 use crate::domain::clock::Clock;
 use crate::domain::computer::ComputerState;
 use crate::domain::event::Category;
@@ -36,7 +36,7 @@ pub struct Show {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Shown {
+pub struct HealthAnswer {
     /// The Agent.
     target_account_id: Number,
     /// The health in one word.
@@ -52,7 +52,7 @@ pub struct Shown {
     findings: Vec<Finding>,
 }
 
-successes! { Shown = OK "health of the computer"; }
+successes! { HealthAnswer = OK "health of the computer"; }
 
 /// A webhook.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -89,11 +89,11 @@ struct Finding {
     detail: &'static str,
 }
 
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Shown, Problem> {
+pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<HealthAnswer, Problem> {
     let probe = asked.probe.unwrap_or_default();
     let health = call.computers(&http).health(call.account().id, probe).await?;
     let (status, findings) = judged(&health);
-    Ok(Shown {
+    Ok(HealthAnswer {
         target_account_id: health.computer.agent.into(),
         status: Word(status),
         state: Word(health.computer.state),
@@ -108,7 +108,7 @@ fn judged(health: &Health) -> (Status, Vec<Finding>) {
     let mut find = |code, severity, detail| {
         findings.push(Finding { code: Word(code), severity: Word(severity), detail });
     };
-    let is_bad = |way: &Way| {
+    let is_bad = |way: &WebhookHealth| {
         way.destination.disabled.is_some() || way.destination.health.failing_since.is_some()
     };
     let is_provisioned = health.computer.state == ComputerState::Provisioned;
@@ -140,7 +140,7 @@ fn judged(health: &Health) -> (Status, Vec<Finding>) {
     (status, findings)
 }
 
-fn webhook(way: &Way, clock: &Clock) -> Webhook {
+fn webhook(way: &WebhookHealth, clock: &Clock) -> Webhook {
     let destination = &way.destination;
     let failing_since = destination.health.failing_since;
     Webhook {

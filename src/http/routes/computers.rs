@@ -90,13 +90,13 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
 pub struct Show {}
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Found {
+pub struct ComputerAnswer {
     account: Computer,
 }
 
-pub async fn show(http: Arc<Http>, call: Call, _: Show) -> Result<Found, Problem> {
+pub async fn show(http: Arc<Http>, call: Call, _: Show) -> Result<ComputerAnswer, Problem> {
     let found = call.computers(&http).show(call.account().id).await?;
-    Ok(Found { account: shape(&found) })
+    Ok(ComputerAnswer { account: shape(&found) })
 }
 
 /// Creates the record of an Agent's computer
@@ -114,7 +114,7 @@ pub async fn create(http: Arc<Http>, call: Call, asked: Create) -> Result<Create
     let config = asked.config.map(|Config(config)| config);
     let written = Written { name: Some(asked.name), config };
     let made = call.computers(&http).create(call.account(), written).await?;
-    Ok(Created(Found { account: shape(&made) }))
+    Ok(Created(ComputerAnswer { account: shape(&made) }))
 }
 
 /// Changes the record of an Agent's computer
@@ -136,7 +136,7 @@ pub async fn update(http: Arc<Http>, call: Call, asked: Update) -> Result<Update
     let written = Written { name: asked.name, config: asked.config.map(|Config(config)| config) };
     let revision = asked.revision.map(revision);
     let new = call.computers(&http).update(call.account().id, revision, written).await?;
-    Ok(Updated(Found { account: shape(&new) }))
+    Ok(Updated(ComputerAnswer { account: shape(&new) }))
 }
 
 /// Removes the record of an Agent's computer
@@ -215,9 +215,9 @@ pub async fn deprovision(
 
 successes! {
     Listed = OK "computers found", pages;
-    Found = OK "computer found";
-    Created: Found = CREATED "computer created";
-    Updated: Found = OK "computer updated";
+    ComputerAnswer = OK "computer found";
+    Created: ComputerAnswer = CREATED "computer created";
+    Updated: ComputerAnswer = OK "computer updated";
     Removed = OK "computer removed";
     Lifecycle = OK "computer is provisioned";
     Provisioned: Lifecycle = ACCEPTED "computer is provisioned";

@@ -17,7 +17,7 @@ use crate::http::request::call::Call;
 use crate::http::routes::messages;
 use crate::http::state::Http;
 use crate::http::typed::page;
-use crate::http::typed::{Headed, Limit, Spot, refused, successes};
+use crate::http::typed::{Headed, Limit, ListPlace, refused, successes};
 use crate::store::{Cursor, Direction, Page};
 use crate::wire::{Date, Id, RoomId, Seconds, Texts, Word, uuid};
 
@@ -65,7 +65,7 @@ pub struct Show {
     uuid: Id,
     limit: Option<Limit>,
     /// Only newer messages: `next`, or the id of a message.
-    after: Option<Spot>,
+    after: Option<ListPlace>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]

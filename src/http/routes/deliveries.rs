@@ -14,7 +14,7 @@ use crate::http::request::call::Call;
 use crate::http::routes::webhooks;
 use crate::http::state::Http;
 use crate::http::typed::page;
-use crate::http::typed::{Headed, Limit, Next, Spot, successes};
+use crate::http::typed::{Headed, Limit, ListPlace, Next, successes};
 use crate::store::{Cursor, DeliveryFilter, DeliveryRecord, Page};
 use crate::wire::{Date, Id, Moment, Texts, Word};
 
@@ -75,9 +75,9 @@ pub struct List {
     until: Option<Moment>,
     limit: Option<Limit>,
     /// Only older items: `next`, a cursor, or the id of an item.
-    before: Option<Spot>,
+    before: Option<ListPlace>,
     /// Only newer items: a cursor, or the id of an item.
-    after: Option<Spot>,
+    after: Option<ListPlace>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -115,12 +115,12 @@ pub struct Show {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Found {
+pub struct DeliveryAnswer {
     delivery: Delivery,
 }
 
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Problem> {
-    Ok(Found { delivery: shape(&known(&http, &call, asked.id).await?) })
+pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<DeliveryAnswer, Problem> {
+    Ok(DeliveryAnswer { delivery: shape(&known(&http, &call, asked.id).await?) })
 }
 
 /// Sends a delivery again that has ended
@@ -137,7 +137,7 @@ pub struct Pending {
 
 successes! {
     Listed = OK "deliveries found", pages;
-    Found = OK "delivery found";
+    DeliveryAnswer = OK "delivery found";
     Pending = OK "delivery pending again";
 }
 

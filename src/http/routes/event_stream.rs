@@ -16,11 +16,11 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use tokio::time::{Instant, sleep_until};
 
-use crate::app::delivery::{Shown, Waiting};
+use crate::app::delivery::{RenderedEvent, Waiting};
 use crate::domain::id::EventId;
 use crate::http::connection::serve::Endless;
 use crate::http::request::call::{Again, STREAM};
-use crate::http::routes::event_view::{View, Wanted};
+use crate::http::routes::event_view::{View, WantedEvents};
 use crate::http::state::Http;
 
 /// Tells proxies (nginx) not to buffer the response.
@@ -30,7 +30,7 @@ const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering
 pub(super) struct Stream {
     http: Arc<Http>,
     again: Again,
-    wanted: Wanted,
+    wanted: WantedEvents,
     view: View,
     waiting: Waiting,
     after: i64,
@@ -63,7 +63,7 @@ impl Stream {
     pub(super) fn new(
         http: Arc<Http>,
         again: Again,
-        (wanted, view): (Wanted, View),
+        (wanted, view): (WantedEvents, View),
         waiting: Waiting,
         (after, mark): (i64, EventId),
     ) -> Self {
@@ -196,7 +196,7 @@ impl Stream {
 }
 
 /// One event; its body is JSON on one line.
-fn written(mut text: String, event: &Shown) -> String {
+fn written(mut text: String, event: &RenderedEvent) -> String {
     if let Ok(body) = std::str::from_utf8(&event.body) {
         // Writing to a String does not fail.
         let _ = write!(text, "id: {}\nevent: {}\ndata: {body}\n\n", event.id, event.name);

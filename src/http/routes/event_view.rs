@@ -18,13 +18,13 @@ pub(super) struct View {
 
 /// The requested events, allowed or not.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct WantedEvents {
     category: Option<Category>,
     name: Option<EventName>,
     filter: EventFilter,
 }
 
-impl Wanted {
+impl WantedEvents {
     pub(super) fn of(
         category: Option<Category>,
         name: Option<EventName>,

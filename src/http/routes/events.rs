@@ -19,9 +19,9 @@ use crate::domain::scope::Scope;
 use crate::http::error::{Code, Problem};
 use crate::http::request::call::{Again, Call, STREAM};
 use crate::http::routes::event_stream::{self, Stream};
-use crate::http::routes::event_view::{View, Wanted};
+use crate::http::routes::event_view::{View, WantedEvents};
 use crate::http::state::Http;
-use crate::http::typed::description::Answer;
+use crate::http::typed::description::DescribedSuccess;
 use crate::http::typed::page;
 use crate::http::typed::schema::{Fields, reference};
 use crate::http::typed::{Answers, Headed, Limit, successes};
@@ -85,7 +85,7 @@ pub enum Followed {
 }
 
 impl Answers for Followed {
-    fn described(generator: &mut SchemaGenerator) -> Vec<Answer> {
+    fn described(generator: &mut SchemaGenerator) -> Vec<DescribedSuccess> {
         let mut answers = Listed::described(generator);
         answers.iter_mut().for_each(|answer| answer.also = Some(STREAM));
         answers
@@ -111,7 +111,7 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Followed, 
     let limit = page::at_most(asked.limit, &http.rules);
     let wait = wait(&http, &call, asked.wait)?;
     let (category, name) = (asked.category.map(|Word(it)| it), asked.event.map(|Word(it)| it));
-    let wanted = Wanted::of(category, name, asked.since.map(|Moment(at)| at))?;
+    let wanted = WantedEvents::of(category, name, asked.since.map(|Moment(at)| at))?;
     let view = wanted.view(call.caller(), call.target().clone())?;
     let begin = begin(&call, &asked)?;
     let waiting = match wait.is_some() || call.wants_stream() {
@@ -204,7 +204,7 @@ struct Page {
 async fn read(
     http: &Http,
     again: &Again,
-    (wanted, mut view): (&Wanted, View),
+    (wanted, mut view): (&WantedEvents, View),
     patience: Option<(Duration, Waiting)>,
     (mut after, limit): (i64, u32),
 ) -> Result<Page, Problem> {

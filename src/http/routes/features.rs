@@ -18,7 +18,7 @@ use crate::wire::{Number, Word, schema_of};
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "AccountFeature")]
-pub struct Standing {
+pub struct FeatureState {
     /// Its name.
     feature: Word<Feature>,
     /// Its title.
@@ -45,7 +45,7 @@ pub struct Listed {
     /// The account.
     account_id: Number,
     /// All features.
-    features: Vec<Standing>,
+    features: Vec<FeatureState>,
 }
 
 pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
@@ -60,18 +60,18 @@ pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Proble
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Assign {
     /// The features to assign.
-    features: Given,
+    features: Assignments,
 }
 
 /// None returns a feature to its default.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
-pub struct Given(BTreeMap<Word<Feature>, Option<bool>>);
+pub struct Assignments(BTreeMap<Word<Feature>, Option<bool>>);
 
-schema_of!([] Given, "Given", {
+schema_of!([] Assignments, "Assignments", {
     let value = json!({
         "type": ["boolean", "null"], "x-null": true, "x-expected": "true, false or null (the default)",
-        "description": "Given, denied, or (null) left to the default.",
+        "description": "Assignments, denied, or (null) left to the default.",
     });
     let value = |feature: &Feature| (feature.to_string(), value.clone());
     json!({
@@ -87,7 +87,7 @@ successes! {
 }
 
 pub async fn assign(http: Arc<Http>, call: Call, asked: Assign) -> Result<Assigned, Problem> {
-    let Given(wanted) = asked.features;
+    let Assignments(wanted) = asked.features;
     let wanted: Vec<_> =
         wanted.into_iter().map(|(Word(feature), given)| (feature, given)).collect();
     http.use_cases.access.may_assign(call.caller(), call.target(), &wanted).await?;
@@ -100,7 +100,7 @@ async fn all(http: &Http, call: &Call) -> Result<Listed, Problem> {
     let rules = http.use_cases.apps.rules();
     let shape = |one: &Held| {
         let rule = rules.feature(one.feature);
-        Standing {
+        FeatureState {
             feature: Word(one.feature),
             title: rule.title.clone(),
             description: rule.description.clone(),

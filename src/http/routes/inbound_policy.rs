@@ -32,19 +32,19 @@ pub struct InboundPolicy {
 pub struct Show {}
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Shown {
+pub struct PolicyAnswer {
     policy: InboundPolicy,
 }
 
 successes! {
-    Shown = OK "inbound policy found";
-    Changed: Shown = OK "inbound policy set";
+    PolicyAnswer = OK "inbound policy found";
+    Changed: PolicyAnswer = OK "inbound policy set";
 }
 
-pub async fn show(http: Arc<Http>, call: Call, _: Show) -> Result<Shown, Problem> {
+pub async fn show(http: Arc<Http>, call: Call, _: Show) -> Result<PolicyAnswer, Problem> {
     let agent = call.account().id;
     let policy = call.tenancy(&http).policy(agent).await?;
-    Ok(Shown { policy: shape(agent, &policy) })
+    Ok(PolicyAnswer { policy: shape(agent, &policy) })
 }
 
 /// Sets the inbound policy of an Agent
@@ -57,7 +57,7 @@ pub struct Set {
 pub async fn set(http: Arc<Http>, call: Call, asked: Set) -> Result<Changed, Problem> {
     let (agent, Word(mode)) = (call.account().id, asked.mode);
     let policy = call.tenancy(&http).set_mode(agent, mode).await?;
-    Ok(Changed(Shown { policy: shape(agent, &policy) }))
+    Ok(Changed(PolicyAnswer { policy: shape(agent, &policy) }))
 }
 
 fn shape(agent: AccountId, policy: &Policy) -> InboundPolicy {

@@ -16,7 +16,7 @@ use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::state::Http;
 use crate::http::typed::page;
-use crate::http::typed::{Headed, Limit, Next, Spot, refused, successes, wrong};
+use crate::http::typed::{Headed, Limit, ListPlace, Next, refused, successes, wrong};
 use crate::store::{Cursor, IntakeFilter, Page};
 use crate::wire::{Id, Moment, Named, Texts, Word};
 
@@ -49,10 +49,10 @@ pub struct List {
     until: Option<Moment>,
     limit: Option<Limit>,
     /// Only older items: `next`, a cursor, or the id of an item.
-    before: Option<Spot>,
+    before: Option<ListPlace>,
     /// Only newer items: a cursor, or the id of an item. `next` continues with older ones here,
     /// too.
-    after: Option<Spot>,
+    after: Option<ListPlace>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -114,20 +114,20 @@ pub struct Show {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Found {
+pub struct RecordAnswer {
     intake: WholeIntakeRecord,
 }
 
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Problem> {
+pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<RecordAnswer, Problem> {
     let Id(id) = asked.id;
     let record = http.use_cases.mailbox.intake_record(&call.target().scope, IntakeId(id)).await?;
     let record = record.ok_or_else(|| Problem::not_found("intake record"))?;
-    Ok(Found { intake: (&record).into() })
+    Ok(RecordAnswer { intake: (&record).into() })
 }
 
 successes! {
     Listed = OK "intake records found", pages;
-    Found = OK "intake record found";
+    RecordAnswer = OK "intake record found";
 }
 
 fn place(record: &intake_record::IntakeRecord) -> Cursor {

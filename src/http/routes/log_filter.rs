@@ -63,7 +63,7 @@ fn about_filters(schema: &mut Schema) {
 }
 
 /// A parsed request.
-pub(super) struct Wanted {
+pub(super) struct LogQuery {
     pub(super) filter: LogFilter,
     pub(super) fields: Vec<LogField>,
     /// Number, from 1, and size of the page.
@@ -74,13 +74,13 @@ pub(super) struct Wanted {
 }
 
 /// Parses a request.
-pub(super) fn wanted(asked: List, rules: &LogRules) -> Result<Wanted, Problem> {
+pub(super) fn wanted(asked: List, rules: &LogRules) -> Result<LogQuery, Problem> {
     let (since, before) = (asked.start.map(|Moment(at)| at), asked.end.map(|Moment(at)| at));
     if since.zip(before).is_some_and(|(since, before)| since > before) {
         return Err(Problem::invalid("start lies behind end: exchange them"));
     }
     let conditions = conditions(&asked.filters.unwrap_or_default(), rules)?;
-    Ok(Wanted {
+    Ok(LogQuery {
         filter: LogFilter { conditions, since, before }.narrowed(),
         fields: fields(asked.fields.as_deref())?,
         page: (asked.page.unwrap_or(1), asked.page_size.unwrap_or(rules.default_page)),

@@ -16,7 +16,7 @@ use crate::domain::scope::Scope;
 use crate::http::error::Problem;
 use crate::http::limits::turns::{Turn, to_the_end};
 use crate::http::request::call::{Again, Call};
-use crate::http::routes::log_filter::{Wanted, behind};
+use crate::http::routes::log_filter::{LogQuery, behind};
 use crate::http::state::Http;
 use crate::store::{LogRow, Page};
 
@@ -27,7 +27,7 @@ const COMPLETE: HeaderName = HeaderName::from_static("x-logs-complete");
 struct Table {
     http: Arc<Http>,
     again: Again,
-    asked: Arc<Asked>,
+    asked: Arc<TableQuery>,
     /// None at the end.
     page: Option<Page>,
     /// Most rows still to send.
@@ -36,9 +36,9 @@ struct Table {
     turn: Arc<Turn>,
 }
 
-struct Asked {
+struct TableQuery {
     scope: Scope,
-    wanted: Wanted,
+    wanted: LogQuery,
 }
 
 /// Returns the requested page, or else all rows in reach. The first rows are read before the
@@ -46,13 +46,13 @@ struct Asked {
 pub(super) async fn table(
     http: Arc<Http>,
     call: &Call,
-    wanted: Wanted,
+    wanted: LogQuery,
 ) -> Result<Response, Problem> {
     let names: Vec<&str> = wanted.fields.iter().map(|field| field.name()).collect();
     let head = written([names]).map_err(|error| Problem::internal(error.to_string()))?;
     let turn = Arc::new(call.turn_at_logs(&http)?);
     let (number, size) = wanted.page;
-    let asked = Arc::new(Asked { scope: call.target().scope.clone(), wanted });
+    let asked = Arc::new(TableQuery { scope: call.target().scope.clone(), wanted });
     let (mailbox, most) = (http.use_cases.mailbox.clone(), http.rules.logs.max_rows);
     let (of, held) = (Arc::clone(&asked), (Arc::clone(&turn), http.logs.permit().await?));
     let page = (number.into(), size);
@@ -101,7 +101,7 @@ impl Table {
         let held = (Arc::clone(&self.turn), self.http.logs.permit().await?);
         let (mailbox, asked) = (self.http.use_cases.mailbox.clone(), Arc::clone(&self.asked));
         let reading = async move {
-            let Wanted { filter, fields, .. } = &asked.wanted;
+            let LogQuery { filter, fields, .. } = &asked.wanted;
             mailbox.logs(&asked.scope, filter, &page, fields).await
         };
         let rows = to_the_end(held, reading).await??;

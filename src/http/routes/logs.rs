@@ -10,13 +10,13 @@ use crate::app::mailbox::logs::{LogPage, LogRecord};
 use crate::domain::log_field::{LogField, Op};
 use crate::http::answer::file::large;
 use crate::http::error::Problem;
-use crate::http::limits::downloads::Place;
+use crate::http::limits::downloads::DownloadPlace;
 use crate::http::limits::turns::to_the_end;
 use crate::http::request::call::Call;
-use crate::http::routes::log_filter::{Format, List, Wanted, behind, wanted};
+use crate::http::routes::log_filter::{Format, List, LogQuery, behind, wanted};
 use crate::http::routes::log_table;
 use crate::http::state::Http;
-use crate::http::typed::description::Answer;
+use crate::http::typed::description::DescribedSuccess;
 use crate::http::typed::page::followed;
 use crate::http::typed::{Answers, Headed, successes, text};
 use crate::wire::Word;
@@ -24,7 +24,7 @@ use crate::wire::Word;
 /// A page of the log.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Found {
+pub struct LogsAnswer {
     /// Number of rows on this page.
     count: usize,
     /// Newest first.
@@ -81,18 +81,18 @@ struct Field {
     operators: Vec<Word<Op>>,
 }
 
-successes! { Found = OK "logs found", pages; }
+successes! { LogsAnswer = OK "logs found", pages; }
 
 /// A page, with a place if it is large; or a table.
 #[derive(Debug)]
 pub enum Logs {
-    Page(Headed<Found>, Option<Place>),
+    Page(Headed<LogsAnswer>, Option<DownloadPlace>),
     Table(Response),
 }
 
 impl Answers for Logs {
-    fn described(generator: &mut SchemaGenerator) -> Vec<Answer> {
-        let mut answers = Found::described(generator);
+    fn described(generator: &mut SchemaGenerator) -> Vec<DescribedSuccess> {
+        let mut answers = LogsAnswer::described(generator);
         answers.iter_mut().for_each(|answer| answer.also = Some("text/csv"));
         answers
     }
@@ -121,7 +121,7 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Logs, Prob
     }
 }
 
-async fn page(http: Arc<Http>, call: &Call, wanted: Wanted) -> Result<Logs, Problem> {
+async fn page(http: Arc<Http>, call: &Call, wanted: LogQuery) -> Result<Logs, Problem> {
     let (number, size) = wanted.page;
     let turn = call.turn_at_logs(&http)?;
     // A large page is held whole in memory until it is sent.
@@ -132,7 +132,7 @@ async fn page(http: Arc<Http>, call: &Call, wanted: Wanted) -> Result<Logs, Prob
     let (scope, most) = (call.target().scope.clone(), http.rules.logs.max_rows);
     let (mailbox, permit) = (http.use_cases.mailbox.clone(), http.logs.permit().await?);
     let reading = async move {
-        let Wanted { filter, fields, .. } = &wanted;
+        let LogQuery { filter, fields, .. } = &wanted;
         let page = (number.into(), size);
         let found = mailbox.log_page(&scope, filter, page, fields, most).await;
         (found, wanted)
@@ -147,11 +147,11 @@ async fn page(http: Arc<Http>, call: &Call, wanted: Wanted) -> Result<Logs, Prob
     Ok(Logs::Page(followed(call, next, page), held))
 }
 
-fn shape(found: &LogPage, wanted: &Wanted) -> Found {
+fn shape(found: &LogPage, wanted: &LogQuery) -> LogsAnswer {
     let (page, page_size) = wanted.page;
     let pages = found.total.div_ceil(page_size.into());
     let all = || LogField::ALL.iter();
-    Found {
+    LogsAnswer {
         count: found.rows.len(),
         logs: found.rows.iter().map(|row| LogRecord::of(row, &wanted.fields)).collect(),
         total_count: found.total,

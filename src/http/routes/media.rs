@@ -22,7 +22,7 @@ use crate::http::request::call::{Call, Visit};
 use crate::http::state::Http;
 use crate::http::typed::{Download, Kinds};
 use crate::mail::mime::{self, Part};
-use crate::mail::page::{self, PageBounds, Shown};
+use crate::mail::page::{self, PageBounds, PageContent};
 use crate::wire::Id;
 
 /// Fetches a part of a message
@@ -116,8 +116,10 @@ fn file(
     let is_page = !original && part.content_type == "text/html";
     if let Some(page) = is_page.then(|| page::page(raw, index, bounds)).flatten() {
         return Some(match page.shown {
-            Shown::Html(html) => File::shown(html, "text/html; charset=utf-8", &page.filename, tag),
-            Shown::Text(text) => {
+            PageContent::Html(html) => {
+                File::shown(html, "text/html; charset=utf-8", &page.filename, tag)
+            }
+            PageContent::Text(text) => {
                 let filename = format!("{}.txt", page.filename);
                 File::shown(text, "text/plain; charset=utf-8", &filename, tag)
             }

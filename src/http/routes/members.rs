@@ -45,13 +45,13 @@ pub struct Show {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Found {
+pub struct MemberAnswer {
     member: MemberRecord,
 }
 
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Problem> {
+pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<MemberAnswer, Problem> {
     let found = call.tenancy(&http).member_of(call.account(), asked.target_member_id.0).await?;
-    Ok(Found { member: MemberRecord::of(&found) })
+    Ok(MemberAnswer { member: MemberRecord::of(&found) })
 }
 
 /// Invites a member
@@ -152,7 +152,7 @@ pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Remove
 
 successes! {
     Listed = OK "members found";
-    Found = OK "member found";
+    MemberAnswer = OK "member found";
     Invited = CREATED "member invited";
     Updated = CREATED "member updated";
     Removed = CREATED "member removed";

@@ -19,7 +19,7 @@ use crate::http::limits::downloads::Reader;
 use crate::http::request::call::{Call, Visit};
 use crate::http::state::Http;
 use crate::http::typed::page::{self, Rows};
-use crate::http::typed::{Download, Headed, Kinds, Limit, Spot, successes};
+use crate::http::typed::{Download, Headed, Kinds, Limit, ListPlace, successes};
 use crate::store::{Cursor, Direction, Page};
 use crate::wire::{Id, RoomId, Texts};
 
@@ -51,7 +51,7 @@ pub(super) fn shown(message: &Message) -> (Cursor, String) {
 pub(super) async fn between(
     http: &Http,
     scope: &Scope,
-    (before, after): (Option<Spot>, Option<Spot>),
+    (before, after): (Option<ListPlace>, Option<ListPlace>),
 ) -> Result<Option<(Direction, Cursor)>, Problem> {
     let find = |id| async move {
         let found = http.use_cases.mailbox.original(scope, MessageId(id)).await?;
@@ -65,9 +65,9 @@ pub(super) async fn between(
 pub struct Recent {
     limit: Option<Limit>,
     /// Only older messages: a cursor of `Link`, or the id of a message.
-    before: Option<Spot>,
+    before: Option<ListPlace>,
     /// Only newer messages: a cursor of `Link`, or the id of a message.
-    after: Option<Spot>,
+    after: Option<ListPlace>,
 }
 
 pub async fn recent(
@@ -93,9 +93,9 @@ pub struct OfRoom {
     room_id: RoomId,
     limit: Option<Limit>,
     /// Only older messages: a cursor of `Link`, or the id of a message.
-    before: Option<Spot>,
+    before: Option<ListPlace>,
     /// Only newer messages: a cursor of `Link`, or the id of a message.
-    after: Option<Spot>,
+    after: Option<ListPlace>,
     /// Only messages of this thread: `metadata.threadId` of a record.
     thread: Option<Id>,
 }

@@ -28,7 +28,7 @@ const LARGEST_SCALE: f64 = 1e9;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline, extend("x-expected" = "a name, or a definition"))]
-pub enum Asked {
+pub enum MetricQuery {
     Name(String),
     Defined(Box<Definition>),
 }
@@ -142,7 +142,7 @@ enum DefinitionError {
     Scale,
 }
 
-impl Asked {
+impl MetricQuery {
     /// Returns the metric requested in the field `place`.
     pub(super) fn read(self, place: &str, rules: &LogRules) -> Result<Defined, Problem> {
         match self {

@@ -21,7 +21,7 @@ use crate::domain::policy::Mode;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::{Outcome, Verdict};
 use crate::http::error::{Code, Problem};
-use crate::http::limits::turns::Place;
+use crate::http::limits::turns::TurnPlace;
 use crate::http::request::call::Call;
 use crate::http::routes::inbound_whitelist::Senders;
 use crate::http::state::Http;
@@ -154,12 +154,12 @@ async fn past(http: &Http, call: &Call, draft: &Draft, days: u64) -> Result<Prev
 
 /// The bytes of a message with their place, which is freed when the last user is done, even if the
 /// request has ended before.
-struct Held {
+struct HeldMessage {
     octets: Vec<u8>,
-    _place: Place,
+    _place: TurnPlace,
 }
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for HeldMessage {
     fn as_ref(&self) -> &[u8] {
         &self.octets
     }
@@ -176,7 +176,7 @@ async fn message(
     let place = call.place(http).await?;
     let read = tokio::task::spawn_blocking(move || {
         let octets = octets(eml, most, bare)?;
-        Ok::<_, Problem>(Bytes::from_owner(Held { octets, _place: place }))
+        Ok::<_, Problem>(Bytes::from_owner(HeldMessage { octets, _place: place }))
     });
     let raw = read.await.map_err(|error| Problem::internal(error.to_string()))??;
     let Looked { current, draft } = preview.message(call.account(), draft, &raw).await?;

@@ -69,14 +69,14 @@ pub struct Receive {
     to_number: Option<String>,
     /// For chats: the dialogue before.
     #[schemars(extend("maxItems" = "received.max_dialog_turns"), example = &[(); 0])]
-    chat_dialog: Option<Vec<Said>>,
+    chat_dialog: Option<Vec<DialogueTurn>>,
     /// For calls: the length in seconds.
     duration: Option<u64>,
     /// For calls: whether nobody took the call.
     missed_call: Option<bool>,
     /// For calls: the dialogue, turn by turn.
     #[schemars(extend("maxItems" = "received.max_dialog_turns"), example = &[(); 0])]
-    call_dialog: Option<Vec<Said>>,
+    call_dialog: Option<Vec<DialogueTurn>>,
     /// For calls: the https URL of a recording.
     #[schemars(extend("maxLength" = LONGEST_URL), example = &LINK)]
     voicemail_recording: Option<String>,
@@ -121,7 +121,7 @@ struct File {
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
-struct Said {
+struct DialogueTurn {
     /// The speaker.
     role: String,
     /// The text.
@@ -255,7 +255,7 @@ impl File {
     }
 }
 
-fn dialog(turns: Vec<Said>) -> Value {
+fn dialog(turns: Vec<DialogueTurn>) -> Value {
     // A struct of texts is always JSON.
     serde_json::to_value(turns).unwrap_or_default()
 }

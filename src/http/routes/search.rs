@@ -6,7 +6,7 @@ use axum::http::{HeaderName, HeaderValue};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::app::mailbox::search::{Asked, Search};
+use crate::app::mailbox::search::{Search, SearchRequest};
 use crate::domain::search::query::Query;
 use crate::domain::source::Source;
 use crate::http::error::Problem;
@@ -14,7 +14,7 @@ use crate::http::request::call::Call;
 use crate::http::routes::messages::{Records, between, shown};
 use crate::http::state::Http;
 use crate::http::typed::page::{self, Filling, Rows};
-use crate::http::typed::{Headed, Limit, Spot, refused};
+use crate::http::typed::{Headed, Limit, ListPlace, refused};
 use crate::store::{Cursor, Direction};
 use crate::wire::{Moment, Word};
 
@@ -35,9 +35,9 @@ pub struct Find {
     source: Option<Word<Source>>,
     limit: Option<Limit>,
     /// Only older messages: a cursor of `Link`, or the id of a message.
-    before: Option<Spot>,
+    before: Option<ListPlace>,
     /// Only newer messages: a cursor of `Link`, or the id of a message.
-    after: Option<Spot>,
+    after: Option<ListPlace>,
 }
 
 /// Returns a page of matching records, newest first. A page that reads many messages ends early: a
@@ -50,7 +50,7 @@ pub async fn messages(
     let limit = page::at_most(asked.limit, &http.rules);
     let scope = &call.target().scope;
     let from = between(&http, scope, (asked.before, asked.after)).await?;
-    let asked = Asked {
+    let asked = SearchRequest {
         query: Query::parse(&asked.q).map_err(|error| refused("q", &error))?,
         source: asked.source.map(|Word(source)| source),
         since: asked.since.map(|Moment(at)| at),

@@ -80,7 +80,7 @@ pub struct Show {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Found {
+pub struct TemplateAnswer {
     template: Template,
     /// Last migration, for the owner of the template.
     migration: Option<Migration>,
@@ -89,7 +89,7 @@ pub struct Found {
 }
 
 /// Returns a template: for its owner with the last migration, for an Agent with its link.
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Problem> {
+pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<TemplateAnswer, Problem> {
     let (id, agents) = (TemplateId(asked.template_id.0), call.agents(&http));
     let template = agents.template(call.account(), id).await?;
     let migration = match template.head.account == call.account().id {
@@ -101,7 +101,11 @@ pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Pro
         _ => None,
     };
     let link = link.filter(|link| link.template == id).map(Link::from);
-    Ok(Found { template: template.into(), migration: migration.map(Migration::from), link })
+    Ok(TemplateAnswer {
+        template: template.into(),
+        migration: migration.map(Migration::from),
+        link,
+    })
 }
 
 /// Changes a template, or migrates Agents to it
@@ -302,7 +306,7 @@ struct Former {
 successes! {
     Created = CREATED "template created as a draft";
     Listed = OK "templates found";
-    Found = OK "template found";
+    TemplateAnswer = OK "template found";
     Queued = ACCEPTED "migration queued";
     Removed = OK "template deleted";
     Applied = CREATED "template applied to staging";

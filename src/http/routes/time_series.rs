@@ -12,7 +12,7 @@ use crate::http::error::Problem;
 use crate::http::limits::turns::to_the_end;
 use crate::http::request::call::Call;
 use crate::http::routes::log_filter::check_delivery_terms;
-use crate::http::routes::metric_definition::Asked;
+use crate::http::routes::metric_definition::MetricQuery;
 use crate::http::state::Http;
 use crate::http::typed::successes;
 use crate::wire::{Date, Moment, Seconds, Word};
@@ -29,10 +29,10 @@ use crate::wire::{Date, Moment, Seconds, Word};
 pub struct Measure {
     /// A metric by name, or a definition.
     #[schemars(example = &"refused")]
-    metric: Option<Asked>,
+    metric: Option<MetricQuery>,
     /// Alias of metric.
     #[schemars(example = &"refused")]
-    definition: Option<Asked>,
+    definition: Option<MetricQuery>,
     /// Rows from then on.
     start: Moment,
     /// Rows before then.

@@ -182,12 +182,12 @@ pub struct Show {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Found {
+pub struct RelayAnswer {
     config: WholeConfig,
 }
 
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Found, Problem> {
-    Ok(Found { config: whole(&http, &call, asked.r#type.0).await? })
+pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<RelayAnswer, Problem> {
+    Ok(RelayAnswer { config: whole(&http, &call, asked.r#type.0).await? })
 }
 
 /// Sets the relay of this type, or changes it
@@ -284,7 +284,7 @@ pub struct Removed {}
 successes! {
     TypesListed = OK "relay types found";
     Listed = OK "relays found";
-    Found = OK "relay found";
+    RelayAnswer = OK "relay found";
     Removed = OK "relay deleted: what comes in is processed without it from now on";
 }
 

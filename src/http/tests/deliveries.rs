@@ -8,7 +8,7 @@ use crate::domain::account::AccountType;
 use crate::domain::delivery::{Outcome, State, Subject};
 use crate::domain::id::DestinationId;
 use crate::http::tests::{House, NOBODY, Reply};
-use crate::rules::Kept;
+use crate::rules::RetainedKind;
 use crate::store::Due;
 
 const MAIL: &str = "From: a\r\n\r\nhello";
@@ -220,9 +220,9 @@ async fn of_an_erased_message_ids_are_left() {
     let before = list(&house, webhook, "").await.success(200)["deliveries"][0].clone();
     assert_eq!(before["attempts"][0]["response"], "you sent: hello");
     let due = Due { account: house.id("agent1"), kind: AccountType::Agent, until: house.now() };
-    let rows = house.store.expired(Kept::Messages, &due, None, 9).await.unwrap();
+    let rows = house.store.expired(RetainedKind::Messages, &due, None, 9).await.unwrap();
     assert_eq!(rows.len(), 1);
-    house.store.delete_expired(Kept::Messages, &rows, 9).await.unwrap().unwrap();
+    house.store.delete_expired(RetainedKind::Messages, &rows, 9).await.unwrap().unwrap();
     let after = list(&house, webhook, "").await.success(200)["deliveries"][0].clone();
     assert_eq!(after["attempts"][0]["response"], json!(null));
     assert_eq!((&after["id"], &after["eventId"]), (&before["id"], &before["eventId"]));

@@ -87,8 +87,9 @@ async fn what_was_made_for_all_is_not_shown_once_it_is_erased() {
     waiting.changed().await;
     let shown = async |after: i64| {
         let part = events.read_on(&scope, &EventFilter::ALL, after, (100, 1 << 20)).await.unwrap();
-        let of =
-            |event: &crate::app::delivery::Shown| String::from_utf8(event.body.to_vec()).unwrap();
+        let of = |event: &crate::app::delivery::RenderedEvent| {
+            String::from_utf8(event.body.to_vec()).unwrap()
+        };
         part.events.iter().map(of).collect::<String>()
     };
     let next = async || {

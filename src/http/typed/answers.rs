@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::http::answer::file;
 use crate::http::error::Problem;
-use crate::http::typed::description::{Answer, Content};
+use crate::http::typed::description::{Content, DescribedSuccess};
 use crate::http::typed::schema::{self, Fields, fields_of};
 use crate::wire::tidy::{published, tidy};
 
@@ -59,7 +59,7 @@ pub(in crate::http) use successes;
 
 /// All success answers of an operation.
 pub trait Answers {
-    fn described(generator: &mut SchemaGenerator) -> Vec<Answer>;
+    fn described(generator: &mut SchemaGenerator) -> Vec<DescribedSuccess>;
 
     /// Request headers that they depend on.
     fn heeds() -> Fields {
@@ -70,7 +70,7 @@ pub trait Answers {
 }
 
 impl<S: Success> Answers for S {
-    fn described(generator: &mut SchemaGenerator) -> Vec<Answer> {
+    fn described(generator: &mut SchemaGenerator) -> Vec<DescribedSuccess> {
         let mut schema = if S::ENVELOPE {
             Self::json_schema(generator).to_value()
         } else {
@@ -86,7 +86,7 @@ impl<S: Success> Answers for S {
             ),
         };
         let (status, about, pages) = (S::STATUS.as_u16(), S::MESSAGE, S::PAGES);
-        vec![Answer { status, about, content, pages, also: None }]
+        vec![DescribedSuccess { status, about, content, pages, also: None }]
     }
 
     fn response(self) -> Result<Response, Problem> {
@@ -131,7 +131,7 @@ pub struct Headed<S> {
 }
 
 impl<S: Success> Answers for Headed<S> {
-    fn described(generator: &mut SchemaGenerator) -> Vec<Answer> {
+    fn described(generator: &mut SchemaGenerator) -> Vec<DescribedSuccess> {
         S::described(generator)
     }
 
@@ -158,9 +158,14 @@ impl<K> Download<K> {
 }
 
 impl<K: Kinds> Answers for Download<K> {
-    fn described(_: &mut SchemaGenerator) -> Vec<Answer> {
-        let answer =
-            |status, about, content| Answer { status, about, content, pages: false, also: None };
+    fn described(_: &mut SchemaGenerator) -> Vec<DescribedSuccess> {
+        let answer = |status, about, content| DescribedSuccess {
+            status,
+            about,
+            content,
+            pages: false,
+            also: None,
+        };
         vec![
             answer(200, "The file.", Content::Octets(K::KINDS)),
             answer(206, "The requested part of the file.", Content::Octets(K::KINDS)),
@@ -187,7 +192,7 @@ pub enum Either<A, B> {
 }
 
 impl<A: Answers, B: Answers> Answers for Either<A, B> {
-    fn described(generator: &mut SchemaGenerator) -> Vec<Answer> {
+    fn described(generator: &mut SchemaGenerator) -> Vec<DescribedSuccess> {
         [A::described(generator), B::described(generator)].concat()
     }
 

@@ -8,7 +8,7 @@ use crate::domain::fault::{Fault, join};
 use crate::http::request::body::LISTED;
 use crate::http::request::query::quoted;
 use crate::http::typed::bounds::Bounds;
-use crate::http::typed::values::Spot;
+use crate::http::typed::values::ListPlace;
 use crate::wire::{self, mark};
 
 pub(super) struct Check<'c> {
@@ -154,7 +154,7 @@ impl<'c> Check<'c> {
                 .is_none_or(|format| format != "uuid" || wire::uuid(text).is_some())
             && match kind {
                 Some(mark::LINE) => is_line(text, self.length(schema)),
-                Some(mark::SPOT) => Spot::read(text).is_some(),
+                Some(mark::SPOT) => ListPlace::read(text).is_some(),
                 Some(kind) => wire::is_of_kind(kind, value),
                 None => true,
             }

@@ -14,12 +14,12 @@ pub(in crate::http) struct Description {
     pub(in crate::http) body: Option<Fields>,
     /// An example body.
     pub(in crate::http) sent: Option<Value>,
-    pub(in crate::http) answers: Vec<Answer>,
+    pub(in crate::http) answers: Vec<DescribedSuccess>,
 }
 
 /// A success.
 #[derive(Clone, Debug)]
-pub(in crate::http) struct Answer {
+pub(in crate::http) struct DescribedSuccess {
     pub(in crate::http) status: u16,
     pub(in crate::http) about: &'static str,
     pub(in crate::http) content: Content,

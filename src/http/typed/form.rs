@@ -36,7 +36,7 @@ pub trait Request: DeserializeOwned + JsonSchema {}
 impl<R: DeserializeOwned + JsonSchema> Request for R {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum FieldPlace {
     Path,
     Query,
     Body,
@@ -46,7 +46,7 @@ enum Place {
 #[derive(Debug)]
 struct Field {
     name: &'static str,
-    place: Place,
+    place: FieldPlace,
     needed: bool,
     schema: Value,
 }
@@ -79,12 +79,12 @@ impl Form {
         let (named, about) = fields_of(&request, names_of::<R>());
         let fields: Vec<_> =
             named.into_iter().map(|(name, schema)| field(verb, path, name, schema)).collect();
-        let in_body = |field: &&Field| matches!(field.place, Place::Body | Place::Either);
+        let in_body = |field: &&Field| matches!(field.place, FieldPlace::Body | FieldPlace::Either);
         let names: &'static [&'static str] =
             fields.iter().filter(in_body).map(|field| field.name).collect::<Vec<_>>().leak();
         let least = request.get("minProperties").and_then(Value::as_u64);
         let needs_body = least.is_some_and(|least| least > 0 || verb != Verb::Delete)
-            || fields.iter().any(|field| field.needed && field.place == Place::Body);
+            || fields.iter().any(|field| field.needed && field.place == FieldPlace::Body);
         let body = match verb {
             Verb::Get => BodyRule::None,
             Verb::Delete if names.is_empty() && least.is_none() => BodyRule::None,
@@ -92,22 +92,24 @@ impl Form {
             _ if needs_body => BodyRule::Required(names),
             _ => BodyRule::Optional(names),
         };
-        let in_query = |field: &&Field| matches!(field.place, Place::Query | Place::Either);
+        let in_query =
+            |field: &&Field| matches!(field.place, FieldPlace::Query | FieldPlace::Either);
         let query =
             fields.iter().filter(in_query).map(|field| field.name).collect::<Vec<_>>().leak();
         let (summary, about) = about.split_once("\n\n").unwrap_or((&about, ""));
         let leak = |text: &str| &*plain(text).leak();
-        let described = |in_place: &[Place]| {
+        let described = |in_place: &[FieldPlace]| {
             let fields = fields.iter().filter(|field| in_place.contains(&field.place));
             fields.map(|field| field.described(in_place)).collect::<Fields>()
         };
         let description = Description {
             summary: leak(summary),
             about: leak(about),
-            path_names: described(&[Place::Path]),
-            query: described(&[Place::Query, Place::Either]),
+            path_names: described(&[FieldPlace::Path]),
+            query: described(&[FieldPlace::Query, FieldPlace::Either]),
             headers: A::heeds(),
-            body: (body != BodyRule::None).then(|| described(&[Place::Body, Place::Either])),
+            body: (body != BodyRule::None)
+                .then(|| described(&[FieldPlace::Body, FieldPlace::Either])),
             sent: request.pointer("/examples/0").cloned(),
             answers,
         };
@@ -207,18 +209,18 @@ impl Field {
     ) -> Result<Option<Value>, Fault> {
         let text = |text: &str| of_text(&self.schema, text);
         match self.place {
-            Place::Path => Ok(Some(text(call.path(self.name)))),
-            Place::Query if self.name == FILTERS => {
+            FieldPlace::Path => Ok(Some(text(call.path(self.name)))),
+            FieldPlace::Query if self.name == FILTERS => {
                 let is_other =
                     |name: &str| name != TARGET && (name == FILTERS || !known.contains(&name));
                 let others = call.query().pairs().filter(|(name, _)| is_other(name));
                 let others = others.map(|(name, text)| (name.to_owned(), text.into()));
                 Ok(Some(Value::Object(others.collect())))
             }
-            Place::Query => Ok(call.query().get(self.name).map(text)),
-            Place::Body if is_large => Ok(call.body.take(self.name)),
-            Place::Body => Ok(call.body.get(self.name).cloned()),
-            Place::Either => {
+            FieldPlace::Query => Ok(call.query().get(self.name).map(text)),
+            FieldPlace::Body if is_large => Ok(call.body.take(self.name)),
+            FieldPlace::Body => Ok(call.body.get(self.name).cloned()),
+            FieldPlace::Either => {
                 match (call.query().get(self.name).map(text), call.body.get(self.name).cloned()) {
                     (Some(one), Some(other)) if shown(&one) != shown(&other) => Err(Fault {
                         pointer: join("", self.name),
@@ -230,8 +232,8 @@ impl Field {
         }
     }
 
-    fn described(&self, places: &[Place]) -> (&'static str, Value) {
-        let in_body = places.contains(&Place::Body);
+    fn described(&self, places: &[FieldPlace]) -> (&'static str, Value) {
+        let in_body = places.contains(&FieldPlace::Body);
         let about = self.schema.get("description").and_then(Value::as_str).unwrap_or_default();
         let described = match self.schema.get(mark::KIND).and_then(Value::as_str) {
             Some(mark::MOMENT) if in_body && self.schema.get(mark::NULL).is_some() => {
@@ -243,7 +245,8 @@ impl Field {
             _ => published(self.schema.clone()),
         };
         // A field that may stand in either place is optional in each.
-        let is_marked = self.place == Place::Either || !self.needed && self.place != Place::Path;
+        let is_marked =
+            self.place == FieldPlace::Either || !self.needed && self.place != FieldPlace::Path;
         (if is_marked { format!("{}?", self.name).leak() } else { self.name }, described)
     }
 }
@@ -251,11 +254,11 @@ impl Field {
 fn field(verb: Verb, path: &str, name: &'static str, schema: Value) -> Field {
     let plain = schema::plain(name);
     let place = match verb {
-        _ if names(path).any(|one| one == plain) => Place::Path,
-        _ if schema.get(mark::PLACE).is_some_and(|place| place == "body") => Place::Body,
-        Verb::Get => Place::Query,
-        Verb::Post | Verb::Put => Place::Body,
-        Verb::Delete => Place::Either,
+        _ if names(path).any(|one| one == plain) => FieldPlace::Path,
+        _ if schema.get(mark::PLACE).is_some_and(|place| place == "body") => FieldPlace::Body,
+        Verb::Get => FieldPlace::Query,
+        Verb::Post | Verb::Put => FieldPlace::Body,
+        Verb::Delete => FieldPlace::Either,
     };
     Field { name: plain, place, needed: plain == name, schema }
 }

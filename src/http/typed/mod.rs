@@ -27,7 +27,7 @@ pub(in crate::http) use self::answers::{
 pub use self::bounds::Bounds;
 pub use self::form::{Form, Request};
 pub(in crate::http) use self::form::{needed, refused, refused_url, shapes_of, wrong};
-pub use self::values::{Filters, Limit, Next, Spot};
+pub use self::values::{Filters, Limit, ListPlace, Next};
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::state::Http;

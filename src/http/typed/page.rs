@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::typed::{Headed, Limit, Next, Spot, refused};
+use crate::http::typed::{Headed, Limit, ListPlace, Next, refused};
 use crate::rules::{AccessLimits, AccessRules};
 use crate::store::{Cursor, Direction, Page, StoreError};
 use crate::wire::Texts;
@@ -22,8 +22,8 @@ pub(in crate::http) fn at_most(limit: Option<Limit>, rules: &AccessRules) -> u32
 /// Where the requested page begins; None begins at the newest row. `find` returns the cursor of an
 /// id.
 pub(in crate::http) async fn begin<R>(
-    before: Option<Spot>,
-    after: Option<Spot>,
+    before: Option<ListPlace>,
+    after: Option<ListPlace>,
     find: impl FnOnce(Uuid) -> R,
 ) -> Result<Option<(Direction, Cursor)>, Problem>
 where
@@ -38,9 +38,9 @@ where
         }
     };
     match spot {
-        Spot::Next(Next(cursor)) => Ok(Some((Direction::Before, cursor))),
-        Spot::Cursor(cursor) => Ok(Some((direction, cursor))),
-        Spot::Id(id) => match find(id).await? {
+        ListPlace::Next(Next(cursor)) => Ok(Some((Direction::Before, cursor))),
+        ListPlace::Cursor(cursor) => Ok(Some((direction, cursor))),
+        ListPlace::Id(id) => match find(id).await? {
             Some(cursor) => Ok(Some((direction, cursor))),
             None => Err(refused(name, &"this list has no such id")),
         },

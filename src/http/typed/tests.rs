@@ -39,7 +39,7 @@ struct Much {
     /// How many.
     how_many: Option<u32>,
     /// A place or an id.
-    spot: Option<Spot>,
+    spot: Option<ListPlace>,
     /// A part or its id.
     either: Option<PartOrId>,
     /// Some accounts.

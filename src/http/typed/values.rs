@@ -24,18 +24,18 @@ schema_of!([] Limit, "Limit", json_schema!({
 /// A place in a list that shows the newest first, as a request gives it: by `next` of a page, by a
 /// cursor, or by the id of a row.
 #[derive(Clone, Copy, Debug)]
-pub enum Spot {
+pub enum ListPlace {
     Next(Next),
     Cursor(Cursor),
     Id(Uuid),
 }
 
-schema_of!([] Spot, "Spot", json_schema!({
+schema_of!([] ListPlace, "ListPlace", json_schema!({
     "type": "string", "examples": ["older.1795168800123-019a9e5c7c8070008000000000000001"],
     mark::KIND: mark::SPOT, mark::EXPECTED: "a cursor of an earlier answer, or an id of this list",
 }));
 
-impl Spot {
+impl ListPlace {
     pub(super) fn read(text: &str) -> Option<Self> {
         let cursor = |text: &str| text.parse().ok().filter(|one: &Cursor| one.to_string() == text);
         match text.strip_prefix(OLDER) {
@@ -45,7 +45,7 @@ impl Spot {
     }
 }
 
-impl<'de> Deserialize<'de> for Spot {
+impl<'de> Deserialize<'de> for ListPlace {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Cow::<str>::deserialize(deserializer)?;
         Self::read(&text).ok_or_else(|| D::Error::custom("no place"))

@@ -7,14 +7,14 @@ use super::{crlf, limits};
 use crate::domain::automation::Automation;
 use crate::domain::marker::Marker;
 use crate::domain::message::Mail;
-use crate::mail::fields::Known;
+use crate::mail::fields::KnownField;
 use crate::mail::machine::signs;
 use crate::mail::scan::scan;
 use crate::mail::{findings, summarise};
 use crate::rules::IntakeLimits;
 
 /// Everything derived from a message whose signature does not cover these fields.
-fn made(text: &str, unsigned: &[Known]) -> (Mail, Automation, Vec<Marker>) {
+fn made(text: &str, unsigned: &[KnownField]) -> (Mail, Automation, Vec<Marker>) {
     static LIMITS: LazyLock<IntakeLimits> = LazyLock::new(limits);
     let raw = crlf(text);
     let headers = scan(&raw, &LIMITS).unwrap();
@@ -23,7 +23,7 @@ fn made(text: &str, unsigned: &[Known]) -> (Mail, Automation, Vec<Marker>) {
     (mail, signs.automation, signs.markers)
 }
 
-fn findings_of(text: &str, unsigned: &[Known]) -> Vec<(String, String)> {
+fn findings_of(text: &str, unsigned: &[KnownField]) -> Vec<(String, String)> {
     let found = made(text, unsigned).0.findings;
     let found: Vec<_> = found.into_iter().map(|one| (one.kind.to_string(), one.detail)).collect();
     assert!(found.iter().all(|(kind, _)| findings::KINDS.contains(&kind.as_str())), "{found:?}");
@@ -68,27 +68,33 @@ const VALUES: &[&str] = &[
     "text/html; charset=utf-16; report-type=delivery-status",
 ];
 
-/// No field can be read unless it is in [`Known`]. This tests that exactly the fields marked there
+/// No field can be read unless it is in [`KnownField`]. This tests that exactly the fields marked there
 /// have an effect.
 #[test]
 fn each_field_that_changes_anything_is_named() {
     let text = "From: boss@good.example\n\nHello, this is <b>text</b>.\n";
     let plain = made(text, &[]);
-    let mut silent: Vec<Known> = Vec::new();
+    let mut silent: Vec<KnownField> = Vec::new();
     for name in NAMES.split_ascii_whitespace() {
         let hex = "0123456789abcdef0123456789abcdef";
         let changes = |value: &&str| made(&format!("{name}: {value}\n{text}"), &[]) != plain;
         let is_read = VALUES.iter().chain([&hex]).any(changes);
-        let known = Known::ALL.iter().find(|known| known.names(name.as_bytes()));
+        let known = KnownField::ALL.iter().find(|known| known.names(name.as_bytes()));
         let is_named = known.is_some_and(|known| known.says_something());
         assert!(is_named || !is_read, "{name} changes what is made of a message");
         silent.extend(known.filter(|_| is_named && !is_read));
     }
     // Nothing here depends on these alone, but readers see them or programs use them. HTML refers
     // to a part by its Content-ID.
-    let shown = [Known::Bcc, Known::ContentId, Known::Date, Known::MimeVersion, Known::Sender];
+    let shown = [
+        KnownField::Bcc,
+        KnownField::ContentId,
+        KnownField::Date,
+        KnownField::MimeVersion,
+        KnownField::Sender,
+    ];
     assert_eq!(silent, shown);
-    for known in Known::ALL.iter().filter(|known| **known != Known::From) {
+    for known in KnownField::ALL.iter().filter(|known| **known != KnownField::From) {
         let mut names = NAMES.split_ascii_whitespace();
         assert!(names.any(|name| known.names(name.as_bytes())), "{known:?} is not tried out");
     }
@@ -98,7 +104,11 @@ fn each_field_that_changes_anything_is_named() {
 fn what_an_unsigned_field_makes_of_the_body_is_named() {
     // Text by itself, and another text if decoded as base64.
     const TEXT: &str = "SGVsbG8sIHdvcmxkLCBhbmQgYWxsIHdobyByZWFkIHRoaXMu";
-    let all = [Known::ContentType, Known::ContentTransferEncoding, Known::ContentDisposition];
+    let all = [
+        KnownField::ContentType,
+        KnownField::ContentTransferEncoding,
+        KnownField::ContentDisposition,
+    ];
     for (fields, unsigned, expected) in [
         ("Content-Disposition: attachment; filename=a.bin\n", &all[2..], "an attachment"),
         ("Content-Disposition: x-other\n", &all[2..], "an attachment"),
@@ -175,12 +185,12 @@ fn what_an_unsigned_type_shows_or_leaves_out_is_named() {
         ),
     ] {
         let text = format!("From: a@b.example\nContent-Type: {kind}\n\n{body}");
-        let found = findings_of(&text, &[Known::ContentType]);
+        let found = findings_of(&text, &[KnownField::ContentType]);
         let of_fields = |one: &&(String, String)| one.0 == "unsigned_content_field";
         let details: Vec<&str> = found.iter().filter(of_fields).map(|one| one.1.as_str()).collect();
         assert_eq!(details.len(), usize::from(!expected.is_empty()), "{text}{found:?}");
         assert!(details.iter().all(|detail| detail.contains(expected)), "{text}{details:?}");
-        let signed = findings_of(&text, &[Known::ContentTransferEncoding]);
+        let signed = findings_of(&text, &[KnownField::ContentTransferEncoding]);
         assert!(signed.iter().all(|one| one.0 != "unsigned_content_field"), "{text}{signed:?}");
     }
 }

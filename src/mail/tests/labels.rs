@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{crlf, limits, read};
 use crate::domain::message::Mail;
 use crate::mail::mime::part;
-use crate::mail::page::{PageBounds, Shown, page};
+use crate::mail::page::{PageBounds, PageContent, page};
 
 const FROM: &str = "From: Boss <boss@good.example>\nMIME-Version: 1.0\n";
 const MIXED: &str = "Content-Type: multipart/mixed; boundary=o\n\n";
@@ -192,7 +192,7 @@ fn markup_in_utf7_is_markup() {
     assert_eq!(kinds(&mail), ["hidden_text"]);
     assert_eq!(mail.findings[0].charset.as_deref(), Some("UTF-7"));
     let bounds = PageBounds { html_bytes: 9999, tags: 99, picture_bytes: 0 };
-    let Shown::Html(html) = page(&raw, 0, bounds).unwrap().shown else { panic!("no page") };
+    let PageContent::Html(html) = page(&raw, 0, bounds).unwrap().shown else { panic!("no page") };
     assert!(html.contains("Hello \u{e4}") && !html.contains("script"), "{html}");
     assert!(!html.contains("+ADw-"), "{html}");
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::corpus::{files, on_the_wire};
-use crate::mail::page::{PageBounds, Shown, page};
+use crate::mail::page::{PageBounds, PageContent, page};
 use crate::mail::sanitise::{sanitise, written};
 
 const BOUNDS: PageBounds = PageBounds { html_bytes: 1 << 20, tags: 20_000, picture_bytes: 1 << 20 };
@@ -385,14 +385,14 @@ fn message(html: &str) -> String {
     )
 }
 
-fn shown(html: &str, bounds: PageBounds) -> Shown {
+fn shown(html: &str, bounds: PageBounds) -> PageContent {
     page(message(html).as_bytes(), 1, bounds).unwrap().shown
 }
 
 fn html(html: &str) -> String {
     match shown(html, BOUNDS) {
-        Shown::Html(page) => page.strip_prefix("<!doctype html>\n").unwrap().to_owned(),
-        Shown::Text(text) => panic!("text: {text}"),
+        PageContent::Html(page) => page.strip_prefix("<!doctype html>\n").unwrap().to_owned(),
+        PageContent::Text(text) => panic!("text: {text}"),
     }
 }
 
@@ -411,11 +411,13 @@ fn pictures_of_the_message_itself_are_shown_and_no_others() {
     }
     // Each picture counts as often as it is shown.
     let twice = PageBounds { picture_bytes: 16, ..BOUNDS };
-    let Shown::Html(page) = shown(&"<img src=cid:p1@x alt=no>".repeat(3), twice) else { panic!() };
+    let PageContent::Html(page) = shown(&"<img src=cid:p1@x alt=no>".repeat(3), twice) else {
+        panic!()
+    };
     assert_eq!((page.matches(data).count(), page.matches("\"no\"").count()), (2, 2));
     assert!(page.ends_with(">no"), "{page}");
     let none = PageBounds { picture_bytes: 7, ..BOUNDS };
-    let Shown::Html(page) = shown("<img src=cid:p1@x alt=no>", none) else { panic!() };
+    let PageContent::Html(page) = shown("<img src=cid:p1@x alt=no>", none) else { panic!() };
     assert!(!page.contains(data));
 }
 
@@ -423,12 +425,12 @@ fn pictures_of_the_message_itself_are_shown_and_no_others() {
 fn a_page_that_is_too_large_is_shown_as_its_text() {
     let many = format!("{}<script>x</script> end", "<b>x</b> ".repeat(200));
     let few = PageBounds { tags: 399, ..BOUNDS };
-    let Shown::Text(text) = shown(&many, few) else { panic!("tags") };
+    let PageContent::Text(text) = shown(&many, few) else { panic!("tags") };
     assert!(text.trim_end().ends_with("x x end") && !text.contains('<'), "{text}");
     let short = PageBounds { html_bytes: 1024, ..BOUNDS };
-    let Shown::Text(text) = shown(&many, short) else { panic!("octets") };
+    let PageContent::Text(text) = shown(&many, short) else { panic!("octets") };
     assert!(text.ends_with("the original has all of it.]\n"), "{text}");
-    assert!(matches!(shown(&many, BOUNDS), Shown::Html(_)));
+    assert!(matches!(shown(&many, BOUNDS), PageContent::Html(_)));
 }
 
 #[test]
@@ -443,7 +445,9 @@ fn only_the_html_that_stands_for_the_message_is_a_page() {
     // Markup in UTF-7 is cleaned like any other, and the page is in UTF-8.
     let seven =
         message("+ADw-p+AD4-caf+AOk +ADw-img src=x onerror=x+AD4-").replace("utf-8", "utf-7");
-    let Shown::Html(page) = page(seven.as_bytes(), 1, BOUNDS).unwrap().shown else { panic!() };
+    let PageContent::Html(page) = page(seven.as_bytes(), 1, BOUNDS).unwrap().shown else {
+        panic!()
+    };
     assert!(page.contains("caf\u{e9}") && !page.contains("+ADw-"), "{page}");
     assert!(!page.contains("onerror") && wrong(&page).is_none(), "{page}");
 }
@@ -461,11 +465,11 @@ fn every_page_that_is_at_hand_is_clean() {
         let raw = on_the_wire(&std::fs::read(&path).unwrap());
         for index in 0..20 {
             match page(&raw, index, BOUNDS).map(|page| page.shown) {
-                Some(Shown::Html(page)) => {
+                Some(PageContent::Html(page)) => {
                     assert_eq!(wrong(&page), None, "{}: {page}", path.display());
                     pages += 1;
                 }
-                Some(Shown::Text(_)) => texts += 1,
+                Some(PageContent::Text(_)) => texts += 1,
                 None => {}
             }
         }

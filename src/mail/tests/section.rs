@@ -2,7 +2,7 @@
 
 use super::{crlf, limits, read, with_from};
 use crate::domain::reason::Reason;
-use crate::mail::fields::Known;
+use crate::mail::fields::KnownField;
 use crate::mail::scan::{SINGLE_FIELDS, scan, section};
 
 fn refused(raw: &[u8]) -> (Reason, String, Option<String>) {
@@ -21,9 +21,9 @@ fn a_section_is_read_as_received() {
         [(b"FROM", b" a@b.example"), (b"subject", b"\r\n  folded\r\n\tvalue "), (b"X!#$~", b"")];
     assert_eq!(fields, expected);
     assert_eq!(&raw[headers.body_at..], b"body\r\n\r\n");
-    assert_eq!(headers.first(Known::Subject), Some(&b"\r\n  folded\r\n\tvalue "[..]));
-    assert_eq!(headers.first(Known::To), None);
-    assert_eq!(headers.all(Known::From).count(), 1);
+    assert_eq!(headers.first(KnownField::Subject), Some(&b"\r\n  folded\r\n\tvalue "[..]));
+    assert_eq!(headers.first(KnownField::To), None);
+    assert_eq!(headers.all(KnownField::From).count(), 1);
 }
 
 #[test]

@@ -10,9 +10,9 @@ use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::domain::path::{self, PathFault, PathKind};
-use crate::domain::ports::{Answer, Client, Envelope, Intake, Recipient};
+use crate::domain::ports::{Client, Envelope, Intake, IntakeReply, Recipient};
 use crate::domain::reason::Reason;
-use crate::smtp::places::Place;
+use crate::smtp::places::SessionPlace;
 use crate::smtp::protocol::line::Fault;
 use crate::smtp::protocol::notice::Notice;
 use crate::smtp::protocol::reply::Reply;
@@ -30,7 +30,7 @@ pub(super) struct Session<I: Intake> {
     shared: Arc<Shared<I>>,
     id: u64,
     opened: Instant,
-    place: Option<Place>,
+    place: Option<SessionPlace>,
     /// Rates of the client's network. Meter and place are set by the first command.
     meter: Meter,
     client: Client,
@@ -200,13 +200,13 @@ impl<I: Intake> Session<I> {
         self.errors > self.shared.rules.limits.max_errors
     }
 
-    fn over_rate(&self, from: String, path: String) -> Answer {
+    fn over_rate(&self, from: String, path: String) -> IntakeReply {
         let (intake, client) = (Arc::clone(&self.shared.intake), self.client.clone());
         let asked = async move { intake.over_rate(&client, &from, &path).await };
         self.shared.ask(asked).unwrap_or_else(no_answer)
     }
 
-    fn recipient_refused(&mut self, answer: &Answer) -> Reply {
+    fn recipient_refused(&mut self, answer: &IntakeReply) -> Reply {
         let reason = answer.reason.unwrap_or(Reason::StoreUnavailable);
         let reply =
             Reply::reason(reason, short(answer.detail.as_deref()).as_deref(), answer.record);
@@ -244,7 +244,7 @@ impl<I: Intake> Session<I> {
                         "message accepted"
                     );
                 }
-                return Reply::answer(&Answer {
+                return Reply::answer(&IntakeReply {
                     detail: short(answer.detail.as_deref()),
                     ..answer
                 });
@@ -380,6 +380,6 @@ const fn wire_fault(fault: Fault) -> Notice {
     }
 }
 
-pub(super) const fn no_answer() -> Answer {
-    Answer { reason: Some(Reason::StoreUnavailable), detail: None, record: None, again: false }
+pub(super) const fn no_answer() -> IntakeReply {
+    IntakeReply { reason: Some(Reason::StoreUnavailable), detail: None, record: None, again: false }
 }

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use crate::domain::id::IntakeId;
-use crate::domain::ports::Answer;
+use crate::domain::ports::IntakeReply;
 use crate::domain::reason::Reason;
 
 use super::notice::Notice;
@@ -64,7 +64,7 @@ impl Reply {
     }
 
     /// The reply to a message.
-    pub fn answer(answer: &Answer) -> Self {
+    pub fn answer(answer: &IntakeReply) -> Self {
         let detail = answer.detail.as_deref();
         match answer.reason {
             Some(reason) => Self::reason(reason, detail, answer.record),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use crate::domain::id::IntakeId;
-use crate::domain::ports::{Answer, TlsFacts};
+use crate::domain::ports::{IntakeReply, TlsFacts};
 use crate::domain::reason::Reason;
 use crate::smtp::fake::{Call, Fake, RECORD};
 
@@ -257,7 +257,7 @@ impl Walk {
                 let refused = |reason| {
                     let record =
                         (reason == Reason::RateLimited).then(|| IntakeId(RECORD.parse().unwrap()));
-                    Err(Answer { reason: Some(reason), detail: None, record, again: false })
+                    Err(IntakeReply { reason: Some(reason), detail: None, record, again: false })
                 };
                 machine.opened(self.mail.map_or(Ok(()), refused))
             }

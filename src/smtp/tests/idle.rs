@@ -2,18 +2,18 @@
 
 use bytes::Bytes;
 
-use crate::domain::ports::{Answer, Client, Envelope, Intake, Recipient};
+use crate::domain::ports::{Client, Envelope, Intake, IntakeReply, Recipient};
 use crate::domain::reason::Reason;
 use crate::smtp::session::Session;
 
 /// An Intake whose futures need much memory.
 struct Roomy;
 
-async fn wait_in_a_large_room() -> Answer {
+async fn wait_in_a_large_room() -> IntakeReply {
     let room = [0_u8; 1 << 16];
     tokio::task::yield_now().await;
     std::hint::black_box(&room);
-    Answer { reason: None, detail: None, record: None, again: false }
+    IntakeReply { reason: None, detail: None, record: None, again: false }
 }
 
 impl Intake for Roomy {
@@ -22,19 +22,19 @@ impl Intake for Roomy {
         None
     }
 
-    async fn over_rate(&self, _: &Client, _: &str, _: &str) -> Answer {
+    async fn over_rate(&self, _: &Client, _: &str, _: &str) -> IntakeReply {
         wait_in_a_large_room().await
     }
 
-    async fn recipient(&self, _: &Client, _: &str, _: &str) -> Result<Recipient, Answer> {
+    async fn recipient(&self, _: &Client, _: &str, _: &str) -> Result<Recipient, IntakeReply> {
         Err(wait_in_a_large_room().await)
     }
 
-    async fn message(&self, _: Envelope, _: Bytes) -> Answer {
+    async fn message(&self, _: Envelope, _: Bytes) -> IntakeReply {
         wait_in_a_large_room().await
     }
 
-    async fn refused(&self, _: Envelope, _: Reason, _: String, _: Bytes, _: u64) -> Answer {
+    async fn refused(&self, _: Envelope, _: Reason, _: String, _: Bytes, _: u64) -> IntakeReply {
         wait_in_a_large_room().await
     }
 }

@@ -27,7 +27,7 @@ use crate::store::tenancy::accounts;
 
 /// What became of asking for a migration.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Asked {
+pub enum MigrationRequest {
     /// It is under way.
     Done(Box<Migration>),
     /// The account has no such template.
@@ -58,18 +58,18 @@ impl Base {
         id: TemplateId,
         (extent, targets): (&Extent, Option<&BTreeSet<AccountId>>),
         act: Act<'_>,
-    ) -> Result<Asked, StoreError> {
+    ) -> Result<MigrationRequest, StoreError> {
         transact!(self, async |tx| {
             accounts::passed(&mut tx, account).await?;
             let Some(found) = template_rows::own(&mut tx, account, id).await? else {
-                return Ok(Asked::Missing);
+                return Ok(MigrationRequest::Missing);
             };
             if !found.head.enabled {
-                return Ok(Asked::Disabled);
+                return Ok(MigrationRequest::Disabled);
             }
             let last = migration_of(tx.on(), id).await?;
             if last.is_some_and(|(last, _)| last.finished_at.is_none()) {
-                return Ok(Asked::UnderWay);
+                return Ok(MigrationRequest::UnderWay);
             }
             let asked = Migration {
                 revision: found.head.revision,
@@ -84,7 +84,7 @@ impl Base {
             let deed = Deed::TemplateMigrationAsked;
             self.note_template(&mut tx, &found.head, (deed, &changes), act).await?;
             tx.commit().await?;
-            Ok(Asked::Done(Box::new(asked)))
+            Ok(MigrationRequest::Done(Box::new(asked)))
         })
     }
 

@@ -16,10 +16,10 @@ const VISIBLE: Duration = Duration::from_secs(1);
 
 /// The records on their way. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Noting(Arc<Way>);
+pub struct Noting(Arc<NotingState>);
 
 #[derive(Debug)]
-struct Way {
+struct NotingState {
     room: Arc<Semaphore>,
     /// The number of records that fill a group.
     many: usize,
@@ -38,7 +38,7 @@ struct Open {
 /// A record on its way, until dropped.
 #[derive(Debug)]
 pub struct OnItsWay {
-    way: Arc<Way>,
+    way: Arc<NotingState>,
     number: u64,
     _room: OwnedSemaphorePermit,
 }
@@ -48,7 +48,7 @@ impl Noting {
     pub(in crate::store) fn new(octets: usize, many: usize) -> Self {
         let room = Arc::new(Semaphore::new(octets / UNIT));
         let (open, ended, hurry) = (Mutex::default(), Notify::new(), Arc::default());
-        Self(Arc::new(Way { room, many, open, ended, hurry }))
+        Self(Arc::new(NotingState { room, many, open, ended, hurry }))
     }
 
     /// Registers a record of so many bytes; None if there is no room, or another record is late.
@@ -93,7 +93,7 @@ impl Noting {
     }
 }
 
-impl Way {
+impl NotingState {
     /// Locks the numbers. Nothing panics under the lock; if something did, they would be whole.
     fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
-use crate::domain::repeats::{Cause, Repeats};
-use crate::store::blobs::place::{BlobPlace, Place};
+use crate::domain::repeats::{LogCause, Repeats};
+use crate::store::blobs::place::{BlobPlace, StorePlace};
 use crate::store::engine::location::Location;
 
 /// How long a result is used again: space does not shrink faster than mail is written.
@@ -17,18 +17,18 @@ const GOOD_FOR: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Space {
     folders: Arc<[PathBuf]>,
-    found: Arc<Mutex<Option<Found>>>,
+    found: Arc<Mutex<Option<MeasuredSpace>>>,
     repeats: Repeats,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Found {
+struct MeasuredSpace {
     at: Instant,
     octets: Option<u64>,
 }
 
 impl Space {
-    pub(in crate::store) fn of(place: &Place) -> Self {
+    pub(in crate::store) fn of(place: &StorePlace) -> Self {
         let database = match &place.database {
             Location::Folder(folder) => Some(folder.clone()),
             Location::Postgres(_) => None,
@@ -50,7 +50,7 @@ impl Space {
             return None;
         }
         let mut found = self.found.lock().await;
-        if let Some(Found { at, octets }) = *found
+        if let Some(MeasuredSpace { at, octets }) = *found
             && at.elapsed() < GOOD_FOR
         {
             return octets;
@@ -58,7 +58,7 @@ impl Space {
         let (folders, repeats) = (Arc::clone(&self.folders), self.repeats.clone());
         let looking = tokio::task::spawn_blocking(move || look(&folders, &repeats));
         let octets = looking.await.ok().flatten();
-        *found = Some(Found { at: Instant::now(), octets });
+        *found = Some(MeasuredSpace { at: Instant::now(), octets });
         octets
     }
 }
@@ -68,7 +68,7 @@ fn look(folders: &[PathBuf], repeats: &Repeats) -> Option<u64> {
         rustix::fs::statvfs(folder)
             .map(|system| system.f_bavail.saturating_mul(system.f_frsize))
             .map_err(|error| {
-                if let Some(left_out) = repeats.due(Cause::UnknownSpace) {
+                if let Some(left_out) = repeats.due(LogCause::UnknownSpace) {
                     let folder = folder.display();
                     tracing::warn!(%folder, %error, left_out, "cannot tell how much space is free");
                 }

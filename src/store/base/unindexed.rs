@@ -20,13 +20,13 @@ pub struct Unindexed(Arc<Mutex<Waiting>>);
 
 #[derive(Debug, Default)]
 struct Waiting {
-    all: BTreeMap<MessageId, Said>,
+    all: BTreeMap<MessageId, UnindexedMail>,
     octets: usize,
 }
 
 /// One message, as its index entry needs it.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct UnindexedMail {
     pub lineage: Lineage,
     pub agent: AccountId,
     pub at: Timestamp,
@@ -35,7 +35,7 @@ pub struct Said {
 
 impl Unindexed {
     /// Keeps mail that was just committed, as far as there is room.
-    pub(in crate::store) fn keep(&self, arrived: impl Iterator<Item = (MessageId, Said)>) {
+    pub(in crate::store) fn keep(&self, arrived: impl Iterator<Item = (MessageId, UnindexedMail)>) {
         let mut waiting = self.waiting();
         for (id, said) in arrived {
             let octets = octets(&said.mail);
@@ -49,7 +49,7 @@ impl Unindexed {
 
     /// Takes out those of these messages that are kept, and forgets all older than the last of
     /// them: they were deleted, or are read back. Without ids no message waits: forgets all.
-    pub(in crate::store) fn take(&self, ids: &[MessageId]) -> Vec<(MessageId, Said)> {
+    pub(in crate::store) fn take(&self, ids: &[MessageId]) -> Vec<(MessageId, UnindexedMail)> {
         let Some(last) = ids.iter().max() else {
             *self.waiting() = Waiting::default();
             return Vec::new();
@@ -85,11 +85,11 @@ mod tests {
     use crate::domain::address::Address;
     use crate::domain::sender::Sender;
 
-    fn said(octets: usize) -> Said {
+    fn said(octets: usize) -> UnindexedMail {
         let from = Sender { address: Address::parse("a@b.example").unwrap(), name: None };
         let mail = Mail { text: "x".repeat(octets), ..Mail::of(from) };
         let at = Timestamp::from_millis(0);
-        Said {
+        UnindexedMail {
             lineage: Lineage::default(),
             agent: AccountId::new(1).unwrap(),
             at,

@@ -14,7 +14,7 @@ use object_store::{Error, ObjectStore};
 
 use crate::disk;
 use crate::domain::clock::Timestamp;
-use crate::domain::repeats::{Cause, Repeats};
+use crate::domain::repeats::{LogCause, Repeats};
 use crate::store::engine::error::StoreError;
 
 /// All objects lie below this folder.
@@ -60,7 +60,7 @@ impl Folder {
     pub(in crate::store) fn make_private(&self, path: &Path, repeats: &Repeats) {
         let private = Permissions::from_mode(0o600);
         if let Err(error) = fs::set_permissions(self.file(path), private)
-            && let Some(left_out) = repeats.due(Cause::Mode)
+            && let Some(left_out) = repeats.due(LogCause::Mode)
         {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(error, left_out, "a file keeps its mode");

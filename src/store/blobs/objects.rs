@@ -23,7 +23,7 @@ use super::place::BlobPlace;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::Mint;
 use crate::domain::message::Digest;
-use crate::domain::repeats::{Cause, Repeats};
+use crate::domain::repeats::{LogCause, Repeats};
 use crate::rules::Objects;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::trust::Trust;
@@ -159,7 +159,7 @@ impl Blobs {
         digest: Digest,
     ) -> Result<Vec<u8>, StoreError> {
         let lost = |detail| {
-            if let Some(left_out) = self.repeats.due(Cause::Original) {
+            if let Some(left_out) = self.repeats.due(LogCause::Original) {
                 let at = &self.at;
                 tracing::error!(
                     object.name = name,

@@ -17,7 +17,7 @@ const DEFAULT_BLOBS: &str = "blobs";
 
 /// Where a whole store lives: its database, and its large raw messages if they lie apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct StorePlace {
     pub database: Location,
     pub blobs: Option<BlobPlace>,
 }
@@ -110,7 +110,7 @@ impl fmt::Display for BlobPlace {
     }
 }
 
-impl Place {
+impl StorePlace {
     /// Combines a database with its blobs. Without `blobs`, the embedded store keeps them in its
     /// folder; PostgreSQL, whose gateways share no folder, keeps raw messages of every size itself.
     pub fn new(database: Location, blobs: Option<BlobPlace>) -> Self {
@@ -122,19 +122,19 @@ impl Place {
     }
 }
 
-impl From<Location> for Place {
+impl From<Location> for StorePlace {
     fn from(database: Location) -> Self {
         Self::new(database, None)
     }
 }
 
-impl From<&Location> for Place {
+impl From<&Location> for StorePlace {
     fn from(database: &Location) -> Self {
         database.clone().into()
     }
 }
 
-impl From<&Self> for Place {
+impl From<&Self> for StorePlace {
     fn from(place: &Self) -> Self {
         place.clone()
     }
@@ -155,13 +155,13 @@ mod tests {
 
     #[test]
     fn only_the_embedded_store_has_blobs_of_its_own() {
-        let here = Place::from(Location::Folder("x".into()));
+        let here = StorePlace::from(Location::Folder("x".into()));
         assert_eq!(here.blobs, Some(BlobPlace::Folder("x/blobs".into())));
         let shared = Location::parse(None, Some("postgres://h/d")).unwrap();
-        assert_eq!(Place::from(&shared).blobs, None);
+        assert_eq!(StorePlace::from(&shared).blobs, None);
         let named = Some(BlobPlace::Folder("y".into()));
         for database in [here.database, shared] {
-            assert_eq!(Place::new(database, named.clone()).blobs, named);
+            assert_eq!(StorePlace::new(database, named.clone()).blobs, named);
         }
     }
 

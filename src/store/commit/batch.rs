@@ -19,7 +19,7 @@ use crate::store::engine::group::Together;
 use crate::store::events::announcements;
 use crate::store::mailbox::contacts;
 use crate::store::mailbox::contents;
-use crate::store::mailbox::entry::{Arrived, Entry, Place};
+use crate::store::mailbox::entry::{Arrived, Entry, OriginalPlace};
 use crate::store::mailbox::intake_records;
 use crate::store::mailbox::messages;
 use crate::store::mailbox::rooms;
@@ -73,8 +73,9 @@ impl Intakes {
         let mut answers = Vec::with_capacity(group.len());
         let mut admitted = Vec::with_capacity(group.len());
         for (place, (ready, stale)) in group.iter().zip(stale).enumerate() {
-            let gone =
-                |one: &Arrived| one.place == Place::Named && !named.contains_key(&one.digest);
+            let gone = |one: &Arrived| {
+                one.place == OriginalPlace::Named && !named.contains_key(&one.digest)
+            };
             answers.push(match (stale, ready.arrived().any(gone)) {
                 (true, _) => Written::Stale,
                 _ if repeated.contains(&place) => Written::Repeated,

@@ -12,8 +12,8 @@ use crate::domain::room;
 use crate::domain::source::Inbox;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::{organization_of, stored};
-use crate::store::mailbox::contents::Kept;
-use crate::store::mailbox::entry::{Arrived, Decided, Entry, Place, RecordColumns};
+use crate::store::mailbox::contents::OriginalPlaces;
+use crate::store::mailbox::entry::{Arrived, Decided, Entry, OriginalPlace, RecordColumns};
 use crate::store::mailbox::intake_records;
 use crate::store::mailbox::mail_row::MailRow;
 use crate::store::mailbox::messages;
@@ -31,7 +31,10 @@ pub struct Ready {
 
 impl Ready {
     /// Makes a commit of SMTP ready. `kept` has the places of its originals.
-    pub(in crate::store) async fn new(commit: &Commit, kept: &Kept) -> Result<Self, StoreError> {
+    pub(in crate::store) async fn new(
+        commit: &Commit,
+        kept: &OriginalPlaces,
+    ) -> Result<Self, StoreError> {
         // Packed once for all recipients.
         let mut shared: Option<(&Arc<Mail>, Arc<Packed>)> = None;
         let mut contents = BTreeMap::new();
@@ -71,7 +74,7 @@ impl Ready {
     /// Makes a platform's message ready.
     pub(in crate::store) async fn handed(
         handed: &Handed,
-        place: Place,
+        place: OriginalPlace,
     ) -> Result<Self, StoreError> {
         let record = Arc::new(intake_records::columns(&handed.record)?);
         let arrived = Arrived::handed(handed, &record, place).await?;
@@ -109,7 +112,7 @@ impl Arrived {
         accepted: &Accepted,
         record: &Arc<RecordColumns>,
         read: Arc<Packed>,
-        place: Place,
+        place: OriginalPlace,
     ) -> Self {
         let message = &accepted.message;
         let mut keys = accepted.arrival_keys.clone();
@@ -151,7 +154,7 @@ impl Arrived {
     async fn handed(
         handed: &Handed,
         record: &Arc<RecordColumns>,
-        place: Place,
+        place: OriginalPlace,
     ) -> Result<Self, StoreError> {
         let message = &handed.message;
         let read = ReceivedRow::from(&message.received);

@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::error::StoreError;
-use crate::domain::repeats::{Cause, Repeats};
+use crate::domain::repeats::{LogCause, Repeats};
 use crate::rules::Grouping;
 
 /// Groups queued behind the current write; beyond this, callers block.
@@ -107,7 +107,7 @@ async fn serve<T: Together>(work: Arc<T>, line: Arc<Mutex<Line<T>>>, rules: Grou
         // A task of its own: if it panics, the next groups are still written.
         let settling = tokio::spawn(settle(Arc::clone(&work), group, rules.patience()));
         if let Err(error) = settling.await
-            && let Some(left_out) = repeats.due(Cause::Group)
+            && let Some(left_out) = repeats.due(LogCause::Group)
         {
             tracing::error!(%error, left_out, "a group was not written");
         }

@@ -12,7 +12,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, Postgres};
 
 use super::deadline::in_time;
-use crate::domain::repeats::{Cause, Repeats};
+use crate::domain::repeats::{LogCause, Repeats};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 /// A token index can only be read by bitmap scans, which our connections have off (`postgres.rs`).
@@ -118,7 +118,7 @@ impl Drop for Lease {
             let (deadline, repeats) = (self.deadline, self.repeats.clone());
             runtime.spawn(async move {
                 if tokio::time::timeout(deadline, going_back).await.is_err()
-                    && let Some(left_out) = repeats.due(Cause::Silent)
+                    && let Some(left_out) = repeats.due(LogCause::Silent)
                 {
                     tracing::warn!(
                         left_out,

@@ -8,7 +8,7 @@ use crate::store::engine::sql::Row;
 
 /// The place of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct EventPlace {
     pub event: EventId,
     pub position: i64,
 }
@@ -30,11 +30,12 @@ pub fn name_of(names: &[Option<EventName>], event: EventId) -> Option<Option<Eve
 
 /// The events of a row that has its places, in their order. (The row says the last one: whatever
 /// lies behind a place is in rows behind it.)
-pub fn places(row: &Row) -> Result<Vec<(Place, Option<EventName>)>, StoreError> {
+pub fn places(row: &Row) -> Result<Vec<(EventPlace, Option<EventName>)>, StoreError> {
     let columns = Columns { table: "events", row };
     let (id, names) = (EventId(columns.uuid("id")?), names(&columns)?);
     let before = columns.integer("position")? - i64::try_from(names.len()).unwrap_or(i64::MAX);
-    let place = |number: u8| Place { event: id.nth(number), position: before + i64::from(number) };
+    let place =
+        |number: u8| EventPlace { event: id.nth(number), position: before + i64::from(number) };
     Ok((1..=EventId::TOGETHER).zip(names).map(|(number, name)| (place(number), name)).collect())
 }
 

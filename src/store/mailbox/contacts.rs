@@ -57,7 +57,7 @@ pub async fn greet(
 }
 
 /// The id of a contact, and the name under which it is known.
-struct Known {
+struct KnownContact {
     id: ContactId,
     name: Option<String>,
 }
@@ -69,7 +69,7 @@ struct Impression {
 }
 
 impl Impression {
-    fn of(known: Option<&Known>, letters: &[&Arrived]) -> Self {
+    fn of(known: Option<&KnownContact>, letters: &[&Arrived]) -> Self {
         let mut name = known.and_then(|contact| contact.name.clone());
         let mut changes = Vec::with_capacity(letters.len());
         for (place, letter) in letters.iter().enumerate() {
@@ -90,7 +90,7 @@ impl Impression {
 async fn known(
     tx: &mut Transaction,
     who: impl Iterator<Item = &Who>,
-) -> Result<HashMap<Who, Known>, StoreError> {
+) -> Result<HashMap<Who, KnownContact>, StoreError> {
     let rows = who.map(|(organization, address)| {
         vec![Value::from(*organization), Value::from(address.as_str())]
     });
@@ -109,7 +109,7 @@ async fn known(
         let columns = Columns { table: "contacts", row };
         let who = (columns.account("organization_id")?, columns.text("address")?);
         let (id, name) = (columns.contact("id")?, columns.optional_text("name")?);
-        known.insert(who, Known { id, name });
+        known.insert(who, KnownContact { id, name });
     }
     Ok(known)
 }
@@ -156,7 +156,7 @@ async fn make(
 fn rename(
     tx: &mut Transaction,
     letters: &BTreeMap<Who, Vec<&Arrived>>,
-    known: &HashMap<Who, Known>,
+    known: &HashMap<Who, KnownContact>,
 ) {
     let rows = letters.iter().filter_map(|(who, letters)| {
         let contact = known.get(who)?;

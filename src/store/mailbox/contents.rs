@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::Bytes;
 
-use super::entry::{Arrived, Place};
+use super::entry::{Arrived, OriginalPlace};
 use super::packed::Packed;
 use crate::domain::message::Digest;
 use crate::store::base::Base;
@@ -16,7 +16,7 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Value, sql};
 
 /// Where the originals of one commit are, by their digests; those that are not here belong into their row.
-pub type Kept = HashMap<Digest, Place>;
+pub type OriginalPlaces = HashMap<Digest, OriginalPlace>;
 
 impl Base {
     /// Before the transaction, with nothing open: puts a large raw message into the blob store,
@@ -26,10 +26,10 @@ impl Base {
         &self,
         digest: Digest,
         raw: &Bytes,
-        kept: &mut Kept,
+        kept: &mut OriginalPlaces,
     ) -> Result<(), StoreError> {
         let Some(blobs) = self.blobs().filter(|blobs| blobs.takes(raw)) else { return Ok(()) };
-        if matches!(kept.get(&digest), Some(Place::Put(_))) {
+        if matches!(kept.get(&digest), Some(OriginalPlace::Put(_))) {
             return Ok(());
         }
         self.check_trust()?;
@@ -46,8 +46,8 @@ impl Base {
             }
         };
         let place = match there {
-            true => Place::Named,
-            false => Place::Put(blobs.put(self.identity().await?, digest, raw).await?),
+            true => OriginalPlace::Named,
+            false => OriginalPlace::Put(blobs.put(self.identity().await?, digest, raw).await?),
         };
         kept.insert(digest, place);
         Ok(())
@@ -61,7 +61,7 @@ pub async fn named(
     tx: &mut Transaction,
     arrived: &[&Arrived],
 ) -> Result<HashMap<Digest, String>, StoreError> {
-    let unput = arrived.iter().filter(|one| one.place == Place::Named);
+    let unput = arrived.iter().filter(|one| one.place == OriginalPlace::Named);
     let digests: BTreeSet<Digest> = unput.map(|one| one.digest).collect();
     let found = many(
         "WITH given (wanted) AS ({rows})
@@ -87,8 +87,8 @@ pub async fn named(
 pub fn keep(tx: &mut Transaction, arrived: &[&Arrived], named: &HashMap<Digest, String>) {
     let octets = |digest: &Digest| Value::from(digest.0.as_slice());
     let put = arrived.iter().filter_map(|one| match &one.place {
-        Place::Put(name) => Some((one.digest, name.as_str())),
-        Place::Row | Place::Named => None,
+        OriginalPlace::Put(name) => Some((one.digest, name.as_str())),
+        OriginalPlace::Row | OriginalPlace::Named => None,
     });
     let put: BTreeMap<Digest, &str> = put.collect();
     tx.later(many(
@@ -104,8 +104,11 @@ pub fn keep(tx: &mut Transaction, arrived: &[&Arrived], named: &HashMap<Digest, 
     let rows = contents.iter().map(|(id, one)| {
         let Packed { octets: read, packed, original } = one.content.as_ref();
         let elsewhere = || named.get(&one.digest).map(String::as_str);
-        let object =
-            put.get(&one.digest).copied().or_else(elsewhere).filter(|_| one.place != Place::Row);
+        let object = put
+            .get(&one.digest)
+            .copied()
+            .or_else(elsewhere)
+            .filter(|_| one.place != OriginalPlace::Row);
         vec![
             id.0.into(),
             (*read).into(),

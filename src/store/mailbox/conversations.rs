@@ -19,7 +19,7 @@ use crate::store::engine::sql::{Statement, sql};
 
 /// Where a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct MessagePlace {
     pub room: Room,
     pub thread: ThreadId,
     pub place: Cursor,
@@ -81,7 +81,7 @@ impl Base {
         &self,
         scope: &Scope,
         named: &[(Room, MessageId)],
-    ) -> Result<HashMap<(Room, MessageId), Found>, StoreError> {
+    ) -> Result<HashMap<(Room, MessageId), MessagePlace>, StoreError> {
         let distinct: BTreeSet<_> =
             named.iter().map(|(room, id)| (id.0, room.contact.get(), room.agent.get())).collect();
         let rows = many(
@@ -109,7 +109,7 @@ impl Base {
             let room = Room { contact: columns.contact("contact_id")?, agent };
             let place = Cursor { at: columns.time("at")?, id: columns.uuid("id")? };
             let thread = ThreadId(columns.uuid("thread")?);
-            found.insert((room, MessageId(place.id)), Found { room, thread, place });
+            found.insert((room, MessageId(place.id)), MessagePlace { room, thread, place });
         }
         Ok(found)
     }
@@ -118,7 +118,7 @@ impl Base {
     /// original; each thread was found in the caller's scope.
     pub async fn outline_threads(
         &self,
-        threads: &[Found],
+        threads: &[MessagePlace],
         most: u32,
     ) -> Result<HashMap<ThreadId, Vec<(MessageId, u64)>>, StoreError> {
         let mut outlines: HashMap<ThreadId, Vec<(MessageId, u64)>> = HashMap::new();

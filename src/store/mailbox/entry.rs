@@ -16,7 +16,7 @@ use crate::domain::id::{AccountId, MessageId};
 use crate::domain::message::{Digest, Mail};
 use crate::domain::source::Inbox;
 use crate::domain::thread::ThreadKeys;
-use crate::store::base::unindexed::Said;
+use crate::store::base::unindexed::UnindexedMail;
 use crate::store::engine::sql::Value;
 use crate::store::tenancy::addresses::{Addressed, Question};
 
@@ -72,7 +72,7 @@ pub struct Arrived {
     pub digest: Digest,
     /// The contents that it has: those of the first message of its transaction in its organization.
     pub content_id: MessageId,
-    pub place: Place,
+    pub place: OriginalPlace,
     /// What is kept of the raw bytes: once for all recipients.
     pub content: Arc<Packed>,
     /// The message's columns, but for its contact, its thread, its session and its inbox, and those
@@ -83,7 +83,7 @@ pub struct Arrived {
 
 /// Where the raw bytes of a message belong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum OriginalPlace {
     #[default]
     Row,
     /// Into the blob store, where a row names them already.
@@ -92,7 +92,7 @@ pub enum Place {
     Put(String),
 }
 
-impl Place {
+impl OriginalPlace {
     /// The part of the raw bytes that belongs into the row: all, or nothing.
     pub(in crate::store) fn here<'r>(&self, raw: &'r Bytes) -> &'r Bytes {
         static NOTHING: Bytes = Bytes::new();
@@ -109,9 +109,9 @@ pub struct Decided {
 
 impl Arrived {
     /// Its part in the index of search, where that need not be read back.
-    pub(in crate::store) fn said(&self) -> Option<(MessageId, Said)> {
+    pub(in crate::store) fn said(&self) -> Option<(MessageId, UnindexedMail)> {
         let Self { id, lineage, agent, at, .. } = *self;
-        self.mail.clone().map(|mail| (id, Said { lineage, agent, at, mail }))
+        self.mail.clone().map(|mail| (id, UnindexedMail { lineage, agent, at, mail }))
     }
 
     /// What the decision about it rested on.

@@ -12,7 +12,7 @@ use crate::domain::contact::{ContactChange, Handle};
 use crate::domain::id::{ContactId, MessageId, SessionId, ThreadId};
 use crate::domain::marker::Marker;
 use crate::domain::message::{Content, Digest, Mail, Mailed, Message, Passage, Received};
-use crate::domain::repeats::{Cause, Repeats};
+use crate::domain::repeats::{LogCause, Repeats};
 use crate::domain::scope::Scope;
 use crate::domain::sender::Sender;
 use crate::domain::source::Source;
@@ -215,7 +215,7 @@ fn shown_message(row: &Row, repeats: &Repeats) -> Result<Message, StoreError> {
         Ok(content) => Ok((content, false)),
         Err(error @ StoreError::Corrupt { .. }) => {
             let id = columns.uuid("id")?;
-            if let Some(left_out) = repeats.due(Cause::Message) {
+            if let Some(left_out) = repeats.due(LogCause::Message) {
                 tracing::error!(message.id = %id, %error, left_out, "{UNREADABLE}");
             }
             Ok((beside(columns)?, true))
@@ -231,7 +231,7 @@ pub fn listed_messages(rows: &[Row], repeats: &Repeats) -> Result<Vec<Message>, 
         match shown_message(row, repeats) {
             Ok(message) => messages.push(message),
             Err(error @ StoreError::Corrupt { .. }) => {
-                if let Some(left_out) = repeats.due(Cause::Message) {
+                if let Some(left_out) = repeats.due(LogCause::Message) {
                     tracing::error!(%error, left_out, "{UNREADABLE}");
                 }
             }

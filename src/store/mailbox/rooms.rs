@@ -33,7 +33,7 @@ pub struct Gone {
 }
 
 /// What a room's row says, locked.
-struct Kept {
+struct KeptRoom {
     messages: u64,
     unread: u64,
     started: Timestamp,
@@ -368,7 +368,7 @@ async fn recount(
 async fn lock(
     tx: &mut Transaction,
     rooms: impl Iterator<Item = &Key>,
-) -> Result<HashMap<Key, Kept>, StoreError> {
+) -> Result<HashMap<Key, KeptRoom>, StoreError> {
     let found = many(
         "WITH given (contact, agent) AS ({rows})
          SELECT contact_id, agent_id, rooms.partner_id, rooms.reseller_id, rooms.organization_id,
@@ -383,7 +383,7 @@ async fn lock(
     found.iter().map(kept).collect()
 }
 
-fn kept(row: &Row) -> Result<(Key, Kept), StoreError> {
+fn kept(row: &Row) -> Result<(Key, KeptRoom), StoreError> {
     let columns = Columns { table: "rooms", row };
     let key = key(&columns)?;
     let lineage = Lineage {
@@ -392,7 +392,7 @@ fn kept(row: &Row) -> Result<(Key, Kept), StoreError> {
         organization: columns.optional_account("organization_id")?,
         agent: Some(key.1),
     };
-    let kept = Kept {
+    let kept = KeptRoom {
         messages: columns.count("messages")?,
         unread: columns.count("unread")?,
         started: columns.time("started_at")?,

@@ -20,7 +20,7 @@ use crate::store::engine::sql::{Row, Statement, sql};
 
 /// What a candidate has.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'w> {
+pub struct WantedWords<'w> {
     /// Each of these tokens.
     pub all: &'w BTreeSet<String>,
     /// One of these: whose it is and when it came (`domain::search::tokens::of_spans`); they say
@@ -58,7 +58,7 @@ impl Base {
     pub async fn search(
         &self,
         scope: &Scope,
-        wanted: Wanted<'_>,
+        wanted: WantedWords<'_>,
         page: &Page,
         (since, before): (Option<Timestamp>, Option<Timestamp>),
     ) -> Result<Vec<Cursor>, StoreError> {
@@ -93,7 +93,7 @@ impl Base {
     async fn unindexed(
         &self,
         scope: &Scope,
-        wanted: Wanted<'_>,
+        wanted: WantedWords<'_>,
         page: &Page,
         (since, before): (Option<Timestamp>, Option<Timestamp>),
     ) -> Result<Vec<Cursor>, StoreError> {
@@ -211,7 +211,7 @@ fn places(rows: &[Row]) -> Result<Vec<Cursor>, StoreError> {
 }
 
 /// All of the tokens and one of the spans, each token in quotes: nothing in it can be an operator.
-fn expression(wanted: Wanted<'_>, quote: (char, &str), [and, or]: [&str; 2]) -> String {
+fn expression(wanted: WantedWords<'_>, quote: (char, &str), [and, or]: [&str; 2]) -> String {
     let (mark, twice) = quote;
     let quoted =
         |token: &String| format!("{mark}{}{mark}", token.replace('\\', "").replace(mark, twice));

@@ -19,7 +19,7 @@ use crate::domain::search::tokens;
 use crate::domain::search::words::Document;
 use crate::domain::source::Source;
 use crate::store::base::Base;
-use crate::store::base::unindexed::Said;
+use crate::store::base::unindexed::UnindexedMail;
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
@@ -103,7 +103,7 @@ impl Base {
     /// The entries of these messages, and of those of the others that can be read.
     async fn entries(
         &self,
-        kept: Vec<(MessageId, Said)>,
+        kept: Vec<(MessageId, UnindexedMail)>,
         ids: &[MessageId],
     ) -> Result<Vec<Entry>, StoreError> {
         let rows = messages::by_ids(self.reader(), ids.iter().copied()).await?;
@@ -124,7 +124,7 @@ fn entry(message: &Message) -> Entry {
     entry_of(*id, (lineage, *agent, *at), message.source(), || Document::of(&message.content))
 }
 
-fn entry_of_mail((id, said): &(MessageId, Said)) -> Entry {
+fn entry_of_mail((id, said): &(MessageId, UnindexedMail)) -> Entry {
     let place = (&said.lineage, said.agent, said.at);
     entry_of(*id, place, Source::Email, || Document::of_mail(&said.mail))
 }

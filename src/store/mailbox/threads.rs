@@ -82,12 +82,12 @@ fn row(
     ]
 }
 
-type Known = HashMap<(ContactId, AccountId), HashMap<ThreadKey, ThreadId>>;
+type KnownThreads = HashMap<(ContactId, AccountId), HashMap<ThreadKey, ThreadId>>;
 
 async fn known(
     tx: &mut Transaction,
     asked: &BTreeSet<(ContactId, AccountId, ThreadKey)>,
-) -> Result<Known, StoreError> {
+) -> Result<KnownThreads, StoreError> {
     let rows = asked.iter().map(|(contact, agent, key)| {
         vec![contact.get().into(), (*agent).into(), key.0.as_slice().into()]
     });
@@ -99,7 +99,7 @@ async fn known(
     )
     .fetch_all(tx.on())
     .await?;
-    let mut known = Known::new();
+    let mut known = KnownThreads::new();
     for row in &found {
         let columns = Columns { table: "thread_keys", row };
         let key = <[u8; 16]>::try_from(columns.bytes("key")?);

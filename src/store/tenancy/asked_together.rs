@@ -36,13 +36,13 @@ pub struct Recipients {
 }
 
 /// An Agent, the address under which it was reached, and who wrote.
-pub struct Asked {
+pub struct SenderQuestion {
     pub agent: AccountId,
     pub address: Address,
     pub sender: Address,
 }
 
-impl Asked {
+impl SenderQuestion {
     const fn question(&self) -> Question<'_> {
         Question { agent: self.agent, address: &self.address, sender: &self.sender }
     }
@@ -55,15 +55,15 @@ impl Recipients {
 }
 
 impl Together for Recipients {
-    type Job = Asked;
+    type Job = SenderQuestion;
     type Answer = Option<Addressed>;
 
-    fn size(_: &Asked) -> (usize, usize) {
+    fn size(_: &SenderQuestion) -> (usize, usize) {
         (0, 0)
     }
 
-    async fn write(&self, group: &[Asked]) -> Result<Vec<Option<Addressed>>, StoreError> {
-        let questions: Vec<Question<'_>> = group.iter().map(Asked::question).collect();
+    async fn write(&self, group: &[SenderQuestion]) -> Result<Vec<Option<Addressed>>, StoreError> {
+        let questions: Vec<Question<'_>> = group.iter().map(SenderQuestion::question).collect();
         standings(self.base.reader(), &questions).await
     }
 }

@@ -15,7 +15,7 @@ use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 use super::backup_error::BackupError;
 use super::beside::{Beside, Sealed};
 use super::draft::{Carrier, Draft, OBJECTS, at};
-use crate::store::blobs::place::{BlobPlace, Place};
+use crate::store::blobs::place::{BlobPlace, StorePlace};
 use crate::store::engine::embedded::{self, FILE};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::location::Location;
@@ -38,7 +38,7 @@ pub enum Objects {
 
 impl Objects {
     /// Returns where this store has them. Compares canonical paths.
-    pub fn of(place: &Place) -> Self {
+    pub fn of(place: &StorePlace) -> Self {
         let whole = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
         let beside = match (&place.database, &place.blobs) {
             (Location::Folder(data), Some(BlobPlace::Folder(blobs))) => {
@@ -180,7 +180,7 @@ async fn take_snapshot(
 
 /// Counts of the originals that a database names.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct OriginalCounts {
     pub count: u64,
     pub octets: u64,
     /// Missing, and no longer named by the live store: erased since the snapshot.
@@ -190,7 +190,7 @@ pub struct Found {
     first_lost: String,
 }
 
-impl Found {
+impl OriginalCounts {
     pub(in crate::store) fn check(&self, folder: &Path) -> Result<(), BackupError> {
         if self.lost == 0 {
             return Ok(());
@@ -205,8 +205,8 @@ pub async fn copy_objects(
     database: &mut SqliteConnection,
     mut live: Option<&mut SqliteConnection>,
     carrier: &Carrier,
-) -> Result<Found, BackupError> {
-    let mut found = Found::default();
+) -> Result<OriginalCounts, BackupError> {
+    let mut found = OriginalCounts::default();
     let mut after = Named::default();
     loop {
         let page = names(database, &after).await?;
@@ -235,11 +235,14 @@ pub async fn copy_objects(
     }
 }
 
-pub async fn count_objects(database: &mut SqliteConnection) -> Result<Found, BackupError> {
+pub async fn count_objects(database: &mut SqliteConnection) -> Result<OriginalCounts, BackupError> {
     let count: i64 = sqlx::query_scalar("SELECT COUNT(DISTINCT object) FROM contents")
         .fetch_one(database)
         .await?;
-    Ok(Found { count: u64::try_from(count).unwrap_or_default(), ..Found::default() })
+    Ok(OriginalCounts {
+        count: u64::try_from(count).unwrap_or_default(),
+        ..OriginalCounts::default()
+    })
 }
 
 /// Runs work that waits for the disk, on a thread for it.

@@ -29,7 +29,7 @@ const LOOKS: usize = 25;
 pub const ERASED: &str = "What this record told of its message was erased.";
 
 /// A place among records.
-type Place = (Timestamp, Uuid);
+type RecordPosition = (Timestamp, Uuid);
 
 /// A row of `erasures`.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct Erasure {
     organization: Option<AccountId>,
     handle: String,
     /// The last record that was searched.
-    pub seen: Place,
+    pub seen: RecordPosition,
 }
 
 impl Erasure {
@@ -86,7 +86,7 @@ impl Erasure {
 #[derive(Debug)]
 pub struct Traces {
     records: Vec<Uuid>,
-    seen: Place,
+    seen: RecordPosition,
     /// All records have been searched.
     pub ended: bool,
 }

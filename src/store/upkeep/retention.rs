@@ -12,7 +12,7 @@ use crate::domain::account::{AccountType, Lineage};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
 use crate::domain::room::Room;
-use crate::rules::Kept;
+use crate::rules::RetainedKind;
 use crate::store::base::Base;
 use crate::store::base::page::{Cursor, Direction, Page, merged};
 use crate::store::engine::database::{Transaction, settled};
@@ -84,7 +84,11 @@ impl Base {
     }
 
     /// Returns those of `due` that have rows to delete, in the order given.
-    pub async fn with_expired(&self, kept: Kept, due: &[Due]) -> Result<Vec<Due>, StoreError> {
+    pub async fn with_expired(
+        &self,
+        kept: RetainedKind,
+        due: &[Due],
+    ) -> Result<Vec<Due>, StoreError> {
         let mut found = BTreeSet::new();
         for of_agents in [true, false] {
             let of_agents = |due: &&Due| (due.kind == AccountType::Agent) == of_agents;
@@ -115,7 +119,7 @@ impl Base {
     /// Returns up to `limit` due rows of an account behind `from`, the oldest first.
     pub async fn expired(
         &self,
-        kept: Kept,
+        kept: RetainedKind,
         due: &Due,
         from: Option<Cursor>,
         limit: usize,
@@ -123,7 +127,7 @@ impl Base {
         let Some(source) = source(kept, &[due]) else { return Ok(Vec::new()) };
         let part = |query: &mut Statement, range: &&str| {
             query.push(match kept {
-                Kept::Messages => "SELECT id, at, size AS octets FROM ",
+                RetainedKind::Messages => "SELECT id, at, size AS octets FROM ",
                 _ => "SELECT id, at, CAST(0 AS BIGINT) AS octets FROM ",
             });
             query.push(range).push(source.owned).push_value(due.account);
@@ -146,7 +150,7 @@ impl Base {
     /// gateway is deleting.
     pub async fn delete_expired(
         &self,
-        kept: Kept,
+        kept: RetainedKind,
         rows: &[Expired],
         limit: usize,
     ) -> Result<Option<Deleted>, StoreError> {
@@ -156,7 +160,7 @@ impl Base {
 
     async fn try_delete_expired(
         &self,
-        kept: Kept,
+        kept: RetainedKind,
         ids: &[Value],
         limit: usize,
     ) -> Result<Option<Deleted>, StoreError> {
@@ -165,14 +169,14 @@ impl Base {
             return Ok(None);
         }
         let deleted = match kept {
-            Kept::Messages => delete_messages(&mut tx, ids).await?,
-            Kept::Events => delete_events(&mut tx, ids, limit).await?,
-            Kept::IntakeRecords => {
+            RetainedKind::Messages => delete_messages(&mut tx, ids).await?,
+            RetainedKind::Events => delete_events(&mut tx, ids, limit).await?,
+            RetainedKind::IntakeRecords => {
                 let rows = run(&mut tx, "DELETE FROM intake_records WHERE id", ids, "").await?;
                 let rows = rows + run(&mut tx, FORGET_RECORDS, ids, "").await?;
                 Deleted { rows, whole: true }
             }
-            Kept::Audit => {
+            RetainedKind::Audit => {
                 let rows = run(&mut tx, "DELETE FROM audit_entries WHERE id", ids, "").await?;
                 Deleted { rows, whole: true }
             }
@@ -245,7 +249,7 @@ struct Source {
 }
 
 /// Returns where the rows of such accounts are; None if they have none of this kind.
-fn source(kept: Kept, due: &[&Due]) -> Option<Source> {
+fn source(kept: RetainedKind, due: &[&Due]) -> Option<Source> {
     const OF_AGENT: &str = "agent_id = ";
     // Spelled as in the index.
     const WITHOUT_AGENT: &str = "agent_id IS NULL
@@ -253,12 +257,16 @@ fn source(kept: Kept, due: &[&Due]) -> Option<Source> {
     let agent = due.first()?.kind == AccountType::Agent;
     let owned = if agent { OF_AGENT } else { WITHOUT_AGENT };
     let ranges: &[_] = match kept {
-        Kept::Messages if !agent => return None,
-        Kept::Messages => &["messages WHERE recorded = 0 AND ", "messages WHERE recorded = 1 AND "],
-        Kept::IntakeRecords if !agent => &["intake_records WHERE "],
-        Kept::IntakeRecords => &["intake_records WHERE ", "messages WHERE recorded = 1 AND "],
-        Kept::Events => &["events WHERE "],
-        Kept::Audit => &["audit_entries WHERE "],
+        RetainedKind::Messages if !agent => return None,
+        RetainedKind::Messages => {
+            &["messages WHERE recorded = 0 AND ", "messages WHERE recorded = 1 AND "]
+        }
+        RetainedKind::IntakeRecords if !agent => &["intake_records WHERE "],
+        RetainedKind::IntakeRecords => {
+            &["intake_records WHERE ", "messages WHERE recorded = 1 AND "]
+        }
+        RetainedKind::Events => &["events WHERE "],
+        RetainedKind::Audit => &["audit_entries WHERE "],
     };
     Some(Source { ranges, owned })
 }

@@ -32,14 +32,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct Challenges(Arc<Mutex<HashMap<String, String>>>);
 
 /// The tokens of one order; dropping it removes them.
-pub(super) struct Shown {
+pub(super) struct ShownTokens {
     challenges: Challenges,
     tokens: Vec<String>,
 }
 
 impl Challenges {
-    pub(super) fn show(&self) -> Shown {
-        Shown { challenges: self.clone(), tokens: Vec::new() }
+    pub(super) fn show(&self) -> ShownTokens {
+        ShownTokens { challenges: self.clone(), tokens: Vec::new() }
     }
 
     /// Serves until the soft stop.
@@ -119,7 +119,7 @@ impl Challenges {
     }
 }
 
-impl Shown {
+impl ShownTokens {
     /// Serves `authorization` for `token` from now on (RFC 8555 §8.1).
     pub(super) fn add(&mut self, token: &str, authorization: &str) {
         self.challenges.lock().insert(token.to_owned(), authorization.to_owned());
@@ -127,7 +127,7 @@ impl Shown {
     }
 }
 
-impl Drop for Shown {
+impl Drop for ShownTokens {
     fn drop(&mut self) {
         let mut answers = self.challenges.lock();
         for token in &self.tokens {

@@ -35,7 +35,7 @@ const TRIED: &str = "tried";
 const LOOKS: u32 = 3;
 
 /// The key and the chain in the folder.
-pub(super) struct Kept {
+pub(super) struct AcmeFolder {
     /// PEM.
     pub(super) key: String,
     /// PEM, with the server's own certificate first.
@@ -74,7 +74,7 @@ pub enum KeptError {
     Damaged { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
 }
 
-impl Kept {
+impl AcmeFolder {
     /// Reads the folder; makes the key the first time.
     pub(super) fn open(settings: &Settings) -> Result<Self, KeptError> {
         let key = key(settings)?.serialize_pem();

@@ -7,9 +7,9 @@ use instant_acme::{
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 
 use super::Work;
-use super::challenges::Shown;
+use super::challenges::ShownTokens;
 use super::failure::AcmeError;
-use super::kept::{self, Kept, KeptError};
+use super::kept::{self, AcmeFolder, KeptError};
 
 /// The stored parts that an attempt needs.
 pub(super) struct Means {
@@ -22,9 +22,9 @@ impl Work {
     /// Reads the stored parts. Finds their faults before the authority is asked.
     pub(super) async fn means(&self) -> Result<Means, AcmeError> {
         let key = self.on_disk(kept::key).await?;
-        let account = match self.on_disk(Kept::account).await? {
+        let account = match self.on_disk(AcmeFolder::account).await? {
             Some(json) => serde_json::from_str(&json).map_err(|source| KeptError::Damaged {
-                path: Kept::account_path(&self.settings),
+                path: AcmeFolder::account_path(&self.settings),
                 source: source.into(),
             })?,
             None => None,
@@ -39,7 +39,7 @@ impl Work {
             // Some authorities forget accounts that are unused for long.
             Err(error) if error.is_unknown_account() => {
                 tracing::warn!("the authority does not know the account any more; making another");
-                self.on_disk(Kept::forget_account).await?;
+                self.on_disk(AcmeFolder::forget_account).await?;
                 self.order(&key, None).await
             }
             ended => ended,
@@ -78,7 +78,7 @@ impl Work {
     /// Returns the open order of an attempt that was cut short. Another order would count twice
     /// with the authority, and waste a certificate that was issued.
     async fn open_order(&self, account: &Account) -> Result<Option<Order>, AcmeError> {
-        let Some(url) = self.on_disk(Kept::order).await? else { return Ok(None) };
+        let Some(url) = self.on_disk(AcmeFolder::order).await? else { return Ok(None) };
         match account.order(url).await.map_err(AcmeError::from) {
             Ok(mut order) => {
                 let is_open = order.state().status != OrderStatus::Invalid;
@@ -93,7 +93,7 @@ impl Work {
         let identifiers: Vec<_> = self.names().into_iter().map(Identifier::Dns).collect();
         let order = account.new_order(&NewOrder::new(&identifiers)).await?;
         let url = order.url().to_owned();
-        self.on_disk(move |settings| Kept::keep_order(settings, &url)).await?;
+        self.on_disk(move |settings| AcmeFolder::keep_order(settings, &url)).await?;
         Ok(order)
     }
 
@@ -116,13 +116,13 @@ impl Work {
         let directory = self.settings.directory.to_string();
         let (account, credentials) = builder.create(&new, directory, None).await?;
         let json = serde_json::to_string(&credentials).map_err(instant_acme::Error::Json)?;
-        self.on_disk(move |settings| Kept::keep_account(settings, &json)).await?;
+        self.on_disk(move |settings| AcmeFolder::keep_account(settings, &json)).await?;
         Ok(account)
     }
 }
 
 /// Serves the answers, and tells the authority to fetch them.
-async fn prove(order: &mut Order, shown: &mut Shown) -> Result<(), AcmeError> {
+async fn prove(order: &mut Order, shown: &mut ShownTokens) -> Result<(), AcmeError> {
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
         let mut authorization = authorization?;

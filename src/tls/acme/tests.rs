@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::*;
-use crate::egress::client::{Answer, Lookup};
+use crate::egress::client::{Lookup, WholeResponse};
 use crate::egress::guard::Guard;
 use crate::rules::Rules;
 
@@ -62,17 +62,17 @@ fn the_key_stays_whatever_is_asked_of_whom() {
     let folder = tempfile::tempdir().unwrap();
     let one = settings(folder.path());
     let other = Settings { directory: "https://other.example/".parse().unwrap(), ..one.clone() };
-    let key = Kept::open(&one).unwrap().key;
-    Kept::keep_chain(&one, "of one").unwrap();
-    Kept::keep_account(&one, "{}").unwrap();
-    let kept = Kept::open(&one).unwrap();
+    let key = AcmeFolder::open(&one).unwrap().key;
+    AcmeFolder::keep_chain(&one, "of one").unwrap();
+    AcmeFolder::keep_account(&one, "{}").unwrap();
+    let kept = AcmeFolder::open(&one).unwrap();
     assert_eq!((kept.key.as_str(), kept.chain.as_deref()), (key.as_str(), Some("of one")));
-    let kept = Kept::open(&other).unwrap();
+    let kept = AcmeFolder::open(&other).unwrap();
     assert_eq!((kept.key, kept.chain), (key, None));
-    assert_eq!(Kept::account(&other).unwrap(), None);
-    Kept::forget_account(&one).unwrap();
-    assert_eq!(Kept::account(&one).unwrap(), None);
-    Kept::forget_account(&one).unwrap();
+    assert_eq!(AcmeFolder::account(&other).unwrap(), None);
+    AcmeFolder::forget_account(&one).unwrap();
+    assert_eq!(AcmeFolder::account(&one).unwrap(), None);
+    AcmeFolder::forget_account(&one).unwrap();
 }
 
 #[test]
@@ -81,26 +81,26 @@ fn an_order_is_open_for_its_names_until_its_chain_is_kept() {
     let one = settings(folder.path());
     let names = ["mx.example", "mx2.example"].map(|name| DomainName::parse(name).unwrap());
     let other = Settings { names: names.into(), ..one.clone() };
-    assert_eq!(Kept::order(&one).unwrap(), None);
-    Kept::keep_order(&one, "https://ca.example/order/1").unwrap();
-    assert_eq!(Kept::order(&one).unwrap().as_deref(), Some("https://ca.example/order/1"));
-    assert_eq!(Kept::order(&other).unwrap(), None);
-    Kept::keep_chain(&one, "the chain").unwrap();
-    assert_eq!(Kept::order(&one).unwrap(), None);
+    assert_eq!(AcmeFolder::order(&one).unwrap(), None);
+    AcmeFolder::keep_order(&one, "https://ca.example/order/1").unwrap();
+    assert_eq!(AcmeFolder::order(&one).unwrap().as_deref(), Some("https://ca.example/order/1"));
+    assert_eq!(AcmeFolder::order(&other).unwrap(), None);
+    AcmeFolder::keep_chain(&one, "the chain").unwrap();
+    assert_eq!(AcmeFolder::order(&one).unwrap(), None);
 }
 
 #[test]
 fn only_its_owner_reads_what_is_kept_and_nothing_else_lies_there() {
     let folder = tempfile::tempdir().unwrap();
     let settings = settings(folder.path());
-    Kept::open(&settings).unwrap();
-    Kept::keep_account(&settings, "{}").unwrap();
-    Kept::keep_chain(&settings, "one").unwrap();
-    Kept::keep_chain(&settings, "two").unwrap();
+    AcmeFolder::open(&settings).unwrap();
+    AcmeFolder::keep_account(&settings, "{}").unwrap();
+    AcmeFolder::keep_chain(&settings, "one").unwrap();
+    AcmeFolder::keep_chain(&settings, "two").unwrap();
     let tried = Tried { at: on_day(1), not_before: on_day(2), failures: 3 };
-    Kept::note(&settings, tried).unwrap();
-    assert_eq!(Kept::tried(&settings).unwrap(), Some(tried));
-    Kept::keep_order(&settings, "https://ca.example/order/1").unwrap();
+    AcmeFolder::note(&settings, tried).unwrap();
+    assert_eq!(AcmeFolder::tried(&settings).unwrap(), Some(tried));
+    AcmeFolder::keep_order(&settings, "https://ca.example/order/1").unwrap();
     let mut found = Vec::new();
     for within in ["acme", "acme/ca.example_9000_acme_dir"] {
         let within = folder.path().join(within);
@@ -122,7 +122,7 @@ fn a_damaged_key_is_named_and_left_alone() {
     let settings = settings(folder.path());
     std::fs::create_dir(&settings.folder).unwrap();
     std::fs::write(settings.folder.join("key.pem"), "what is this?").unwrap();
-    let error = AcmeError::from(Kept::open(&settings).err().unwrap());
+    let error = AcmeError::from(AcmeFolder::open(&settings).err().unwrap());
     assert!(error.to_string().contains("key.pem"), "{error}");
     assert!(error.advice().unwrap().contains("remove it"));
     assert_eq!(std::fs::read(settings.folder.join("key.pem")).unwrap(), b"what is this?");
@@ -133,9 +133,9 @@ async fn what_is_kept_is_shown_and_renewed_when_two_thirds_of_its_life_are_over(
     for (octet, day) in [(0, 66), (0xff, 64)] {
         let folder = tempfile::tempdir().unwrap();
         let work = work(folder.path(), on_day(200), octet);
-        let key = Kept::open(&work.settings).unwrap().key;
+        let key = AcmeFolder::open(&work.settings).unwrap().key;
         let chain = chain(&key, "mx.example");
-        Kept::keep_chain(&work.settings, &chain).unwrap();
+        AcmeFolder::keep_chain(&work.settings, &chain).unwrap();
         let shown = std::sync::Mutex::new(Vec::new());
         let install = |chain: &[u8], key: &[u8]| {
             shown.lock().unwrap().push((chain.to_vec(), key.to_vec()));
@@ -163,7 +163,7 @@ async fn nobody_is_asked_sooner_however_often_it_is_started() {
         // The clock was wrong then.
         (on_day(2), on_day(2), (on_day(1), 0)),
     ] {
-        Kept::note(&work.settings, Tried { at, not_before, failures: 3 }).unwrap();
+        AcmeFolder::note(&work.settings, Tried { at, not_before, failures: 3 }).unwrap();
         assert_eq!(work.begin(&accept).await, begun);
     }
 }
@@ -179,9 +179,9 @@ async fn a_damaged_key_bothers_no_authority_and_shortens_no_wait() {
     std::fs::write(work.settings.folder.join("key.pem"), "what is this?").unwrap();
     let error = work.attempt(0, &accept).await.unwrap_err();
     assert!(error.is_our_own() && error.to_string().contains("key.pem"), "{error}");
-    assert_eq!(Kept::tried(&work.settings).unwrap(), None);
+    assert_eq!(AcmeFolder::tried(&work.settings).unwrap(), None);
     let tried = Tried { at: on_day(1), not_before: on_day(1).plus(SOON), failures: 1 };
-    Kept::note(&work.settings, tried).unwrap();
+    AcmeFolder::note(&work.settings, tried).unwrap();
     assert_eq!(work.begin(&accept).await, (tried.not_before, 1));
 }
 
@@ -201,15 +201,15 @@ async fn an_attempt_that_is_cut_short_has_failed() {
 async fn what_is_kept_and_does_not_fit_is_asked_for_anew() {
     let folder = tempfile::tempdir().unwrap();
     let work = work(folder.path(), on_day(1), 0);
-    let key = Kept::open(&work.settings).unwrap().key;
+    let key = AcmeFolder::open(&work.settings).unwrap().key;
     let foreign = KeyPair::generate().unwrap().serialize_pem();
     for text in
         [chain(&key, "other.example"), chain(&foreign, "mx.example"), "no certificate".to_owned()]
     {
-        Kept::keep_chain(&work.settings, &text).unwrap();
+        AcmeFolder::keep_chain(&work.settings, &text).unwrap();
         assert_eq!(work.begin(&accept).await, (on_day(1), 0), "{text}");
     }
-    Kept::keep_chain(&work.settings, &chain(&key, "mx.example")).unwrap();
+    AcmeFolder::keep_chain(&work.settings, &chain(&key, "mx.example")).unwrap();
     assert_eq!(work.begin(&accept).await, (on_day(66), 0));
 }
 
@@ -221,8 +221,8 @@ async fn waits_grow_up_to_the_last_one_and_an_authority_may_ask_for_more() {
     assert_eq!(waits, [60, 900, 3600, 10_800, 21_600, 21_600, 21_600]);
 }
 
-fn answered(status: u16, retry_after: Option<Duration>, body: &str) -> Answer {
-    Answer { status, headers: HeaderMap::new(), retry_after, body: body.into() }
+fn answered(status: u16, retry_after: Option<Duration>, body: &str) -> WholeResponse {
+    WholeResponse { status, headers: HeaderMap::new(), retry_after, body: body.into() }
 }
 
 #[tokio::test]
@@ -264,19 +264,19 @@ async fn an_authority_without_tls_is_not_spoken_to() {
     let causes = std::error::Error::source(&error).unwrap().to_string();
     assert!(causes.contains("not https"), "{causes}");
     // Noted before the authority was asked.
-    assert_eq!(Kept::tried(&work.settings).unwrap().unwrap().at, on_day(1));
+    assert_eq!(AcmeFolder::tried(&work.settings).unwrap().unwrap().at, on_day(1));
 }
 
 #[tokio::test]
 async fn an_order_that_leads_nowhere_is_given_up_after_some_attempts() {
     let folder = tempfile::tempdir().unwrap();
     let work = work(folder.path(), on_day(1), 0);
-    Kept::keep_order(&work.settings, "https://ca.example/order/1").unwrap();
+    AcmeFolder::keep_order(&work.settings, "https://ca.example/order/1").unwrap();
     // Without DNS, the order's state stays unknown.
     work.attempt(ORDER_TRIES - 1, &accept).await.unwrap_err();
-    assert!(Kept::order(&work.settings).unwrap().is_some());
+    assert!(AcmeFolder::order(&work.settings).unwrap().is_some());
     work.attempt(ORDER_TRIES, &accept).await.unwrap_err();
-    assert_eq!(Kept::order(&work.settings).unwrap(), None);
+    assert_eq!(AcmeFolder::order(&work.settings).unwrap(), None);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use hyper::http::{HeaderValue, Request, Response};
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use url::Url;
 
-use crate::egress::client::{Answer, Client};
+use crate::egress::client::{Client, WholeResponse};
 
 /// No authority needs a longer wait; the ACME client adds it to the clock unchecked.
 const LONGEST_WAIT: Duration = Duration::from_secs(86_400);
@@ -59,7 +59,7 @@ impl Transport {
         self.response(answer.map_err(|error| Error::Other(error.into()))?)
     }
 
-    pub(super) fn response(&self, answer: Answer) -> Result<BytesResponse, Error> {
+    pub(super) fn response(&self, answer: WholeResponse) -> Result<BytesResponse, Error> {
         let wait = answer.retry_after.map(|wait| wait.min(LONGEST_WAIT));
         let refused = answer.status >= 400;
         if refused {

@@ -32,7 +32,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::policy::Proof;
 use crate::domain::ports::Client;
 use crate::domain::reason::Reason;
-use crate::mail::fields::Known;
+use crate::mail::fields::KnownField;
 use crate::mail::scan;
 use crate::rules::{IntakeRules, Rules};
 use crate::shutdown::Shutdown;
@@ -153,7 +153,7 @@ pub(super) struct Authentication {
     pub(super) proof: Proof,
     pub(super) signatures: Vec<String>,
     pub(super) detail: String,
-    pub(super) unsigned: Vec<Known>,
+    pub(super) unsigned: Vec<KnownField>,
     pub(super) explanation: String,
     pub(super) steps: Value,
     pub(super) summary: Value,

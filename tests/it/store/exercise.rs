@@ -12,7 +12,7 @@ use gatepost::domain::key::KeyHash;
 use gatepost::domain::member::Role;
 use gatepost::domain::reason::Reason;
 use gatepost::domain::verdict::{self, Verdict};
-use gatepost::rules::{Kept, Share};
+use gatepost::rules::{RetainedKind, Share};
 use gatepost::run;
 use gatepost::store::{
     AccountFilter, AccountPage, AccountUpdate, AuditFilter, Commit, Cursor, Deletion, Direction,
@@ -239,7 +239,7 @@ async fn retention(scene: &Scene) {
         kind: account.kind,
         until: at(9),
     });
-    for kept in Kept::ALL {
+    for kept in RetainedKind::ALL {
         store.with_expired(kept, &due).await.unwrap();
         for due in &due {
             let first = store.expired(kept, due, None, 1).await.unwrap();
@@ -249,8 +249,8 @@ async fn retention(scene: &Scene) {
             assert!(
                 rows.is_empty()
                     || due.account == agent.id
-                    || kept == Kept::Audit
-                    || kept == Kept::Events
+                    || kept == RetainedKind::Audit
+                    || kept == RetainedKind::Events
             );
             let deleted = store.delete_expired(kept, &rows, 99).await.unwrap().unwrap();
             assert_eq!(usize::try_from(deleted.rows).unwrap(), rows.len());

@@ -15,7 +15,7 @@ use gatepost::domain::verdict::Verdict;
 use gatepost::rules::StoreRules;
 use gatepost::run;
 use gatepost::store::{
-    BlobPlace, Commit, Committed, Intake, Place, S3Access, Store, StoreError, Swept,
+    BlobPlace, Commit, Committed, Intake, S3Access, Store, StoreError, StorePlace, Swept,
 };
 
 use super::scene::{Kind, Scene, at, by, record, subtree};
@@ -47,7 +47,7 @@ pub fn folder(scene: &Scene) -> PathBuf {
 
 /// A handle on the scene's database with a folder for what is large.
 pub async fn with_blobs(scene: &Scene) -> Store {
-    let place = Place::new(scene.location.clone(), Some(BlobPlace::Folder(folder(scene))));
+    let place = StorePlace::new(scene.location.clone(), Some(BlobPlace::Folder(folder(scene))));
     Store::open(place, &rules(), run::system_mint()).await.unwrap()
 }
 
@@ -301,7 +301,7 @@ async fn an_unwritable_folder_defers_and_is_noticed_at_the_start(kind: Kind) {
     let failed = store.commit(&commit).await.unwrap_err();
     assert!(matches!(failed, StoreError::Objects(_)), "{failed:?}");
     assert_eq!(scene.count("SELECT COUNT(*) FROM messages").await, 0);
-    let place = Place::new(scene.location.clone(), Some(BlobPlace::Folder(folder(&scene))));
+    let place = StorePlace::new(scene.location.clone(), Some(BlobPlace::Folder(folder(&scene))));
     let unusable = Store::open(place, &rules(), run::system_mint()).await.unwrap_err();
     assert!(matches!(unusable, StoreError::Blobs { .. }), "{unusable:?}");
 
@@ -329,7 +329,7 @@ async fn a_silent_blob_store_is_given_up_in_time() {
     std::fs::write(policies.path().join("store.toml"), quick).unwrap();
     let mut rules = gatepost::rules::Rules::load(policies.path()).unwrap().store;
     rules.objects.above_bytes = THRESHOLD;
-    let place = Place::new(scene.location.clone(), Some(place));
+    let place = StorePlace::new(scene.location.clone(), Some(place));
     let store = Store::open(place, &rules, run::system_mint()).await.unwrap();
     let (one, _) = large(&scene, &scene.agent, 0, 5000).await;
     let (two, _) = large(&scene, &scene.agent, 0, 6000).await;

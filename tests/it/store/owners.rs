@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gatepost::run;
-use gatepost::store::{BlobPlace, Commit, Location, Place, Store, StoreError, Swept};
+use gatepost::store::{BlobPlace, Commit, Location, Store, StoreError, StorePlace, Swept};
 
 use super::objects::{committed, files, folder, hours, large, mode, rules, with_blobs};
 use super::scene::{Kind, Scene, at};
@@ -16,8 +16,8 @@ on_both! {
     gateways_that_start_at_once_agree_on_the_owner,
 }
 
-fn place(scene: &Scene, blobs: &Path) -> Place {
-    Place::new(scene.location.clone(), Some(BlobPlace::Folder(blobs.to_owned())))
+fn place(scene: &Scene, blobs: &Path) -> StorePlace {
+    StorePlace::new(scene.location.clone(), Some(BlobPlace::Folder(blobs.to_owned())))
 }
 
 async fn open(scene: &Scene, blobs: &Path) -> Store {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gatepost::app::intake::{Directory, Found};
+use gatepost::app::intake::{Directory, Resolved};
 use gatepost::domain::account::AccountType;
 use gatepost::domain::address::Address;
 use gatepost::domain::domain_name::DomainName;
@@ -31,7 +31,7 @@ async fn directory(scene: &Scene, postmaster: Option<Address>) -> Directory {
 }
 
 /// Shows a found path: the Agent if it is active, whether it shares, and how it was found.
-fn shown(found: &Found) -> String {
+fn shown(found: &Resolved) -> String {
     match found.listing.answering {
         None => "unknown".into(),
         Some(one) if !one.active => "inactive".into(),

@@ -8,7 +8,7 @@ use gatepost::domain::message::Message;
 use gatepost::domain::room::Room;
 use gatepost::domain::source::Inbox;
 use gatepost::domain::thread::{ThreadKey, ThreadKeys};
-use gatepost::rules::Kept;
+use gatepost::rules::RetainedKind;
 use gatepost::store::{
     Committed, Cursor, Direction, Due, ListedRoom, Page, RoomFilter, RoomPage, Store,
 };
@@ -78,9 +78,9 @@ fn place(message: &Message) -> Cursor {
 /// Deletes up to `most` of an Agent's messages, as retention does.
 async fn delete(store: &Store, agent: &Account, until: i64, most: usize) {
     let due = Due { account: agent.id, kind: agent.kind, until: at(until) };
-    let rows = store.expired(Kept::Messages, &due, None, most).await.unwrap();
+    let rows = store.expired(RetainedKind::Messages, &due, None, most).await.unwrap();
     // Another handle may be deleting; then this one has nothing to do.
-    store.delete_expired(Kept::Messages, &rows, 99).await.unwrap();
+    store.delete_expired(RetainedKind::Messages, &rows, 99).await.unwrap();
 }
 
 /// Computes the rooms from their messages and read marks.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use gatepost::app::mailbox::Mailbox;
-use gatepost::app::mailbox::search::Asked;
+use gatepost::app::mailbox::search::SearchRequest;
 use gatepost::domain::account::Account;
 use gatepost::domain::clock::Timestamp;
 use gatepost::domain::id::MessageId;
@@ -14,9 +14,9 @@ use gatepost::domain::scope::Scope;
 use gatepost::domain::search::query::Query;
 use gatepost::domain::search::tokens;
 use gatepost::domain::source::Source;
-use gatepost::rules::{Kept, Rules, SearchLimits};
+use gatepost::rules::{RetainedKind, Rules, SearchLimits};
 use gatepost::store::{
-    Commit, Committed, Cursor, Direction, Due, Intake, Page, Store, Unindexed, Wanted,
+    Commit, Committed, Cursor, Direction, Due, Intake, Page, Store, Unindexed, WantedWords,
 };
 use sqlx::Executor as _;
 use uuid::Uuid;
@@ -186,15 +186,15 @@ fn limits() -> SearchLimits {
     Rules::defaults().unwrap().access.search
 }
 
-fn asked(query: &str) -> Asked {
+fn asked(query: &str) -> SearchRequest {
     let query = Query::parse(query).unwrap_or_else(|error| panic!("{query}: {error}"));
-    Asked { query, source: None, since: None, until: None }
+    SearchRequest { query, source: None, since: None, until: None }
 }
 
 /// All that is found, a page after the other from here on, in the order of the walk.
 async fn pages(
     scene: &Scene,
-    (scope, asked): (&Scope, &Asked),
+    (scope, asked): (&Scope, &SearchRequest),
     (limits, page): (SearchLimits, usize),
     mut from: Option<(Direction, Cursor)>,
 ) -> Vec<MessageId> {
@@ -254,7 +254,7 @@ async fn both_databases_find_what_the_reference_finds() {
         ]);
         let (early, late) = (dice.pick(&letters).at, dice.pick(&letters).at);
         let narrow = dice.roll(4) == 0;
-        let asked = Asked {
+        let asked = SearchRequest {
             since: narrow.then_some(early.min(late)),
             until: narrow.then_some(early.max(late)),
             source: (dice.roll(3) == 0).then_some(Source::Email),
@@ -433,8 +433,8 @@ async fn entries_go_with_their_messages(kind: Kind) {
     scene.index().await;
     assert_eq!(found().await, 3);
     let due = Due { account: scene.agent.id, kind: scene.agent.kind, until: at(2) };
-    let rows = scene.store.expired(Kept::Messages, &due, None, 9).await.unwrap();
-    scene.store.delete_expired(Kept::Messages, &rows, 9).await.unwrap().unwrap();
+    let rows = scene.store.expired(RetainedKind::Messages, &due, None, 9).await.unwrap();
+    scene.store.delete_expired(RetainedKind::Messages, &rows, 9).await.unwrap().unwrap();
     assert_eq!(scene.count("SELECT COUNT(*) FROM search_entries").await, 1);
     if kind == Kind::Sqlite {
         let kept = "SELECT COUNT(*) FROM search_words WHERE search_words MATCH 'hello'";
@@ -484,7 +484,7 @@ pub async fn exercise(scene: &Scene) {
                     let page = Page { limit: 2, from, until: from.map(|_| cursor) };
                     let time = (Some(at(0)), Some(at(9)));
                     for unindexed in [Unindexed::Few, Unindexed::Many] {
-                        let wanted = Wanted { all: &all, spans: &spans, source, unindexed };
+                        let wanted = WantedWords { all: &all, spans: &spans, source, unindexed };
                         scene.store.search(&scope, wanted, &page, time).await.unwrap();
                     }
                 }

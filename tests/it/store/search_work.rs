@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use gatepost::app::mailbox::Mailbox;
-use gatepost::app::mailbox::search::Asked;
+use gatepost::app::mailbox::search::SearchRequest;
 use gatepost::domain::contact::Handle;
 use gatepost::domain::id::MessageId;
 use gatepost::domain::search::query::Query;
@@ -30,8 +30,12 @@ async fn page(
     max_octets: u64,
     from: Option<Cursor>,
 ) -> (Vec<MessageId>, Option<Cursor>) {
-    let asked =
-        Asked { query: Query::parse("hello").unwrap(), source: None, since: None, until: None };
+    let asked = SearchRequest {
+        query: Query::parse("hello").unwrap(),
+        source: None,
+        since: None,
+        until: None,
+    };
     let mut limits = Rules::defaults().unwrap().access.search;
     limits.max_octets = max_octets;
     let (mailbox, scope) = (Mailbox::new(scene.store.clone()), subtree(&scene.partner));

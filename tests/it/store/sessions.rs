@@ -8,7 +8,7 @@ use gatepost::domain::computer::{ComputerState, Configuration};
 use gatepost::domain::id::{MessageId, SessionId};
 use gatepost::domain::message::Message;
 use gatepost::domain::session::SessionKey;
-use gatepost::rules::Kept;
+use gatepost::rules::RetainedKind;
 use gatepost::store::{
     ChangedComputer, Committed, ComputerChange, Cursor, Due, Erasing, ResetSession, RoomPlace,
     Store,
@@ -142,8 +142,8 @@ async fn sessions_go_with_what_came_in_them(kind: Kind) {
     let (store, scope) = (&scene.store, subtree(&scene.agent));
     let delete = async |until: i64| {
         let due = Due { account: scene.agent.id, kind: scene.agent.kind, until: at(until) };
-        let rows = store.expired(Kept::Messages, &due, None, 99).await.unwrap();
-        store.delete_expired(Kept::Messages, &rows, 99).await.unwrap().unwrap();
+        let rows = store.expired(RetainedKind::Messages, &due, None, 99).await.unwrap();
+        store.delete_expired(RetainedKind::Messages, &rows, 99).await.unwrap().unwrap();
     };
     let first = deliver(&scene, 0).await;
     reset(&scene, first, 10).await.unwrap();
@@ -191,9 +191,9 @@ async fn a_session_ends_no_earlier_than_what_came_in_it(kind: Kind) {
     assert_eq!(done.current.started_at, at(100));
     // The first message goes, and the room begins with the second, which came in it.
     let due = Due { account: scene.agent.id, kind: scene.agent.kind, until: at(5) };
-    let rows = scene.store.expired(Kept::Messages, &due, None, 9).await.unwrap();
+    let rows = scene.store.expired(RetainedKind::Messages, &due, None, 9).await.unwrap();
     assert_eq!(rows.len(), 1);
-    scene.store.delete_expired(Kept::Messages, &rows, 9).await.unwrap().unwrap();
+    scene.store.delete_expired(RetainedKind::Messages, &rows, 9).await.unwrap().unwrap();
     let left = scene.store.session(&subtree(&scene.agent), first).await.unwrap();
     assert_eq!(left, Some(ended));
 }

@@ -10,7 +10,7 @@ use gatepost::domain::audit::{Act, Deed};
 use gatepost::domain::id::{AccountId, TemplateId};
 use gatepost::domain::template::{Approved, Content, Extent, Integration, Template, owners};
 use gatepost::store::{
-    Applied, Asked, ConfigChange, Configured, Store, TemplateChange, TemplateChanged,
+    Applied, ConfigChange, Configured, MigrationRequest, Store, TemplateChange, TemplateChanged,
     TemplateDeleted, Working,
 };
 use serde_json::json;
@@ -257,9 +257,9 @@ async fn a_migration_comes_to_each_agent_once_whoever_goes_on_with_it(kind: Kind
     stage(store, agents[1], "the customer's").await;
     changed(store, owner, &template, (None, &content("new", &[]))).await;
     let asked = store.ask_migration(owner, id, (&Extent::default(), None), by(at(3))).await;
-    assert!(matches!(asked.unwrap(), Asked::Done(_)));
+    assert!(matches!(asked.unwrap(), MigrationRequest::Done(_)));
     let again = store.ask_migration(owner, id, (&Extent::default(), None), by(at(3))).await;
-    assert_eq!(again.unwrap(), Asked::UnderWay);
+    assert_eq!(again.unwrap(), MigrationRequest::UnderWay);
     assert_eq!(staged(store, agents[0]).await, "old", "it is only asked for");
     // One that was detached meanwhile is passed over, as is a change after it was asked for.
     assert!(store.detach_template(agents[5], id, by(at(4))).await.unwrap());
@@ -291,7 +291,7 @@ async fn a_migration_comes_to_each_agent_once_whoever_goes_on_with_it(kind: Kind
     let few = [agents[1], agents[2]].into();
     let all = Extent { sections: None, approved: Approved::Everything };
     let asked = store.ask_migration(owner, id, (&all, Some(&few)), by(at(10))).await.unwrap();
-    assert!(matches!(asked, Asked::Done(_)), "{asked:?}");
+    assert!(matches!(asked, MigrationRequest::Done(_)), "{asked:?}");
     store.work_on_template(id, (3, 9), at(11)).await.unwrap();
     finish(store).await;
     assert_eq!(staged(store, agents[1]).await, "the customer's");

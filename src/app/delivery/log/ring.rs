@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::{Part, Shown};
+use super::{Part, RenderedEvent};
 use crate::domain::account::Lineage;
 use crate::domain::delivery::Content;
 use crate::domain::scope::Scope;
@@ -29,18 +29,18 @@ pub(super) struct Ring(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     rules: EventRules,
-    kept: Mutex<Kept>,
+    kept: Mutex<RingState>,
 }
 
 /// Events behind `low` up to `high`; none while no reader waits.
 #[derive(Debug, Default)]
-struct Kept {
+struct RingState {
     follows: bool,
     low: i64,
     high: i64,
     octets: usize,
     entries: VecDeque<Entry>,
-    parts: Vec<(Asked, Arc<Part>)>,
+    parts: Vec<(PageRequest, Arc<Part>)>,
 }
 
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub(super) struct Entry {
 
 /// The request of a reader.
 #[derive(Clone, Debug, PartialEq)]
-struct Asked {
+struct PageRequest {
     scope: Scope,
     filter: EventFilter,
     after: i64,
@@ -73,12 +73,12 @@ impl Ring {
 
     /// Starts empty behind this place.
     pub(super) fn begin(&self, high: i64) {
-        *self.lock() = Kept { follows: true, low: high, high, ..Kept::default() };
+        *self.lock() = RingState { follows: true, low: high, high, ..RingState::default() };
     }
 
     /// Drops everything: no reader waits.
     pub(super) fn end(&self) {
-        *self.lock() = Kept::default();
+        *self.lock() = RingState::default();
     }
 
     /// Appends the events placed next, up to place `high`, and drops the oldest beyond the bounds.
@@ -114,8 +114,8 @@ impl Ring {
         if !kept.follows || after < kept.low {
             return None;
         }
-        let asked = |one: &&(Asked, Arc<Part>)| {
-            let Asked { scope: of, filter: by, after: behind, bounds: within } = &one.0;
+        let asked = |one: &&(PageRequest, Arc<Part>)| {
+            let PageRequest { scope: of, filter: by, after: behind, bounds: within } = &one.0;
             (of, by, *behind, *within) == (scope, filter, after, bounds)
         };
         if let Some((_, part)) = kept.parts.iter().find(asked) {
@@ -123,7 +123,7 @@ impl Ring {
         }
         let part = Arc::new(kept.part(scope, filter, after, bounds, self.0.rules.ring())?);
         if !part.events.is_empty() && kept.parts.len() < PARTS {
-            let asked = Asked { scope: scope.clone(), filter: filter.clone(), after, bounds };
+            let asked = PageRequest { scope: scope.clone(), filter: filter.clone(), after, bounds };
             kept.parts.push((asked, Arc::clone(&part)));
         }
         Some(part)
@@ -132,7 +132,7 @@ impl Ring {
     /// Drops the outdated bodies at these places.
     pub(super) fn forget(&self, changed: &[i64]) {
         let mut kept = self.lock();
-        let Kept { entries, parts, octets, .. } = &mut *kept;
+        let RingState { entries, parts, octets, .. } = &mut *kept;
         for entry in entries.iter_mut() {
             if changed.contains(&entry.placed.place.position) {
                 *octets = octets.saturating_sub(entry.octets());
@@ -143,12 +143,12 @@ impl Ring {
     }
 
     /// Nothing panics while it holds the lock; even then the state would be whole.
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, RingState> {
         self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl RingState {
     fn part(
         &self,
         scope: &Scope,
@@ -177,7 +177,7 @@ impl Kept {
                     return None;
                 }
                 octets = octets.saturating_add(body.len());
-                part.events.push(Shown { id: place.event, name, body: body.clone() });
+                part.events.push(RenderedEvent { id: place.event, name, body: body.clone() });
                 part.made.push((place.position, *content));
             }
             part.last = Some(place);

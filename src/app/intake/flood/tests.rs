@@ -29,7 +29,7 @@ fn ask<'f>(
     of: (&str, &[u8]),
     agents: &[i64],
     seconds: u64,
-) -> Result<Taken<'f>, Over> {
+) -> Result<FloodCount<'f>, Over> {
     ask_from(flood, 0, of, agents, seconds)
 }
 
@@ -39,7 +39,7 @@ fn ask_from<'f>(
     (sender, signatures): (&str, &[u8]),
     agents: &[i64],
     seconds: u64,
-) -> Result<Taken<'f>, Over> {
+) -> Result<FloodCount<'f>, Over> {
     let organization = |id: i64| account(if id < 10 { 100 } else { 200 });
     let sender = Address::parse(sender).unwrap();
     let signatures: Vec<_> = signatures.iter().map(|octet| Digest([*octet; 32])).collect();

@@ -25,7 +25,7 @@ pub const MAX_REQUEST: usize = 1024 * 1024;
 /// A request of SNS whose signature is not verified yet.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Said {
+pub struct SnsBody {
     r#type: String,
     message_id: String,
     topic_arn: String,
@@ -43,7 +43,7 @@ pub struct Said {
 
 /// The purpose of a request, once its signature is verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum SnsRequest {
     /// Confirm the subscription, by a GET of this URL.
     Confirmation(Url),
     /// Take in this message of the topic.
@@ -52,7 +52,7 @@ pub enum Wanted {
     Farewell,
 }
 
-impl Said {
+impl SnsBody {
     /// Reads a request as far as that needs no signature; fails if `topic` is set and is another
     /// one.
     pub fn read(post: &Post<'_>, topic: Option<&str>) -> Result<Self, Refusal> {
@@ -90,7 +90,7 @@ impl Said {
         certificate: &Certificate,
         ages: &Ages,
         now: Timestamp,
-    ) -> Result<Wanted, Refusal> {
+    ) -> Result<SnsRequest, Refusal> {
         let signature = STANDARD.decode(&self.signature).map_err(|_| Forged::Sns)?;
         let said = self.signed().ok_or(Forged::Sns)?;
         if !certificate.signed(said.as_bytes(), &signature) || certificate.is_over(now) {
@@ -101,14 +101,14 @@ impl Said {
         }
         ages.check(instant::parse(&self.timestamp).ok_or(Forged::Sns)?, ages.covering, now)?;
         match self.r#type.as_str() {
-            "Notification" => Ok(Wanted::Message(self.message)),
+            "Notification" => Ok(SnsRequest::Message(self.message)),
             "SubscriptionConfirmation" => {
                 let url = self.subscribe_url.and_then(|url| Url::parse(&url).ok());
                 url.filter(is_of_sns)
-                    .map(Wanted::Confirmation)
+                    .map(SnsRequest::Confirmation)
                     .ok_or_else(|| Forged::SubscribeUrl.into())
             }
-            _ => Ok(Wanted::Farewell),
+            _ => Ok(SnsRequest::Farewell),
         }
     }
 

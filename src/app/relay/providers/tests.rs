@@ -113,14 +113,14 @@ fn letter(name: &str) -> Result<Letter, Refusal> {
             postmark::read(&post, Some(&login))
         }
         _ => match wanted(&post)? {
-            sns::Wanted::Message(message) => ses::read(&message, true),
+            sns::SnsRequest::Message(message) => ses::read(&message, true),
             other => panic!("{other:?} is no message"),
         },
     }
 }
 
-fn wanted(post: &Post<'_>) -> Result<sns::Wanted, Refusal> {
-    let said = sns::Said::read(post, Some(Sns::TOPIC))?;
+fn wanted(post: &Post<'_>) -> Result<sns::SnsRequest, Refusal> {
+    let said = sns::SnsBody::read(post, Some(Sns::TOPIC))?;
     let url = said.certificate()?;
     let certificate =
         Certificate::from_pem(&fixture("ses/certificate.pem"), url.host_str().unwrap()).unwrap();
@@ -153,7 +153,7 @@ fn each_provider_hands_on_the_message_octet_by_octet() {
     assert!(refusal.to_string().contains("/mime"), "{refusal}");
     let (headers, body) = request("ses/confirmation.http");
     let asked = wanted(&Post { headers: &headers, body: &body }).unwrap();
-    assert_eq!(asked, sns::Wanted::Confirmation(Sns::CONFIRM.parse().unwrap()));
+    assert_eq!(asked, sns::SnsRequest::Confirmation(Sns::CONFIRM.parse().unwrap()));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn certificates_are_at_hosts_of_sns_in_a_region_and_nowhere_else() {
     let text = String::from_utf8(body.to_vec()).unwrap();
     let at = |host: &str| {
         let body = Bytes::from(text.replace("sns.eu-west-1.amazonaws.com", host));
-        let said = sns::Said::read(&Post { headers: &headers, body: &body }, None).unwrap();
+        let said = sns::SnsBody::read(&Post { headers: &headers, body: &body }, None).unwrap();
         said.certificate().is_ok()
     };
     for host in [
@@ -202,10 +202,10 @@ fn certificates_are_at_hosts_of_sns_in_a_region_and_nowhere_else() {
 fn what_is_signed_before_its_time_is_put_off_and_what_is_no_size_of_sns_is_not_read() {
     let (headers, body) = request("ses/notification.http");
     let post = Post { headers: &headers, body: &body };
-    let url = sns::Said::read(&post, None).unwrap().certificate().unwrap();
+    let url = sns::SnsBody::read(&post, None).unwrap().certificate().unwrap();
     let host = url.host_str().unwrap();
     let certificate = Certificate::from_pem(&fixture("ses/certificate.pem"), host).unwrap();
-    let believed = |now| sns::Said::read(&post, None).unwrap().believe(&certificate, &AGES, now);
+    let believed = |now| sns::SnsBody::read(&post, None).unwrap().believe(&certificate, &AGES, now);
     assert!(believed(NOW).is_ok());
     let behind = NOW.minus(Duration::from_secs(3600));
     assert!(matches!(believed(behind), Err(Refusal::Unavailable(_))));
@@ -215,10 +215,10 @@ fn what_is_signed_before_its_time_is_put_off_and_what_is_no_size_of_sns_is_not_r
     let mut padded = body.to_vec();
     padded.resize(sns::MAX_REQUEST, b' ');
     let body = Bytes::from(padded.clone());
-    assert!(sns::Said::read(&Post { headers: &headers, body: &body }, None).is_ok());
+    assert!(sns::SnsBody::read(&Post { headers: &headers, body: &body }, None).is_ok());
     padded.push(b' ');
     let body = Bytes::from(padded);
-    let read = sns::Said::read(&Post { headers: &headers, body: &body }, None);
+    let read = sns::SnsBody::read(&Post { headers: &headers, body: &body }, None);
     assert!(matches!(read, Err(Refusal::Broken(_))));
 }
 

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use crate::http::tests::Reply;
+use crate::http::tests::access::access_world::{AccessWorld, mark, name};
 use crate::http::tests::access::sample::{IN_PATH, Sample, sample};
-use crate::http::tests::access::town::{Town, mark, name};
 use crate::http::tests::access::tree::{Expected, Key, Named, Reach, Rule};
 
 /// Its body names an Agent beside the target.
@@ -69,7 +69,7 @@ impl std::fmt::Display for Asked<'_> {
 }
 
 impl Asked<'_> {
-    pub(super) fn check(&self, town: &Town, reply: &Reply) {
+    pub(super) fn check(&self, town: &AccessWorld, reply: &Reply) {
         let text = reply.text();
         let (status, code): (&[u16], _) = match self.expected {
             Expected::NoKey => (&[401], "unauthorized"),
@@ -161,7 +161,7 @@ fn is_of_apps(operation: &str) -> bool {
 }
 
 /// Text that an answer must contain about this account, so that an empty answer is no proof.
-fn due(town: &Town, operation: &str, reach: &Reach, node: usize) -> Option<String> {
+fn due(town: &AccessWorld, operation: &str, reach: &Reach, node: usize) -> Option<String> {
     let tree = &town.tree;
     let kind = tree.nodes[node].kind;
     let shown = tree.shows(reach, node) && !tree.is_gone(node);
@@ -194,7 +194,7 @@ fn due(town: &Town, operation: &str, reach: &Reach, node: usize) -> Option<Strin
     }
 }
 
-impl Town {
+impl AccessWorld {
     /// An Agent that a request which reaches this may name.
     fn addressee(&self, reach: &Reach) -> Option<usize> {
         let nodes = 0..self.tree.nodes.len();

@@ -5,10 +5,10 @@ use serde_json::json;
 
 use crate::http::request::body::BodyRule;
 use crate::http::table::OPERATIONS;
+use crate::http::tests::access::access_world::AccessWorld;
 use crate::http::tests::access::asked::{Asked, places};
 use crate::http::tests::access::matrix::{AGENT, tree};
 use crate::http::tests::access::sample::{Sample, sample};
-use crate::http::tests::access::town::Town;
 use crate::http::tests::access::tree::{Expected, Named, above, rules};
 
 /// Names of values that are decided elsewhere.
@@ -49,7 +49,7 @@ const KNOWN: &[(&str, &str)] = &[
 
 #[tokio::test]
 async fn nobody_sets_what_is_decided_elsewhere() {
-    let mut town = Town::of(tree()).await;
+    let mut town = AccessWorld::of(tree()).await;
     let before = town.rows().await;
     let keys = [town.keys[0].token.clone(), town.keys[AGENT].token.clone()];
     for operation in OPERATIONS {
@@ -77,7 +77,7 @@ async fn nobody_sets_what_is_decided_elsewhere() {
 /// Each key sets it to what it is, on everything that is there: the next one finds the same.
 #[tokio::test]
 async fn what_is_set_from_above_is_set_by_nobody_for_itself() {
-    let mut town = Town::of(tree()).await;
+    let mut town = AccessWorld::of(tree()).await;
     let before = town.rows().await;
     let ((rules, _), keys, nodes) = (rules(), town.keys.clone(), town.tree.nodes.len());
     let (mut done, mut refused) = (0, 0);
@@ -106,6 +106,6 @@ async fn what_is_set_from_above_is_set_by_nobody_for_itself() {
     assert_eq!(town.rows().await, before);
 }
 
-fn plain(town: &Town, operation: &str) -> Sample {
+fn plain(town: &AccessWorld, operation: &str) -> Sample {
     sample(operation, &town.goods[AGENT], 0)
 }

@@ -1,13 +1,13 @@
 //! When a key is in force, and that nothing else is one (threats E7, E9).
 
 use crate::app::access::token;
+use crate::http::tests::access::access_world::AccessWorld;
 use crate::http::tests::access::matrix::{AGENT, tree};
 use crate::http::tests::access::sample::sample;
-use crate::http::tests::access::town::Town;
 use crate::http::tests::access::tree::Owner;
 
 /// The keys that open something now, by what they are called.
-async fn open(town: &mut Town) -> Vec<String> {
+async fn open(town: &mut AccessWorld) -> Vec<String> {
     let mut open = Vec::new();
     for key in town.keys.clone() {
         let request = sample("GET /account", &town.goods[AGENT], 0);
@@ -20,14 +20,14 @@ async fn open(town: &mut Town) -> Vec<String> {
     open
 }
 
-fn expected(town: &Town) -> Vec<String> {
+fn expected(town: &AccessWorld) -> Vec<String> {
     let open = town.keys.iter().filter(|key| town.tree.opens(key));
     open.map(|key| key.what.clone()).collect()
 }
 
 #[tokio::test]
 async fn a_key_sleeps_while_its_account_or_one_above_is_inactive() {
-    let mut town = Town::of(tree()).await;
+    let mut town = AccessWorld::of(tree()).await;
     let awake = open(&mut town).await;
     assert_eq!(awake, expected(&town));
     for node in [6, 3, 1, 0] {
@@ -44,7 +44,7 @@ async fn a_key_sleeps_while_its_account_or_one_above_is_inactive() {
 
 #[tokio::test]
 async fn keys_stop_with_whatever_they_hang_on() {
-    let mut town = Town::of(tree()).await;
+    let mut town = AccessWorld::of(tree()).await;
     let partner = town.keys[0].token.clone();
     let member = town.tree.people[3].id;
     let remove = sample("DELETE /member", &town.goods[AGENT], 0);
@@ -75,7 +75,7 @@ async fn keys_stop_with_whatever_they_hang_on() {
 /// answer takes, it says nothing about how near a guess was.
 #[tokio::test]
 async fn a_near_miss_is_as_far_off_as_any_guess() {
-    let mut town = Town::of(tree()).await;
+    let mut town = AccessWorld::of(tree()).await;
     let real = town.keys[AGENT].token.clone();
     let hash = token::hash(&real).unwrap().0;
     for place in 3..real.len() {

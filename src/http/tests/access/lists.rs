@@ -4,9 +4,9 @@
 use serde_json::Value;
 
 use crate::domain::clock::Timestamp;
+use crate::http::tests::access::access_world::{AccessWorld, mark, name};
 use crate::http::tests::access::matrix::{AGENT, tree};
 use crate::http::tests::access::sample::{Sample, sample};
-use crate::http::tests::access::town::{Town, mark, name};
 use crate::http::tests::access::tree::{Expected, Key, Named, Reach, Tree, rules};
 use crate::store::Cursor;
 
@@ -14,7 +14,7 @@ use crate::store::Cursor;
 const ASKING: &[&str] = &["0", "1", "3", "6", "pm002mp", "pm004mp", "pm006mp"];
 
 /// Each key with each target that it may ask about, and what it may see there.
-fn askers(town: &Town, operation: &str) -> Vec<(Key, Named, Reach)> {
+fn askers(town: &AccessWorld, operation: &str) -> Vec<(Key, Named, Reach)> {
     let rule = &rules().0[operation];
     let keys = town.keys.iter().filter(|key| ASKING.contains(&key.what.as_str()));
     let targets = (0..town.tree.nodes.len()).map(Named::Node).chain([Named::Nothing]);
@@ -30,7 +30,7 @@ fn is_shown(tree: &Tree, reach: &Reach, node: usize) -> bool {
     tree.shows(reach, node) && !tree.is_gone(node)
 }
 
-impl Town {
+impl AccessWorld {
     /// The answer to a reading, which shows nothing that is not in reach.
     async fn read(
         &mut self,
@@ -54,7 +54,7 @@ impl Town {
 #[tokio::test]
 async fn a_search_finds_and_counts_what_is_in_reach() {
     const SEARCH: &str = "GET /searchAccounts";
-    let mut town = Town::of(tree()).await;
+    let mut town = AccessWorld::of(tree()).await;
     let levels = [('P', "partner"), ('R', "reseller"), ('O', "organization"), ('A', "account")];
     for asker in askers(&town, SEARCH) {
         let (_, _, reach) = &asker;
@@ -87,7 +87,7 @@ async fn a_search_finds_and_counts_what_is_in_reach() {
 
 #[tokio::test]
 async fn pages_and_filters_of_others_lead_nowhere() {
-    let mut town = Town::of(tree()).await;
+    let mut town = AccessWorld::of(tree()).await;
     let agents: Vec<usize> =
         (0..town.tree.nodes.len()).filter(|node| town.tree.nodes[*node].kind == 'A').collect();
     for operation in ["GET /messages/recent", "GET /email/intake", "GET /audit"] {
@@ -118,7 +118,7 @@ async fn pages_and_filters_of_others_lead_nowhere() {
 /// Proves that another tenant's external id causes no conflict, which would reveal the id.
 #[tokio::test]
 async fn external_ids_of_others_are_not_met() {
-    let mut town = Town::of(tree()).await;
+    let mut town = AccessWorld::of(tree()).await;
     for node in [AGENT, 8, 9] {
         let update = crate::store::AccountUpdate {
             external_id: Some(Some("same".into())),

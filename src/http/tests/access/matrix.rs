@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::app::access::need::Effect;
 use crate::http::operation::Operation;
 use crate::http::table::OPERATIONS;
+use crate::http::tests::access::access_world::AccessWorld;
 use crate::http::tests::access::asked::{Asked, anonymous, places};
-use crate::http::tests::access::town::Town;
 use crate::http::tests::access::tree::{
     Expected, Key, Named, Node, Owner, Person, Rule, Tree, by_link, rules,
 };
@@ -126,7 +126,7 @@ fn every_operation_is_in_the_oracle_and_the_oracle_has_no_other() {
     assert!(early.is_empty(), "built, and said to be waiting: {early:?}");
 }
 
-impl Town {
+impl AccessWorld {
     /// Every account's key and every member's, and some that are none.
     async fn all_keys(&mut self) -> Vec<Key> {
         // Keys of the same kind open the same: one of each.
@@ -174,7 +174,7 @@ async fn every_post_that_changes_is_answered_as_the_oracle_says() {
 }
 
 async fn walk(takes: fn(&str, &Rule) -> bool) {
-    let mut town = Town::of(tree()).await;
+    let mut town = AccessWorld::of(tree()).await;
     let keys = town.all_keys().await;
     let (rules, _) = rules();
     let mut walk = Walk::default();
@@ -194,7 +194,7 @@ async fn walk(takes: fn(&str, &Rule) -> bool) {
 
 /// Refused requests: all answers are equal, whatever is out of reach, and nothing changes.
 async fn refusals(
-    town: &mut Town,
+    town: &mut AccessWorld,
     walk: &mut Walk,
     (operation, rule): (&str, &Rule),
     keys: &[Key],
@@ -235,7 +235,7 @@ async fn refusals(
 
 /// Allowed requests: show and change nothing of other accounts.
 async fn allowances(
-    town: &mut Town,
+    town: &mut AccessWorld,
     walk: &mut Walk,
     (operation, rule): (&str, &Rule),
     keys: &[Key],

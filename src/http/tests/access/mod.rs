@@ -2,6 +2,7 @@
 //! random trees and calls, compared with one independent oracle (`tree.rs` and
 //! `fixtures/access.toml`); threats E1, E2, E6, E7.
 
+mod access_world;
 mod asked;
 mod fields;
 mod force;
@@ -11,7 +12,6 @@ mod matrix;
 mod objects;
 mod random;
 mod sample;
-mod town;
 mod tree;
 
 use crate::http::tests::NOBODY;

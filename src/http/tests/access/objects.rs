@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use crate::http::tests::access::access_world::{AccessWorld, PICTURE, mark};
 use crate::http::tests::access::asked::anonymous;
 use crate::http::tests::access::matrix::{AGENT, tree};
 use crate::http::tests::access::sample::{Sample, sample};
-use crate::http::tests::access::town::{PICTURE, Town, mark};
 use crate::http::tests::access::tree::{Expected, Key, Named, Reach, rules};
 
 /// Where a request names it.
@@ -25,7 +25,7 @@ struct Thing {
     operation: &'static str,
     place: Place,
     /// The object of this kind that `node` has.
-    of: fn(&Town, usize) -> Option<Value>,
+    of: fn(&AccessWorld, usize) -> Option<Value>,
     /// An object that no account has.
     nobody: fn() -> Value,
     refused: u16,
@@ -34,7 +34,7 @@ struct Thing {
 const fn thing(
     operation: &'static str,
     place: Place,
-    of: fn(&Town, usize) -> Option<Value>,
+    of: fn(&AccessWorld, usize) -> Option<Value>,
     nobody: fn() -> Value,
     refused: u16,
 ) -> Thing {
@@ -53,15 +53,15 @@ fn no_name() -> Value {
     json!("nobody.example")
 }
 
-fn message(town: &Town, node: usize) -> Option<Value> {
+fn message(town: &AccessWorld, node: usize) -> Option<Value> {
     town.goods[node].mail.as_ref().map(|mail| json!(mail.message.to_string()))
 }
 
-fn record(town: &Town, node: usize) -> Option<Value> {
+fn record(town: &AccessWorld, node: usize) -> Option<Value> {
     town.goods[node].mail.as_ref().map(|mail| json!(mail.intake.to_string()))
 }
 
-fn room(town: &Town, node: usize) -> Option<Value> {
+fn room(town: &AccessWorld, node: usize) -> Option<Value> {
     town.goods[node].mail.as_ref().map(|mail| json!(mail.room.to_string()))
 }
 
@@ -69,11 +69,11 @@ fn no_room() -> Value {
     json!(format!("{0}:{0}", crate::http::tests::access::NOBODY))
 }
 
-fn turn(town: &Town, node: usize) -> Option<Value> {
+fn turn(town: &AccessWorld, node: usize) -> Option<Value> {
     town.goods[node].mail.as_ref().map(|mail| json!(format!("{}/{}", mail.room, mail.message)))
 }
 
-fn session(town: &Town, node: usize) -> Option<Value> {
+fn session(town: &AccessWorld, node: usize) -> Option<Value> {
     town.goods[node].mail.as_ref().map(|mail| json!(mail.session.to_string()))
 }
 
@@ -85,28 +85,28 @@ fn no_turn() -> Value {
     json!(format!("{}/{}", shown(&no_room()), shown(&no_uuid())))
 }
 
-fn agent(town: &Town, node: usize) -> Option<Value> {
+fn agent(town: &AccessWorld, node: usize) -> Option<Value> {
     (town.tree.nodes[node].kind == 'A').then(|| json!(town.tree.nodes[node].id))
 }
 
-fn parent(town: &Town, node: usize) -> Option<Value> {
+fn parent(town: &AccessWorld, node: usize) -> Option<Value> {
     (town.tree.nodes[node].kind != 'A').then(|| json!(town.tree.nodes[node].id))
 }
 
-fn contact(town: &Town, node: usize) -> Option<Value> {
+fn contact(town: &AccessWorld, node: usize) -> Option<Value> {
     town.tree.nodes[node].contact.map(|id| json!(id))
 }
 
 /// A member of the account, whoever it is.
-fn member(town: &Town, node: usize) -> Option<Value> {
+fn member(town: &AccessWorld, node: usize) -> Option<Value> {
     town.tree.people.iter().find(|person| person.at == node).map(|person| json!(person.id))
 }
 
-fn domain(town: &Town, node: usize) -> Option<Value> {
+fn domain(town: &AccessWorld, node: usize) -> Option<Value> {
     town.goods[node].domain.as_ref().map(|domain| json!(domain))
 }
 
-fn address(town: &Town, node: usize) -> Option<Value> {
+fn address(town: &AccessWorld, node: usize) -> Option<Value> {
     town.goods[node].mail.as_ref().map(|_| json!(format!("{}@shared.example", mark(node))))
 }
 
@@ -178,7 +178,7 @@ const THINGS: &[Thing] = &[
     thing("DELETE /deleteOrganization", Place::Body("targetOrganizationId"), parent, no_id, 403),
 ];
 
-fn config(town: &Town, node: usize) -> Option<Value> {
+fn config(town: &AccessWorld, node: usize) -> Option<Value> {
     town.goods[node].config.as_ref().map(|(config, _)| json!(config))
 }
 
@@ -186,15 +186,15 @@ fn no_config() -> Value {
     json!(format!("camp{:032x}", 1))
 }
 
-fn webhook(town: &Town, node: usize) -> Option<Value> {
+fn webhook(town: &AccessWorld, node: usize) -> Option<Value> {
     Some(json!(town.goods[node].webhook))
 }
 
-fn delivery(town: &Town, node: usize) -> Option<Value> {
+fn delivery(town: &AccessWorld, node: usize) -> Option<Value> {
     town.goods[node].delivery.map(|id| json!(id))
 }
 
-fn hooked(_: &Town, node: usize) -> Option<Value> {
+fn hooked(_: &AccessWorld, node: usize) -> Option<Value> {
     Some(json!(format!("https://hooks.example/{}", mark(node))))
 }
 
@@ -206,11 +206,11 @@ fn no_address() -> Value {
     json!("nobody@shared.example")
 }
 
-fn key(town: &Town, node: usize) -> Option<Value> {
+fn key(town: &AccessWorld, node: usize) -> Option<Value> {
     Some(json!(town.goods[node].key))
 }
 
-fn token(town: &Town, node: usize) -> Option<Value> {
+fn token(town: &AccessWorld, node: usize) -> Option<Value> {
     Some(json!(town.keys[node].token))
 }
 
@@ -218,11 +218,11 @@ fn no_token() -> Value {
     json!(format!("gp_{}", "A".repeat(43)))
 }
 
-fn called(_: &Town, node: usize) -> Option<Value> {
+fn called(_: &AccessWorld, node: usize) -> Option<Value> {
     Some(json!(mark(node)))
 }
 
-fn list_of_agent(town: &Town, node: usize) -> Option<Value> {
+fn list_of_agent(town: &AccessWorld, node: usize) -> Option<Value> {
     agent(town, node).map(|id| json!([id]))
 }
 
@@ -239,7 +239,7 @@ fn shown(value: &Value) -> String {
 }
 
 impl Thing {
-    fn request(&self, town: &Town, value: &Value, number: usize) -> Sample {
+    fn request(&self, town: &AccessWorld, value: &Value, number: usize) -> Sample {
         let mut request = sample(self.operation, &town.goods[town.about], number);
         match self.place {
             Place::Path => {
@@ -271,7 +271,7 @@ impl Thing {
     /// The answer, without what was asked for.
     async fn answer(
         &self,
-        town: &mut Town,
+        town: &mut AccessWorld,
         (key, target): (&Key, Named),
         value: &Value,
     ) -> (u16, String) {
@@ -297,7 +297,7 @@ impl Thing {
 
 /// Accounts whose things are certainly not in the reach of the request. Webhooks are the target's
 /// own: those of accounts below it are not.
-fn elsewhere(town: &Town, operation: &str, reach: &Reach) -> Vec<usize> {
+fn elsewhere(town: &AccessWorld, operation: &str, reach: &Reach) -> Vec<usize> {
     let own = operation.contains("/webhooks") || operation.contains("/deliveries");
     let within = |node: usize| match own {
         true => node == reach.target,
@@ -314,7 +314,7 @@ const TARGETS: [usize; 7] = [0, 1, 3, 4, 6, 7, 8];
 
 #[tokio::test]
 async fn what_is_elsewhere_is_answered_as_if_there_were_nothing() {
-    let mut town = Town::of(tree()).await;
+    let mut town = AccessWorld::of(tree()).await;
     let (rules, _) = rules();
     let before = town.rows().await;
     let keys: Vec<Key> = town.keys.clone();
@@ -355,7 +355,7 @@ async fn what_is_elsewhere_is_answered_as_if_there_were_nothing() {
 
 #[tokio::test]
 async fn a_member_who_may_more_is_not_changed_through_one_agent() {
-    let mut town = Town::of(tree()).await;
+    let mut town = AccessWorld::of(tree()).await;
     let before = town.rows().await;
     let token = town.keys[0].token.clone();
     // Tries to change a member of the whole organization, and one of this Agent alone.

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use crate::http::table::OPERATIONS;
+use crate::http::tests::access::access_world::AccessWorld;
 use crate::http::tests::access::asked::{Asked, Place, named, places};
 use crate::http::tests::access::sample::{Sample, sample};
-use crate::http::tests::access::town::Town;
 use crate::http::tests::access::tree::{
     Expected, Key, Named, Node, Owner, Person, Rule, Tree, rules,
 };
@@ -135,7 +135,7 @@ struct Turn<'a> {
 }
 
 struct Caller<'a> {
-    town: &'a mut Town,
+    town: &'a mut AccessWorld,
     choices: Choices,
     rules: &'a BTreeMap<String, Rule>,
     /// The rows of the store after the last allowed change.
@@ -259,7 +259,7 @@ fn calls_are_answered_as_the_oracle_says(seed: u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut choices = Choices(seed);
-        let mut town = Town::of(choices.tree()).await;
+        let mut town = AccessWorld::of(choices.tree()).await;
         let (rules, _) = rules();
         town.about = town.tree.nodes.len() - 1;
         let rows = town.rows().await;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::http::tests::access::NOBODY;
-use crate::http::tests::access::town::{Goods, PICTURE};
+use crate::http::tests::access::access_world::{Goods, PICTURE};
 
 /// The target in the path of an operation.
 pub(super) const IN_PATH: &str = "{targetAccountId}";

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::domain::ports::{Answer, Envelope, Recipient, TlsFacts};
+use crate::domain::ports::{Envelope, IntakeReply, Recipient, TlsFacts};
 use crate::domain::reason::Reason;
 
 use super::super::body::{Body, Ending};
@@ -32,19 +32,19 @@ impl Machine {
     }
 
     /// Answers [`Step::Open`].
-    pub fn opened(&mut self, answer: Result<(), Answer>) -> Reply {
+    pub fn opened(&mut self, answer: Result<(), IntakeReply>) -> Reply {
         let Err(answer) = answer else { return Reply::notice(Notice::SenderFine) };
         self.transaction = None;
         self.turned_away(&answer, answer.reason.unwrap_or(Reason::StoreUnavailable))
     }
 
     /// Answers [`Step::Recipient`].
-    pub fn recipient(&mut self, answer: Result<Recipient, Answer>) -> Reply {
+    pub fn recipient(&mut self, answer: Result<Recipient, IntakeReply>) -> Reply {
         let transaction = self.transaction.get_or_insert_default();
         let answer = match answer.map(|recipient| transaction.add(recipient)) {
             Ok(Ok(())) => return Reply::notice(Notice::RecipientFine),
             Ok(Err(reason)) => {
-                Answer { reason: Some(reason), detail: None, record: None, again: false }
+                IntakeReply { reason: Some(reason), detail: None, record: None, again: false }
             }
             Err(answer) => answer,
         };
@@ -55,7 +55,7 @@ impl Machine {
     /// Counts a refusal. A permanent one is an error. So is one over the rates, which leaves a
     /// record, while no recipient is accepted: sessions that guess names, or go on and on, are cut
     /// short, but accepted recipients get their message.
-    fn turned_away(&mut self, answer: &Answer, reason: Reason) -> Reply {
+    fn turned_away(&mut self, answer: &IntakeReply, reason: Reason) -> Reply {
         let reply = Reply::reason(reason, answer.detail.as_deref(), answer.record);
         if reason == Reason::UnknownRecipient {
             self.errors = self.errors.saturating_add(1);
@@ -94,14 +94,14 @@ impl Machine {
     }
 
     /// Answers [`Step::Message`].
-    pub fn message(&mut self, answer: &Answer) -> Reply {
+    pub fn message(&mut self, answer: &IntakeReply) -> Reply {
         self.transaction = None;
         Reply::answer(answer)
     }
 
     /// Answers [`Step::Refused`]. If the record could not be stored for now, the refusal becomes a
     /// deferral: every refusal has its record (contract §2.3).
-    pub fn refused(&mut self, answer: &Answer) -> Reply {
+    pub fn refused(&mut self, answer: &IntakeReply) -> Reply {
         let mode = std::mem::replace(&mut self.mode, Mode::Command);
         self.transaction = None;
         let deferred = answer.reason.filter(|reason| reason.is_temporary());

@@ -1,6 +1,6 @@
 //! The open transaction: sender, recipients, and whether a message may follow (RFC 5321 §3.3).
 
-use crate::domain::ports::{Answer, Client, Envelope, Recipient};
+use crate::domain::ports::{Client, Envelope, IntakeReply, Recipient};
 use crate::domain::reason::Reason;
 
 use super::super::notice::Notice;
@@ -59,7 +59,7 @@ impl Transaction {
     }
 
     /// Records why a recipient was not accepted. Returns the reason.
-    pub(super) fn refuse(&mut self, answer: &Answer) -> Reason {
+    pub(super) fn refuse(&mut self, answer: &IntakeReply) -> Reason {
         // Neither a recipient nor a reason would be a bug of ours: defer.
         let reason = answer.reason.unwrap_or(Reason::StoreUnavailable);
         self.deferred |= reason.is_temporary();

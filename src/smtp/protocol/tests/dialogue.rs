@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::domain::address::Address;
 use crate::domain::id::AccountId;
-use crate::domain::ports::{Answer, Envelope, Recipient, TlsFacts};
+use crate::domain::ports::{Envelope, IntakeReply, Recipient, TlsFacts};
 use crate::domain::reason::Reason;
 use crate::smtp::protocol::body::BodyLimits;
 use crate::smtp::protocol::data::BareLineEnds;
@@ -145,13 +145,13 @@ fn refusal(letter: u8) -> Option<Reason> {
     }
 }
 
-const fn answer(reason: Option<Reason>) -> Answer {
-    Answer { reason, detail: None, record: None, again: false }
+const fn answer(reason: Option<Reason>) -> IntakeReply {
+    IntakeReply { reason, detail: None, record: None, again: false }
 }
 
 /// First letter: `t…` is deferred, `r…` is refused, `l…` does not share, others share. The second
 /// letter is the Agent.
-fn recipient(path: &str) -> Result<Recipient, Answer> {
+fn recipient(path: &str) -> Result<Recipient, IntakeReply> {
     let (kind, agent) = match path.as_bytes() {
         [kind, agent, ..] => (*kind, i64::from(*agent)),
         _ => (b'r', 1),

@@ -10,7 +10,7 @@ use crate::domain::delivery::Subject;
 use crate::domain::event::{About, Event};
 use crate::domain::id::EventId;
 use crate::domain::message::Message;
-use crate::domain::repeats::{Cause, Repeats};
+use crate::domain::repeats::{LogCause, Repeats};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::sql::{Connection, Row};
@@ -68,7 +68,7 @@ impl Subjects {
             match self.of(*event) {
                 Ok(one) => found.extend(one),
                 Err(error @ StoreError::Corrupt { .. }) => {
-                    if let Some(left_out) = repeats.due(Cause::Event) {
+                    if let Some(left_out) = repeats.due(LogCause::Event) {
                         tracing::error!(event.id = %event, %error, left_out, "an event cannot be read");
                     }
                 }

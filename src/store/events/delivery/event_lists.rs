@@ -16,7 +16,7 @@ use crate::store::base::page::{cut, in_range};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Statement, sql};
-use crate::store::events::event_row::{Place, announces, name_of, names, places};
+use crate::store::events::event_row::{EventPlace, announces, name_of, names, places};
 
 /// An event gets its place after its commit, and it is committed about when it happens: whoever asks
 /// for those since a moment begins so many milliseconds earlier.
@@ -37,7 +37,7 @@ pub struct EventPage {
     /// Each with what it is about.
     pub events: Vec<(Event, Subject)>,
     /// Up to where it was read, whatever was left out; `None` if there is nothing more.
-    pub last: Option<Place>,
+    pub last: Option<EventPlace>,
     /// More may lie behind.
     pub more: bool,
 }
@@ -45,7 +45,7 @@ pub struct EventPage {
 /// An event that has its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
-    pub place: Place,
+    pub place: EventPlace,
     /// `None` of one that another version wrote.
     pub name: Option<EventName>,
     pub at: Timestamp,
@@ -54,7 +54,7 @@ pub struct Placed {
 
 /// Where an event stands that a reader names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum FoundEvent {
     /// It has this place.
     At(i64),
     /// It is there, and has no place yet.
@@ -99,7 +99,7 @@ impl Base {
         query.push(" ORDER BY position LIMIT ").push_value(wanted);
         let mut found = Vec::new();
         for row in query.fetch_all(self.reader()).await? {
-            let is_there = |place: &Place| place.position > after && place.position <= until;
+            let is_there = |place: &EventPlace| place.position > after && place.position <= until;
             let named = places(&row)?.into_iter().filter(|(_, name)| filter.names_one(*name));
             found.extend(named.map(|(place, _)| place).filter(is_there));
         }
@@ -120,7 +120,7 @@ impl Base {
         scope: &Scope,
         after: i64,
         most: u32,
-    ) -> Result<Option<(Place, bool)>, StoreError> {
+    ) -> Result<Option<(EventPlace, bool)>, StoreError> {
         let ranges = ranges(scope);
         if ranges.is_empty() {
             return Ok(None);
@@ -144,7 +144,11 @@ impl Base {
     /// Where an event of `scope` stands. Retention takes the oldest first, and ids grow with time:
     /// one that is not there and is older than the oldest there is behind all that is kept. Of
     /// another's event that says no more than of one that never was.
-    pub async fn find_event(&self, scope: &Scope, event: EventId) -> Result<Found, StoreError> {
+    pub async fn find_event(
+        &self,
+        scope: &Scope,
+        event: EventId,
+    ) -> Result<FoundEvent, StoreError> {
         let mut query = sql("SELECT id, names, position FROM events WHERE id = ");
         query.push_value(event.row()).push(" AND ");
         crate::store::base::page::within(&mut query, scope);
@@ -152,22 +156,28 @@ impl Base {
             let columns = Columns { table: "events", row: &row };
             if columns.optional_integer("position")?.is_some() {
                 let place = places(&row)?.into_iter().find(|(place, _)| place.event == event);
-                return Ok(place.map_or(Found::Unknown, |(place, _)| Found::At(place.position)));
+                return Ok(
+                    place.map_or(FoundEvent::Unknown, |(place, _)| FoundEvent::At(place.position))
+                );
             }
             if name_of(&names(&columns)?, event).is_some() {
-                return Ok(Found::Unplaced);
+                return Ok(FoundEvent::Unplaced);
             }
         }
         let bound = (" AND position > ", 0);
         let oldest = self.end_places(scope, bound, " ORDER BY position LIMIT 1").await?;
         Ok(match oldest.first() {
-            Some(oldest) if oldest.event <= event => Found::Unknown,
-            _ => Found::Older,
+            Some(oldest) if oldest.event <= event => FoundEvent::Unknown,
+            _ => FoundEvent::Older,
         })
     }
 
     /// The last event of `scope` up to a place.
-    pub async fn last_event(&self, scope: &Scope, until: i64) -> Result<Option<Place>, StoreError> {
+    pub async fn last_event(
+        &self,
+        scope: &Scope,
+        until: i64,
+    ) -> Result<Option<EventPlace>, StoreError> {
         // So many rows at most have their last event behind that place, and another one before it.
         const ROWS: &str = " ORDER BY position DESC LIMIT 16";
         let bound = (" AND position < ", beyond(until));
@@ -181,7 +191,7 @@ impl Base {
         scope: &Scope,
         (side, bound): (&'static str, i64),
         order: &'static str,
-    ) -> Result<Vec<Place>, StoreError> {
+    ) -> Result<Vec<EventPlace>, StoreError> {
         let ranges = ranges(scope);
         if ranges.is_empty() {
             return Ok(Vec::new());

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::domain::breaker::{Breaker, Ending, Verdict};
+use crate::domain::breaker::{Breaker, BreakerState, Ending};
 use crate::domain::clock::Timestamp;
 use crate::domain::destination::Health;
 use crate::domain::id::DestinationId;
@@ -73,8 +73,8 @@ async fn judge(
     let mut health = before;
     for ending in endings {
         match breaker.judge(health, *ending) {
-            Verdict::Goes(after) => health = after,
-            Verdict::GivenUp { since } => return Ok(Fared::GivenUp { since }),
+            BreakerState::Goes(after) => health = after,
+            BreakerState::GivenUp { since } => return Ok(Fared::GivenUp { since }),
         }
     }
     if health != before {

@@ -40,7 +40,7 @@ const SLACK: Duration = Duration::from_secs(3600);
 const CLOCKS: Duration = Duration::from_mins(1);
 
 /// A row of `replays`.
-struct Asked {
+struct ReplayRequest {
     destination: Uuid,
     extent: Extent,
     since: Timestamp,
@@ -137,7 +137,7 @@ impl Base {
     async fn step(
         &self,
         tx: &mut Transaction,
-        asked: &Asked,
+        asked: &ReplayRequest,
         now: Timestamp,
     ) -> Result<Left, StoreError> {
         let most = self.deliveries.replay_at_once;
@@ -287,9 +287,9 @@ fn named(event: EventId) -> [Value; 2] {
 }
 
 /// What the row says.
-fn asked(row: &Row) -> Result<Asked, StoreError> {
+fn asked(row: &Row) -> Result<ReplayRequest, StoreError> {
     let columns = Columns { table: "replays", row };
-    Ok(Asked {
+    Ok(ReplayRequest {
         destination: columns.uuid("destination_id")?,
         extent: columns.word("what")?,
         since: columns.time("since")?,
@@ -301,7 +301,7 @@ fn asked(row: &Row) -> Result<Asked, StoreError> {
 /// The replay, as long as its destination is in use.
 async fn replay(
     tx: &mut Transaction,
-    asked: &Asked,
+    asked: &ReplayRequest,
     locking: &'static str,
 ) -> Result<Option<Replay>, StoreError> {
     let found = sql("SELECT * FROM destinations

@@ -51,7 +51,7 @@ pub(super) struct Goods {
 }
 
 /// A running API over a tree.
-pub(super) struct Town {
+pub(super) struct AccessWorld {
     pub(super) house: House,
     pub(super) tree: Tree,
     /// Goods by the account's place in the tree.
@@ -90,7 +90,7 @@ fn level(kind: char) -> AccountType {
     }
 }
 
-impl Town {
+impl AccessWorld {
     /// Builds and stocks the tree, then deactivates and deletes.
     pub(super) async fn of(mut tree: Tree) -> Self {
         let dns = DnsServer::start(Zone::default(), Shutdown::default()).await.unwrap();
@@ -345,7 +345,7 @@ impl Town {
     }
 }
 
-/// The statement of [`Town::rows`].
+/// The statement of [`AccessWorld::rows`].
 async fn whole(database: &mut SqliteConnection) -> String {
     let columns = "SELECT tables.name AS table_name, columns.name AS column_name
                    FROM sqlite_schema AS tables JOIN pragma_table_info(tables.name) AS columns
@@ -449,7 +449,7 @@ async fn write_to(house: &House, agent: &Account, mark: &str) -> Received {
     house.deliver(agent, (sender, address), &raw_of(mark), 0).await
 }
 
-impl Town {
+impl AccessWorld {
     /// The Agent that samples are about gets another message.
     pub(super) async fn write_again(&mut self) {
         let id = AccountId::new(self.tree.nodes[self.about].id).unwrap();

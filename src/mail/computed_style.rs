@@ -6,7 +6,7 @@ use super::css::{Declared, Property, Value, declarations};
 use super::tags::{Tag, decode_entities};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct ComputedStyle {
     /// Hidden for good: nothing inside can undo it.
     gone: Option<&'static str>,
     /// A size inside undoes it.
@@ -23,7 +23,7 @@ pub(super) struct Look {
     pub(super) is_preformatted: bool,
 }
 
-impl Default for Look {
+impl Default for ComputedStyle {
     fn default() -> Self {
         Self {
             gone: None,
@@ -38,7 +38,7 @@ impl Default for Look {
     }
 }
 
-impl Look {
+impl ComputedStyle {
     /// Returns the property that hides text of this look; None if it is visible.
     pub(super) fn hidden_by(self) -> Option<&'static str> {
         let blends = match (self.fill.unwrap_or(self.colour), self.behind) {

@@ -13,7 +13,7 @@ use crate::domain::evidence::{self, Facts, Step};
 use crate::domain::ports::Recipient;
 use crate::domain::reason::Reason;
 use crate::domain::relay::{Forwarded, Hop, Relay, RelayType, Relayed};
-use crate::domain::repeats::Cause;
+use crate::domain::repeats::LogCause;
 use crate::domain::verdict::Verdict;
 use crate::store::{Accepted, StoreError};
 
@@ -43,7 +43,7 @@ enum Nearest {
 }
 
 /// Whether a judgement may be committed.
-pub(super) enum Hopped {
+pub(super) enum RelayStep {
     /// Yes; the application may have turned the message down.
     Settled,
     /// No: another relay counts now than in the judgement.
@@ -59,28 +59,28 @@ impl Gateway {
         mail: Examined<'_>,
         judgement: &mut Judgement,
         asks: &mut Asks,
-    ) -> Result<Hopped, StoreError> {
+    ) -> Result<RelayStep, StoreError> {
         // A provider's own hop has already asked about posted mail (contract §6).
         if mail.envelope.posted.is_some() {
-            return Ok(Hopped::Settled);
+            return Ok(RelayStep::Settled);
         }
         let wanted = judgement.commit.intakes.iter().enumerate().find_map(|(at, intake)| {
             let accepted = intake.accepted.as_ref()?;
             Some((at, accepted.standing.relay?))
         });
-        let Some((at, wanted)) = wanted else { return Ok(Hopped::Settled) };
+        let Some((at, wanted)) = wanted else { return Ok(RelayStep::Settled) };
         let before = asks.passed.as_ref().filter(|passed| passed.relayed == wanted);
         let step = match before {
             Some(passed) => passed.step.clone(),
             None if self.store.arrived_before(&judgement.commit).await? => {
-                return Ok(Hopped::Settled);
+                return Ok(RelayStep::Settled);
             }
             None => {
                 let began = Instant::now();
                 let Some(intake) = judgement.commit.intakes.get(at) else {
-                    return Ok(Hopped::Settled);
+                    return Ok(RelayStep::Settled);
                 };
-                let Some(accepted) = &intake.accepted else { return Ok(Hopped::Settled) };
+                let Some(accepted) = &intake.accepted else { return Ok(RelayStep::Settled) };
                 let recipient = mail.envelope.recipients.get(at);
                 let (relay, hop) = match self.nearest(&accepted.message.lineage).await? {
                     Nearest::Relay(relay) if relay.relayed() == wanted && asks.made == MOST => {
@@ -95,17 +95,17 @@ impl Gateway {
                         if hop != Hop::Passed
                             && !self.still(wanted, &accepted.message.lineage).await?
                         {
-                            return Ok(Hopped::Changed);
+                            return Ok(RelayStep::Changed);
                         }
                         (Some(relay), hop)
                     }
-                    Nearest::Relay(_) | Nearest::None => return Ok(Hopped::Changed),
+                    Nearest::Relay(_) | Nearest::None => return Ok(RelayStep::Changed),
                     Nearest::Closed(error) => (None, Hop::Deferred(error.to_string())),
                 };
                 let step = told(wanted, relay.as_deref(), &hop, began);
                 if hop != Hop::Passed {
                     turn_down(judgement, at, &hop, step);
-                    return Ok(Hopped::Settled);
+                    return Ok(RelayStep::Settled);
                 }
                 asks.passed = Some(Passed { relayed: wanted, step: step.clone() });
                 step
@@ -114,7 +114,7 @@ impl Gateway {
         if let Some(intake) = judgement.commit.intakes.get_mut(at) {
             intake.record.evidence.push(step);
         }
-        Ok(Hopped::Settled)
+        Ok(RelayStep::Settled)
     }
 
     async fn still(&self, asked: Relayed, lineage: &Lineage) -> Result<bool, StoreError> {
@@ -128,7 +128,7 @@ impl Gateway {
             Ok(None) => Ok(Nearest::None),
             Err(RelayError::Store(error)) => Err(error),
             Err(error) => {
-                if let Some(left_out) = self.repeats.due(Cause::Relay) {
+                if let Some(left_out) = self.repeats.due(LogCause::Relay) {
                     let error = &error as &dyn std::error::Error;
                     tracing::error!(error, left_out, "a relay cannot be used");
                 }
