@@ -1,5 +1,5 @@
-//! Versions: configurations of an Agent that are kept to come back to. Each change queues with the
-//! changes of its configurations.
+//! Versions: earlier configurations of an Agent, kept to restore them. Changes queue with the
+//! changes of the Agent's configurations.
 
 use super::config_rows::{QUEUE, text};
 use crate::domain::agent_config::{AgentVersion, Config, VersionId};
@@ -15,19 +15,18 @@ use crate::store::engine::sql::{Row, sql};
 use crate::store::tenancy::accounts;
 use crate::store::tenancy::audit::{self, Note};
 
-/// What became of a change of a version.
+/// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Versioned {
     Done,
-    /// The Agent has no such version.
     Missing,
-    /// It has as many as it may that somebody made or named.
+    /// The Agent has as many versions made or named by hand as it may.
     Full,
 }
 
 impl Base {
-    /// Up to `limit` of an Agent's versions that are older than `before`, the newest first, with what
-    /// they hold only where that is asked for.
+    /// Returns up to `limit` versions of an Agent older than `before`, the newest first, with their
+    /// snapshots only if `with_data`.
     pub async fn agent_versions(
         &self,
         agent: AccountId,
@@ -51,7 +50,7 @@ impl Base {
         rows.iter().map(version).collect()
     }
 
-    /// One of them, with what it holds.
+    /// Returns a version with its snapshot.
     pub async fn agent_version(
         &self,
         agent: AccountId,
@@ -66,8 +65,8 @@ impl Base {
         row.as_ref().map(version).transpose()
     }
 
-    /// Keeps a configuration as a version of this title; `None` where the Agent has `most` already
-    /// that somebody made or named.
+    /// Keeps a configuration as a version with this title. Returns None if the Agent has `most`
+    /// versions made or named by hand.
     pub async fn keep_agent_version(
         &self,
         agent: AccountId,
@@ -90,7 +89,7 @@ impl Base {
         })
     }
 
-    /// Replaces what a version holds.
+    /// Replaces the snapshot of a version.
     pub async fn replace_agent_version(
         &self,
         agent: AccountId,
@@ -119,7 +118,7 @@ impl Base {
         })
     }
 
-    /// Gives a version another title; an automatic one is kept by hand from then on.
+    /// Renames a version. An automatic version then counts as made by hand.
     pub async fn rename_agent_version(
         &self,
         agent: AccountId,
@@ -153,7 +152,7 @@ impl Base {
         })
     }
 
-    /// Deletes a version; answers whether it was there.
+    /// Deletes a version. Returns whether it existed.
     pub async fn delete_agent_version(
         &self,
         agent: AccountId,
@@ -188,7 +187,7 @@ impl Base {
     }
 }
 
-/// Keeps what is about to be replaced; of these the Agent has `most`, and the oldest go.
+/// Keeps a configuration that is about to be replaced. Deletes the oldest ones beyond `most`.
 pub async fn keep_automatic(
     tx: &mut Transaction,
     agent: AccountId,
@@ -208,7 +207,7 @@ pub async fn keep_automatic(
     Ok(id)
 }
 
-/// The millisecond, or the one after the newest version's.
+/// Returns the id for a new version: the present millisecond, or one more than the newest id.
 async fn next(
     tx: &mut Transaction,
     agent: AccountId,
@@ -257,7 +256,7 @@ async fn kept_by_hand(tx: &mut Transaction, agent: AccountId) -> Result<u64, Sto
     Columns { table: "agent_versions", row: &row }.count("kept")
 }
 
-/// What a version is called, and whether it was made by publishing.
+/// Returns the title of a version, and whether it is automatic.
 async fn title_of(
     tx: &mut Transaction,
     agent: AccountId,

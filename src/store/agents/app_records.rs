@@ -1,4 +1,4 @@
-//! What accounts keep of apps. Secrets come in sealed and go out sealed.
+//! Records that accounts keep of apps. Their secrets are sealed on the way in and on the way out.
 
 use std::collections::BTreeSet;
 
@@ -20,18 +20,18 @@ use crate::store::tenancy::accounts;
 use crate::store::tenancy::app_rows::{self, NewRecord, names};
 use crate::store::tenancy::audit::{self, Note};
 
-/// What became of the removal of an app.
+/// The result of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppRemoval {
     Removed,
-    /// It was not installed.
+    /// The app was not installed.
     Missing,
-    /// This configuration of the Agent assigns it: nothing was removed.
+    /// This configuration of the Agent assigns the app; nothing was removed.
     Assigned(ConfigKind),
 }
 
 impl Base {
-    /// All that an account keeps for this use, in the order of apps and versions.
+    /// Returns all records of an account for this use, in the order of apps and versions.
     pub async fn app_records(
         &self,
         account: AccountId,
@@ -48,7 +48,6 @@ impl Base {
         rows.iter().map(record).collect()
     }
 
-    /// What it keeps of one app.
     pub async fn app_record(
         &self,
         account: AccountId,
@@ -68,7 +67,7 @@ impl Base {
         row.as_ref().map(record).transpose()
     }
 
-    /// Keeps a new one, unless there is one or the account has `most` of this use already.
+    /// Inserts a record, unless the account has one of this app or `most` of this use.
     pub async fn insert_app_record(
         &self,
         new: &AppRecord,
@@ -94,9 +93,9 @@ impl Base {
         })
     }
 
-    /// Puts `new` in the place of the one of its revision, which is raised by this; `changed` are the
-    /// names of what differs. An integration of which nothing is left goes. `false`, and nothing done, where somebody changed or removed it
-    /// meanwhile.
+    /// Replaces the record with the revision of `new`, and raises the revision. Deletes an
+    /// integration that has nothing left. `changed` names the changed fields. Returns false if
+    /// another request changed or removed the record meanwhile; nothing is written then.
     pub async fn update_app_record(
         &self,
         new: &AppRecord,
@@ -121,7 +120,7 @@ impl Base {
         })
     }
 
-    /// Takes an app away from an Agent, with its secrets; answers whether it was there.
+    /// Removes an app from an Agent, with its secrets.
     pub async fn remove_app(
         &self,
         agent: AccountId,
@@ -129,7 +128,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<AppRemoval, StoreError> {
         transact!(self, async |tx| {
-            // No configuration comes to assign it meanwhile.
+            // Queues, so that no configuration comes to assign the app meanwhile.
             gates::queue(&mut tx, QUEUE, agent.get()).await?;
             accounts::passed(&mut tx, agent).await?;
             let configs = configs(tx.on(), agent).await?;
@@ -160,7 +159,7 @@ impl Base {
     }
 }
 
-/// Answers how many rows there were of its revision.
+/// Returns the number of rows replaced: 0 if the revision has changed.
 async fn replace(tx: &mut Transaction, new: &AppRecord, now: Timestamp) -> Result<u64, StoreError> {
     if new.of == Use::Integration && new.is_bare() {
         return sql("DELETE FROM app_records
@@ -190,8 +189,7 @@ async fn replace(tx: &mut Transaction, new: &AppRecord, now: Timestamp) -> Resul
     .await
 }
 
-/// That this field changed, and nothing of what stands in it: one that is called no secret may hold
-/// one all the same.
+/// Returns the change of a field without its value: any field may hold a secret.
 fn named(of: Use, name: &str) -> Change {
     let fields = match of {
         Use::Installed => "settings",
@@ -217,8 +215,8 @@ fn record(row: &Row) -> Result<AppRecord, StoreError> {
     })
 }
 
-/// The apps that a configuration assigns and its Agent has not installed. The Agent's configurations
-/// queue: none of its apps is removed until the transaction ends.
+/// Returns the apps that a configuration assigns but its Agent has not installed. The caller holds
+/// the Agent's queue, so that no app is removed before the transaction ends.
 pub async fn not_installed(
     tx: &mut Transaction,
     agent: AccountId,

@@ -17,33 +17,32 @@ use crate::store::engine::sql::{Connection, Row, Statement, sql};
 use crate::store::tenancy::accounts;
 use crate::store::tenancy::audit::{self, Note};
 
-/// What is to be written of a computer beside its state.
+/// New values for a record, except its state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ComputerChange {
-    /// What it is called from now on; `Some(None)` for nothing.
+    /// `Some(None)` removes the name.
     pub name: Option<Option<String>>,
     pub config: Option<Configuration>,
-    /// Names of what changes in the configuration, for the audit log; never a value.
+    /// Names of changed fields for the audit log; never values.
     pub changed: Vec<String>,
 }
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChangedComputer {
     Done(Box<Computer>),
-    /// The configuration is of another revision, this one.
+    /// The configuration has another revision: this one.
     Stale(i64),
-    /// There is no record.
+    /// The Agent has no record.
     Missing,
 }
 
 impl Base {
-    /// An Agent's computer, if there is a record of one.
     pub async fn computer(&self, agent: AccountId) -> Result<Option<Computer>, StoreError> {
         find(self.reader(), agent).await
     }
 
-    /// Up to `limit` computers in `scope` behind this Agent, in the order of their Agents' ids.
+    /// Returns up to `limit` computers in `scope` behind this Agent, in the order of Agent ids.
     pub async fn list_computers(
         &self,
         scope: &Scope,
@@ -57,8 +56,8 @@ impl Base {
         query.fetch_all(self.reader()).await?.iter().map(computer).collect()
     }
 
-    /// Makes the record of an Agent's computer; false if there is one. Its revision begins with the
-    /// time, in milliseconds: whoever knows one of a record that was removed before meets another.
+    /// Creates the record of an Agent's computer. Returns false if there is one. Its first revision
+    /// is the time in milliseconds, so that it shares no revision with a removed record.
     pub async fn create_computer(
         &self,
         agent: &Account,
@@ -78,8 +77,8 @@ impl Base {
         })
     }
 
-    /// Changes what is given of the record, if its configuration is of this revision; the
-    /// revision rises with a configuration.
+    /// Changes the given fields of a record if its configuration has this revision. A new
+    /// configuration raises the revision.
     pub async fn change_computer(
         &self,
         agent: AccountId,
@@ -124,8 +123,8 @@ impl Base {
         })
     }
 
-    /// Provisions an Agent's computer, and makes its record where there is none; answers it, and
-    /// whether that changed anything.
+    /// Provisions an Agent's computer, and creates a missing record. Returns the computer, and
+    /// whether anything changed.
     pub async fn provision_computer(
         &self,
         agent: &Account,
@@ -136,7 +135,7 @@ impl Base {
             let job = Job { id: self.mint().uuid(), at: act.at };
             let (state, nothing) = (ComputerState::Provisioned, ComputerChange::default());
             let made = insert(&mut tx, agent, (state, Some(job)), &nothing, act).await?;
-            // Whoever deletes the record ends first, or finds it.
+            // A removal may have committed after the insertion met the record.
             let Some(mut known) = lock(&mut tx, agent.id).await? else {
                 return Err(StoreError::Conflict(None));
             };
@@ -154,8 +153,8 @@ impl Base {
         })
     }
 
-    /// Deprovisions an Agent's computer, if there is a record; with `wipe` it forgets its
-    /// configuration, too. Answers it, and whether that changed anything.
+    /// Deprovisions an Agent's computer; `wipe` also deletes its configuration. Returns the
+    /// computer, if there is one, and whether anything changed.
     pub async fn deprovision_computer(
         &self,
         agent: AccountId,
@@ -189,8 +188,7 @@ impl Base {
         })
     }
 
-    /// Removes the record of an Agent's computer with all that it holds; answers whether there was
-    /// one.
+    /// Removes the record of an Agent's computer. Returns whether there was one.
     pub async fn remove_computer(
         &self,
         agent: AccountId,
@@ -232,7 +230,7 @@ async fn find(on: Connection<'_>, agent: AccountId) -> Result<Option<Computer>, 
     row.as_ref().map(computer).transpose()
 }
 
-/// As it is, and stays until the transaction ends.
+/// Locks the record until the transaction ends.
 async fn lock(tx: &mut Transaction, agent: AccountId) -> Result<Option<Computer>, StoreError> {
     let query = select("agent_id = $1").bind(agent).locking("FOR UPDATE");
     query.fetch_optional(tx.on()).await?.as_ref().map(computer).transpose()

@@ -1,4 +1,4 @@
-//! Rows of Agents' configurations, and the queue of those who change them.
+//! Rows of Agents' configurations, and the queue of their changes.
 
 use crate::domain::agent_config::{AgentConfig, AgentConfigs, Config, ConfigId, ConfigKind};
 use crate::domain::clock::Timestamp;
@@ -9,11 +9,11 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Row, sql};
 
-/// What queues: configurations and versions of one Agent.
+/// The queue for configurations and versions of one Agent.
 pub const QUEUE: &str = "agent configurations";
 
 impl Base {
-    /// Makes both rows, of which nothing is set: an id that is answered once stays the same.
+    /// Inserts both rows without content, so that their ids never change once returned.
     pub(in crate::store) async fn begin_configs(
         &self,
         tx: &mut Transaction,
@@ -60,7 +60,7 @@ pub async fn write(
     Ok(())
 }
 
-/// A configuration as it is kept.
+/// Returns a configuration as the database stores it.
 pub fn text(config: &Config) -> String {
     serde_json::to_string(config).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
-//! What Agents are configured to be. Whoever changes a configuration says which revisions it looked
-//! at when it decided what to write: where one of them has moved, nothing is written, and it decides
-//! again. The changes of one Agent queue, so that no two find the same revisions.
+//! Configurations of Agents. A change names the revisions from which it was decided. If one of them
+//! has changed, nothing is written, and the caller decides again. The changes of one Agent queue,
+//! so that no two find the same revisions.
 
 use serde_json::Value;
 
@@ -24,36 +24,33 @@ use crate::store::tenancy::accounts;
 use crate::store::tenancy::audit::{self, Note};
 use crate::wire::{CampaignId, Number};
 
-/// A change of one of an Agent's configurations.
 #[derive(Clone, Debug)]
 pub struct ConfigChange<'c> {
-    /// The one that is written.
+    /// The configuration to write.
     pub kind: ConfigKind,
     pub config: &'c Config,
-    /// What it was decided by.
+    /// The revisions from which it was decided.
     pub decided_by: Revisions,
     pub deed: Deed,
     /// For the audit log: names of fields, never their values.
     pub changes: &'c [Change],
-    /// The event about it, if there is one.
+    /// The event to announce, if any.
     pub says: Option<Says<'c>>,
-    /// Keeps what is replaced as an automatic version, if it was ever set, and so many of these.
+    /// Keeps at most this many replaced configurations, if they were set, as automatic versions.
     pub keep: Option<u32>,
 }
 
-/// The part of an event that the store does not know.
+/// The data of an event that the store does not know.
 #[derive(Clone, Copy, Debug)]
 pub struct Says<'c> {
     /// `agent.published`, or `agent.reverted`.
     pub name: EventName,
-    /// The names of the changed fields.
     pub changed: &'c [String],
-    /// The version that was restored.
     pub version: Option<VersionId>,
 }
 
 impl Says<'_> {
-    /// `data` of the event; what was there before is the version `kept`.
+    /// Returns `data` of the event; `kept` is the version with the replaced configuration.
     fn told(self, changed: ChangedConfig, kept: Option<VersionId>) -> Value {
         if self.name != EventName::AgentPublished {
             return told(&changed);
@@ -66,23 +63,23 @@ impl Says<'_> {
     }
 }
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Configured {
-    /// Written; what was there before is this version, if it was kept.
+    /// Written; the replaced configuration is this version, if it was kept.
     Done(Box<AgentConfigs>, Option<VersionId>),
-    /// A revision is another one by now: nothing was written.
+    /// A revision has changed; nothing was written.
     Moved,
-    /// There is no such account any more.
+    /// The Agent was deleted.
     Missing,
-    /// A template that was applied to the Agent locks these fields: nothing was written.
+    /// The Agent's template locks these fields; nothing was written.
     Locked(Locked),
-    /// It assigns these apps, which the Agent has not installed: nothing was written.
+    /// It assigns these apps, which the Agent has not installed; nothing was written.
     NotInstalled(Vec<String>),
 }
 
 impl Base {
-    /// Both configurations of an Agent; `None` before the first change.
+    /// Returns both configurations of an Agent; None before the first change.
     pub async fn agent_configs(
         &self,
         agent: AccountId,
@@ -90,7 +87,8 @@ impl Base {
         configs(self.reader(), agent).await
     }
 
-    /// Writes one of an Agent's configurations, its event and its entry in the audit log.
+    /// Writes a configuration with its event and its audit entry. Locks the Agent's queue, then
+    /// passes the gates of the account and those above it.
     pub async fn configure_agent(
         &self,
         agent: AccountId,

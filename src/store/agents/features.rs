@@ -1,4 +1,4 @@
-//! Which features accounts were given or denied.
+//! Features granted or denied to accounts.
 
 use crate::domain::account::Lineage;
 use crate::domain::audit::{Act, Change, Deed};
@@ -13,7 +13,7 @@ use crate::store::engine::sql::{Row, sql};
 use crate::store::tenancy::audit::{self, Note};
 
 impl Base {
-    /// All that the accounts of this lineage were given or denied: one statement.
+    /// Returns all grants and denials of the accounts in this lineage, in one statement.
     pub async fn feature_grants(&self, lineage: &Lineage) -> Result<Vec<Grant>, StoreError> {
         let rows = sql("SELECT account_id, feature, granted FROM feature_grants
                         WHERE account_id IN ($1, $2, $3, $4)")
@@ -26,8 +26,8 @@ impl Base {
         rows.iter().map(grant).collect()
     }
 
-    /// Gives these features to an account, denies them, or (`None`) leaves them to the default: all
-    /// of them, from the next request on.
+    /// Grants, denies, or (None) leaves to the default each of these features of an account, all in
+    /// one transaction. Counts from the next request on.
     pub async fn assign_features(
         &self,
         account: AccountId,

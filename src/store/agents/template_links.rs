@@ -1,5 +1,5 @@
-//! Which Agents a template was applied to, and what it wrote there. Each change of an Agent's link
-//! queues with the changes of its config_rows: what one decides by, no other changes meanwhile.
+//! Links of Agents with templates, and the fields that a template wrote. A change of a link queues
+//! with the changes of the Agent's configurations, so that the state it was decided from stays.
 
 use std::collections::BTreeSet;
 
@@ -22,28 +22,28 @@ use crate::store::engine::sql::{Connection, Row, sql};
 use crate::store::tenancy::accounts;
 use crate::store::tenancy::audit::{self, Note};
 
-/// What became of an application.
+/// The result of applying a template.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Applied {
-    /// The template was brought to the Agent, which is linked with it now.
+    /// Applied; the Agent is linked with the template.
     Done(Box<(AgentConfigs, Template, Plan)>),
-    /// Nobody above the Agent has such a template.
+    /// No account above the Agent has this template.
     NoTemplate,
-    /// It is a draft.
+    /// The template is a draft.
     Disabled,
-    /// The Agent is linked with another one.
+    /// The Agent is linked with another template.
     LinkedWith(TemplateId),
-    /// The configuration would have so many octets.
+    /// The configuration would have this many bytes.
     TooLarge(usize),
     /// The configuration would assign these apps, which the Agent has not installed.
     NotInstalled(Vec<String>),
-    /// There is no such Agent any more.
+    /// The Agent was deleted.
     NoAgent,
 }
 
 impl Base {
-    /// Brings a template to an Agent, whose staging then has no more than `most` octets, and links
-    /// it. What its customer changed since the last time stays but for what is `approved`.
+    /// Applies a template to an Agent's staging, which may have `most` bytes, and links the Agent.
+    /// Fields that the customer has changed since the last time stay, except the `approved` ones.
     pub async fn apply_template(
         &self,
         agent: AccountId,
@@ -100,8 +100,8 @@ impl Base {
         })
     }
 
-    /// Takes the link between an Agent and a template away: what is configured stays, and nothing of
-    /// it is locked. Answers whether it was there.
+    /// Removes the link between an Agent and a template. The configuration stays, and nothing in it
+    /// is locked any more. Returns whether there was a link.
     pub async fn detach_template(
         &self,
         agent: AccountId,
@@ -127,13 +127,12 @@ impl Base {
         })
     }
 
-    /// The template that an Agent is linked with.
+    /// Returns the link of an Agent.
     pub async fn template_link(&self, agent: AccountId) -> Result<Option<Link>, StoreError> {
         link(self.reader(), agent).await
     }
 
-    /// Up to `limit` Agents that are linked with a template, behind `after`, in the order of their
-    /// ids.
+    /// Returns up to `limit` links with a template behind `after`, in the order of Agent ids.
     pub async fn template_links(
         &self,
         id: TemplateId,
@@ -151,7 +150,7 @@ impl Base {
         rows.iter().map(linked).collect()
     }
 
-    /// Those of these Agents that are linked with a template.
+    /// Returns the `agents` that are linked with this template.
     pub async fn linked_with_template(
         &self,
         id: TemplateId,
@@ -169,7 +168,7 @@ impl Base {
         rows.iter().map(agent).collect()
     }
 
-    /// Writes what a template makes of an Agent's staging, if that is anything new.
+    /// Writes the plan to an Agent's staging, if it changes anything or staging was never set.
     pub(in crate::store) async fn stage_plan(
         &self,
         tx: &mut Transaction,
@@ -195,7 +194,7 @@ impl Base {
         Ok(configs)
     }
 
-    /// Says what a template made of an Agent: names of fields, no values.
+    /// Writes the audit entry for a plan: names of fields, no values.
     pub(in crate::store) async fn note_plan(
         &self,
         tx: &mut Transaction,
@@ -211,8 +210,7 @@ impl Base {
     }
 }
 
-/// What a template makes of an Agent. Staging of which nothing was ever set begins as what is in
-/// force.
+/// Plans the effect of a template on an Agent. Staging that was never set begins as a copy of live.
 pub fn planned(
     configs: Option<&AgentConfigs>,
     link: Option<&Link>,
@@ -223,8 +221,8 @@ pub fn planned(
     rule::plan(&staged, link.map(|link| &link.applied), template, extent)
 }
 
-/// The apps that a plan makes an Agent assign and that it has not installed; what it assigned before
-/// is not asked about again.
+/// Returns the apps that a plan assigns but the Agent has not installed. A plan that does not
+/// change the apps is not checked.
 pub async fn lacks(
     tx: &mut Transaction,
     agent: AccountId,
@@ -236,12 +234,12 @@ pub async fn lacks(
     }
 }
 
-/// Octets of a configuration as it is kept.
+/// Returns the bytes of a configuration as stored.
 pub fn length(config: &Config) -> usize {
     text(config).len()
 }
 
-/// The first Agent behind `after` that is linked with a template.
+/// Returns the first Agent behind `after` that is linked with a template.
 pub async fn next(
     on: Connection<'_>,
     id: TemplateId,
@@ -256,7 +254,7 @@ pub async fn next(
     row.map(|row| Columns { table: "template_links", row: &row }.account("agent_id")).transpose()
 }
 
-/// The link of an Agent, unless its template was deleted.
+/// Returns the link of an Agent, unless its template was deleted.
 pub async fn link(on: Connection<'_>, agent: AccountId) -> Result<Option<Link>, StoreError> {
     let row = sql("SELECT agent_id, template_id, applied, revision, linked_at FROM template_links
          WHERE agent_id = $1
@@ -267,7 +265,7 @@ pub async fn link(on: Connection<'_>, agent: AccountId) -> Result<Option<Link>, 
     row.as_ref().map(linked).transpose()
 }
 
-/// Writes a link, whatever the Agent was linked with.
+/// Writes a link, replacing any other link of the Agent.
 pub async fn put(tx: &mut Transaction, link: &Link) -> Result<(), StoreError> {
     sql("INSERT INTO template_links (agent_id, template_id, applied, revision, linked_at)
          VALUES ($1, $2, $3, $4, $5)
@@ -284,7 +282,7 @@ pub async fn put(tx: &mut Transaction, link: &Link) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A template that the Agent or somebody above it owns, kept as it is until the link is made.
+/// Returns a template that an account above the Agent owns. Locks it until the link is committed.
 async fn above(
     tx: &mut Transaction,
     agent: &Account,

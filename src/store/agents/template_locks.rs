@@ -1,4 +1,4 @@
-//! What templates do not let the Agents change that they were applied to.
+//! Locks of templates on fields of the Agents linked with them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
 
-/// What a template does not let an Agent change.
+/// The fields that a template locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locked {
     pub template: TemplateId,
@@ -18,8 +18,8 @@ pub struct Locked {
     pub fields: Vec<String>,
 }
 
-/// What the template of an Agent does not let it change so. It is kept as it is until the transaction
-/// ends: what it locks by then counts from then on.
+/// Returns the locks that forbid this change, or None. Locks the row of the template until the
+/// transaction ends, so that its locks do not change meanwhile.
 pub async fn locked(
     tx: &mut Transaction,
     agent: AccountId,

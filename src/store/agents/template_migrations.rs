@@ -1,8 +1,7 @@
-//! Bringing a template to all Agents that are linked with it, or to some: one Agent in each
-//! transaction, in the order of their ids, because there may be very many. How far it has come is a
-//! row, so that any gateway goes on with it, after any crash, and none does twice what was done. What
-//! is brought is the template as it was when that was asked for. What a deleted template has left goes
-//! in the same way.
+//! Migrations: applying a template, as it was at the request, to all Agents linked with it, or to
+//! some. There may be very many, so each transaction changes one Agent, in the order of their ids.
+//! The progress is a row: any gateway continues after any crash, and nothing is done twice. One
+//! gateway works at a time. The links of deleted templates are removed in the same way.
 
 use std::collections::BTreeSet;
 
@@ -25,33 +24,32 @@ use crate::store::engine::row::{Columns, stored};
 use crate::store::engine::sql::{Connection, Row, sql};
 use crate::store::tenancy::accounts;
 
-/// What became of asking for a migration.
+/// The result of a request for a migration.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MigrationRequest {
-    /// It is under way.
+    /// The migration was begun.
     Done(Box<Migration>),
-    /// The account has no such template.
     Missing,
-    /// It is a draft.
+    /// The template is a draft.
     Disabled,
-    /// Another one is under way.
+    /// Another migration is under way.
     UnderWay,
 }
 
-/// How far the work on a template has come.
+/// Progress of the work on a template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Working {
-    /// There is none.
+    /// Nothing is left to do.
     Done,
-    /// There may be more.
+    /// There may be more to do.
     More,
-    /// Somebody else is at it.
+    /// Another gateway is working.
     Held,
 }
 
 impl Base {
-    /// Asks for a migration of all Agents that are linked with a template of this account, or of
-    /// `targets`; [`Self::work_on_template`] does it.
+    /// Requests a migration of the Agents linked with a template of this account: of all, or of
+    /// `targets`. [`Self::work_on_template`] carries it out.
     pub async fn ask_migration(
         &self,
         account: AccountId,
@@ -88,7 +86,7 @@ impl Base {
         })
     }
 
-    /// The last migration of a template, if there was one.
+    /// Returns the last migration of a template, if there was one.
     pub async fn template_migration(
         &self,
         id: TemplateId,
@@ -96,7 +94,7 @@ impl Base {
         Ok(migration_of(self.reader(), id).await?.map(|(migration, _)| migration))
     }
 
-    /// Up to `limit` templates behind `after` of which something is to be done.
+    /// Returns up to `limit` templates behind `after` with a migration under way, or deleted.
     pub async fn templates_with_work(
         &self,
         after: Option<TemplateId>,
@@ -120,8 +118,8 @@ impl Base {
         Ok(found.into_iter().take(usize::try_from(limit).unwrap_or(usize::MAX)).collect())
     }
 
-    /// Brings a migration to its next Agent, whose staging then has no more than `most` octets; of a
-    /// template that was deleted takes up to `rows` links, and in the end itself.
+    /// Migrates the next Agent, whose staging may have `most` bytes. Of a deleted template removes
+    /// up to `rows` links, and finally the template. Skips the work if another gateway is at it.
     pub async fn work_on_template(
         &self,
         id: TemplateId,
@@ -172,7 +170,7 @@ impl Base {
         let account = accounts::passed(tx, agent).await?;
         let mut tally = migration.tally.clone();
         let found = link(tx.on(), agent).await?.filter(|link| link.template == id);
-        // Whoever was detached or deleted since is passed over.
+        // Passes over Agents that were detached or deleted since.
         if let Some(link) = found
             && account.is_some()
         {
@@ -195,13 +193,13 @@ impl Base {
             .execute(tx.on())
             .await?;
         if done == 0 {
-            // It was ended meanwhile, or another one asked for: nothing of this is written.
+            // The migration was ended or replaced meanwhile: this transaction must not commit.
             return Err(StoreError::Conflict(None));
         }
         Ok(Working::More)
     }
 
-    /// Brings what was asked for to one Agent.
+    /// Applies the template to one Agent.
     async fn migrate(
         &self,
         tx: &mut Transaction,
@@ -211,7 +209,7 @@ impl Base {
     ) -> Result<(), StoreError> {
         let agent = link.agent;
         tally.examined += 1;
-        // A newer one was applied meanwhile: it is not taken back.
+        // A newer revision was applied meanwhile, and stays.
         if link.revision > migration.revision {
             return Ok(());
         }
@@ -240,7 +238,7 @@ impl Base {
     }
 }
 
-/// Where a migration is, and what it brings.
+/// The progress of a migration, and the configuration that it applies.
 struct Reached {
     after: i64,
     config: Config,
@@ -277,7 +275,7 @@ async fn begin(
     Ok(())
 }
 
-/// Ends the migration of a template where it is, if one is under way.
+/// Ends the migration of a template, if one is under way.
 pub async fn end(tx: &mut Transaction, id: TemplateId, now: Timestamp) -> Result<(), StoreError> {
     sql("UPDATE template_migrations SET finished_at = $2
          WHERE template_id = $1 AND finished_at IS NULL")
@@ -288,7 +286,7 @@ pub async fn end(tx: &mut Transaction, id: TemplateId, now: Timestamp) -> Result
     Ok(())
 }
 
-/// Some of the links with a template that was deleted; when there are none, the template.
+/// Removes up to `rows` links with a deleted template; without links, the template itself.
 async fn remove_some(
     tx: &mut Transaction,
     id: TemplateId,
@@ -353,7 +351,7 @@ fn migration(row: &Row) -> Result<(Migration, Reached), StoreError> {
     Ok((migration, Reached { after, config: columns.json("config")? }))
 }
 
-/// As the database keeps it: yes, no, or these fields.
+/// Returns the value as the database stores it: true, false, or names of fields.
 fn approved(approved: &Approved) -> String {
     match approved {
         Approved::Nothing => Json::Bool(false),

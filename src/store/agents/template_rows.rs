@@ -7,7 +7,7 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, sql};
 
-/// A template of this account, kept for this transaction: whoever applies it waits, or came first.
+/// Returns a template of this account. Locks its row: a transaction that applies it waits.
 pub async fn own(
     tx: &mut Transaction,
     account: AccountId,

@@ -1,5 +1,5 @@
-//! Templates: making, changing and deleting them. Whoever applies one holds its row as it is until the
-//! link is made (`template_links.rs`), so that no Agent is linked with one that is gone.
+//! Creating, changing and deleting templates. Applying a template locks its row until the link is
+//! committed (`template_links.rs`), so that no Agent is linked with a deleted template.
 
 use super::config_rows;
 use super::template_links;
@@ -18,40 +18,36 @@ use crate::store::engine::sql::sql;
 use crate::store::tenancy::accounts;
 use crate::store::tenancy::audit::{self, Note};
 
-/// A change of a template: a part that is absent stays.
+/// A change of a template; None keeps a field.
 #[derive(Clone, Copy, Debug)]
 pub struct TemplateChange<'c> {
     pub name: Option<&'c str>,
     pub enabled: Option<bool>,
-    /// The whole content, decided by what was there at `revision`.
+    /// The whole content, decided from the content at `revision`.
     pub content: &'c Content,
     pub revision: i64,
 }
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TemplateChanged {
-    /// It is so now.
     Done(Box<Template>),
-    /// Its revision is another one by now: nothing was written.
+    /// The revision has changed; nothing was written.
     Moved,
-    /// The account has no such template.
     Missing,
 }
 
-/// What became of a deletion.
+/// The result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TemplateDeleted {
     Done,
-    /// The account has no such template.
     Missing,
-    /// It was applied to Agents that are still linked with it: nothing was done.
+    /// Agents are linked with it; nothing was deleted.
     Linked,
 }
 
 impl Base {
-    /// Makes a template of this account, a draft that is not applied; `None` where the account has
-    /// `most` already.
+    /// Creates a template of this account, as a draft. Returns None if the account has `most`.
     pub async fn insert_template(
         &self,
         account: AccountId,
@@ -94,7 +90,7 @@ impl Base {
         })
     }
 
-    /// The templates of these accounts, without what they hold; the oldest of each first.
+    /// Returns the templates of these accounts without their contents, the oldest of each first.
     pub async fn templates(&self, owners: [Option<AccountId>; 2]) -> Result<Vec<Head>, StoreError> {
         let [one, other] = owners;
         let rows = sql("SELECT id, account_id, name, enabled, revision, created_at, updated_at
@@ -107,7 +103,7 @@ impl Base {
         rows.iter().map(head).collect()
     }
 
-    /// One of the templates of these accounts.
+    /// Returns a template of one of these accounts.
     pub async fn template(
         &self,
         owners: [Option<AccountId>; 2],
@@ -126,8 +122,7 @@ impl Base {
         row.as_ref().map(template).transpose()
     }
 
-    /// Changes a template of this account; Agents stay as they are until a migration, but what it
-    /// locks counts at once.
+    /// Changes a template of this account. Its locks count at once; a migration changes the Agents.
     pub async fn update_template(
         &self,
         account: AccountId,
@@ -171,8 +166,8 @@ impl Base {
         })
     }
 
-    /// Deletes a template of this account: from then on it is nobody's to see, and locks nothing.
-    /// With `detach_all` also while Agents are linked with it, which keep what they have.
+    /// Deletes a template of this account: nobody sees it any more, and it locks nothing.
+    /// `detach_all` permits this while Agents are linked with it; they keep their configurations.
     pub async fn delete_template(
         &self,
         account: AccountId,
@@ -203,7 +198,7 @@ impl Base {
         })
     }
 
-    /// Says what was done to a template.
+    /// Writes the audit entry for a template.
     pub(in crate::store) async fn note_template(
         &self,
         tx: &mut Transaction,
@@ -216,7 +211,7 @@ impl Base {
     }
 }
 
-/// What a change makes of a template, and the changes in words: names of fields, no values.
+/// Returns the changed template, and the changes for the audit log: names of fields, no values.
 fn changed(before: &Template, change: &TemplateChange<'_>) -> (Template, Vec<Change>) {
     let mut after = before.clone();
     let mut changes = Vec::new();

@@ -1,5 +1,5 @@
-//! Lists of contacts, the one that wrote last for the first time first: by id, so that no page
-//! shifts under its reader, and no cursor tells when somebody wrote to another Agent.
+//! Lists of contacts, the newest first, ordered by id: no page shifts while it is read, and no
+//! cursor tells when a contact wrote to another Agent.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Statement, sql};
 
-/// Agents of one statement: SQLite takes no more than 500 parts of a UNION.
+/// Agents per statement: SQLite allows at most 500 parts in a UNION.
 const AGENTS: usize = 100;
 
 impl Base {
-    /// Up to `limit` contacts with smaller ids than `after`, and none smaller than `until`, the
-    /// largest first: all of the organizations in `scope`, or, where that is some Agents, those who
-    /// have a room with one of them, each since when and until when they wrote to these.
+    /// Returns up to `limit` contacts with ids below `after` and not below `until`, the largest
+    /// first. For a scope of single Agents: the contacts that have a room with one of them, with
+    /// the times at which they wrote to these Agents; `until` does not apply.
     pub async fn list_contacts(
         &self,
         scope: &Scope,
@@ -46,8 +46,8 @@ impl Base {
         }
     }
 
-    /// The last of the next `most` contacts while any are being erased, so that a list passes over
-    /// no more; `None` if there are fewer, and where a list is of what some Agents have.
+    /// Returns the last of the next `most` contacts, so that a list passes over no more. None if
+    /// there are fewer, if no erasure is under way, or if the scope is of single Agents.
     pub async fn end_of_contacts(
         &self,
         scope: &Scope,
@@ -67,8 +67,8 @@ impl Base {
         row.map(|row| Columns { table: "contacts", row: &row }.contact("id")).transpose()
     }
 
-    /// Of each Agent as many as are wanted: the first of all of them are among these, each with all
-    /// of its rooms.
+    /// Reads up to `limit` rooms of each Agent: the first `limit` contacts of all Agents are among
+    /// them, each with all its rooms.
     async fn contacts_of(
         &self,
         agents: &[AccountId],
@@ -97,7 +97,7 @@ impl Base {
     }
 }
 
-/// Of each of these Agents the first of its rooms.
+/// Reads the first rooms of each of these Agents.
 fn of_each(agents: &[AccountId], below: i64, limit: u32) -> Statement {
     let mut query = sql("");
     for (number, agent) in agents.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! The senders that an organization knows. When one wrote last is what its rooms say, so that another
-//! message of it changes nothing here; what they say no longer, once messages go, is kept in its row.
+//! The senders that an organization knows. The time of the last message is in the rooms, so that a
+//! message does not change the contact's row; the row keeps it when messages are deleted.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,12 +13,11 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Row, Value};
 use crate::store::tenancy::accounts::next_user_ids;
 
-/// An organization, and a mailbox that wrote to it.
+/// An organization, and the address of a sender that wrote to it.
 type Who = (AccountId, String);
 
-/// Finds or makes the contact of each sender, and keeps its name up to date; answers them in the
-/// order of the messages. The contacts are locked until the transaction ends, so nobody else
-/// begins the same conversation at this moment.
+/// Finds or creates the contact of each sender and updates its name. Returns them in the order of
+/// the messages. Locks them until the transaction ends: no other gateway begins their rooms.
 pub async fn greet(
     tx: &mut Transaction,
     arrived: &[&Arrived],
@@ -32,7 +31,7 @@ pub async fn greet(
     let strangers: Vec<_> = letters.iter().filter(|(who, _)| !known.contains_key(*who)).collect();
     let made = make(tx, &strangers).await?;
     if made.len() < strangers.len() {
-        // The others were made by somebody else since we looked, who has committed meanwhile.
+        // Another gateway created the missing ones after the read above, and has committed since.
         let missed = strangers.iter().map(|(who, _)| *who).filter(|who| !made.contains_key(*who));
         known.extend(self::known(tx, missed).await?);
     }
@@ -56,13 +55,12 @@ pub async fn greet(
     Ok(met.collect())
 }
 
-/// The id of a contact, and the name under which it is known.
 struct KnownContact {
     id: ContactId,
     name: Option<String>,
 }
 
-/// The name of a contact after some letters, and what each of them changed.
+/// The name of a contact after several messages, and the change that each message made.
 struct Impression {
     name: Option<String>,
     changes: Vec<ContactChange>,
@@ -114,7 +112,7 @@ async fn known(
     Ok(known)
 }
 
-/// New contacts, but for those that are there by now.
+/// Inserts new contacts. Returns only those that no other gateway has inserted before.
 async fn make(
     tx: &mut Transaction,
     strangers: &[(&Who, &Vec<&Arrived>)],
@@ -152,7 +150,7 @@ async fn make(
     Ok(by_who)
 }
 
-/// Writes with the commit the new names of those who have changed theirs.
+/// Writes changed names with the commit.
 fn rename(
     tx: &mut Transaction,
     letters: &BTreeMap<Who, Vec<&Arrived>>,
@@ -170,18 +168,18 @@ fn rename(
     ));
 }
 
-/// When a contact wrote last: as its rooms say, one for each Agent that it wrote to, or later.
+/// The time when a contact wrote last: the later one of its rooms' latest and its own row's.
 pub const LAST_SEEN: &str = "(SELECT CASE WHEN MAX(last_at) > contacts.last_seen THEN MAX(last_at)
                   ELSE contacts.last_seen END
       FROM rooms WHERE rooms.contact_id = contacts.id)";
 
-/// A contact's columns; goes on with whose.
+/// Selects the columns of contacts; `rest` is the FROM clause without its keyword.
 pub fn select(rest: &str) -> String {
     let own = "SELECT id, organization_id, address, name, first_seen";
     format!("{own}, {LAST_SEEN} AS last_seen FROM {rest}")
 }
 
-/// These contacts, in no particular order.
+/// Returns these contacts in no particular order, without those under erasure.
 pub async fn by_ids(
     on: Connection<'_>,
     ids: impl Iterator<Item = ContactId>,
@@ -198,7 +196,6 @@ pub async fn by_ids(
     .await
 }
 
-/// A contact as its row says.
 pub fn contact(row: &Row) -> Result<Contact, StoreError> {
     let columns = Columns { table: "contacts", row };
     Ok(Contact {

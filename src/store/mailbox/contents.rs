@@ -1,5 +1,5 @@
-//! Contents of messages, packed (`packed.rs`): the recipients of a transaction in one organization share
-//! them; each row that has a large original names it in the blob store.
+//! Contents of messages, packed (`packed.rs`). The recipients of one transaction in one
+//! organization share a row. A row with a large original names its object in the blob store.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,13 +15,13 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Value, sql};
 
-/// Where the originals of one commit are, by their digests; those that are not here belong into their row.
+/// The places of the originals of one commit, by digest; unlisted ones belong in their rows.
 pub type OriginalPlaces = HashMap<Digest, OriginalPlace>;
 
 impl Base {
-    /// Before the transaction, with nothing open: puts a large raw message into the blob store,
-    /// unless it is there already or this commit has put it before. What a row names and is lost
-    /// is put again: the bytes are at hand, and an acceptance must not rest on what is not there.
+    /// Puts a large raw message into the blob store, unless the store has it or this commit has put
+    /// it already. Runs before the transaction, with no lock held. An object that a row names but
+    /// that is lost is put again: an acceptance must not rest on missing bytes.
     pub(in crate::store) async fn keep_raw(
         &self,
         digest: Digest,
@@ -54,9 +54,9 @@ impl Base {
     }
 }
 
-/// Finds the objects of large originals that were not put for these messages, because a row names the
-/// same one. These rows stay as they are until the transaction ends, and with them the objects: an
-/// erasure looks for other rows that name one (`upkeep/erasure.rs`).
+/// Finds the objects of large originals that this commit did not put, because a row names them
+/// already. Locks one such row each until the transaction ends, and so keeps the object: an erasure
+/// looks for other rows that name it (`upkeep/erasure.rs`).
 pub async fn named(
     tx: &mut Transaction,
     arrived: &[&Arrived],
@@ -82,8 +82,8 @@ pub async fn named(
     found.iter().map(name).collect()
 }
 
-/// Keeps the contents of these messages with the commit. An original that was put anew takes the place of one that is
-/// lost, wherever that is named.
+/// Writes the contents of these messages with the commit. An object that was put again replaces the
+/// lost one in every row that names it.
 pub fn keep(tx: &mut Transaction, arrived: &[&Arrived], named: &HashMap<Digest, String>) {
     let octets = |digest: &Digest| Value::from(digest.0.as_slice());
     let put = arrived.iter().filter_map(|one| match &one.place {

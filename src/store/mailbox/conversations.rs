@@ -17,7 +17,7 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Statement, sql};
 
-/// Where a message is.
+/// The room, the thread and the list position of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessagePlace {
     pub room: Room,
@@ -26,7 +26,7 @@ pub struct MessagePlace {
 }
 
 impl Base {
-    /// The place of this room in lists, if it is in `scope`.
+    /// Returns the place of this room in lists, or None if it is not in `scope`.
     pub async fn room_place(
         &self,
         scope: &Scope,
@@ -42,7 +42,7 @@ impl Base {
         row.map(|row| room_ranges::place(&Columns { table: "rooms", row: &row })).transpose()
     }
 
-    /// A page of the messages of a room in `scope`, or of one thread of it, the newest first.
+    /// Returns a page of the messages of a room in `scope`, or of one of its threads, newest first.
     pub async fn room_messages(
         &self,
         scope: &Scope,
@@ -54,7 +54,7 @@ impl Base {
             return Ok(Vec::new());
         }
         let query = match thread {
-            // It is in one room only.
+            // A thread is in one room only.
             Some(thread) => {
                 let ranges = ["thread_id <> id AND thread_id = ", "thread_id = id AND id = "];
                 let part = |query: &mut Statement, range: &&str| {
@@ -76,7 +76,7 @@ impl Base {
         Ok(page.shown(messages))
     }
 
-    /// Of these messages those that are in the room named, in `scope`.
+    /// Returns those of these messages that are in the named room and in `scope`.
     pub async fn find_messages(
         &self,
         scope: &Scope,
@@ -114,8 +114,8 @@ impl Base {
         Ok(found)
     }
 
-    /// The first `most` messages of each of these threads, the oldest first, by id and octets of the
-    /// original; each thread was found in the caller's scope.
+    /// Returns the first `most` messages of each thread, the oldest first: id, and bytes of the
+    /// original. The caller has found each thread in its scope.
     pub async fn outline_threads(
         &self,
         threads: &[MessagePlace],
@@ -126,7 +126,7 @@ impl Base {
         if outlines.is_empty() {
             return Ok(outlines);
         }
-        // The first of each by its id, and the others as far as they are wanted.
+        // The first message of a thread has the thread's id; the others are read up to the limit.
         let mut query = sql("SELECT thread_id AS thread, id, at, size FROM messages
                              WHERE thread_id = id AND id IN (");
         for (number, thread) in outlines.keys().enumerate() {
@@ -157,8 +157,7 @@ impl Base {
         Ok(outlines)
     }
 
-    /// These messages, in no particular order; those that are not there, or not in `scope`, are
-    /// left out.
+    /// Returns those of these messages that are in `scope`, in no particular order.
     pub async fn messages(
         &self,
         scope: &Scope,

@@ -1,5 +1,4 @@
-//! Taking the words of deleted messages out of the index of full-text search, on SQLite: no commit
-//! waits for it.
+//! Removes the words of deleted messages from the full-text index of SQLite, in short steps.
 
 use crate::store::base::Base;
 use crate::store::engine::database::Transaction;
@@ -8,17 +7,17 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, sql};
 
 impl Base {
-    /// Takes words of deleted entries out of the index, some `pages` of it at a time; answers
-    /// whether there may be more to do, or `None` where this is nobody's to do: PostgreSQL vacuums.
+    /// Removes words of deleted entries from the index, about `pages` pages in one transaction.
+    /// Returns whether there may be more, or None on PostgreSQL, where vacuum does this.
     ///
-    /// FTS5 only marks an entry as deleted until its segment is merged with others. So all are
-    /// merged into one: begun by a negative number of pages, continued by positive ones, and done
-    /// when nothing changes (<https://www.sqlite.org/fts5.html#the_merge_command>).
+    /// FTS5 only marks an entry as deleted until its segment is merged. So all segments are merged
+    /// into one: a negative number of pages begins the merge, positive numbers continue it, and it
+    /// is done when nothing changes (<https://www.sqlite.org/fts5.html#the_merge_command>).
     pub async fn forget_words(&self, pages: u32) -> Result<Option<bool>, StoreError> {
         if self.reader().is_postgres() {
             return Ok(None);
         }
-        // Looked at before the only writer is asked for.
+        // Read before asking for the only writer.
         if forgetting(self.reader()).await? == (false, false) {
             return Ok(Some(false));
         }
@@ -37,7 +36,7 @@ impl Base {
             .bind(pages)
             .execute(tx.on())
             .await?;
-        // The statement itself is one.
+        // The statement itself counts as one change.
         if changes(&mut tx).await? - before < 2 {
             sql("UPDATE search_words_gone SET merging = 0 WHERE id = 1").execute(tx.on()).await?;
         }
@@ -46,7 +45,7 @@ impl Base {
     }
 }
 
-/// Whether deleted entries wait for a merge, and whether one is under way.
+/// Returns whether deleted entries wait for a merge, and whether a merge is under way.
 async fn forgetting(on: Connection<'_>) -> Result<(bool, bool), StoreError> {
     let state = sql("SELECT waiting, merging FROM search_words_gone WHERE id = 1");
     let row = state.fetch_one(on).await?;
@@ -54,7 +53,7 @@ async fn forgetting(on: Connection<'_>) -> Result<(bool, bool), StoreError> {
     Ok((columns.flag("waiting")?, columns.flag("merging")?))
 }
 
-/// Rows that this connection has changed so far, those of the index among them.
+/// Returns the number of rows that this connection has changed so far, rows of the index included.
 async fn changes(tx: &mut Transaction) -> Result<i64, StoreError> {
     let row = sql("SELECT total_changes() AS changes").fetch_one(tx.on()).await?;
     Columns { table: "search_words", row: &row }.integer("changes")

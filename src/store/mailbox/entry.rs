@@ -1,5 +1,4 @@
-//! What came in, as it is written: the record of one recipient, and its message. Made ready by
-//! whoever commits (`commit/ready.rs`).
+//! One recipient's record and message, made ready for the writer (`commit/ready.rs`).
 
 use std::sync::Arc;
 
@@ -20,7 +19,7 @@ use crate::store::base::unindexed::UnindexedMail;
 use crate::store::engine::sql::Value;
 use crate::store::tenancy::addresses::{Addressed, Question};
 
-/// One recipient's record, and its message if it was accepted.
+/// The record of one recipient, and its message if it was accepted.
 pub struct Entry {
     pub record: Arc<RecordColumns>,
     pub count: u64,
@@ -28,13 +27,13 @@ pub struct Entry {
     pub arrived: Option<Arrived>,
 }
 
-/// The columns of a record (`intake_records.rs`), but for its count and its message.
+/// The columns of a record (`intake_records.rs`), except its count and its message.
 pub struct RecordColumns {
     /// Columns that the row of a message has, too.
     pub shared: Vec<Value>,
-    /// Columns of the record alone; the row of a message keeps them for it.
+    /// Columns of the record alone. The row of a message has them for the record's sake.
     pub own: Vec<Value>,
-    /// The reason in words, which a repeat has of its own.
+    /// The explanation of the verdict; a repeat has another one.
     pub explanation: String,
 }
 
@@ -46,7 +45,7 @@ impl RecordColumns {
     }
 }
 
-/// An accepted message on its way in.
+/// An accepted message that is not yet stored.
 pub struct Arrived {
     pub id: MessageId,
     pub lineage: Lineage,
@@ -55,45 +54,44 @@ pub struct Arrived {
     pub at: Timestamp,
     pub handle: Handle,
     pub name: Option<String>,
-    /// Of mail. What a platform hands in asks only that its Agent is active.
+    /// The terms of admission of mail; None for a platform's message: its Agent must be active.
     pub decided: Option<Decided>,
-    /// The request that may be carried out once, and whoever does so.
+    /// The request that is carried out only once, and the id of its holder (`tenancy/once.rs`).
     pub once: Option<(Once, Uuid)>,
-    /// Sorted, each once.
+    /// Arrival keys, sorted, each once.
     pub keys: Vec<[u8; 32]>,
     pub thread: ThreadKeys,
     pub inbox: Inbox,
-    /// How its text begins.
+    /// The beginning of its text.
     pub preview: String,
-    /// The mail, for the index of search; `None` for a message that a platform handed in, which is read back
-    /// from its content.
+    /// The mail, for the search index. None for a message submitted by a platform: the index reads
+    /// it back from its contents.
     pub mail: Option<Arc<Mail>>,
     pub remembered_until: Timestamp,
     pub digest: Digest,
-    /// The contents that it has: those of the first message of its transaction in its organization.
+    /// The id of its contents: the first message of its transaction in its organization.
     pub content_id: MessageId,
     pub place: OriginalPlace,
-    /// What is kept of the raw bytes: once for all recipients.
+    /// The packed contents, shared by all recipients.
     pub content: Arc<Packed>,
-    /// The message's columns, but for its contact, its thread, its session and its inbox, and those
-    /// of its record.
+    /// The message's columns, except contact, thread, session, inbox, and those of its record.
     pub columns: Vec<Value>,
     pub record: Arc<RecordColumns>,
 }
 
-/// Where the raw bytes of a message belong.
+/// The place of the raw bytes of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OriginalPlace {
     #[default]
     Row,
-    /// Into the blob store, where a row names them already.
+    /// In the blob store, where a row names them already.
     Named,
-    /// Into the blob store, where they were put under this name.
+    /// In the blob store, under this name.
     Put(String),
 }
 
 impl OriginalPlace {
-    /// The part of the raw bytes that belongs into the row: all, or nothing.
+    /// Returns the bytes that belong in the row: all, or none.
     pub(in crate::store) fn here<'r>(&self, raw: &'r Bytes) -> &'r Bytes {
         static NOTHING: Bytes = Bytes::new();
         if *self == Self::Row { raw } else { &NOTHING }
@@ -108,13 +106,13 @@ pub struct Decided {
 }
 
 impl Arrived {
-    /// Its part in the index of search, where that need not be read back.
+    /// Returns the message for the search index, or None if it must be read back.
     pub(in crate::store) fn said(&self) -> Option<(MessageId, UnindexedMail)> {
         let Self { id, lineage, agent, at, .. } = *self;
         self.mail.clone().map(|mail| (id, UnindexedMail { lineage, agent, at, mail }))
     }
 
-    /// What the decision about it rested on.
+    /// Returns the question that the decision answered; None for a message submitted by a platform.
     pub(in crate::store) fn question(&self) -> Option<Question<'_>> {
         let Decided { sender, address, .. } = self.decided.as_ref()?;
         Some(Question { agent: self.agent, address, sender })

@@ -1,4 +1,4 @@
-//! The lasting trace of every verdict. That of an accepted message is in its row (`messages.rs`).
+//! A lasting record of every verdict; that of a new message is in its row (`messages.rs`).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ use crate::store::engine::packing;
 use crate::store::engine::row::{Columns, organization_of, stored};
 use crate::store::engine::sql::{Row, Statement, Value, sql};
 
-/// Which records a list shows; absent fields match everything.
+/// Absent fields match everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IntakeFilter {
     pub sender: Option<Handle>,
@@ -36,7 +36,7 @@ pub struct IntakeFilter {
 }
 
 impl Base {
-    /// A page of the records in `scope` that match, the newest first, without their evidence.
+    /// Returns a page of the matching records in `scope`, the newest first, without their evidence.
     pub async fn intake_records(
         &self,
         scope: &Scope,
@@ -55,7 +55,6 @@ impl Base {
         Ok(page.shown(records))
     }
 
-    /// One record in `scope`.
     pub async fn intake_record(
         &self,
         scope: &Scope,
@@ -71,20 +70,20 @@ impl Base {
 }
 
 impl IntakeFilter {
-    /// Whether records within the time asked for may not match.
+    /// Whether the filter may leave out records within its time.
     pub fn passes_over(&self) -> bool {
         let Self { sender, recipient, verdict, reason, since: _, until: _ } = self;
         sender.is_some() || recipient.is_some() || verdict.is_some() || reason.is_some()
     }
 
-    /// Goes on with a comparison for each field that is given: absent ones would only keep the
-    /// database from planning well. The time is the page's.
+    /// Appends a comparison for each field that is given: comparisons for absent fields would spoil
+    /// the database's plan. The page compares the time.
     fn narrow(&self, query: &mut Statement) {
         if let Some(sender) = &self.sender {
             query.push(" AND sender = ").push_value(sender.to_string());
         }
         if let Some(recipient) = &self.recipient {
-            // Both databases fold ASCII alone here.
+            // Both databases fold only ASCII here.
             query.push(" AND lower(recipient) = ").push_value(recipient.to_ascii_lowercase());
         }
         if let Some(verdict) = self.verdict {
@@ -96,8 +95,8 @@ impl IntakeFilter {
     }
 }
 
-/// Writes the records of a group with the commit, but for those that new messages have in their rows;
-/// `earlier` names, for a message that is a repeat, the first one.
+/// Writes the records of a group with the commit, except those that new messages have in their
+/// rows. `earlier` maps a repeat to the message that it repeats.
 pub fn insert(tx: &mut Transaction, entries: &[&Entry], earlier: &HashMap<MessageId, MessageId>) {
     const REPEATED: &str = "The same message arrived before; it was accepted again without making \
                             a second message.";
@@ -111,7 +110,7 @@ pub fn insert(tx: &mut Transaction, entries: &[&Entry], earlier: &HashMap<Messag
     tx.later(many(INSERT, rows.collect()));
 }
 
-/// The columns of a record, but for its count and its message.
+/// Returns the columns of a record, except its count and its message.
 pub fn columns(record: &IntakeRecord) -> Result<RecordColumns, StoreError> {
     let corrupt = |error: &dyn std::error::Error| StoreError::Corrupt {
         table: "intake_records",
@@ -145,7 +144,7 @@ pub fn columns(record: &IntakeRecord) -> Result<RecordColumns, StoreError> {
     Ok(RecordColumns { shared, own, explanation: record.explanation.clone() })
 }
 
-/// The whole row; its columns are in the order of [`write`].
+/// Returns a whole row; its columns are in the order of `INSERT`.
 pub fn row(
     columns: &RecordColumns,
     count: u64,
@@ -158,13 +157,13 @@ pub fn row(
     columns.shared.iter().chain(&columns.own).cloned().chain(last).collect()
 }
 
-/// Writes records, or counts each in the one that is `counted_as` the same (no two of them are);
-/// answers which.
+/// Writes records. A record whose `counted_as` exists adds to the count of the existing row; no two
+/// of `rows` may share a `counted_as`. Returns id and `counted_as` of each row written.
 pub async fn write(tx: &mut Transaction, rows: Vec<Vec<Value>>) -> Result<Vec<Row>, StoreError> {
     many(INSERT, rows).fetch_all(tx.on()).await
 }
 
-/// Records, with these columns besides; goes on with `rest`.
+/// Selects records with the columns `besides`; `rest` is the WHERE clause.
 fn select(besides: &'static str, rest: &'static str) -> Statement {
     let mut query = sql("SELECT ");
     query.push(besides);
@@ -186,7 +185,6 @@ const INSERT: &str = "
         DO UPDATE SET count = intake_records.count + excluded.count
     RETURNING id, counted_as";
 
-/// The evidence, and the header section.
 type Read = (Evidence, Vec<u8>);
 
 fn record(
@@ -220,7 +218,7 @@ fn record(
     })
 }
 
-/// The steps, and behind them the header section; neither is left of a record that was erased.
+/// Reads the evidence and, after it, the header section. Both are empty in an erased record.
 fn read_evidence(columns: &Columns<'_>) -> Result<Read, StoreError> {
     let packed = columns.bytes("evidence")?;
     if packed.is_empty() {

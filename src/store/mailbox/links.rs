@@ -1,4 +1,4 @@
-//! What signed links stand on: the secret that signs them, and whether what they lead to is there.
+//! The secret that signs links, and the check that the target of a link is present.
 
 use crate::domain::id::{AccountId, MessageId};
 use crate::domain::secret::Secret;
@@ -10,14 +10,14 @@ use crate::store::engine::sql::sql;
 const KEY: &str = "SELECT secret FROM link_keys WHERE single = 1";
 
 impl Base {
-    /// The secret that links to media are signed by: 32 octets, one for all gateways of this
-    /// database; made when it is first asked for.
+    /// Returns the secret that signs links to media: 32 bytes, the same for all gateways of this
+    /// database. The first call creates it.
     pub async fn link_key(&self) -> Result<Secret, StoreError> {
         if let Some(row) = sql(KEY).fetch_optional(self.reader()).await? {
             return Columns { table: "link_keys", row: &row }.bytes("secret").map(Secret::new);
         }
         let mut tx = self.begin().await?;
-        // Another gateway may do the same at this moment: one of them is first.
+        // Another gateway may insert at the same moment: the first one wins.
         sql(
             "INSERT INTO link_keys (single, secret) VALUES (1, $1) ON CONFLICT (single) DO NOTHING",
         )
@@ -29,7 +29,7 @@ impl Base {
         Columns { table: "link_keys", row: &row }.bytes("secret").map(Secret::new)
     }
 
-    /// The Agent of a message, while the Agent and all accounts above it are there and active.
+    /// Returns the Agent of a message, if the Agent and all accounts above exist and are active.
     pub async fn agent_of_message(&self, id: MessageId) -> Result<Option<AccountId>, StoreError> {
         let row = sql("SELECT messages.agent_id AS agent
              FROM messages JOIN accounts ON accounts.id = messages.agent_id

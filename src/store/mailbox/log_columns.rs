@@ -1,9 +1,8 @@
-//! What the fields of the conversation log are in the database: expressions over a row of
-//! `records`, the same for both databases.
+//! The fields of the conversation log as SQL expressions over a row of `records`, the same for both
+//! databases.
 //!
-//! What is of the message is looked up by its id, row by row: a join could be turned into a walk of
-//! all messages. Text is compared by functions that both have in the same
-//! sense (`LIKE` they have in two).
+//! Fields of the message are looked up by its id, row by row: the planner could turn a join into a
+//! walk over all messages. Text is compared by functions that mean the same in both, not by `LIKE`.
 
 use std::sync::LazyLock;
 
@@ -17,11 +16,10 @@ use crate::store::base::page::within;
 use crate::store::engine::sql::{Statement, Value};
 use crate::store::events::event_row::announces;
 
-/// Of the deliveries of a message's arrival those in some state, made for destinations of accounts
-/// in the scope: what was made for those above is not told. A repeat made none: the record of a
-/// message has its id. Nothing is known where no event is left of a message. All questions are
-/// numbers: an EXISTS is a join to PostgreSQL, which it may begin with all that a destination was
-/// sent.
+/// Counts deliveries of a message's arrival, all or in one state, to destinations of accounts in
+/// the scope; deliveries to accounts above are not counted. A repeat made none (the record of a
+/// message has the message's id): 0. NULL if the message has no event left. Every condition is a
+/// count: PostgreSQL may turn EXISTS into a join that begins with all deliveries of a destination.
 const DELIVERIES: &str = "(CASE WHEN records.message_id <> records.id THEN 0
       ELSE (SELECT CASE WHEN COUNT(e.id) > 0 OR records.message_id IS NULL
                    THEN COUNT(CASE WHEN d.event_number <= (";
@@ -32,18 +30,17 @@ const DELIVERIES_END: &str = " THEN 1 END) END
             FROM events AS e LEFT JOIN deliveries AS d ON d.event_id = e.id
             WHERE e.id = records.message_id) END)";
 
-/// How many arrivals a row of events announces: they come first in it (`domain::event::announced`), so
-/// that the number of an event says whether it is one.
+/// The number of arrivals that a row of events announces. Arrivals come first in it
+/// (`domain::event::announced`), so the number of an event tells whether it is an arrival.
 static ARRIVALS: LazyLock<String> = LazyLock::new(|| {
     let arrivals = EventName::ALL.iter().filter(|name| name.is_arrival());
     let counted = arrivals.map(|name| format!("CASE WHEN {} THEN 1 ELSE 0 END", announces(*name)));
     counted.collect::<Vec<_>>().join(" + ")
 });
 
-/// What a field is.
 enum Column {
     Expression(&'static str),
-    /// Deliveries, in this state if one is named.
+    /// The count of deliveries, with this condition on their state if it is not empty.
     Deliveries(&'static str),
 }
 
@@ -97,7 +94,7 @@ const fn column(field: LogField) -> Column {
     })
 }
 
-/// Goes on with the value of a field.
+/// Appends the value of a field.
 pub fn value_of(statement: &mut Statement, field: LogField, scope: &Scope) {
     match column(field) {
         Column::Expression(text) => {
@@ -111,7 +108,7 @@ pub fn value_of(statement: &mut Statement, field: LogField, scope: &Scope) {
     }
 }
 
-/// Goes on with the comparisons, each behind an AND.
+/// Appends the comparisons, each after an AND.
 pub fn all_of(statement: &mut Statement, conditions: &[Condition], scope: &Scope) {
     for condition in conditions {
         statement.push(" AND (");
@@ -141,7 +138,7 @@ fn compare(statement: &mut Statement, condition: &Condition, scope: &Scope) {
             value(statement);
         }
         (Op::Icontains, [Scalar::Text(text)]) => {
-            // Both databases fold ASCII alone here.
+            // Both databases fold only ASCII here.
             statement.push("REPLACE(LOWER(");
             value(statement);
             statement.push("), ").push_value(text.to_ascii_lowercase()).push(", '') <> LOWER(");
@@ -170,7 +167,7 @@ fn compare(statement: &mut Statement, condition: &Condition, scope: &Scope) {
                 statement.push(if place > 0 { ", " } else { "" });
                 scalar(statement, value);
             }
-            // What has no value is no other one either; looked up once.
+            // A missing value differs from every given value. The expression stands here once.
             let or_none = matches!(op, Op::Ne | Op::Nin);
             statement.push(if or_none { ") IS NOT FALSE" } else { ")" });
         }
@@ -186,13 +183,13 @@ fn scalar(statement: &mut Statement, value: &Scalar) {
     };
 }
 
-/// As a quotient of two numbers that are exact: the same one in both databases.
+/// Appends a decimal as the quotient of two exact numbers: both databases compute the same.
 fn decimal(statement: &mut Statement, number: Decimal) -> &mut Statement {
     statement.push("(CAST(").push_value(number.digits).push(" AS DOUBLE PRECISION) / CAST(");
     statement.push_value(number.divisor).push(" AS DOUBLE PRECISION))")
 }
 
-/// Goes on with what a formula makes of a row: a floating-point number, or NULL.
+/// Appends the value of a formula for a row: a floating-point number, or NULL.
 pub fn calculated(statement: &mut Statement, formula: &Formula, scope: &Scope) {
     match formula {
         Formula::Constant(number) => {
@@ -204,7 +201,7 @@ pub fn calculated(statement: &mut Statement, formula: &Formula, scope: &Scope) {
             statement.push(" AS DOUBLE PRECISION)");
         }
         Formula::Is { field, text, negated } => {
-            // A truth is no number in PostgreSQL, and there is none in SQLite.
+            // A boolean is not a number in PostgreSQL, and SQLite has no booleans.
             statement.push(if *negated { "CAST(1 - " } else { "CAST(" });
             statement.push("COALESCE(CAST((");
             value_of(statement, *field, scope);

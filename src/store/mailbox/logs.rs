@@ -1,6 +1,6 @@
-//! The conversation log: intake records, their messages and what became of their deliveries, listed
-//! and put together. How much a request looks at is bounded by `Store::end_of_log`, and every
-//! statement is given up in time: what a row costs, filters and formulas say.
+//! The conversation log: intake records with their messages and the outcome of their deliveries,
+//! listed and aggregated. `Store::end_of_log` bounds the rows of a request, and every statement has
+//! a deadline, because filters and formulas decide the cost of a row.
 
 use std::cmp::Reverse;
 
@@ -20,19 +20,19 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::{Columns, stored};
 use crate::store::engine::sql::{Row, Statement, sql};
 
-/// One row, with the values of the fields that were asked for, in their order.
+/// One row, with the values of the requested fields in the requested order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogRow {
     pub place: Cursor,
     pub values: Vec<LogValue>,
 }
 
-/// What the rows of a bucket come to.
+/// The aggregate of the rows of one interval and group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bucket {
-    /// Its beginning; a month comes as its days.
+    /// Start of the bucket; months come as one bucket per day.
     pub start: Timestamp,
-    /// What they have in common, where they are told apart by it.
+    /// The common value of the rows; None without a grouping, or if they have no value.
     pub group: Option<String>,
     pub tally: Tally,
 }
@@ -40,9 +40,9 @@ pub struct Bucket {
 const DAY: i64 = 86_400_000;
 
 impl Base {
-    /// The place where a request ends that looks at the newest `most` rows of a time; `None` where
-    /// there are no more. Of a restricted member its Agents' rows alone are counted: it learns
-    /// nothing of how many others there are (threats E6).
+    /// Returns where a request ends that reads the newest `most` rows of a time range, or None if
+    /// there are no more rows. For a restricted member only the rows of its own Agents count, so
+    /// that it learns nothing about the number of others (threats E6).
     pub async fn end_of_log(
         &self,
         scope: &Scope,
@@ -59,7 +59,7 @@ impl Base {
         let mut query = sql("");
         let mut bounds: Option<String> = None;
         for agent in permitted {
-            // Each in the order of its index; neither database sorts them to put them together.
+            // Each part is in the order of its index: both databases merge them without sorting.
             query.push(if bounds.is_some() { " UNION ALL " } else { "" });
             query.push("SELECT at, id FROM records WHERE recorded = 1 AND agent_id = ");
             query.push(&agent.get().to_string());
@@ -82,13 +82,13 @@ impl Base {
         let row = self.fetch_in_time(query).await?.pop();
         let place = row.map(|row| {
             let columns = Columns { table: "records", row: &row };
-            // All rows of its millisecond are looked at, as in `end_of_walk`.
+            // Reads all rows of its millisecond, as `end_of_walk` does.
             Ok(Cursor { at: columns.time("at")?, id: Uuid::nil() })
         });
         place.transpose()
     }
 
-    /// A page of the log in `scope`, the newest first.
+    /// Returns a page of the log in `scope`, the newest first.
     pub async fn logs(
         &self,
         scope: &Scope,
@@ -100,7 +100,7 @@ impl Base {
         let sorts = scope.permitted().is_some();
         let mut query = sql("");
         if sorts {
-            // Rows that have to be sorted are sorted by their places alone.
+            // Sorts only ids and times, before any field is computed.
             query.push("WITH first AS MATERIALIZED (SELECT id, at FROM records WHERE ");
             narrow(&mut query, scope, filter);
             page.read_between(&mut query, filter.since, filter.before);
@@ -129,7 +129,7 @@ impl Base {
         Ok(page.shown(rows))
     }
 
-    /// How many rows a page so long would have.
+    /// Counts the rows of this page: at most `page.limit`.
     pub async fn count_logs(
         &self,
         scope: &Scope,
@@ -147,8 +147,8 @@ impl Base {
         rows.first().map_or(Ok(0), counted)
     }
 
-    /// The place of the row before which `skip` others are, `skip` not 0: the next page begins
-    /// behind it.
+    /// Returns the place of row number `skip` (from 1), or None if there are fewer: the page after
+    /// it begins behind this place.
     pub async fn log_place(
         &self,
         scope: &Scope,
@@ -165,8 +165,8 @@ impl Base {
         row.map(|row| place(&Columns { table: "records", row: &row })).transpose()
     }
 
-    /// What the formula comes to, bucket by bucket, in no particular order; buckets without rows
-    /// are left out. At most `most` of them.
+    /// Aggregates the formula by bucket. Returns at most `most` buckets, in no particular order;
+    /// buckets without rows are absent.
     pub async fn log_tallies(
         &self,
         scope: &Scope,
@@ -176,7 +176,7 @@ impl Base {
         most: u64,
     ) -> Result<Vec<Bucket>, StoreError> {
         self.noting.arrived().await;
-        // Thursday was the first day of all; weeks begin on Monday.
+        // Day 0 was a Thursday; weeks begin on Monday.
         let (width, shift) = match interval {
             Interval::Hour => (DAY / 24, 0),
             Interval::Day | Interval::Month => (DAY, 0),
@@ -209,8 +209,8 @@ impl Base {
     }
 }
 
-/// Rows of a restricted member are walked Agent by Agent: those of others would be passed over, and
-/// they are without bound. `+` keeps the index of its account out of it.
+/// Appends scope and filter. For a restricted member, `+` keeps the planner from the account's
+/// index, where a walk would pass over rows of other Agents without bound.
 fn narrow(query: &mut Statement, scope: &Scope, filter: &LogFilter) {
     query.push(if scope.permitted().is_some() { "+" } else { "" });
     within(query, scope);

@@ -1,5 +1,5 @@
-//! The JSON in which contents keep what was read out of a message, and what proved its sender. Fields
-//! may be added with a default; none may change its meaning, because old rows stay as they are.
+//! The JSON in which contents keep the parsed message and the proof of its sender. Fields may be
+//! added with a default. No field may change its meaning, because old rows stay.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -67,7 +67,6 @@ impl<'m> MailRow<'m> {
         }
     }
 
-    /// As it was given.
     pub fn into_mail(self) -> Result<(Mail, Option<Arc<Results>>), AddressError> {
         let text = |text: Option<Text<'m>>| text.map(Cow::into_owned);
         let mail = Mail {

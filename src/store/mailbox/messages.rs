@@ -1,4 +1,4 @@
-//! Messages, as their Agents read them.
+//! Messages in their rows: written by a commit, read back for the Agents.
 
 use super::entry::Arrived;
 use super::mail_row::MailRow;
@@ -24,20 +24,19 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Row, Statement, Value, sql};
 
-/// What is known of the raw bytes of a message.
+/// The original of a message, without its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Original {
-    /// When the message came: with its id, its place in every list.
+    /// The time of arrival: with the id, the place of the message in every list.
     pub at: Timestamp,
     pub digest: Digest,
-    /// By which way the message came.
     pub source: Source,
-    /// Of its delivery, for whoever sends the bytes on.
+    /// The marker of its delivery, for sending the bytes on.
     pub marker: Option<Marker>,
 }
 
 impl Base {
-    /// A page of the messages in `scope`, the newest first.
+    /// Returns a page of the messages in `scope`, the newest first.
     pub async fn recent_messages(
         &self,
         scope: &Scope,
@@ -54,8 +53,7 @@ impl Base {
         Ok(page.shown(listed_messages(&rows, &self.repeats)?))
     }
 
-    /// The raw bytes of a message in `scope`, as received: `Lost` where the blob store no longer
-    /// has them.
+    /// Returns the raw bytes of a message in `scope`, or `Lost` if the blob store has lost them.
     pub async fn raw_message(
         &self,
         scope: &Scope,
@@ -79,7 +77,7 @@ impl Base {
         blobs.get(&name, columns.count("size")?, columns.digest("digest")?).await.map(Some)
     }
 
-    /// What is known of the original of a message in `scope` without its bytes.
+    /// Returns the facts about the original of a message in `scope`, without its bytes.
     pub async fn original(
         &self,
         scope: &Scope,
@@ -102,13 +100,13 @@ impl Base {
     }
 }
 
-/// Messages with what was read out of them; goes on with a condition.
+/// Selects messages with their parsed contents; a condition follows.
 pub const SELECT: &str = "SELECT id, partner_id, reseller_id, organization_id, agent_id,
                 agent_username, contact_id, at, thread_id, session_id, inbox, source, tag, size,
                 digest, passage, sender, subject, octets, packed
          FROM messages JOIN contents USING (content_id, organization_id) WHERE ";
 
-/// These messages, in no particular order; those that are not there are left out.
+/// Returns these messages in no particular order, without missing ones and those under erasure.
 pub async fn by_ids(
     on: Connection<'_>,
     ids: impl Iterator<Item = MessageId>,
@@ -129,8 +127,7 @@ pub async fn by_ids(
     .await
 }
 
-/// The columns of a new message, but for its contact, its thread, its session and its inbox, and those
-/// of its record.
+/// Returns the columns of a mail, except contact, thread, session, inbox, and its record's.
 pub fn columns(message: &NewMessage, size: i64) -> Vec<Value> {
     let lineage = message.lineage;
     vec![
@@ -151,7 +148,7 @@ pub fn columns(message: &NewMessage, size: i64) -> Vec<Value> {
     ]
 }
 
-/// The same of what a platform handed in.
+/// Returns the columns of a new message from a platform, with the exceptions of [`columns`].
 pub fn columns_of_received(message: &NewReceived, size: i64) -> Vec<Value> {
     let (lineage, handle) = (message.lineage, &message.received.handle);
     vec![
@@ -172,13 +169,13 @@ pub fn columns_of_received(message: &NewReceived, size: i64) -> Vec<Value> {
     ]
 }
 
-/// As much of a subject as lists and logs show.
+/// Cuts a subject to the length that lists and logs show.
 fn listed(subject: &str) -> String {
     const SHOWN: usize = 1000;
     subject.chars().take(SHOWN).collect()
 }
 
-/// Writes new messages with the commit, each with its contact, its thread, its session and its record.
+/// Writes new messages with the commit, each with its contact, thread, session and record.
 pub fn insert(
     tx: &mut Transaction,
     arrived: &[&Arrived],
@@ -203,13 +200,13 @@ pub fn insert(
     ));
 }
 
-/// A message, which must be whole.
+/// Reads a message; fails if its contents are damaged.
 pub fn message(row: &Row) -> Result<Message, StoreError> {
     with_content(row, |columns| Ok((content(columns)?, false)))
 }
 
-/// A message as lists show it: one damaged row must not keep the others from being read, so that
-/// of a mail that cannot be read what stands beside it is shown.
+/// Reads a message for a list. Damaged contents must not hide the rest of the list: such a mail is
+/// shown with the columns of its row only.
 fn shown_message(row: &Row, repeats: &Repeats) -> Result<Message, StoreError> {
     with_content(row, |columns| match content(columns) {
         Ok(content) => Ok((content, false)),
@@ -224,7 +221,7 @@ fn shown_message(row: &Row, repeats: &Repeats) -> Result<Message, StoreError> {
     })
 }
 
-/// The messages of these rows, without those of which not even the rest of the row can be read.
+/// Reads messages for a list, without those whose own row is damaged.
 pub fn listed_messages(rows: &[Row], repeats: &Repeats) -> Result<Vec<Message>, StoreError> {
     let mut messages = Vec::with_capacity(rows.len());
     for row in rows {
@@ -268,7 +265,7 @@ fn with_content(
     })
 }
 
-/// What is known of a message beside what it says: who sent it, and its subject.
+/// Builds contents from the columns of the row only: sender, and subject of a mail.
 fn beside(columns: &Columns<'_>) -> Result<Content, StoreError> {
     let source = columns.word::<Source>("source").unwrap_or(Source::Chat);
     let handle = columns.text("sender")?;

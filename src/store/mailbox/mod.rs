@@ -1,4 +1,14 @@
-//! What Agents got: messages, contacts, rooms, sessions, threads, records of intake, and the search.
+//! Messages of the Agents: contacts, rooms, sessions, threads, intake records, and the search.
+//!
+//! A commit (`store/commit`) writes all of them in one transaction. On PostgreSQL it locks the
+//! contacts of its messages first, in the order of organization and address, then their rooms, in
+//! the order of their keys. Deleting the latest message of a room, and resetting a session, also
+//! lock the contact before the room. Marking rooms as read locks rooms alone. While a contact is
+//! locked, no other gateway begins a room, a thread or a session with this contact, or adds a
+//! message to one.
+//!
+//! Rows under erasure stay until they are deleted, but no reader sees them (`presence.rs`). The
+//! index of the search is written after the commit (`search_entries.rs`).
 
 pub mod contact_lists;
 pub mod contacts;

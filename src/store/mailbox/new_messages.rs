@@ -1,4 +1,4 @@
-//! Messages before they have their contacts.
+//! New messages, before they have their contacts.
 
 use std::sync::Arc;
 
@@ -10,7 +10,6 @@ use crate::domain::message::{Digest, Mail, Passage, Received};
 use crate::domain::source::Inbox;
 use crate::domain::thread::ThreadKeys;
 
-/// A mail.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewMessage {
     pub id: MessageId,
@@ -21,7 +20,6 @@ pub struct NewMessage {
     pub at: Timestamp,
     /// Shared by all recipients.
     pub mail: Arc<Mail>,
-    /// By which it finds its thread.
     pub thread: ThreadKeys,
     pub tag: Option<String>,
     pub digest: Digest,
@@ -29,7 +27,7 @@ pub struct NewMessage {
     pub passage: Passage,
 }
 
-/// What a platform handed in.
+/// A message submitted by a platform.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewReceived {
     pub id: MessageId,
@@ -41,6 +39,6 @@ pub struct NewReceived {
     pub inbox: Inbox,
     pub thread: ThreadKeys,
     pub received: Received,
-    /// SHA-256 of what was posted.
+    /// SHA-256 of the body of the request.
     pub digest: Digest,
 }

@@ -1,5 +1,5 @@
-//! How contents are kept: what was read out of a message and, behind that, a small original. A larger
-//! one is apart in the row, so that lists need not load it, or in the blob store, named by the row.
+//! The format of contents: the parsed message, followed by a small original. A larger one is in a
+//! column that lists do not load, or in the blob store under the name in the row.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -9,22 +9,19 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::packing;
 use crate::store::engine::row::{Columns, stored};
 
-/// The largest original that is packed together with what was read out of it: what they share, the
-/// text above all, takes its place once.
+/// Most bytes of an original packed behind the parsed message: compression stores common text once.
 const TOGETHER: usize = 16_384;
 
-/// What is packed on a thread of its own: it takes milliseconds.
+/// Bytes from which packing takes milliseconds, and so runs on a blocking thread.
 const LONG: usize = 262_144;
 
-/// The contents of a message as they are kept.
 pub struct Packed {
-    /// Of what was read, before it was packed.
+    /// Bytes of the parsed message before packing.
     pub octets: i64,
     pub packed: Vec<u8>,
     pub original: Option<Vec<u8>>,
 }
 
-/// Where an original is.
 pub enum Original {
     Here(Vec<u8>),
     /// In the blob store, under this name.
@@ -32,12 +29,12 @@ pub enum Original {
 }
 
 impl Packed {
-    /// Of what was read out of an original; that is empty where it is not to be in the row.
+    /// Packs a parsed message and its original, which is empty if it does not belong in the row.
     pub(in crate::store) async fn of(
         read: &impl Serialize,
         original: &Bytes,
     ) -> Result<Self, StoreError> {
-        // As every text: PostgreSQL cannot store NUL. JSON has it escaped, so nothing is left to do.
+        // PostgreSQL cannot store NUL in text. JSON escapes it, so no cleaning is needed.
         let read = serde_json::to_vec(read).map_err(corrupt)?;
         if read.len() + original.len() < LONG {
             return Self::pack(&read, original);
@@ -57,20 +54,21 @@ impl Packed {
         Ok(Self { octets, packed, original: apart })
     }
 
-    /// How much is handed to the database.
+    /// Bytes sent to the database.
     pub(in crate::store) fn len(&self) -> usize {
         self.packed.len() + self.original.as_ref().map_or(0, Vec::len)
     }
 }
 
-/// What was read, of a row with `packed` and `octets`.
+/// Reads the parsed message from a row with `packed` and `octets`.
 pub fn read<T: DeserializeOwned>(columns: &Columns<'_>) -> Result<T, StoreError> {
     let read = packing::first(&columns.bytes("packed")?, columns.count("octets")?);
     let read = read.map_err(|error| columns.corrupt(error))?;
     serde_json::from_slice(&read).map_err(|error| columns.corrupt(error))
 }
 
-/// Checks the whole frame where the original, which is read to its end, is not behind what was read.
+/// Checks the whole frame of the parsed message if the original is elsewhere. Otherwise the frame
+/// is read to its end with the original.
 pub fn check(columns: &Columns<'_>) -> Result<(), StoreError> {
     let is_behind =
         columns.optional_text("object")?.is_none() && columns.optional_bytes("original")?.is_none();
@@ -81,7 +79,7 @@ pub fn check(columns: &Columns<'_>) -> Result<(), StoreError> {
     read.map(drop).map_err(|error| columns.corrupt(error))
 }
 
-/// The original, of a row with all columns of its contents, and with the `size` of the message.
+/// Returns the original from a row with all columns of its contents, and the `size` of the message.
 pub async fn original(columns: &Columns<'_>) -> Result<Original, StoreError> {
     if let Some(name) = columns.optional_text("object")? {
         return Ok(Original::Object(name));

@@ -1,5 +1,5 @@
-//! The JSON in which `messages.passage` keeps how a copy of a message came. Fields may be added;
-//! none may change its meaning, because old rows stay as they are.
+//! The JSON in which `messages.passage` keeps how a copy of a message arrived. Fields may be added.
+//! No field may change its meaning, because old rows stay.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,13 +16,12 @@ struct PassageRow {
     signs: Vec<String>,
 }
 
-/// As it is kept; `None` where JSON has no words for it, which is never.
+/// Returns the JSON; None if it cannot be written, which never happens.
 pub fn written(passage: &Passage) -> Option<String> {
     serde_json::to_string(&PassageRow::from(passage)).ok()
 }
 
-/// Reads it back. What a row from before does not say, or one of a later version says in words that
-/// are not known here, is not known.
+/// Reads the JSON. Fields that an older row lacks, and unknown words of a later version, are None.
 pub fn read(kept: Option<&str>) -> Passage {
     let row = kept.and_then(|text| serde_json::from_str::<PassageRow>(text).ok());
     row.map(Passage::from).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! The JSON in which `mails.mail` keeps what was handed in otherwise than by mail. Fields may be
-//! added with a default; none may change its meaning, because old rows stay as they are.
+//! The JSON in which contents keep a message that did not come by mail. Fields may be added with a
+//! default. No field may change its meaning, because old rows stay.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -16,7 +16,7 @@ pub struct ReceivedRow {
     text: String,
     to: Option<String>,
     thread: Option<String>,
-    /// Kinds and URLs.
+    /// Pairs of kind and URL.
     attachments: Vec<(String, String)>,
     context: Map<String, Value>,
     metadata: Map<String, Value>,
@@ -60,7 +60,7 @@ impl From<&Received> for ReceivedRow {
 
 impl From<ReceivedRow> for Received {
     fn from(row: ReceivedRow) -> Self {
-        // A later version's word is told by the row's own column; here only its address counts.
+        // The row of the message has the source, even an unknown one; only the address counts here.
         let source = row.source.parse().unwrap_or(Source::Chat);
         let handle = Handle::Elsewhere { source, address: row.address };
         let linked = |(kind, url)| Linked { kind, url };

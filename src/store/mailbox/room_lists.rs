@@ -1,5 +1,4 @@
-//! Lists of rooms, the one with the latest message first: a page costs what it shows, however many
-//! messages its rooms have.
+//! Lists of rooms, the latest message first. A page costs its rooms, not their messages.
 
 use std::collections::HashMap;
 
@@ -19,29 +18,25 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Statement, sql};
 
-/// Messages that are read at a time for the previews of rooms that have none.
+/// Messages read per statement for rooms without a stored preview.
 const PREVIEWS: usize = 16;
 
-/// Which rooms a list shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoomFilter {
-    /// That of the latest message.
+    /// The inbox of the latest message.
     pub inbox: Inbox,
-    /// With messages that were not read, only.
+    /// Only rooms with unread messages.
     pub unread: bool,
 }
 
-/// A part of such a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoomPage {
-    /// Behind this place.
+    /// Only rooms behind this place.
     pub before: Option<RoomPlace>,
-    /// Rooms that are passed over.
     pub skip: u32,
     pub limit: u32,
 }
 
-/// A room as a list shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedRoom {
     pub room: Room,
@@ -51,25 +46,24 @@ pub struct ListedRoom {
     pub started_at: Timestamp,
     pub last_at: Timestamp,
     pub last_message: MessageId,
-    /// How the latest message begins.
+    /// The beginning of the latest message.
     pub preview: String,
     pub messages: u64,
     pub unread: u64,
 }
 
-/// What a page of a list comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoomList {
     pub rooms: Vec<ListedRoom>,
-    /// How many there are from `before` on, among those that are looked at.
+    /// The number of rooms behind `before` that match, among those read.
     pub total: u64,
-    /// Where the list goes on.
+    /// The place where the next page begins; None on the last page.
     pub next: Option<RoomPlace>,
 }
 
 impl Base {
-    /// A page of the rooms in `scope`. No more than `most` rooms are looked at, whatever the filter
-    /// leaves out; the list goes on behind them.
+    /// Returns a page of the rooms in `scope`. Reads at most `most` rooms, however many the filter
+    /// leaves out; the next page begins behind them.
     pub async fn list_rooms(
         &self,
         scope: &Scope,
@@ -108,7 +102,8 @@ impl Base {
         Ok(RoomList { rooms, total, next: if more { last } else { end } })
     }
 
-    /// The place of the last of the next `most` rooms that a filter, or erasing, may leave out; it lies behind
+    /// Returns the place where a page must end: the last of the next `most` rooms. None if neither
+    /// the filter nor an erasure can leave out rooms, or if there are fewer. The place lies behind
     /// all rooms of its millisecond, as in `Store::end_of_walk`.
     async fn end_of_rooms(
         &self,
@@ -140,7 +135,7 @@ impl Base {
         Ok(at.transpose()?.map(behind))
     }
 
-    /// With how the latest message begins.
+    /// Builds the listed rooms. A room without a stored preview gets one from its latest message.
     async fn described(&self, rows: &[Row]) -> Result<Vec<ListedRoom>, StoreError> {
         let mut missing = Vec::new();
         for row in rows {
@@ -183,13 +178,13 @@ impl Base {
     }
 }
 
-/// Goes around the rooms of a list: with who wrote.
+/// Surrounds the statement of a list of rooms, and joins the contacts.
 const WITH_CONTACTS: (&str, &str) = (
     "SELECT walked.*, contacts.name, contacts.address FROM (",
     ") AS walked CROSS JOIN contacts WHERE contacts.id = walked.contact_id",
 );
 
-/// Goes on with what a list shows.
+/// Appends the conditions of a list.
 fn shown(
     query: &mut Statement,
     scope: &Scope,
@@ -204,8 +199,8 @@ fn shown(
     }
 }
 
-/// Goes on with the part of the index that lies behind one place and not behind another, spelled
-/// by the columns that the index has.
+/// Appends the range of the index behind the first place and not behind the second, spelled with
+/// the columns that the index has.
 fn between(
     query: &mut Statement,
     scope: &Scope,

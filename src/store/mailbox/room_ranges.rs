@@ -1,6 +1,6 @@
-//! The ranges of indexes in which the rooms of a scope lie, the latest first in each: one of an
-//! organization or an Agent; of a partner or a reseller one of each organization below. So a room has
-//! its place by time in no more than two indexes, each of which a message writes anew.
+//! The index ranges that hold the rooms of a scope, each sorted by the latest message. An
+//! organization and an Agent have one range; a partner or a reseller has one per organization below
+//! it. So a new message moves its room in at most two indexes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,8 +15,8 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Statement, sql};
 
-/// A place in a list of rooms. Shown as `<milliseconds>-<contactId>:<agentId>`; one that lies
-/// between two rooms names none (`0:0`).
+/// A place in a list of rooms. Its text is `<milliseconds>-<contactId>:<agentId>`, with `0:0`
+/// between two rooms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RoomPlace {
     pub at: Timestamp,
@@ -39,7 +39,7 @@ impl FromStr for RoomPlace {
             let (contact, agent) = room.split_once(':')?;
             let at = Timestamp::from_millis(millis.parse().ok()?);
             let place = Self { at, contact: contact.parse().ok()?, agent: agent.parse().ok()? };
-            // It has one spelling.
+            // Only one spelling is accepted.
             (place.to_string() == text).then_some(place)
         };
         read().ok_or(NotACursor)
@@ -49,18 +49,17 @@ impl FromStr for RoomPlace {
 /// An organization or an Agent.
 pub type Range = (AccountType, AccountId);
 
-/// Ranges of one statement: SQLite takes no more than 500 parts of a UNION, and there are two
-/// inboxes.
+/// Ranges per statement: SQLite allows at most 500 parts in a UNION, and there are two inboxes.
 pub const TOGETHER: usize = 100;
 
 const ORDER: &str = " ORDER BY last_at DESC, contact_id DESC, agent_id DESC";
-/// The organizations below an account; goes on with which one.
+/// The organizations below an account; a condition on the account follows.
 const ORGANIZATIONS: &str = "accounts WHERE deleted_at IS NULL AND kind = 'organization' AND ";
 
 impl Base {
-    /// The ranges that the first `wanted` rooms of a scope lie in, of those that `conditions` goes
-    /// on to choose. Costs one step into an index for each organization below a partner or a
-    /// reseller, however many rooms it has, beside what the conditions pass over.
+    /// Returns the ranges that hold the first `wanted` rooms of a scope that meet `conditions`. For
+    /// a partner or a reseller this costs one step into an index per organization below, however
+    /// many rooms it has, plus the rooms that the conditions pass over.
     pub(super) async fn room_ranges(
         &self,
         scope: &Scope,
@@ -83,17 +82,17 @@ impl Base {
             }
         }
         found.sort_unstable_by(|one, other| other.cmp(one));
-        // All that begin at the same moment as the last one may have a room before its.
+        // Another organization with a room at the same moment may come first: keep all of them.
         let last = usize::try_from(wanted.saturating_sub(1)).unwrap_or(usize::MAX);
         let last = found.get(last).map(|(latest, _)| *latest);
         found.retain(|(latest, _)| last.is_none_or(|last| *latest >= last));
         Ok(found.into_iter().map(|(_, id)| (AccountType::Organization, id)).collect())
     }
 
-    /// The latest of the moments of room number `skipped` + 1 of each organization below a partner or a
-    /// reseller, counted from its latest room, among the rooms that `conditions` goes on to choose. So no
-    /// organization has more than that many rooms there or later (but for those of the same moment), and
-    /// some has as many. One statement, however many organizations there are.
+    /// Counts `skipped` rooms that meet `conditions` in each organization below a partner or a
+    /// reseller, from the latest on, and returns the latest time of the next room. No organization
+    /// has more than `skipped` + 1 rooms at or after this time, apart from rooms of the same
+    /// millisecond, and one has as many. Takes one statement, however many organizations there are.
     pub(super) async fn latest_of_organizations(
         &self,
         scope: &Scope,
@@ -112,10 +111,10 @@ impl Base {
         Columns { table: "rooms", row: &row }.optional_time("latest")
     }
 
-    /// The rooms behind the first `skip` of these ranges together, `limit` at most: `part` makes
-    /// the statement of a range without its order, whose columns have a room's place, and `whole`
-    /// goes around it. A statement has no more than a hundred ranges, each in the order of its index, of
-    /// which no more is read than is wanted.
+    /// Returns up to `limit` rooms of all ranges together, after the first `skip`. `part` writes
+    /// the statement of one range without its order; its columns include the place of a room.
+    /// `whole` surrounds each statement. A statement has at most `TOGETHER` ranges, and reads each
+    /// in the order of its index, no further than wanted.
     pub(super) async fn first_of_ranges<T>(
         &self,
         ranges: &[T],
@@ -129,7 +128,7 @@ impl Base {
         for some in ranges.chunks(TOGETHER) {
             let mut query = sql("");
             query.push(whole.0);
-            // SQLite merges what each part has in order; PostgreSQL only what each is asked for so.
+            // SQLite merges sorted parts; PostgreSQL does so only if each part has an ORDER BY.
             let in_order = some.len() > 1 && self.reader().is_postgres();
             for (number, range) in some.iter().enumerate() {
                 query.push(if number > 0 { " UNION ALL " } else { "" });
@@ -157,7 +156,7 @@ impl Base {
     }
 }
 
-/// Goes on with the comparison that keeps rooms, in any order, inside a scope.
+/// Appends the condition that keeps rooms, in any order, inside a scope.
 pub fn within(query: &mut Statement, scope: &Scope) {
     if is_above_organizations(scope) {
         query.push("organization_id IN (SELECT id FROM ").push(ORGANIZATIONS);
@@ -173,7 +172,6 @@ fn is_above_organizations(scope: &Scope) -> bool {
     matches!(scope.level(), AccountType::Partner | AccountType::Reseller)
 }
 
-/// Where a room is in a list.
 pub fn place(columns: &Columns<'_>) -> Result<RoomPlace, StoreError> {
     let (contact, agent) = (columns.contact("contact_id")?, columns.account("agent_id")?);
     Ok(RoomPlace { at: columns.time("last_at")?, contact: contact.get(), agent: agent.get() })

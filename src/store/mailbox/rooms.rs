@@ -1,9 +1,9 @@
-//! Rooms: one row for each contact of each Agent, so that a list of rooms reads one row for each.
+//! Rooms: one row per contact and Agent, so that a list of rooms reads one row per room.
 //!
-//! Kept true by whoever brings messages in, takes them away, or marks them as read: after each
-//! transaction the row says what one would compute from `messages` (of many unread ones, `COUNTED`). What changes a row holds it
-//! locked, and counts only afterwards, so that it counts what others have done by then. Rows are
-//! locked in one order.
+//! Every transaction that adds, deletes or marks messages updates the rows of their rooms. After
+//! it, a row equals the result of a query over `messages` (unread messages only up to `COUNTED`). A
+//! transaction locks the row before it counts, so that its count includes the work of earlier
+//! transactions. Rooms are locked in the order of contact and Agent.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -25,14 +25,13 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, stored};
 use crate::store::engine::sql::{Row, Value, sql};
 
-/// A message that was taken away.
 #[derive(Clone, Copy, Debug)]
 pub struct Gone {
     pub room: Room,
     pub place: Cursor,
 }
 
-/// What a room's row says, locked.
+/// The row of a room, locked.
 struct KeptRoom {
     messages: u64,
     unread: u64,
@@ -45,9 +44,9 @@ struct KeptRoom {
 type Key = (ContactId, AccountId);
 
 impl Base {
-    /// Marks these rooms as read up to a message each, and none back. One that is not in `scope`,
-    /// or is no more, is left out. Answers how many were changed. It leaves no audit entry: nobody's
-    /// rights change, and no content.
+    /// Marks each of these rooms as read up to a message, and never moves the mark back. Rooms that
+    /// are missing or not in `scope` are left out. Returns the number of rooms changed. Writes no
+    /// audit entry, because neither rights nor content change.
     pub async fn mark_read(
         &self,
         scope: &Scope,
@@ -58,7 +57,7 @@ impl Base {
             let mark = wanted.entry((room.contact, room.agent)).or_insert(*cursor);
             *mark = (*cursor).max(*mark);
         }
-        // One by one, so that mail need not wait until all of them are counted.
+        // One transaction per room, so that mail does not wait until all of them are counted.
         let mut changed = 0;
         for (room, mark) in wanted {
             changed += transact!(self, async |tx| {
@@ -84,7 +83,6 @@ impl Base {
     }
 }
 
-/// Whether a scope has the rows of an Agent.
 pub fn holds(scope: &Scope, lineage: &Lineage, agent: AccountId) -> bool {
     let below = match scope.level() {
         AccountType::Agent => agent == scope.root(),
@@ -93,7 +91,7 @@ pub fn holds(scope: &Scope, lineage: &Lineage, agent: AccountId) -> bool {
     below && scope.permitted().is_none_or(|permitted| permitted.contains(&agent))
 }
 
-/// Messages came into their rooms; answers the rooms that begin with them.
+/// Adds new messages to their rooms. Returns the rooms that begin with them.
 pub async fn arrive(
     tx: &mut Transaction,
     arrived: &[&Arrived],
@@ -145,7 +143,7 @@ pub async fn arrive(
         if columns.count("messages")? == u64::try_from(new.len()).unwrap_or(u64::MAX) {
             begun.insert(Room { contact: key.0, agent: key.1 });
         }
-        // One from behind the place up to which the room was read: another gateway's clock.
+        // A message before the mark of the room: another gateway's clock is behind.
         let read = columns.time("read_at")?;
         if new.iter().any(|one| one.at <= read) {
             overtaken.push(key);
@@ -158,7 +156,7 @@ pub async fn arrive(
     Ok(begun)
 }
 
-/// The row of a room that has these messages and no others.
+/// Returns the row of a room with exactly these messages; None without messages.
 fn brought(room: Key, (session, new): &(SessionId, Vec<&Arrived>)) -> Option<Vec<Value>> {
     let latest = new.iter().max_by_key(|one| (one.at, one.id))?;
     let first = new.iter().map(|one| one.at).min()?;
@@ -176,7 +174,7 @@ fn brought(room: Key, (session, new): &(SessionId, Vec<&Arrived>)) -> Option<Vec
         latest.preview.as_str().into(),
         count.into(),
         count.into(),
-        // Nothing was read: a place before all messages.
+        // Nothing read: a place before all messages.
         (-1).into(),
         latest.id.0.into(),
         session.0.into(),
@@ -185,7 +183,7 @@ fn brought(room: Key, (session, new): &(SessionId, Vec<&Arrived>)) -> Option<Vec
     ])
 }
 
-/// Messages have been deleted from their rooms; a room without messages goes, too.
+/// Removes deleted messages from their rooms. Deletes empty rooms and their sessions.
 pub async fn leave(tx: &mut Transaction, gone: &[Gone]) -> Result<(), StoreError> {
     let mut rooms: BTreeMap<Key, Vec<Cursor>> = BTreeMap::new();
     for one in gone {
@@ -205,7 +203,7 @@ pub async fn leave(tx: &mut Transaction, gone: &[Gone]) -> Result<(), StoreError
             continue;
         }
         let unread = count(places.iter().filter(|place| **place > kept.read).count());
-        // There may be more than the row says.
+        // The count is a lower bound.
         if unread > 0 && kept.unread >= COUNTED {
             uncounted.push(*key);
         }
@@ -245,8 +243,8 @@ pub async fn leave(tx: &mut Transaction, gone: &[Gone]) -> Result<(), StoreError
     root(tx, rootless).await
 }
 
-/// Locks the contacts whose latest messages these are, in the order of those who bring messages, and
-/// before all else that both write.
+/// Locks the contacts whose latest message is one of these, in the same order as a commit, and
+/// before all other rows that both lock.
 pub async fn lock_contacts(tx: &mut Transaction, messages: &[Value]) -> Result<(), StoreError> {
     if !tx.has_company() {
         return Ok(());
@@ -265,7 +263,7 @@ pub async fn lock_contacts(tx: &mut Transaction, messages: &[Value]) -> Result<(
     .map(drop)
 }
 
-/// Contacts whose latest message goes keep when it was.
+/// Stores the time of the latest message in contacts whose latest message is deleted.
 async fn remember_when(tx: &mut Transaction, gone: &[Gone]) -> Result<(), StoreError> {
     let message = |one: &Gone| {
         vec![one.room.contact.get().into(), one.room.agent.into(), one.place.id.into()]
@@ -285,7 +283,7 @@ async fn remember_when(tx: &mut Transaction, gone: &[Gone]) -> Result<(), StoreE
     .map(drop)
 }
 
-/// A room begins with the oldest message that is left; sessions that ended before it go.
+/// Makes the oldest message left the first of its room. Deletes sessions that ended before it.
 async fn root(tx: &mut Transaction, rootless: Vec<Vec<Value>>) -> Result<(), StoreError> {
     many(
         "WITH given (contact, agent) AS ({rows}),
@@ -315,7 +313,7 @@ async fn root(tx: &mut Transaction, rootless: Vec<Vec<Value>>) -> Result<(), Sto
     .map(drop)
 }
 
-/// The latest message that is left is the room's latest.
+/// Makes the latest message left the latest of its room.
 async fn crown(tx: &mut Transaction, headless: Vec<Vec<Value>>) -> Result<(), StoreError> {
     many(
         "WITH given (contact, agent) AS ({rows}),
@@ -336,12 +334,11 @@ async fn crown(tx: &mut Transaction, headless: Vec<Vec<Value>>) -> Result<(), St
     .map(drop)
 }
 
-/// As many unread messages of a room are counted; a row that says so, or more, says how many there
-/// are at least.
+/// Unread messages are counted up to this number; a row with it or more is a lower bound.
 const COUNTED: u64 = 1000;
 
-/// Counts anew what lies behind the place up to which each of these rooms, which are locked, was
-/// read.
+/// Counts the unread messages of each room again: those after the place up to which the room was
+/// read. The caller holds the rooms locked.
 async fn recount(
     tx: &mut Transaction,
     rooms: impl Iterator<Item = &Key>,
@@ -364,7 +361,7 @@ async fn recount(
     .map(drop)
 }
 
-/// These rooms as they are, and stay until the transaction ends.
+/// Locks these rooms until the transaction ends, in key order, and returns their rows.
 async fn lock(
     tx: &mut Transaction,
     rooms: impl Iterator<Item = &Key>,

@@ -1,5 +1,5 @@
-//! Candidates of a full-text search: messages whose entry in the index has the tokens that are
-//! asked for, and those that have none yet. Whether one matches is decided by what it says, not here.
+//! Candidates of a full-text search: messages whose index entry has all tokens of the query, and
+//! messages without an entry yet. The caller decides by the text whether a candidate matches.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -18,43 +18,43 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Statement, sql};
 
-/// What a candidate has.
+/// Conditions on candidates.
 #[derive(Clone, Copy, Debug)]
 pub struct WantedWords<'w> {
-    /// Each of these tokens.
+    /// Candidates have all of these tokens.
     pub all: &'w BTreeSet<String>,
-    /// One of these: whose it is and when it came (`domain::search::tokens::of_spans`); they say
-    /// how many rows are looked at.
+    /// Candidates have one of these tokens, each for an account and a span of time
+    /// (`domain::search::tokens::of_spans`). They bound the rows read.
     pub spans: &'w [String],
     pub source: Option<Source>,
     pub unindexed: Unindexed,
 }
 
-/// How messages are found that have no entry yet.
+/// How to find messages without an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unindexed {
-    /// All of them are looked at: whether they are the searcher's.
+    /// Read all messages that wait for the index, and keep those in the scope.
     Few,
-    /// The searcher's messages are looked at, all that the page may walk through: whether they are
-    /// among them.
+    /// Read all messages of the page's range in the scope, and keep those that wait for the index.
     Many,
 }
 
-/// What was read of candidates.
+/// Candidates that were read and matched.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Looked {
-    /// How many of them, from the first one on.
+    /// The number of candidates read, from the first on.
     pub ids: usize,
-    /// What is kept of these, together.
+    /// Stored bytes of these candidates in total.
     pub octets: u64,
-    /// Those that match, in their order.
+    /// The candidates that match, in the given order.
     pub found: Vec<Message>,
 }
 
 impl Base {
-    /// The places of a page of candidates in `scope`, in the order in which it is read: the newest
-    /// first, or those that follow the cursor. The spans must be of the account at the scope's top.
-    /// Those without an entry are looked for first: what gets one meanwhile is found by it.
+    /// Returns the places of a page of candidates in `scope`, in the order in which the page is
+    /// read: the newest first, or from the cursor on. `wanted.spans` must belong to the account at
+    /// the top of the scope. Messages without an entry are read first: a message that is indexed in
+    /// between is then found by its entry.
     pub async fn search(
         &self,
         scope: &Scope,
@@ -89,7 +89,7 @@ impl Base {
         Ok(found)
     }
 
-    /// Looks up the places of a page of messages in `scope` that have no entry yet, whatever they say.
+    /// Returns the places of a page of messages in `scope` that have no entry yet, matching or not.
     async fn unindexed(
         &self,
         scope: &Scope,
@@ -129,9 +129,8 @@ impl Base {
         places(&query.fetch_all(self.reader()).await?)
     }
 
-    /// Those of these messages that are there, in `scope`, and match, the first ones as far as they
-    /// have no more than `octets` together, as they are kept; one always fits. They are parsed and
-    /// matched where nobody waits for it.
+    /// Reads messages and keeps those in `scope` that match. Reads at most `octets` stored bytes in
+    /// total, or one message. Parses on a blocking thread.
     pub async fn messages_matching(
         &self,
         scope: &Scope,
@@ -148,7 +147,7 @@ impl Base {
             for message in messages::listed_messages(&rows, &repeats)? {
                 let permitted = scope.permitted().is_none_or(|only| only.contains(&message.agent));
                 let within = message.lineage.at(scope.level()) == Some(scope.root());
-                // One that cannot be read was found by the words that it had.
+                // The words of an unreadable message matched when it was indexed.
                 if permitted && within && (message.unreadable || matches(&message)) {
                     found.insert(message.id, message);
                 }
@@ -163,8 +162,8 @@ impl Base {
         Ok(Looked { ids: looked, octets: sum, found })
     }
 
-    /// The first ones, as far as they have no more than `octets` together, but always one; and how many
-    /// these have.
+    /// Returns the first ids whose messages have at most `octets` stored bytes in total, but at
+    /// least one id; and that total.
     pub(super) async fn first_within<'m>(
         &self,
         ids: &'m [MessageId],
@@ -182,7 +181,7 @@ impl Base {
         Ok((ids.get(..few).unwrap_or(ids), sum))
     }
 
-    /// How much is kept of each of these messages, without reading it.
+    /// Returns the stored bytes of each message without reading its contents.
     async fn sizes(&self, ids: &[MessageId]) -> Result<HashMap<Uuid, u64>, StoreError> {
         let rows = many(
             "WITH given (message) AS ({rows})
@@ -210,7 +209,7 @@ fn places(rows: &[Row]) -> Result<Vec<Cursor>, StoreError> {
     rows.iter().map(place).collect()
 }
 
-/// All of the tokens and one of the spans, each token in quotes: nothing in it can be an operator.
+/// Builds the query: all tokens and one of the spans, each quoted so that none is an operator.
 fn expression(wanted: WantedWords<'_>, quote: (char, &str), [and, or]: [&str; 2]) -> String {
     let (mark, twice) = quote;
     let quoted =

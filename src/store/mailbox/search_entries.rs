@@ -1,10 +1,10 @@
-//! The index of full-text search, written behind the commit: that writes only which messages wait to
-//! be indexed, and a task makes their entries, many in a transaction, as few pages as possible for each.
-//! Until then a search matches them itself (`search.rs`).
+//! The full-text index, written after the commit. The commit only writes which messages wait for
+//! the index. A task then makes their entries, many in one transaction, so that each costs few
+//! pages. Until then a search matches these messages itself (`search.rs`).
 //!
-//! By its own row it is known of each message that it waits: transactions of PostgreSQL end in another
-//! order than they began, so that no place in any order is one behind which nothing comes. Entries go
-//! with their messages, by their foreign key.
+//! Each waiting message has a row of its own. A position in a sequence would not do: transactions
+//! on PostgreSQL end in another order than they began, so an earlier message may become visible
+//! later. A foreign key deletes entries with their messages.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,20 +27,20 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, organization_of};
 use crate::store::engine::sql::{Value, sql};
 
-/// Octets of messages that are read back at a time, unless one alone is larger; beside those at hand.
+/// Most bytes of messages read back at a time, or one message; those in memory do not count.
 const READ_OCTETS: u64 = 4 << 20;
 
-/// An entry on its way into the index: its columns, and its tokens with spaces between them.
+/// An entry to be written: its columns, and its tokens, separated by spaces.
 type Entry = (MessageId, [Value; 5], String);
 
-/// New messages are to be indexed: that is written with the commit.
+/// Writes with the commit that new messages wait for the index.
 pub fn wait(tx: &mut Transaction, arrived: &[&Arrived]) {
     let rows = arrived.iter().map(|one| vec![one.id.0.into(), one.organization.into()]).collect();
     tx.later(many("INSERT INTO search_waiting (message_id, organization_id) {rows}", rows));
 }
 
 impl Base {
-    /// How many messages wait to be indexed, counted up to `most`.
+    /// Counts the messages that wait for the index, up to `most`.
     pub async fn count_unindexed(&self, most: u32) -> Result<u32, StoreError> {
         let count = sql("SELECT COUNT(*) AS waiting
                          FROM (SELECT message_id FROM search_waiting LIMIT $1) AS first");
@@ -49,10 +49,9 @@ impl Base {
         Ok(waiting.try_into().unwrap_or(u32::MAX))
     }
 
-    /// Indexes up to `at_once` messages, the oldest first, and answers how many; none also where another
-    /// gateway is at it. They are read and cut into words before the embedded store's only writer is
-    /// asked for, and written in transactions of up to `octets` of tokens there, so that no commit
-    /// waits long.
+    /// Indexes up to `at_once` messages, the oldest first, and returns their number; 0 also if
+    /// another gateway is indexing. On SQLite it tokenizes before it takes the only writer, and
+    /// writes about `octets` bytes of tokens per transaction, so that no commit waits long.
     pub async fn index_messages(&self, at_once: u32, octets: usize) -> Result<u32, StoreError> {
         let has_company = self.reader().is_postgres();
         let mut turn = None;
@@ -73,7 +72,7 @@ impl Base {
         let (few, _) = self.first_within(&others, READ_OCTETS).await?;
         let entries = self.entries(kept, few).await?;
         let known: HashSet<MessageId> = entries.iter().map(|(id, ..)| *id).collect();
-        // Those that nobody may read any more, or can.
+        // Messages under erasure, or unreadable: nothing to index.
         let mut done: Vec<MessageId> =
             few.iter().filter(|id| !known.contains(id)).copied().collect();
         let (mut entries, mut indexed) = (entries.into_iter().peekable(), 0_usize);
@@ -100,7 +99,7 @@ impl Base {
         Ok(indexed.try_into().unwrap_or(u32::MAX))
     }
 
-    /// The entries of these messages, and of those of the others that can be read.
+    /// Makes the entries of the messages in memory, and of the readable ones among `ids`.
     async fn entries(
         &self,
         kept: Vec<(MessageId, UnindexedMail)>,
@@ -137,7 +136,7 @@ fn entry_of(
 ) -> Entry {
     let mut words = tokens::of_place(lineage, at).join(" ");
     let said = cut_or_nothing(id, || tokens::of_document(&document()));
-    // A message without a word has no token behind a space: a tsvector refuses an empty one.
+    // A message without words gets no trailing space: a tsvector refuses an empty token.
     if !said.is_empty() {
         words.push(' ');
         words.push_str(&said);
@@ -147,7 +146,7 @@ fn entry_of(
     (id, columns, words)
 }
 
-/// Answers nothing where cutting panics: such a message would hold up all that come behind it.
+/// Returns no words if tokenizing panics: such a message would block all messages behind it.
 fn cut_or_nothing(message: MessageId, cut: impl FnOnce() -> String) -> String {
     catch_unwind(AssertUnwindSafe(cut)).unwrap_or_else(|_| {
         tracing::error!(%message, "a message is found by no word: its text could not be cut into any");
@@ -155,8 +154,8 @@ fn cut_or_nothing(message: MessageId, cut: impl FnOnce() -> String) -> String {
     })
 }
 
-/// Writes, with the commit, the entries of those messages that still wait and that nobody is deleting, and
-/// answers which.
+/// Writes with the commit the entries of messages that still wait and that no other transaction is
+/// deleting. Returns their ids. Locks the rows of both tables and skips those that are locked.
 async fn insert(tx: &mut Transaction, entries: Vec<Entry>) -> Result<Vec<MessageId>, StoreError> {
     let rows = entries.iter().map(|(id, ..)| vec![id.0.into()]).collect();
     let rows = many(

@@ -1,9 +1,9 @@
-//! Sessions of rooms. Each room has one, in which its next message comes: the room's row says
-//! which. One that was reset is a row of `sessions`, as long as its room, and what may have come in
-//! it, is there.
+//! Sessions of rooms. The room's row names the current session, which the next message joins. A
+//! session that was reset has a row in `sessions`, deleted with its room, or once the room has no
+//! message from before its end.
 //!
-//! Whoever brings messages holds their contacts locked before it looks, and so does whoever resets:
-//! so no message comes in a session that was said to have ended.
+//! A commit locks the contact before it reads the current session; a reset locks the contact before
+//! it changes it. So no message joins a session after its reset was reported.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -28,26 +28,24 @@ use crate::store::engine::row::{Columns, stored};
 use crate::store::engine::sql::{Connection, Row, Statement, sql};
 use crate::store::tenancy::audit::{self, Note};
 
-/// What a reset came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResetSession {
-    /// The one that was named, and has ended; `None` of one that nothing came in: it goes on.
+    /// The named session, which has ended. None if it has no messages: it goes on.
     pub ended: Option<Session>,
-    /// The one in which the next message comes.
+    /// The session that the next message joins.
     pub current: Session,
 }
 
-/// A part of a list of sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionList {
     pub sessions: Vec<Session>,
-    /// Where the list goes on.
+    /// The place where the next page begins; None on the last page.
     pub next: Option<RoomPlace>,
 }
 
 impl Base {
-    /// The sessions that go on in `scope`, the one with the latest message first. No more than
-    /// `limit` rooms are looked at, whichever of them are being erased.
+    /// Returns the current sessions in `scope`, the latest message first. Reads at most `limit`
+    /// rooms, including rooms under erasure, which the list leaves out.
     pub async fn list_sessions(
         &self,
         scope: &Scope,
@@ -72,7 +70,7 @@ impl Base {
             );
             below(query, range.0, range.1);
             if scope.permitted().is_some() {
-                // The sum keeps the planner from the range of the account above, which is too wide.
+                // The sum keeps the planner from the account's index range, which is too wide.
                 query.push(" AND 0 + ");
                 in_range(query, scope);
             }
@@ -95,7 +93,7 @@ impl Base {
         Ok(SessionList { sessions, next })
     }
 
-    /// The session of a room in `scope` that goes on, if there is such a room.
+    /// Returns the current session of a room in `scope`; None if there is no such room.
     pub async fn room_session(
         &self,
         scope: &Scope,
@@ -104,8 +102,8 @@ impl Base {
         of_room(self.reader(), scope, room).await
     }
 
-    /// A page of the sessions of a room that were reset, the newest first. Whether the room is in
-    /// scope was asked before.
+    /// Returns a page of the ended sessions of a room, the newest first. The caller has checked
+    /// that the room is in its scope.
     pub async fn ended_sessions(
         &self,
         room: Room,
@@ -118,7 +116,7 @@ impl Base {
         query.fetch_all(self.reader()).await?.iter().map(reset).collect()
     }
 
-    /// A session of a room in `scope`, whether it goes on or was reset.
+    /// Returns a session of a room in `scope`, current or ended.
     pub async fn session(
         &self,
         scope: &Scope,
@@ -131,8 +129,8 @@ impl Base {
         }
     }
 
-    /// Ends the session of a room in `scope`, so that the next message comes in another one; `None`
-    /// if there is no such session. One that has ended already has done so.
+    /// Ends the session of a room in `scope`: the next message joins another session. Returns None
+    /// if there is no such session. A session that has ended already is returned unchanged.
     pub async fn reset_session(
         &self,
         scope: &Scope,
@@ -150,7 +148,7 @@ impl Base {
         reason: Option<&str>,
         act: Act<'_>,
     ) -> Result<Option<ResetSession>, StoreError> {
-        // Of a room out of reach nothing is locked: somebody else's mail would wait.
+        // Checks the scope before locking: a caller without access must not delay mail.
         if of_room(self.reader(), scope, key.room).await?.is_none() {
             return Ok(None);
         }
@@ -171,8 +169,8 @@ impl Base {
         if current.messages == 0 {
             return Ok(Some(ResetSession { ended: None, current }));
         }
-        // Another gateway's clock may be ahead of this one's. A session that ended before a message
-        // of it would go before that does.
+        // Another gateway's clock may be ahead. The session must not end before its last message:
+        // its row would be deleted while the message exists.
         let at = act.at.max(current.started_at).max(current.last_at.unwrap_or(act.at));
         let next = SessionKey { room: key.room, id: SessionId(self.mint().uuid()) };
         let changed = sql("UPDATE rooms SET session_id = $3, session_at = $4, session_messages = 0
@@ -184,7 +182,7 @@ impl Base {
         .execute(tx.on())
         .await?;
         if changed == 0 {
-            // Its last message went meanwhile, and the room with it.
+            // Its last message was deleted meanwhile, and the room with it.
             return Ok(None);
         }
         let reason = reason.map(str::to_owned);
@@ -200,8 +198,8 @@ impl Base {
     }
 }
 
-/// In which session each of these messages comes, in their order. Their contacts are locked. One
-/// that begins has the id of its first message, which no other session ever has.
+/// Returns the session of each message, in the order of the messages. The caller holds the contacts
+/// locked. A new session has the id of its first message, so that no two sessions share an id.
 pub async fn join(
     tx: &mut Transaction,
     arrived: &[&Arrived],
@@ -215,7 +213,7 @@ pub async fn join(
             strangers.insert(*contact);
         }
     }
-    // Who writes for the first time has no room yet.
+    // New contacts have no rooms yet.
     let known = sessions.keys().filter(|(contact, _)| !strangers.contains(contact));
     let found = many(
         "WITH given (contact, agent) AS ({rows})
@@ -238,8 +236,8 @@ pub async fn join(
     Ok(arrived.iter().zip(met).map(of).collect())
 }
 
-/// Goes on with what lies behind a place in an inbox, spelled by the columns that the index has: that
-/// of an Agent's rooms has no other Agents.
+/// Appends the condition for rooms of an inbox behind a place, spelled with the columns of the
+/// index: the index of an Agent's rooms does not have the Agent.
 fn behind(query: &mut Statement, range: Range, inbox: Inbox, before: Option<RoomPlace>) {
     query.push(" AND inbox = ").push_value(inbox.as_str());
     let Some(place) = before else { return };
@@ -257,7 +255,7 @@ fn behind(query: &mut Statement, range: Range, inbox: Inbox, before: Option<Room
     query.push(")");
 }
 
-/// Which of these contacts and Agents are being erased.
+/// Returns those of these contacts and Agents that are under erasure.
 async fn erased(on: Connection<'_>, ids: BTreeSet<i64>) -> Result<HashSet<i64>, StoreError> {
     let found = many(
         "WITH given (id) AS ({rows})
@@ -293,7 +291,7 @@ fn room(columns: &Columns<'_>) -> Result<Room, StoreError> {
     Ok(Room { contact, agent })
 }
 
-/// The session that goes on in a room, as its row says.
+/// Reads the current session from the row of its room.
 fn current(columns: &Columns<'_>) -> Result<Option<Session>, StoreError> {
     let Some(id) = columns.optional_uuid("session_id")? else { return Ok(None) };
     let last_at = columns.time("last_at")?;
@@ -306,7 +304,7 @@ fn current(columns: &Columns<'_>) -> Result<Option<Session>, StoreError> {
     }))
 }
 
-/// Goes on with two values: the contact and the Agent.
+/// Selects ended sessions of a room; the contact and the Agent must be bound.
 fn ended() -> Statement {
     sql("SELECT id, contact_id, agent_id, started_at, ended_at, messages, reason FROM sessions
          WHERE contact_id = $1 AND agent_id = $2")

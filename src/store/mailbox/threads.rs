@@ -1,5 +1,5 @@
-//! Which messages of a room belong together: what is known is a row for each Message-ID that was
-//! seen in the room, its own or one that somebody named.
+//! The threads of a room. Table `thread_keys` has a row for each Message-ID seen in the room: of a
+//! message itself, or named by a message.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,17 +13,17 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::Value;
 
-/// The threads of new messages, and by what later ones will find them.
+/// The threads of new messages, and the keys by which later messages find them.
 pub struct Threads {
     /// In the order of the messages.
     pub found: Vec<ThreadId>,
-    /// What is known from now on, and which message it goes with: the rows of `thread_keys`.
+    /// The new rows of `thread_keys`.
     new: BTreeMap<(ContactId, AccountId, ThreadKey), New>,
 }
 
 impl Threads {
-    /// Messages of one room see each other, in their order. The contacts are locked, so that
-    /// nobody else brings something into one of these rooms at this moment.
+    /// Finds or begins the thread of each message. Messages of one room see each other, in their
+    /// order. The caller has locked the contacts, so no other gateway adds messages to these rooms.
     pub(in crate::store) async fn find(
         tx: &mut Transaction,
         arrived: &[&Arrived],
@@ -39,7 +39,7 @@ impl Threads {
             let room = known.entry((*contact, one.agent)).or_default();
             let mut new: BTreeSet<ThreadKey> =
                 one.thread.all().filter(|key| !room.contains_key(key)).collect();
-            // Its own goes with it, and no longer with an answer that has overtaken it.
+            // Its own key is deleted with it, not with a reply that arrived before.
             new.extend(one.thread.own);
             let thread = one.thread.join(one.id, room);
             threads.found.push(thread);
@@ -51,7 +51,7 @@ impl Threads {
         Ok(threads)
     }
 
-    /// Writes what is new with the commit, behind the messages.
+    /// Writes the new keys with the commit, after the messages.
     pub(in crate::store) fn keep(self, tx: &mut Transaction) {
         tx.later(many(
             "INSERT INTO thread_keys (contact_id, agent_id, key, thread_id, message_id,
@@ -63,7 +63,7 @@ impl Threads {
     }
 }
 
-/// The thread of a key, the message that it goes with, and whose they are.
+/// The thread of a key, the message with which the key is deleted, and their organization.
 type New = (ThreadId, MessageId, AccountId);
 
 fn row(

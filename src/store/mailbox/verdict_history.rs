@@ -1,4 +1,4 @@
-//! The verdicts of the past without their evidence, for the preview of a policy.
+//! Past verdicts without their evidence, for the preview of a policy.
 
 use std::collections::BTreeSet;
 
@@ -17,19 +17,19 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, sql};
 
-/// What one intake record says was decided.
+/// The verdict of one intake record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PastVerdict {
     pub id: IntakeId,
     pub at: Timestamp,
     pub source: Source,
-    /// Of mail.
+    /// The sender of mail; None for other sources.
     pub sender: Option<Address>,
     pub verdict: Verdict,
 }
 
 impl Base {
-    /// A page of the verdicts in `scope` not older than `since`, the newest first.
+    /// Returns a page of the verdicts in `scope` since `since`, the newest first.
     pub async fn past_verdicts(
         &self,
         scope: &Scope,
@@ -46,7 +46,7 @@ impl Base {
         Ok(page.shown(verdicts))
     }
 
-    /// Those of `senders` that are on an Agent's allowlist.
+    /// Returns the `senders` that are on the Agent's allowlist.
     pub async fn listed_among(
         &self,
         agent: AccountId,

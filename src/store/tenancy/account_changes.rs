@@ -1,5 +1,4 @@
-//! Changes of one account. None of them moves it: its parent and its level are no fields of an
-//! update, so that the tree stays one.
+//! Changes of one account. Its parent and its level never change, so the tree stays a tree.
 
 use super::accounts::{account, external_id_taken, kept, select};
 use super::audit::{self, Note};
@@ -13,33 +12,32 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::sql::sql;
 
-/// The fields to be changed; `None` leaves one as it is.
+/// Fields to change; None keeps a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountUpdate {
     pub name: Option<String>,
-    /// `Some(None)` takes it away.
+    /// `Some(None)` removes it.
     pub external_id: Option<Option<String>>,
     pub active: Option<bool>,
-    /// Laid on what is known: see `domain::account::merge`.
+    /// Merged into the details: see `domain::account::merge`.
     pub details: Details,
 }
 
-/// What became of an update.
+/// The result of an update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Updated {
-    /// As it is now.
+    /// The account after the update.
     Account(Box<Account>),
-    /// There is no such account.
     Missing,
-    /// Another account below the same parent is called so elsewhere; nothing was changed.
+    /// Another account below the same parent has this external id; nothing was changed.
     ExternalIdTaken,
-    /// What is known of it would grow beyond the bound; nothing was changed.
+    /// The details would exceed the bound; nothing was changed.
     TooLarge,
 }
 
 impl Base {
-    /// Changes these fields of an account, all of them or none; what is known of it has at most
-    /// `most` octets, as JSON, or no more than before.
+    /// Changes these fields of an account, all or none. Its details may have at most `most` bytes
+    /// as JSON, or as many as before.
     pub async fn update_account(
         &self,
         id: AccountId,
@@ -71,7 +69,7 @@ impl Base {
             if !changes.is_empty() {
                 write(&mut tx, &after).await?;
             }
-            // A request that is carried out once only is remembered, whatever it changed.
+            // A request with an Idempotency-Key is remembered even if it changed nothing.
             if !changes.is_empty() || act.by.once.is_some() {
                 let (deed, object) = (Deed::AccountUpdated, id.to_string());
                 let updated = Note { account: id, deed, object, changes: &changes };
@@ -85,7 +83,7 @@ impl Base {
         })
     }
 
-    /// Switches an account on or off; answers whether it exists.
+    /// Switches an account on or off. Returns whether it exists.
     pub async fn set_active(
         &self,
         id: AccountId,
@@ -120,11 +118,10 @@ async fn write(tx: &mut Transaction, account: &Account) -> Result<(), StoreError
     .map(drop)
 }
 
-/// Fields of objects: the audit log says that they changed, and nothing of what stands in them, for
-/// there may be a secret that does not look like one.
+/// Fields with objects. The audit log names them without values: any may be a secret.
 const INSIDE: &[&str] = &["settings", "integrations", "numberingProviders"];
 
-/// What the audit log tells: each field that differs, before and after.
+/// Returns the changes for the audit log: each field that differs, before and after.
 fn differences(before: &Account, after: &Account) -> Vec<Change> {
     let mut changes = Vec::new();
     if before.name != after.name {
@@ -149,7 +146,7 @@ fn differences(before: &Account, after: &Account) -> Vec<Change> {
     changes
 }
 
-/// The beginning of a value: enough to see what was meant, and no second copy of a large one.
+/// Returns the beginning of a value, so that the log keeps no second copy of a large one.
 fn shown(value: &serde_json::Value) -> String {
     const SHOWN: usize = 200;
     let mut text = value.to_string();

@@ -1,7 +1,7 @@
-//! Deleting accounts. A deleted account keeps its row, so that its id is never used again and what
-//! it left can be explained, but nothing of what it said of itself; whatever it did, it does no more from the commit on: no key opens
-//! anything, no address answers, no destination hears, nobody reads its messages. These, its contacts
-//! and its list go by and by (`erasure.rs`): there may be millions of them.
+//! Deleting accounts. From the commit on, no key works, no address answers, no destination gets
+//! events, and nobody reads the messages. Messages, contacts and allowlist are erased step by step
+//! (`erasure.rs`), because there may be millions. The row of the account stays without its details:
+//! its id is never used again, and the audit log can name it.
 
 use serde_json::json;
 
@@ -20,20 +20,20 @@ use crate::store::engine::many::many;
 use crate::store::engine::sql::Value;
 use crate::store::events::announcements::announce;
 
-/// What became of a deletion.
+/// The result of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deletion {
-    /// Gone, and so many below it.
+    /// Deleted, with this number of accounts below it.
     Done { below: usize },
     /// There is no such account.
     Missing,
-    /// The partner is the root of the store.
+    /// The partner is the root of the tree.
     IsPartner,
-    /// So many accounts are below it, or more than the bound where there are more.
+    /// The number of accounts below it, counted up to one more than the bound.
     HasOthersBelow(usize),
 }
 
-/// What stops with an account. Each finds its rows by an index.
+/// Statements that stop the work of an account. Each finds its rows by an index.
 const STOPPED: &[&str] = &[
     "WITH given (account) AS ({rows})
      UPDATE keys SET revoked_at = $1
@@ -41,7 +41,7 @@ const STOPPED: &[&str] = &[
     "WITH given (account) AS ({rows})
      UPDATE members SET removed_at = $1
      WHERE removed_at IS NULL AND account_id IN (SELECT account FROM given)",
-    // What waits for them is cancelled by and by; what they kept secret goes at once.
+    // Waiting deliveries are cancelled later; secrets are deleted now.
     "WITH given (account) AS ({rows})
      UPDATE destinations
      SET removed_at = $1, draining = 1, secret = $2, former_secrets = '[]', headers = '[]'
@@ -52,20 +52,20 @@ const STOPPED: &[&str] = &[
      DELETE FROM computers WHERE agent_id IN (SELECT account FROM given)",
     "WITH given (account) AS ({rows})
      DELETE FROM domain_claims WHERE account_id IN (SELECT account FROM given)",
-    // With their attempts.
+    // Deletes their attempts, too.
     "WITH given (account) AS ({rows})
      DELETE FROM relays WHERE account_id IN (SELECT account FROM given)",
     "WITH given (account) AS ({rows})
      DELETE FROM inbound_ways WHERE account_id IN (SELECT account FROM given)",
-    // Whoever has an address in one of them is below its owner, and gone.
+    // The Agents with addresses in these domains are below the owner, and deleted, too.
     "WITH given (account) AS ({rows})
      DELETE FROM domains WHERE account_id IN (SELECT account FROM given)",
-    // With what they kept secret.
+    // Deletes their secrets, too.
     "WITH given (account) AS ({rows})
      DELETE FROM app_records WHERE account_id IN (SELECT account FROM given)",
     "WITH given (account) AS ({rows})
      DELETE FROM feature_grants WHERE account_id IN (SELECT account FROM given)",
-    // What is left of them goes by and by (`template_migrations.rs`).
+    // `template_migrations.rs` deletes the rest.
     "WITH given (account) AS ({rows})
      UPDATE templates SET deleted_at = $1
      WHERE deleted_at IS NULL AND account_id IN (SELECT account FROM given)",
@@ -73,14 +73,15 @@ const STOPPED: &[&str] = &[
      DELETE FROM template_links WHERE agent_id IN (SELECT account FROM given)",
 ];
 
-/// What it leaves goes by and by.
+/// Hides the messages, and orders the erasure.
 const ERASED: &str = "WITH given (account) AS ({rows})
     INSERT INTO erasures (subject, kind, asked_at) SELECT account, 'account', $1 FROM given WHERE 1 = 1
     ON CONFLICT (subject) DO NOTHING";
 
 impl Base {
-    /// Deletes an account and, with `cascade`, up to `most` accounts below it, in one transaction:
-    /// so few that others do not wait for long. Without `cascade` nothing may be below it.
+    /// Deletes an account in one transaction; with `cascade` also up to `most` accounts below it,
+    /// few enough not to delay other work. Without `cascade`, refuses if there are accounts below
+    /// it. Closes the gate of the account, and passes those of the accounts above.
     pub async fn delete_account(
         &self,
         id: AccountId,
@@ -93,7 +94,7 @@ impl Base {
             if found.kind == AccountType::Partner {
                 return Ok(Deletion::IsPartner);
             }
-            // Every commit below it, and whoever makes an account there, passes its gate.
+            // Commits below the account, and new accounts below it, pass its gate.
             let above: Vec<AccountId> = found.lineage.ids().filter(|above| *above != id).collect();
             gates::close_below(&mut tx, id, &above).await?;
             let Some(target) = find(&mut tx, id).await? else { return Ok(Deletion::Missing) };
@@ -105,8 +106,8 @@ impl Base {
             self.say_deleted(&mut tx, &gone, act).await?;
             let ids = |account: &&Account| -> Vec<Value> { vec![account.id.into()] };
             let rows: Vec<Vec<Value>> = gone.iter().map(ids).collect();
-            // First of all: whoever changes one of them has its row locked (`audit::note`), and what it
-            // adds is seen by the statements that follow; whoever comes later finds it deleted.
+            // Before the statements below: a change of one of these accounts holds its row
+            // (`audit::note`). They see an earlier change; a later one finds the account deleted.
             many(
             "WITH given (account) AS ({rows})
              UPDATE accounts SET deleted_at = $1, details = NULL WHERE id IN (SELECT account FROM given)",
@@ -115,7 +116,6 @@ impl Base {
         .bind(act.at)
         .execute(tx.on())
         .await?;
-            // From now on nobody reads its messages; they are erased soon (`erasure.rs`).
             many(ERASED, rows.clone()).bind(act.at).execute(tx.on()).await?;
             for text in STOPPED.iter().copied() {
                 let statement = many(text, rows.clone());
@@ -160,7 +160,7 @@ impl Base {
     }
 }
 
-/// Up to `limit` accounts below this one, the oldest first.
+/// Returns up to `limit` accounts below this one, the oldest first.
 async fn below(
     tx: &mut Transaction,
     target: &Account,

@@ -1,5 +1,5 @@
-//! Lists of accounts: those of one level within a scope, oldest first, found by an index; how many
-//! rows a request looks at is bounded, whatever its filter leaves out.
+//! Lists of accounts of one level in a scope, the oldest first. A request reads a bounded number of
+//! rows, however many its filter leaves out.
 
 use super::accounts::{account, select};
 use crate::domain::account::{Account, AccountType};
@@ -12,47 +12,45 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Statement, sql};
 
-/// Which accounts of a level are meant: those for which all that is given holds.
+/// Conditions on the accounts of a list; absent fields match everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountFilter {
     pub active: Option<bool>,
-    /// Stands somewhere in the name, whatever the case of ASCII letters.
+    /// Part of the name, without regard to ASCII case.
     pub text: Option<String>,
-    /// Not older than this.
+    /// Created at this time or later.
     pub since: Option<Timestamp>,
-    /// Older than this.
+    /// Created before this time.
     pub before: Option<Timestamp>,
     pub external_id: Option<String>,
-    /// `productPlanId`, as it is kept.
+    /// `productPlanId` in the details.
     pub plan: Option<String>,
-    /// `externalBillingId`, as it is kept.
+    /// `externalBillingId` in the details.
     pub billing: Option<String>,
-    /// `servicePremium`, as it is kept; one of which nothing is known is not subscribed.
+    /// `servicePremium` in the details; an account without it is not subscribed.
     pub subscribed: Option<bool>,
 }
 
-/// Where a page begins, and how long it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccountPage {
-    /// Behind this account.
+    /// Only accounts behind this one.
     pub after: Option<AccountId>,
-    /// So many more that the filter lets through are passed over.
+    /// Matching accounts to pass over.
     pub skip: u32,
     pub limit: u32,
 }
 
-/// A page of accounts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountList {
     pub accounts: Vec<Account>,
-    /// How many of those that were looked at the filter lets through.
+    /// The number of matching accounts among those read.
     pub total: u64,
-    /// Behind which account to go on, if there is more.
+    /// The account behind which the next page begins; None on the last page.
     pub next: Option<AccountId>,
 }
 
 impl Base {
-    /// A page of the accounts of level `kind` in `scope`, of which up to `most` are looked at.
+    /// Returns a page of the accounts of level `kind` in `scope`. Reads at most `most` accounts.
     pub async fn list_accounts(
         &self,
         scope: &Scope,
@@ -89,7 +87,7 @@ impl Base {
         Ok(AccountList { accounts, total, next })
     }
 
-    /// Up to `limit` accounts in `scope` that are called so elsewhere.
+    /// Returns up to `limit` accounts in `scope` with this external id.
     pub async fn accounts_by_external_id(
         &self,
         scope: &Scope,
@@ -104,7 +102,7 @@ impl Base {
     }
 }
 
-/// The accounts that a request looks at: the first of one range of an index.
+/// Appends the statement that reads the first `most` accounts of an index range.
 fn walk(
     query: &mut Statement,
     scope: &Scope,
@@ -115,7 +113,7 @@ fn walk(
     query.push(select("AND ").text()).push("kind = ").push_value(kind.as_str()).push(" AND ");
     within(query, scope);
     if let Some(permitted) = scope.permitted().filter(|permitted| !permitted.is_empty()) {
-        // The same Agents by the primary key: the index of the range would show all others, too.
+        // By primary key, because the index of the range would read all other Agents, too.
         let ids: Vec<String> = permitted.iter().map(|agent| agent.get().to_string()).collect();
         query.push(" AND id IN (").push(&ids.join(", ")).push(")");
     }
@@ -123,7 +121,7 @@ fn walk(
     query.push(" ORDER BY id LIMIT ").push_value(i64::from(most));
 }
 
-/// The condition of a filter.
+/// Appends the condition of a filter.
 fn passes(query: &mut Statement, filter: &AccountFilter, postgres: bool) {
     query.push("1 = 1");
     if let Some(active) = filter.active {
@@ -155,7 +153,7 @@ fn passes(query: &mut Statement, filter: &AccountFilter, postgres: bool) {
     }
 }
 
-/// What is known of an account under this name: a constant of ours.
+/// The SQL of a field in the details. `name` is a constant, never user input.
 fn detail(name: &'static str, postgres: bool) -> String {
     if postgres {
         format!("CAST(details AS JSON) ->> '{name}'")
@@ -164,7 +162,7 @@ fn detail(name: &'static str, postgres: bool) -> String {
     }
 }
 
-/// Text that stands for itself somewhere in another.
+/// Returns the LIKE pattern for this text anywhere in a value.
 fn pattern(text: &str) -> String {
     let mut pattern = "%".to_owned();
     for letter in text.to_ascii_lowercase().chars() {

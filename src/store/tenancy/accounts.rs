@@ -1,5 +1,4 @@
-//! The account tree: making accounts and finding them. One that was deleted keeps its row, which
-//! every reading passes over.
+//! The account tree: creating accounts and finding those that are not deleted.
 
 use serde_json::{Value, json};
 
@@ -23,49 +22,48 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Statement, sql};
 use crate::store::events::announcements::announce_told;
 
-/// What an event tells of an account: its record.
+/// Makes the record of an account for events.
 pub type Tell = fn(&Account) -> Value;
 
-/// An account to be made.
 #[derive(Clone, Debug)]
 pub struct NewAccount {
-    /// One that was reserved for it; `None`: the next.
+    /// A reserved id, or None for the next one.
     pub id: Option<AccountId>,
     pub kind: AccountType,
     pub name: String,
     pub username: String,
     /// Present exactly when the kind has a level above it.
     pub parent: Option<AccountId>,
-    /// Of an Agent; a domain that nobody owns is claimed for its organization.
+    /// For an Agent. A domain without an owner is claimed for its organization.
     pub addresses: Vec<Address>,
     pub active: bool,
     pub external_id: Option<String>,
     pub details: Details,
-    /// Of an organization, the name of an Agent that is made with it.
+    /// For an organization: the name of an Agent to create with it.
     pub first_agent: Option<String>,
-    /// Of an account whose id was reserved, what it keeps for its integrations from the beginning.
+    /// For an account with a reserved id: its first integrations.
     pub integrations: Vec<AppRecord>,
     pub tell: Tell,
 }
 
-/// What became of a new account.
+/// The result of a creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Created {
     Account(Box<Account>),
     /// An organization, and its first Agent.
     WithAgent(Box<(Account, Account)>),
-    /// The parent does not exist or is not of the level above.
+    /// The parent is missing, or not of the level above.
     NoParent,
-    /// A store has one partner, and has it already.
+    /// The store has its one partner already.
     HasPartner,
-    /// Another account below this parent is called so elsewhere.
+    /// Another account below this parent has this external id.
     ExternalIdTaken,
-    /// This address cannot be the Agent's; nothing was made.
+    /// The Agent cannot have this address; nothing was created.
     Refused(Address, Claimed),
 }
 
 impl NewAccount {
-    /// An active account of this name, and of which nothing else is known.
+    /// An active account with this name, without addresses and details.
     pub fn plain(kind: AccountType, name: &str, parent: Option<AccountId>, tell: Tell) -> Self {
         Self {
             id: None,
@@ -85,8 +83,8 @@ impl NewAccount {
 }
 
 impl Base {
-    /// Makes an account below its parent; an Agent gets its addresses, at most `most`, and its
-    /// policy: `allowlist`, empty (closed until opened).
+    /// Creates an account below its parent. An Agent gets its addresses, at most `most`, and an
+    /// empty allowlist as its policy (closed until opened).
     pub async fn create_account(
         &self,
         new: &NewAccount,
@@ -156,8 +154,7 @@ impl Base {
         announce_told(tx, self.mint(), name, (act.at, made.lineage), told).await
     }
 
-    /// An id for an account that is to be made: what is sealed for it is sealed for its id. One that
-    /// is not used is nobody's.
+    /// Reserves an id for a new account, to seal its secrets for this id. An unused id is lost.
     pub async fn reserve_account_id(&self) -> Result<AccountId, StoreError> {
         let mut tx = self.begin().await?;
         let id = next_account_id(&mut tx).await?;
@@ -165,14 +162,14 @@ impl Base {
         Ok(id)
     }
 
-    /// One account, unless it was deleted.
+    /// Returns an account, unless it was deleted.
     pub async fn account(&self, id: AccountId) -> Result<Option<Account>, StoreError> {
         let row = select("AND id = $1").bind(id.get()).fetch_optional(self.reader()).await?;
         row.as_ref().map(account).transpose()
     }
 
-    /// The Agent that answered at RCPT, also when it was deleted since: what becomes of the message
-    /// is decided by its standing, and the record is still its own.
+    /// Returns the Agent that answered at RCPT, even if it was deleted since: its standing decides
+    /// the verdict, and the record still belongs to it.
     pub async fn addressee(&self, id: AccountId) -> Result<Option<Account>, StoreError> {
         let mut query = sql("SELECT ");
         query.push(COLUMNS).push(" FROM accounts WHERE id = ").push_value(id);
@@ -180,9 +177,8 @@ impl Base {
         row.as_ref().map(account).transpose()
     }
 
-    /// The accounts whose level is `kind`, or all, oldest first.
+    /// Returns the accounts of level `kind`, or all, the oldest first.
     pub async fn accounts(&self, kind: Option<AccountType>) -> Result<Vec<Account>, StoreError> {
-        // Asked for the partner with every refusal at RCPT: it must not read all accounts.
         let query = match kind {
             None => select("ORDER BY id"),
             Some(kind) => select("AND kind = $1 ORDER BY id").bind(kind.as_str()),
@@ -191,7 +187,7 @@ impl Base {
         rows.iter().map(account).collect()
     }
 
-    /// Whether the account and all its ancestors are there and active.
+    /// Whether the account and all accounts above it exist and are active.
     pub async fn is_active(&self, account: &Account) -> Result<bool, StoreError> {
         let lineage = account.lineage;
         let row = sql("SELECT MIN(CASE WHEN deleted_at IS NULL THEN active ELSE 0 END) AS active
@@ -206,8 +202,8 @@ impl Base {
     }
 }
 
-/// The lineage of the account that a new one hangs below, kept as it is until the transaction ends:
-/// whoever deletes that account, or one above it, waits, or came first.
+/// Returns the lineage of the parent, or None if it is missing or of another level. Passes its
+/// gates: a deletion of the parent, or of an account above it, waits until the transaction ends.
 async fn above(tx: &mut Transaction, new: &NewAccount) -> Result<Option<Lineage>, StoreError> {
     let Some(parent) = new.parent else {
         return Ok(new.kind.parent().is_none().then(Lineage::default));
@@ -217,7 +213,7 @@ async fn above(tx: &mut Transaction, new: &NewAccount) -> Result<Option<Lineage>
     Ok(fits.map(|found| found.lineage))
 }
 
-/// The account that is to be made, with an id of its own.
+/// Returns the account to be created, with its id.
 async fn account_of(
     tx: &mut Transaction,
     new: &NewAccount,
@@ -248,8 +244,8 @@ async fn next_account_id(tx: &mut Transaction) -> Result<AccountId, StoreError> 
     id.ok_or_else(|| StoreError::Corrupt { table: "user_ids", detail: format!("{ids:?}") })
 }
 
-/// Whether another account directly below `parent` is called so elsewhere, and nobody becomes one
-/// until this transaction ends.
+/// Whether another account directly below `parent` has this external id. Locks the external ids
+/// below `parent` until the transaction ends.
 pub async fn external_id_taken(
     tx: &mut Transaction,
     parent: AccountId,
@@ -270,8 +266,8 @@ pub async fn external_id_taken(
     Ok(taken.is_some())
 }
 
-/// The next ids of the one sequence of accounts, members and contacts. PostgreSQL's own sequence
-/// leaves gaps, but nobody waits for whom it gave the id before.
+/// Returns the next ids of the sequence that accounts, members and contacts share. On PostgreSQL
+/// the sequence leaves gaps, but no transaction waits for another one.
 pub async fn next_user_ids(tx: &mut Transaction, count: usize) -> Result<Vec<i64>, StoreError> {
     if count == 0 {
         return Ok(Vec::new());
@@ -283,7 +279,7 @@ pub async fn next_user_ids(tx: &mut Transaction, count: usize) -> Result<Vec<i64
         .await?;
     let id = |row: &Row| Columns { table: "user_ids", row }.integer("id");
     match rows.as_slice() {
-        // SQLite says where the sequence ends now.
+        // SQLite returns the end of the sequence.
         [last @ Row::Sqlite(_)] => {
             let last = id(last)?;
             Ok((last.saturating_sub(i64::try_from(count).unwrap_or(i64::MAX)) + 1..=last).collect())
@@ -292,15 +288,15 @@ pub async fn next_user_ids(tx: &mut Transaction, count: usize) -> Result<Vec<i64
     }
 }
 
-/// Accounts that were not deleted. Columns are named, because a statement that PostgreSQL has prepared
-/// does not survive another gateway's migration that adds one to `*`.
+/// Selects accounts that are not deleted. Names the columns: a statement with `*` that PostgreSQL
+/// has prepared fails after another gateway's migration adds a column.
 pub fn select(rest: &'static str) -> Statement {
     let mut query = sql("SELECT ");
     query.push(COLUMNS).push(" FROM accounts WHERE deleted_at IS NULL ").push(rest);
     query
 }
 
-/// What `account` reads of a row, whatever else was joined to it.
+/// The columns that `account` reads, unambiguous in a join.
 pub const COLUMNS: &str = "accounts.id, kind, name, username, parent_id, partner_id,
      reseller_id, organization_id, agent_id, active, accounts.created_at, external_id, details";
 
@@ -309,15 +305,15 @@ pub async fn find(tx: &mut Transaction, id: AccountId) -> Result<Option<Account>
     row.as_ref().map(account).transpose()
 }
 
-/// The account, kept until the transaction ends. Its gate and those above are passed before any of
-/// its rows is locked, as its deletion does, so that nobody waits in a circle.
+/// Returns an account that is not deleted, and keeps it until the transaction ends. Passes the
+/// gates of its lineage before any row is locked, as a deletion does: no two wait in a circle.
 pub async fn passed(tx: &mut Transaction, id: AccountId) -> Result<Option<Account>, StoreError> {
     let Some(found) = find(tx, id).await? else { return Ok(None) };
     gates::pass_accounts(tx, found.lineage.ids().collect()).await?;
     find(tx, id).await
 }
 
-/// Answers whether there was room: a store has one partner. An Agent gets its policy with it.
+/// Inserts an account, and the policy of an Agent. Returns false for a second partner.
 async fn insert(tx: &mut Transaction, account: &Account) -> Result<bool, StoreError> {
     let done = sql("INSERT INTO accounts (id, kind, name, username, parent_id, partner_id,
                                reseller_id, organization_id, agent_id, active, created_at,
@@ -351,7 +347,7 @@ async fn insert(tx: &mut Transaction, account: &Account) -> Result<bool, StoreEr
     Ok(done > 0)
 }
 
-/// As the database keeps it.
+/// Returns the details as the database stores them.
 pub fn kept(details: &Details) -> Option<String> {
     (!details.is_empty()).then(|| Value::Object(details.clone()).to_string())
 }

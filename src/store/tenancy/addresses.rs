@@ -1,4 +1,4 @@
-//! The addresses of Agents, and what the decision about a recipient rests on.
+//! Addresses of Agents, and the standing on which a verdict about a recipient rests.
 
 use super::audit::{self, Note};
 use super::directory;
@@ -17,38 +17,35 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, sql};
 
-/// What became of a claim to an address.
+/// The result of a claim to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimed {
-    /// The Agent has it, from now or since before.
+    /// The Agent has the address.
     Yes,
-    /// Its domain belongs to no ancestor of the Agent.
+    /// No account above the Agent owns the domain.
     DomainNotOurs,
-    /// Another Agent has the address.
     InUse,
-    /// Another address is the domain's catch-all.
     CatchAllInUse,
-    /// The Agent has as many as it may.
+    /// The Agent has as many addresses as it may.
     TooMany,
 }
 
-/// What the decision about one recipient rests on. The commit reads it again: a decision counts
-/// only while its standing is unchanged (contract §2.5).
+/// The facts on which the verdict about a recipient rests. The commit reads them again: a verdict
+/// counts only while its standing is unchanged (contract §2.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// The Agent still answers to the address, by having it or as the domain's catch-all.
+    /// The Agent answers to the address: it has the address, or is the catch-all of the domain.
     pub answers: bool,
-    /// The Agent and all its ancestors are active.
+    /// The Agent and all accounts above it are active.
     pub active: bool,
     pub mode: Mode,
     pub policy_version: i64,
-    /// The sender is on the Agent's list.
+    /// The sender is on the Agent's allowlist.
     pub listed: bool,
-    /// The application that is asked about mail for the Agent.
+    /// The relay that decides about mail for the Agent.
     pub relay: Option<Relayed>,
 }
 
-/// An Agent to which a message is addressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addressed {
     pub lineage: Lineage,
@@ -56,7 +53,7 @@ pub struct Addressed {
     pub standing: Standing,
 }
 
-/// An Agent, the address under which it was reached, and who wrote.
+/// An Agent, the address that a sender used, and the sender.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     pub agent: AccountId,
@@ -65,7 +62,7 @@ pub struct Question<'a> {
 }
 
 impl Base {
-    /// What a decision about this Agent, this address and this sender would rest on now.
+    /// Returns the current standing for this Agent, address and sender.
     pub async fn standing(
         &self,
         agent: AccountId,
@@ -77,7 +74,7 @@ impl Base {
         Ok(addressed.map(|addressed| addressed.standing))
     }
 
-    /// The addresses of an Agent with their catch-all flags, by domain and local part.
+    /// Returns the addresses of an Agent with their catch-all flags, by domain and local part.
     pub async fn addresses(&self, agent: AccountId) -> Result<Vec<(Address, bool)>, StoreError> {
         let rows = sql("SELECT local || '@' || domain AS address, catch_all FROM addresses
              WHERE agent_id = $1 ORDER BY domain, local")
@@ -92,9 +89,8 @@ impl Base {
             .collect()
     }
 
-    /// Gives an address to an Agent, in a domain of one of its ancestors, unless it would have
-    /// more than `most`. With `claim_domain_for`, a domain that nobody owns is claimed for that
-    /// account first.
+    /// Gives an Agent an address in a domain of an account above it, up to `most` addresses. With
+    /// `claim_domain_for`, a domain without an owner is first given to that account.
     pub async fn claim_address(
         &self,
         agent: &Account,
@@ -118,7 +114,7 @@ impl Base {
         Ok(claimed)
     }
 
-    /// Takes an address from an Agent; answers whether it had it.
+    /// Takes an address from an Agent. Returns whether the Agent had it.
     pub async fn release_address(
         &self,
         agent: AccountId,
@@ -146,20 +142,20 @@ impl Base {
     }
 }
 
-/// An address that an Agent is to have.
+/// An address to give to an Agent.
 pub struct Claim<'a> {
     pub agent: &'a Account,
     pub address: &'a Address,
     pub catch_all: bool,
-    /// Whose a domain becomes that nobody owns.
+    /// The account that gets a domain without an owner.
     pub domain_for: Option<AccountId>,
-    /// How many addresses an Agent may have.
+    /// The most addresses that an Agent may have.
     pub most: u64,
     pub act: Act<'a>,
 }
 
-/// Claims an address within a transaction, which must be dropped unless this answers `Yes`. What
-/// is new of it, and of its domain, is in the audit log.
+/// Claims an address and writes the audit entries. The caller must drop the transaction unless the
+/// result is `Yes`. Closes the gate of the Agent, then the gate of the domain.
 pub async fn claim(
     tx: &mut Transaction,
     mint: &Mint,
@@ -167,7 +163,7 @@ pub async fn claim(
 ) -> Result<Claimed, StoreError> {
     let &Claim { agent, address, catch_all, domain_for, most, act } = wanted;
     let domain = address.domain();
-    // Claims of one Agent in several domains count one after the other.
+    // Serializes the claims of one Agent in several domains, for the count.
     gates::close_account(tx, agent.id).await?;
     gates::close_domain(tx, domain).await?;
     if let Some(account) = domain_for
@@ -210,7 +206,7 @@ pub async fn claim(
     Ok(Claimed::Yes)
 }
 
-/// Whether the Agent has the address already, and as its domain's catch-all.
+/// Returns whether the Agent's address is a catch-all; None if it does not have the address.
 async fn catch_all_before(
     tx: &mut Transaction,
     wanted: &Claim<'_>,
@@ -225,7 +221,7 @@ async fn catch_all_before(
     row.map(|row| Columns { table: "addresses", row: &row }.flag("catch_all")).transpose()
 }
 
-/// One that the Agent has already takes no more room.
+/// Whether the Agent has `most` addresses, and this one is not among them.
 async fn has_no_room(
     tx: &mut Transaction,
     agent: AccountId,
@@ -244,7 +240,7 @@ async fn has_no_room(
     Ok(columns.count("this")? == 0 && columns.count("held")? >= most)
 }
 
-/// A domain has one catch-all Agent address.
+/// Whether another address is the catch-all of the domain.
 async fn catch_all_of_another(tx: &mut Transaction, address: &Address) -> Result<bool, StoreError> {
     let taken =
         sql("SELECT local FROM addresses WHERE domain = $1 AND catch_all = 1 AND local <> $2")
@@ -259,8 +255,8 @@ fn owns(lineage: &Lineage, owner: Option<AccountId>) -> bool {
     owner.is_some_and(|owner| lineage.ids().any(|id| id == owner))
 }
 
-/// Reads standings on any connection: before the decision, and again inside the commit. One for
-/// each question, in their order, also of an Agent that was deleted; `None` where the account is none.
+/// Reads standings on any connection: before the verdict, and again in the commit. Returns one per
+/// question, in their order, also for deleted Agents; None if the account is not an Agent.
 pub async fn standings(
     on: Connection<'_>,
     questions: &[Question<'_>],

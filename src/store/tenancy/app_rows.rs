@@ -1,4 +1,4 @@
-//! Rows of what accounts keep of apps: an account may be made with some (`agents/app_records.rs`).
+//! Rows of app records, for `agents/app_records.rs` and for new accounts.
 
 use std::collections::BTreeSet;
 
@@ -10,17 +10,18 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
 
-/// What became of a new record.
+/// The result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewRecord {
     Kept,
-    /// The account has one of this app, version and use.
+    /// The account has a record of this app, version and use.
     Exists,
-    /// It has as many of this use as it may.
+    /// The account has as many records of this use as it may.
     TooMany,
 }
 
-/// A new row, as far as there is room; whoever counts at the same time waits at the gate.
+/// Inserts a row. The caller holds the queue of the account's apps, so that the count is right, and
+/// must drop the transaction unless the result is `Kept`.
 pub async fn insert(
     tx: &mut Transaction,
     new: &AppRecord,
@@ -32,7 +33,7 @@ pub async fn insert(
         .fetch_one(tx.on())
         .await?;
     let full = Columns { table: "app_records", row: &row }.count("kept")? >= most;
-    // A repetition is told that it is one, even where there is no room for another.
+    // A duplicate is reported as `Exists`, even without room for another.
     let done = sql("INSERT INTO app_records (account_id, kind, app_id, version, settings,
                                 secret_names, sealed, revision, created_at, updated_at)
                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) ON CONFLICT DO NOTHING")
@@ -54,7 +55,7 @@ pub async fn insert(
     })
 }
 
-/// The names of secrets, as they are kept.
+/// Returns the names of secrets as JSON.
 pub fn names(secrets: &BTreeSet<String>) -> String {
     secrets.iter().map(|name| Value::from(name.as_str())).collect::<Value>().to_string()
 }

@@ -1,7 +1,7 @@
-//! Questions that many ask at the same time, asked once for all of them: who readers are (thousands that
-//! follow the log hear of the same commit, and each asks again what it may see before it writes), and
-//! what decisions about messages rest on. A question begins after all who share it have asked, so each
-//! answer is as of a moment after its question.
+//! Reads that many callers need at the same moment, done once for all of them: the callers behind
+//! keys (each of thousands of readers of the event log checks its rights again after every commit),
+//! and standings. A read begins after its callers have asked, so no answer is older than its
+//! question.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,22 +20,22 @@ use crate::store::engine::group::Together;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 
-/// Says who holds keys.
+/// Reads the holders of keys.
 pub struct Holders {
     base: Base,
 }
 
-/// Says which accounts and members ids name.
+/// Reads the accounts and members with given ids.
 pub struct Named {
     base: Base,
 }
 
-/// Says to whom messages are addressed, and what decisions about them rest on.
+/// Reads the Agents that messages are addressed to, with their standings.
 pub struct Recipients {
     base: Base,
 }
 
-/// An Agent, the address under which it was reached, and who wrote.
+/// An owned `Question`.
 pub struct SenderQuestion {
     pub agent: AccountId,
     pub address: Address,
@@ -78,7 +78,7 @@ impl Together for Holders {
     type Job = KeyHash;
     type Answer = Option<KeyHolder>;
 
-    /// However many ask, they are asked for at once.
+    /// A size of zero: any number of questions fits into one read.
     fn size(_: &KeyHash) -> (usize, usize) {
         (0, 0)
     }

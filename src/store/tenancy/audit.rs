@@ -1,5 +1,4 @@
-//! The audit log: a row is written in the transaction of what it tells, so that nothing is done
-//! without one.
+//! The audit log. Each entry is written in the transaction of the change that it records.
 
 use serde_json::json;
 
@@ -15,16 +14,16 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::{Columns, stored};
 use crate::store::engine::sql::{Row, Statement, sql};
 
-/// What was done to an account.
+/// A change of an account, for the log.
 pub struct Note<'a> {
     pub account: AccountId,
     pub deed: Deed,
-    /// What exactly it was done to; never a secret.
+    /// The object of the change; never a secret.
     pub object: String,
     pub changes: &'a [Change],
 }
 
-/// Which entries a list shows; absent fields match everything.
+/// Conditions on the entries of a list; absent fields match everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditFilter {
     pub deed: Option<Deed>,
@@ -33,9 +32,9 @@ pub struct AuditFilter {
     pub until: Option<Timestamp>,
 }
 
-/// Writes down who did what. A request that may be carried out once only is refused here
-/// (`StoreError::Repeated`) if another one was, and one about an account that was deleted meanwhile
-/// (`StoreError::NoAccount`): its transaction must be dropped then.
+/// Writes an entry and remembers the Idempotency-Key of the request. Fails with `Repeated` if
+/// another request used the key, with `NoAccount` if the account was deleted: the transaction must
+/// be dropped.
 pub async fn note(
     tx: &mut Transaction,
     mint: &Mint,
@@ -43,7 +42,7 @@ pub async fn note(
     note: Note<'_>,
 ) -> Result<(), StoreError> {
     if let Some(once) = &act.by.once {
-        // Whoever does not say which request it is, is another one each time.
+        // A caller without a request id gets a new holder each time.
         let holder = act.by.request.unwrap_or_else(|| mint.uuid());
         let now = mint.clock().steady_of(act.at);
         if !once::remember(tx, once, holder, now, None).await? {
@@ -81,7 +80,7 @@ async fn insert(
                 $9, $10, $11, $13
          FROM accounts WHERE id = $12 AND deleted_at IS NULL
          ON CONFLICT (id) DO UPDATE SET count = audit_entries.count + excluded.count")
-    // Whoever deletes the account waits, and sees what was done to it.
+    // `FOR SHARE`: a deletion of the account waits, and then sees this change.
     .on_postgres(
         "INSERT INTO audit_entries (id, at, partner_id, reseller_id, organization_id, agent_id,
                             deed, object, changes, actor, actor_account, actor_member, key_id,
@@ -109,7 +108,7 @@ async fn insert(
 }
 
 impl Base {
-    /// A page of what was done in this scope, the newest first, as far as it matches.
+    /// Returns a page of the matching entries in `scope`, the newest first.
     pub async fn audit(
         &self,
         scope: &Scope,
@@ -128,8 +127,8 @@ impl Base {
         Ok(page.shown(entries))
     }
 
-    /// Counts attempts that were refused, in the entry of this id: the first ones make it, of the
-    /// account that the key acts for. Of an account that is gone, none.
+    /// Adds to the count of refused attempts in the entry with this id; the first call creates it.
+    /// The entry belongs to the key's account; a deleted account gets none.
     pub async fn count_denials(
         &self,
         id: AuditId,
@@ -147,13 +146,13 @@ impl Base {
 }
 
 impl AuditFilter {
-    /// Whether entries within the time asked for may not match.
+    /// Whether the filter may leave out entries within its time.
     pub fn passes_over(&self) -> bool {
         let Self { deed, doer, since: _, until: _ } = self;
         deed.is_some() || doer.is_some()
     }
 
-    /// Goes on with a comparison for each field that is given. The time is the page's.
+    /// Appends a comparison for each field that is given. The page compares the time.
     fn narrow(&self, query: &mut Statement) {
         if let Some(deed) = self.deed {
             query.push(" AND deed = ").push_value(deed.as_str());

@@ -1,8 +1,8 @@
-//! Which Agent answers to an address, as RCPT asks it, and the version of all those answers.
+//! The directory: the Agent that answers to an address, for RCPT, and the version of all answers.
 //!
-//! Whoever changes what an answer rests on (accounts, domains, addresses, modes, relays) makes another
-//! version in the same transaction; versions are equal or not, and none is the newer one. So an answer that was given at some version holds exactly as long as
-//! that version does, on every gateway and for every process that writes to the database.
+//! Every change of accounts, domains, addresses, modes or relays writes a new random version in its
+//! transaction. Versions are only compared for equality. So a remembered answer is valid exactly as
+//! long as its version, on every gateway and for every process that writes to the database.
 
 use crate::domain::account::Lineage;
 use crate::domain::address::Address;
@@ -15,13 +15,13 @@ use crate::store::engine::group::Together;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, sql};
 
-/// What the directory says of one address.
+/// The answer for one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// At which version.
+    /// The version of the answer.
     pub version: i64,
     pub answering: Option<Answering>,
-    /// Whose a refusal is: the Agent's, else that of the domain's account, else the partner's.
+    /// The owner of a refusal: the Agent, else the account of the domain, else the partner.
     pub lineage: Lineage,
 }
 
@@ -30,32 +30,33 @@ pub struct Listing {
 pub struct Answering {
     pub agent: AccountId,
     pub by: By,
-    /// The Agent and all its ancestors are active.
+    /// The Agent and all accounts above it are active.
     pub active: bool,
     pub mode: Mode,
-    /// An application is asked about its mail.
+    /// A relay decides about its mail.
     pub relayed: bool,
 }
 
-/// Why an Agent answers.
+/// The reason why an Agent answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// It has the address.
+    /// The Agent has the address.
     Address,
-    /// It answers for postmaster.
+    /// The Agent answers for postmaster.
     Postmaster,
-    /// It is the domain's catch-all.
+    /// The Agent is the catch-all of the domain.
     CatchAll,
 }
 
-/// Reads the version, for all who wait.
+/// Reads the version once for all waiting callers.
 pub struct Versions {
     base: Base,
 }
 
 impl Base {
-    /// Who answers to `address`: the Agent that has it; else the one of `stand_in`, if the domain
-    /// is ours; else the domain's catch-all. Everything, the version too, as of one moment.
+    /// Returns the Agent that answers to `address`: the Agent that has it; else the Agent of
+    /// `stand_in`, if the domain of `address` is ours; else the catch-all of the domain. Version
+    /// and answer are of one moment.
     pub async fn look_up(
         &self,
         address: Option<&Address>,
@@ -124,11 +125,11 @@ impl Base {
     }
 }
 
-/// Makes another version. It is the last statement of its transaction: whoever waits here holds all
-/// else that it needs, so that nobody waits in a circle.
+/// Writes a new version. Must be the last statement of its transaction: a caller that waits here
+/// holds all other locks it needs, so that no two wait in a circle.
 pub async fn changed(tx: &mut Transaction) -> Result<(), StoreError> {
-    // At random: a number that counts on would come twice where a database comes back from a copy
-    // that lacks its last changes, and what was remembered of the lost ones would hold again.
+    // Random, not counted: after a restore from an older copy a counter would repeat versions, and
+    // answers remembered from lost changes would be valid again.
     match sql("UPDATE directory SET version = random() WHERE single = 1")
         .on_postgres(
             "UPDATE directory
@@ -139,7 +140,7 @@ pub async fn changed(tx: &mut Transaction) -> Result<(), StoreError> {
         .await?
     {
         1 => Ok(()),
-        // Nothing would ever be forgotten.
+        // Without the row no answer would ever expire.
         rows => Err(StoreError::Corrupt { table: "directory", detail: format!("{rows} rows") }),
     }
 }
@@ -182,7 +183,6 @@ mod tests {
     use crate::store::engine::group::Group;
     use crate::store::{Location, Store};
 
-    /// Counts the readings.
     struct Counting(Versions, Arc<AtomicUsize>);
 
     impl Together for Counting {

@@ -1,7 +1,7 @@
-//! Mail domains, the accounts that they belong to, and the accounts that say so until they prove it.
+//! Mail domains: their owners, and the claims that accounts have not proven yet.
 //!
-//! A claim stays when the domain becomes another account's: nobody's proof reaches into the rows of
-//! somebody else. Its account finds the domain taken when it asks again, and can withdraw it.
+//! A claim stays when another account proves the domain, because no proof changes another account's
+//! rows. Its account gets `Taken` when it asks again, and can withdraw the claim.
 
 use super::audit::{self, Note};
 use super::directory;
@@ -16,56 +16,55 @@ use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
 
-/// A domain that an account has, or says that it has.
+/// A domain that an account owns or claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldDomain {
     pub domain: DomainName,
     pub account: AccountId,
-    /// What a TXT record must hold before the domain is the account's; `None` when it is.
+    /// The value of the TXT record that proves the claim; None if the account owns the domain.
     pub challenge: Option<String>,
 }
 
-/// What became of a claim.
+/// The result of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DomainClaim {
-    /// The account has the domain already.
+    /// The account owns the domain already.
     Owned,
-    /// Another account has it.
+    /// Another account owns the domain.
     Taken,
-    /// From now on, this must be proven.
+    /// A new claim, to be proven by the given challenge.
     Made,
-    /// It has been claimed before, with this challenge.
+    /// An earlier claim, with this challenge.
     Pending(String),
-    /// The account has claimed as many domains as it may, without proving them.
+    /// The account has as many unproven claims as it may.
     TooManyClaims,
-    /// The account has as many domains as it may, claimed ones included.
+    /// The account has as many domains as it may, including claims.
     TooManyDomains,
-    /// There is no such account any more.
     NoAccount,
 }
 
-/// What became of a proof.
+/// The result of a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proven {
-    /// The domain is the account's.
+    /// The account owns the domain.
     Yes,
-    /// Another account was first.
+    /// Another account owns the domain.
     Taken,
     /// The claim was withdrawn meanwhile.
     NoClaim,
 }
 
-/// How many domains an account may have by its own proof.
+/// The most domains of an account.
 #[derive(Clone, Copy, Debug)]
 pub struct DomainLimits {
-    /// Claimed and not proven.
+    /// Unproven claims.
     pub claims: u64,
-    /// Altogether.
+    /// Domains and claims together.
     pub domains: u64,
 }
 
 impl Base {
-    /// Gives `domain` to `account` unless somebody has it; answers who has it now.
+    /// Gives `domain` to `account` unless it has an owner. Returns the owner.
     pub async fn claim_domain(
         &self,
         domain: &DomainName,
@@ -83,7 +82,8 @@ impl Base {
         Ok(owner)
     }
 
-    /// Finds the account's claim to a domain, or makes one with this challenge.
+    /// Returns the account's claim to a domain, or makes one with this challenge. Closes the gate
+    /// of the account, then the gate of the domain.
     pub async fn pending_claim(
         &self,
         domain: &DomainName,
@@ -93,7 +93,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<DomainClaim, StoreError> {
         transact!(self, async |tx| {
-            // Claims of one account count one after the other.
+            // Serializes the claims of one account, for the count.
             gates::close_account(&mut tx, account).await?;
             gates::close_domain(&mut tx, domain).await?;
             match owner(&mut tx, domain, "FOR KEY SHARE").await? {
@@ -130,8 +130,7 @@ impl Base {
         })
     }
 
-    /// Gives `account` the domain that it claimed with this challenge: the caller has seen the
-    /// proof.
+    /// Gives `account` the domain that it claimed with this challenge, which the caller has seen.
     pub async fn prove_domain(
         &self,
         domain: &DomainName,
@@ -142,7 +141,7 @@ impl Base {
         transact!(self, async |tx| {
             gates::close_account(&mut tx, account).await?;
             gates::close_domain(&mut tx, domain).await?;
-            // Another request may have proven it, or withdrawn it and claimed it again.
+            // Another request may have proven the claim, or withdrawn and repeated it.
             match owner(&mut tx, domain, "FOR KEY SHARE").await? {
                 Some(owner) if owner == account => return Ok(Proven::Yes),
                 Some(_) => return Ok(Proven::Taken),
@@ -174,7 +173,6 @@ impl Base {
         directory::changed(tx).await
     }
 
-    /// The account that a domain belongs to.
     pub async fn domain_owner(&self, domain: &DomainName) -> Result<Option<AccountId>, StoreError> {
         let row = sql("SELECT account_id FROM domains WHERE name = $1")
             .bind(domain.as_str())
@@ -183,7 +181,7 @@ impl Base {
         row.map(|row| Columns { table: "domains", row: &row }.account("account_id")).transpose()
     }
 
-    /// The domains of one account, or all, and those that it claims, by name.
+    /// Returns the domains and claims of one account, or of all, by name.
     pub async fn domains(&self, account: Option<AccountId>) -> Result<Vec<HeldDomain>, StoreError> {
         let query = match account {
             None => sql("SELECT name, account_id, NULL AS challenge FROM domains
@@ -209,8 +207,8 @@ impl Base {
             .collect()
     }
 
-    /// Gives a domain up, or the claim to it; answers `Some(n)` with the number of addresses that
-    /// still use it, and keeps it then; `Some(0)` when it is gone; `None` when `account` had neither.
+    /// Removes a domain of `account`, or its claim. Returns `Some(0)` if it was removed; `Some(n)`
+    /// if `n` addresses still use the domain, which then stays; None if there was neither.
     pub async fn remove_domain(
         &self,
         domain: &DomainName,
@@ -219,7 +217,7 @@ impl Base {
     ) -> Result<Option<u64>, StoreError> {
         transact!(self, async |tx| {
             gates::close_domain(&mut tx, domain).await?;
-            // Whoever gives out an address in it waits, and finds it gone.
+            // A transaction that gives out an address in the domain waits, and finds it removed.
             let owned = owner(&mut tx, domain, "FOR UPDATE").await? == Some(account);
             if owned {
                 let row = sql("SELECT COUNT(*) AS used FROM addresses WHERE domain = $1")
@@ -248,7 +246,7 @@ impl Base {
     }
 }
 
-/// Answers whether nobody had it; then the account has nothing to prove any more.
+/// Inserts a domain, and ends the account's claim to it. Returns whether the domain had no owner.
 pub async fn insert(
     tx: &mut Transaction,
     domain: &DomainName,
@@ -268,7 +266,7 @@ pub async fn insert(
     Ok(made > 0)
 }
 
-/// Ends the claim of an account; answers whether there was one.
+/// Deletes the claim of an account. Returns whether there was one.
 async fn withdraw(
     tx: &mut Transaction,
     domain: &DomainName,
@@ -282,7 +280,7 @@ async fn withdraw(
         .map(|ended| ended > 0)
 }
 
-/// Who has a domain now, and until this transaction ends.
+/// Returns the owner of a domain; `locking` keeps the row until the transaction ends.
 pub async fn owner(
     tx: &mut Transaction,
     domain: &DomainName,
@@ -296,7 +294,7 @@ pub async fn owner(
     row.map(|row| Columns { table: "domains", row: &row }.account("account_id")).transpose()
 }
 
-/// Of the account's claim to a domain, if there is one.
+/// Returns the challenge of the account's claim to a domain.
 async fn challenge_of(
     tx: &mut Transaction,
     domain: &DomainName,
@@ -310,7 +308,7 @@ async fn challenge_of(
     row.map(|row| Columns { table: "domain_claims", row: &row }.text("challenge")).transpose()
 }
 
-/// How many domains an account has, and how many it claims.
+/// Counts the domains and the claims of an account.
 async fn held(tx: &mut Transaction, account: AccountId) -> Result<(u64, u64), StoreError> {
     let row = sql("SELECT (SELECT COUNT(*) FROM domains WHERE account_id = $1) AS owned,
                 (SELECT COUNT(*) FROM domain_claims WHERE account_id = $1) AS claimed")

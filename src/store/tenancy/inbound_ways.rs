@@ -1,5 +1,5 @@
-//! Where providers post what they received: found by the hash of a key that is in no URL of ours but
-//! the one that its account is shown.
+//! Inbound ways: URLs at which providers post. A way is found by the hash of the key in its URL,
+//! which only its account is shown.
 
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, WayId};
@@ -11,7 +11,7 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Row, sql};
 
-/// A way in as it is kept: one of a type and account.
+/// An inbound way, with its secrets sealed. An account has at most one per type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedWay {
     pub id: WayId,
@@ -27,7 +27,6 @@ pub struct SealedWay {
 }
 
 impl Base {
-    /// The way in of an account, for one provider.
     pub async fn inbound_way(
         &self,
         account: AccountId,
@@ -36,7 +35,7 @@ impl Base {
         find(self.reader(), account, kind).await
     }
 
-    /// All ways in of an account, by type.
+    /// Returns all inbound ways of an account, by type.
     pub async fn inbound_ways(&self, account: AccountId) -> Result<Vec<SealedWay>, StoreError> {
         let rows = sql("SELECT * FROM inbound_ways WHERE account_id = $1 ORDER BY kind")
             .bind(account)
@@ -45,7 +44,7 @@ impl Base {
         rows.iter().map(way).collect()
     }
 
-    /// The way in that this key opens.
+    /// Returns the inbound way with this key.
     pub async fn inbound_way_by_key(
         &self,
         kind: RelayType,
@@ -73,7 +72,7 @@ pub async fn find(
     row.as_ref().map(way).transpose()
 }
 
-/// A new way, or what became of one.
+/// Inserts or replaces an inbound way.
 pub async fn insert(tx: &mut Transaction, way: &SealedWay) -> Result<(), StoreError> {
     sql("INSERT INTO inbound_ways (id, account_id, kind, key_hash, key_sealed, last_four,
                                    verification, revision, created_at, rotated_at)

@@ -1,4 +1,4 @@
-//! API keys, by their hash.
+//! API keys, found by their hash.
 
 use super::accounts;
 use super::audit::{self, Note};
@@ -18,47 +18,47 @@ use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Statement, sql};
 
-/// A key with whoever stands behind it.
+/// A key with its account, and the member that owns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyHolder {
     pub key: Key,
-    /// Of a member's key, the account that the member belongs to.
+    /// The account of the key, or of the member that owns it.
     pub account: Account,
     pub member: Option<Member>,
 }
 
-/// What became of a new key.
+/// The result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InsertedKey {
     Kept,
-    /// The owner is not there any more.
+    /// The owner was deleted.
     NoOwner,
-    /// The key that asks for it was revoked meanwhile.
+    /// The API key of the request was revoked meanwhile.
     NoMaker,
-    /// The owner has as many in force as it may.
+    /// The owner has as many valid keys as it may.
     TooMany,
 }
 
-/// How a key is named.
+/// The name of a key in a request.
 #[derive(Clone, Copy, Debug)]
 pub enum NamedKey {
     Id(KeyId),
     Hash(KeyHash),
 }
 
-/// Among whose keys one is looked for.
+/// The keys that a request may revoke.
 #[derive(Clone, Copy, Debug)]
 pub enum Whose<'a> {
-    /// The operator's command line looks among all.
+    /// All keys: for the operator's command line.
     Anybody,
     Member(MemberId),
-    /// Those of the accounts of a scope, and of their members.
+    /// Keys of the accounts in a scope, and of their members.
     Within(&'a Scope),
 }
 
 impl Base {
-    /// Keeps a new key's hash, unless the owner has `most` keys in force. What a key asks for that
-    /// is revoked meanwhile is not done: after a revocation there is no new key of its making.
+    /// Inserts a key by its hash, unless the owner has `most` valid keys. Locks the key that made
+    /// the request: once a revocation has committed, the revoked key makes no other key.
     pub async fn insert_key(
         &self,
         key: &Key,
@@ -81,7 +81,7 @@ impl Base {
                     return Ok(InsertedKey::NoMaker);
                 }
             }
-            // What expired stays in no count: an index knows what is revoked, not what time it is.
+            // Marks expired keys as revoked: the index of the count does not know the time.
             let mut expired = sql("UPDATE keys SET revoked_at = expires_at");
             of_owner(&mut expired, key.owner());
             expired.push(" AND expires_at <= ").push_value(act.at);
@@ -115,11 +115,10 @@ impl Base {
         })
     }
 
-    /// The key with this hash and whoever holds it, unless it was revoked, or its member removed,
-    /// or its account or one above deleted or switched off; `expires_at` is the caller's to judge.
-    /// One statement, whether there is such a key or not, that answers as of this moment: nothing
-    /// is remembered between requests. The index compares hashes of guesses, so timing tells
-    /// nothing about a key (threats E9).
+    /// Returns the key with this hash and its holder. None if the key was revoked, its member
+    /// removed, or its account or one above deleted or switched off; the caller checks
+    /// `expires_at`. Always runs one statement, and nothing is remembered between requests. The
+    /// index compares hashes of guesses, so timing tells nothing about a key (threats E9).
     pub async fn key_holder(&self, hash: KeyHash) -> Result<Option<KeyHolder>, StoreError> {
         let mut query = sql("SELECT ");
         query.push(HELD).push(", ").push(accounts::COLUMNS).push(" FROM keys ").push(HOLDER);
@@ -128,7 +127,7 @@ impl Base {
         row.as_ref().map(holder).transpose()
     }
 
-    /// The keys of an account and of its members, oldest first, revoked and expired ones too.
+    /// Returns all keys of an account and of its members, even revoked ones, the oldest first.
     pub async fn keys(&self, account: AccountId) -> Result<Vec<Key>, StoreError> {
         let rows = select("WHERE account_id = $1 ORDER BY created_at, id")
             .bind(account.get())
@@ -137,7 +136,7 @@ impl Base {
         rows.iter().map(key).collect()
     }
 
-    /// The keys of this owner alone that are in force, oldest first.
+    /// Returns the valid keys of this owner alone, the oldest first.
     pub async fn keys_in_force(
         &self,
         owner: KeyOwner,
@@ -151,8 +150,8 @@ impl Base {
         rows.iter().map(key).collect()
     }
 
-    /// Revokes a key, if it is one of `whose` and in force, and answers it: on every gateway it
-    /// opens nothing from now on.
+    /// Revokes a key that is in force and belongs to `whose`, and returns it. From the commit on,
+    /// it is refused by every gateway.
     pub async fn revoke_key(
         &self,
         named: NamedKey,
@@ -191,8 +190,7 @@ impl Base {
         })
     }
 
-    /// Writes down that a key was used, unless a use after `since` is written down already;
-    /// answers whether it did.
+    /// Records the use of a key, unless a use after `since` is recorded. Returns whether it did.
     pub async fn note_use(
         &self,
         id: KeyId,
@@ -212,8 +210,7 @@ impl Base {
     }
 }
 
-/// Whether the owner of a new key is there, and, of a member, stays until the transaction ends:
-/// its removal revokes what it sees.
+/// Whether the owner of a new key exists. Locks a member: its removal waits, and revokes the key.
 async fn owner_is_there(tx: &mut Transaction, owner: KeyOwner) -> Result<bool, StoreError> {
     let query = match owner {
         KeyOwner::Account(_) => sql("SELECT id FROM accounts WHERE id = $1 AND deleted_at IS NULL"),
@@ -224,7 +221,7 @@ async fn owner_is_there(tx: &mut Transaction, owner: KeyOwner) -> Result<bool, S
     Ok(query.bind(owner.id()).fetch_optional(tx.on()).await?.is_some())
 }
 
-/// What the audit log tells of a new key: never the key.
+/// Returns the changes for the audit log, without the key itself.
 fn made(key: &Key) -> Vec<Change> {
     let mut changes =
         vec![Change::made("purpose", &key.purpose), Change::made("lastFour", &key.last_four)];
@@ -233,12 +230,12 @@ fn made(key: &Key) -> Vec<Change> {
     changes
 }
 
-/// What [`holder`] reads beside the columns of the account.
+/// The columns that [`holder`] reads besides those of the account.
 pub const HELD: &str = "keys.id AS key_id, keys.account_id, member_id, last_four, purpose,
      keys.created_at AS key_created_at, expires_at, last_used_at, revoked_at,
      email, role, permitted, members.created_at AS member_created_at";
 
-/// Goes on behind `keys` with whoever holds one, and leaves out what opens nothing.
+/// Joins the holders to `keys`, and leaves out keys that are not valid.
 pub const HOLDER: &str = "JOIN accounts ON accounts.id = keys.account_id
       LEFT JOIN members ON members.id = member_id AND removed_at IS NULL
      WHERE revoked_at IS NULL
@@ -258,7 +255,7 @@ fn select(rest: &'static str) -> Statement {
     query
 }
 
-/// Goes on with the comparisons that leave the keys of this owner alone that were not revoked.
+/// Appends the condition for keys of exactly this owner that were not revoked.
 fn of_owner(query: &mut Statement, owner: KeyOwner) {
     query.push(match owner {
         KeyOwner::Account(_) => " WHERE member_id IS NULL AND account_id = ",

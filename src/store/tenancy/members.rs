@@ -1,5 +1,5 @@
-//! Members: people with access to an account. A removed one keeps its row, so that its id is never
-//! used again and what it did can be explained.
+//! Members: people with access to an account. A removed member keeps its row, so that its id is
+//! never used again and the audit log can name it.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,6 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Statement, sql};
 use crate::store::events::announcements;
 
-/// A member to be invited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMember {
     pub account: AccountId,
@@ -32,7 +31,7 @@ pub struct NewMember {
     pub permitted: BTreeSet<AccountId>,
 }
 
-/// What changes of a member; `None` stays as it is.
+/// Changes of a member; None keeps a field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemberChange {
     pub email: Option<Address>,
@@ -40,27 +39,25 @@ pub struct MemberChange {
     pub permitted: Option<BTreeSet<AccountId>>,
 }
 
-/// What became of a member, or why nothing did.
+/// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Membership {
-    /// As it is now; of one that was removed, as it was.
+    /// The member after the change; a removed one as it was.
     Done(Box<Member>),
-    /// There is no such account, or it is an Agent: those have no members of their own.
+    /// The account is missing, or is an Agent, which has no members.
     NoAccount,
     NoMember,
-    /// Another member of the account has this address.
     EmailTaken,
     /// The account has as many members as it may.
     TooMany,
-    /// This is no Agent below the account.
+    /// This is not an Agent below the account.
     NotAnAgent(AccountId),
-    /// Nobody would be left who is an administrator and not restricted.
+    /// The account would be left without an unrestricted administrator.
     LastAdministrator,
 }
 
 impl Base {
-    /// Makes a member of an account that has less than `most`, and announces it with what `told`
-    /// says of it.
+    /// Inserts a member, unless the account has `most`, and announces it with the data from `told`.
     pub async fn insert_member(
         &self,
         new: &NewMember,
@@ -84,7 +81,7 @@ impl Base {
         let Some(account) = account.filter(|account| account.kind != AccountType::Agent) else {
             return Ok(Membership::NoAccount);
         };
-        // As the deletion of an account does: the gates first, then the rows.
+        // Gates before rows, as the deletion of an account.
         gates::pass_accounts(&mut tx, account.lineage.ids().collect()).await?;
         if let Some(stranger) = stranger(&mut tx, account.id, &new.permitted, &[]).await? {
             return Ok(Membership::NotAnAgent(stranger));
@@ -111,16 +108,16 @@ impl Base {
         Ok(Membership::Done(Box::new(member)))
     }
 
-    /// One member, unless it was removed or its account deleted.
+    /// Returns a member, unless it was removed or its account deleted.
     pub async fn member(&self, id: MemberId) -> Result<Option<Member>, StoreError> {
         let row =
             select("AND members.id = $1").bind(id.get()).fetch_optional(self.reader()).await?;
         row.as_ref().map(member).transpose()
     }
 
-    /// The account with this id, or the member with it and its account, unless deleted or removed:
-    /// both are of one sequence. One statement, whatever the id is of: how long the answer takes
-    /// does not tell a foreign one from one that is nobody's.
+    /// Returns the account with this id, or the member with this id and its account: ids are of one
+    /// sequence. None if deleted or removed. Always one statement, so that timing does not tell a
+    /// foreign id from an unused one.
     pub async fn account_or_member(
         &self,
         id: AccountId,
@@ -137,14 +134,14 @@ impl Base {
         row.as_ref().map(with_account).transpose()
     }
 
-    /// The members of an account, not of those below it, oldest first.
+    /// Returns the members of an account, without those of accounts below it, the oldest first.
     pub async fn members(&self, account: AccountId) -> Result<Vec<Member>, StoreError> {
         let query = select("AND account_id = $1 ORDER BY members.id").bind(account.get());
         query.fetch_all(self.reader()).await?.iter().map(member).collect()
     }
 
-    /// Changes a member. Agents that it is restricted to already may stay on its list, deleted ones
-    /// too: a list that shrinks by itself could end as one that restricts nothing.
+    /// Changes a member. Its list may keep Agents that it has, even deleted ones: a list that
+    /// shrank by itself could become empty, and an empty list restricts nothing.
     pub async fn update_member(
         &self,
         id: MemberId,
@@ -192,7 +189,6 @@ impl Base {
         })
     }
 
-    /// Removes a member and revokes its keys.
     pub async fn remove_member(
         &self,
         id: MemberId,
@@ -225,7 +221,7 @@ impl Base {
     }
 }
 
-/// The member and the others of its account, none of whom changes until the transaction ends.
+/// Returns the member and the others of its account. Queues with changes of this account's members.
 async fn among(
     tx: &mut Transaction,
     id: MemberId,
@@ -249,7 +245,7 @@ fn is_last(member: &Member, others: &[Member]) -> bool {
     member.is_unrestricted_administrator() && !others
 }
 
-/// The first of these that is no Agent below the account, and none of the `known` ones.
+/// Returns the first id that is neither an Agent below the account nor in `known`.
 async fn stranger(
     tx: &mut Transaction,
     account: AccountId,
@@ -320,12 +316,12 @@ fn differences(before: &Member, after: &Member) -> Vec<Change> {
     changed.map(|(field, before, after)| Change::new(field, Some(before), Some(after))).collect()
 }
 
-/// A JSON array of ids.
+/// Returns the ids as a JSON array.
 fn listed(permitted: &[AccountId]) -> String {
     Value::from_iter(permitted.iter().map(|id| id.get())).to_string()
 }
 
-/// Revokes all keys of a member that are in force; answers how many.
+/// Revokes all keys of a member. Returns their number.
 async fn revoke_keys(
     tx: &mut Transaction,
     member: MemberId,
@@ -352,18 +348,18 @@ fn member(row: &Row) -> Result<Member, StoreError> {
     read(row, "id", "created_at")
 }
 
-/// What [`with_account`] reads beside the columns of the account.
+/// The columns that [`with_account`] reads besides those of the account.
 pub const BESIDE_ITS_ACCOUNT: &str = "members.id AS member_id, account_id, email, role,
      permitted, members.created_at AS member_created_at";
 
-/// An account, and the member of it that a row names, if it names one.
+/// Reads an account, and its member if the row has one.
 pub fn with_account(row: &Row) -> Result<(Account, Option<Member>), StoreError> {
     let is_member = Columns { table: "members", row }.optional_integer("member_id")?;
     let member = is_member.map(|_| read(row, "member_id", "member_created_at")).transpose()?;
     Ok((accounts::account(row)?, member))
 }
 
-/// A member of a row that calls its id and its time of creation so, with its account's lineage.
+/// Reads a member; `id` and `created_at` name its columns in this row.
 pub fn read(row: &Row, id: &str, created_at: &str) -> Result<Member, StoreError> {
     let columns = Columns { table: "members", row };
     let (id, permitted) = (columns.integer(id)?, columns.json::<Vec<i64>>("permitted")?);

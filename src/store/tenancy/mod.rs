@@ -1,5 +1,9 @@
-//! Accounts, and all that an account is known by: addresses, domains, keys, members, policies, relays,
-//! with the log of who did it.
+//! Accounts with their addresses, domains, keys, members, policies and relays, and the audit log.
+//!
+//! A change and its audit entry are one transaction (`audit.rs`). On PostgreSQL it locks in this
+//! order: the queue of its kind and owner, gates of accounts, gates of domains, rows, and last the
+//! row of the directory (`directory.rs`). On SQLite there is one writer. Deleted accounts and
+//! removed members keep their rows, so that no id is used again.
 
 pub mod account_changes;
 pub mod account_deletion;

@@ -1,6 +1,6 @@
-//! Requests that are carried out once (contract §4, `Idempotency-Key`): whoever changes something
-//! remembers its request in the same transaction (`audit::note`), so that of the same requests one
-//! is carried out, whatever dies in between and on however many gateways.
+//! Requests with an Idempotency-Key (contract §4). A change and its key are committed in one
+//! transaction (`audit::note`): only one of several equal requests is carried out, even if gateways
+//! crash, and on any number of gateways.
 
 use uuid::Uuid;
 
@@ -12,18 +12,17 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Statement, sql};
 
-/// A request that was carried out, and is remembered still.
+/// A remembered request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// What was asked for, as in [`Once`].
+    /// The request, as in [`Once`].
     pub request: Vec<u8>,
-    /// What was answered, encrypted; absent while it is carried out, and where whoever did it ended
-    /// before it could be kept.
+    /// The encrypted answer. None until it is kept, and forever if the gateway ended before that.
     pub answer: Option<Vec<u8>>,
 }
 
-/// Remembers a request as the doing of `holder`, which may do so again; answers false where another
-/// one holds it, and is not past.
+/// Remembers a request for `holder`, which may repeat this call. Returns false if another holder
+/// has the key and it has not expired.
 pub async fn remember(
     tx: &mut Transaction,
     once: &Once,
@@ -31,7 +30,7 @@ pub async fn remember(
     now: Timestamp,
     answer: Option<&[u8]>,
 ) -> Result<bool, StoreError> {
-    // On PostgreSQL one that somebody is just remembering is waited for.
+    // On PostgreSQL this waits for a transaction that is inserting the same key.
     let done = sql("INSERT INTO idempotency_keys (digest, request, holder, expires_at, answer)
          VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT (digest) DO UPDATE SET request = excluded.request, holder = excluded.holder,
@@ -49,7 +48,7 @@ pub async fn remember(
 }
 
 impl Base {
-    /// What is remembered of the request with this digest.
+    /// Returns the remembered request with this digest, unless it has expired.
     pub async fn carried_out(
         &self,
         digest: [u8; 32],
@@ -69,8 +68,8 @@ impl Base {
         done.transpose()
     }
 
-    /// Keeps what `holder` was answered, encrypted, or only that it was carried out; nothing where
-    /// another request is remembered.
+    /// Keeps the encrypted answer for `holder`; None records only that the request was carried out.
+    /// Returns false, and keeps nothing, if another holder has the key.
     pub async fn keep_answer(
         &self,
         once: &Once,
@@ -84,7 +83,7 @@ impl Base {
         Ok(kept)
     }
 
-    /// Forgets up to `limit` requests that are past; `None` while another gateway is deleting.
+    /// Deletes up to `limit` expired requests. Returns None if another gateway is deleting.
     pub async fn forget_requests(
         &self,
         now: Timestamp,
@@ -94,7 +93,7 @@ impl Base {
     }
 }
 
-/// One that is just remembered anew is left alone.
+/// Skips keys that a transaction is renewing.
 fn past() -> Statement {
     sql("DELETE FROM idempotency_keys WHERE digest IN (
              SELECT digest FROM idempotency_keys WHERE expires_at <= $1

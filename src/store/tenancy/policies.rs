@@ -1,5 +1,5 @@
-//! Inbound policies and allowlists. Every change raises the policy's version in the same
-//! transaction, so that a message that was decided by the old one is decided again.
+//! Inbound policies and allowlists. Every change raises the version of the policy in the same
+//! transaction, so that a message with a verdict by the old policy is decided again.
 
 use super::accounts;
 use super::audit::{self, Note};
@@ -20,11 +20,11 @@ use crate::store::engine::sql::sql;
 use crate::store::events::announcements::announce_told;
 use crate::store::events::told::{PolicyData, told};
 
-/// Senders that an entry of the audit log names: one call may bring a thousand of the longest.
+/// Senders named in one audit entry: a call may bring a thousand.
 const NAMED: usize = 20;
 
 impl Base {
-    /// An Agent's policy; `None` when the account is no Agent.
+    /// Returns the policy of an Agent; None for other accounts.
     pub async fn policy(&self, agent: AccountId) -> Result<Option<Policy>, StoreError> {
         let row = sql("SELECT mode, version, updated_at,
                     (SELECT COUNT(*) FROM allowed_senders WHERE agent_id = $1) AS allowed
@@ -42,7 +42,6 @@ impl Base {
         }))
     }
 
-    /// Sets the mode.
     pub async fn set_mode(
         &self,
         agent: AccountId,
@@ -58,7 +57,7 @@ impl Base {
                     .execute(tx.on())
                     .await?;
             touch(&mut tx, agent, act.at).await?;
-            // The same mode again must not make every gateway forget what it remembers.
+            // Setting the present mode must not empty the caches of all gateways.
             if changed > 0 {
                 let before = match mode {
                     Mode::Open => Mode::Allowlist,
@@ -75,7 +74,7 @@ impl Base {
         })
     }
 
-    /// A page of an Agent's allowlist in the order of the addresses, beginning after `after`.
+    /// Returns a page of an Agent's allowlist behind `after`, in the order of addresses.
     pub async fn allowed_senders(
         &self,
         agent: AccountId,
@@ -101,8 +100,8 @@ impl Base {
             .collect()
     }
 
-    /// Adds senders; answers those that were new, and how many are on the list now. Nothing is
-    /// added, and `None` answered, when the list would grow beyond `most`.
+    /// Adds senders. Returns the new ones, and the length of the list. Returns None, and adds
+    /// nothing, if the list would exceed `most`.
     pub async fn allow_senders(
         &self,
         agent: AccountId,
@@ -145,8 +144,8 @@ impl Base {
         })
     }
 
-    /// Removes senders; answers those that were on the list, and how many are left. When this
-    /// returned, no message of theirs can be committed in `allowlist` mode.
+    /// Removes senders. Returns those that were on the list, and the length of the list. After this
+    /// no message of theirs is committed in `allowlist` mode.
     pub async fn remove_senders(
         &self,
         agent: AccountId,
@@ -181,7 +180,7 @@ impl Base {
         })
     }
 
-    /// Announces what the policy is now, and how many senders came and went.
+    /// Announces the present policy, with the numbers of senders added and removed.
     async fn say_changed(
         &self,
         tx: &mut Transaction,
@@ -203,10 +202,10 @@ impl Base {
     }
 }
 
-/// Closes the Agent's gate, and passes those of the accounts above, whose destinations hear of the
-/// change; answers whose it is, unless it was deleted.
+/// Closes the gate of the Agent, and passes the gates of the accounts above it, whose destinations
+/// get the event. Returns the lineage, or None if the Agent was deleted.
 async fn close(tx: &mut Transaction, agent: AccountId) -> Result<Option<Lineage>, StoreError> {
-    // Read before the gate: an account stays where it is.
+    // Read before the gates: an account never moves.
     let Some(account) = accounts::find(tx, agent).await? else {
         gates::close_account(tx, agent).await?;
         return Ok(None);
@@ -216,7 +215,7 @@ async fn close(tx: &mut Transaction, agent: AccountId) -> Result<Option<Lineage>
     Ok(Some(account.lineage))
 }
 
-/// The first senders by their addresses, and how many there are more.
+/// Returns changes for the first `NAMED` senders, and one with the number of the others.
 fn named(senders: &[Address], change: fn(&str, String) -> Change) -> Vec<Change> {
     let more = senders.len().saturating_sub(NAMED);
     let first = senders.iter().take(NAMED).map(|one| change("email", one.to_string()));

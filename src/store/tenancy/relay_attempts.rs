@@ -1,4 +1,4 @@
-//! What came of asking applications: of each relay the last attempts, and nothing of the mail.
+//! The last attempts of each relay, without any content of the mail.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, sql};
 
 impl Base {
-    /// Keeps an attempt, and of its relay the last `most`; nothing of one that is gone.
+    /// Stores an attempt, unless its relay was removed, and keeps the last `most` of the relay.
     pub async fn relay_attempted(
         &self,
         attempt: &RelayAttempt,
@@ -43,7 +43,7 @@ impl Base {
         })
     }
 
-    /// The last attempts of a relay, the newest first.
+    /// Returns the last attempts of a relay, the newest first.
     pub async fn relay_attempts(
         &self,
         relay: RelayId,

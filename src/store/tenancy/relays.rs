@@ -1,4 +1,4 @@
-//! Relays: set, read, removed, and the nearest one to an account. What is secret comes in sealed.
+//! Relays: setting, reading and removing them, and finding the nearest. Their secrets are sealed.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::store::engine::gates;
 use crate::store::engine::row::{Columns, stored};
 use crate::store::engine::sql::{Connection, Row, sql};
 
-/// A relay as it is kept.
+/// A relay, with its secrets sealed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedRelay {
     pub id: RelayId,
@@ -36,33 +36,33 @@ pub struct SealedRelay {
 }
 
 impl SealedRelay {
-    /// What a decision by it rests on.
+    /// Returns the id and the revision on which a verdict by this relay rests.
     pub const fn relayed(&self) -> Relayed {
         Relayed { id: self.id, revision: self.revision }
     }
 }
 
-/// What is told of a change.
+/// The audit entry of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelayNote {
     pub deed: Deed,
     pub changes: Vec<Change>,
 }
 
-/// A relay, a way in, or both, of one account and one type: as they are from now on.
+/// The new relay, the new inbound way, or both, of one account and type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelayPut {
     pub account: AccountId,
     pub kind: RelayType,
     pub relay: Option<SealedRelay>,
     pub way: Option<SealedWay>,
-    /// What they were made from: the relay that was there, and the revision of the way.
+    /// The state they were made from: the relay, and the revision of the inbound way.
     pub was: (Option<Relayed>, Option<i64>),
     pub notes: Vec<RelayNote>,
 }
 
 impl Base {
-    /// The relay of an account, its own.
+    /// Returns the account's own relay, not one from above.
     pub async fn relay(
         &self,
         account: AccountId,
@@ -71,7 +71,7 @@ impl Base {
         find(self.reader(), account, kind).await
     }
 
-    /// All relays of an account, by type.
+    /// Returns all relays of an account, by type.
     pub async fn relays(&self, account: AccountId) -> Result<Vec<SealedRelay>, StoreError> {
         let rows = sql("SELECT * FROM relays WHERE account_id = $1 ORDER BY kind")
             .bind(account)
@@ -80,7 +80,7 @@ impl Base {
         rows.iter().map(relay).collect()
     }
 
-    /// Of the relays of this type, the one nearest to whoever has this lineage.
+    /// Returns the nearest relay of this type: the account's own, or else the next one above.
     pub async fn nearest_relay(
         &self,
         kind: RelayType,
@@ -101,8 +101,8 @@ impl Base {
         row.as_ref().map(relay).transpose()
     }
 
-    /// Writes both, or neither; answers whether they were still what the change was made from. From
-    /// the answer on, no message is committed by what they were before.
+    /// Writes both, or neither. Returns false if the state has changed since `was`. After this, no
+    /// message is committed by a verdict of the former relay.
     pub async fn put_relay(&self, put: &RelayPut, act: Act<'_>) -> Result<bool, StoreError> {
         transact!(self, async |tx| {
             gates::close_account(&mut tx, put.account).await?;
@@ -130,8 +130,8 @@ impl Base {
         })
     }
 
-    /// Takes a relay away, with what is known of its attempts; answers whether there was one. From
-    /// the answer on it is asked nothing, and no message is committed by its word.
+    /// Removes a relay and its attempts. Returns whether there was one. Afterwards no message is
+    /// committed by it.
     pub async fn remove_relay(
         &self,
         account: AccountId,
@@ -148,7 +148,7 @@ impl Base {
                 .await?;
             let Some(old) = row.as_ref().map(relay).transpose()? else { return Ok(false) };
             sql("DELETE FROM relays WHERE id = $1").bind(old.id.0).execute(tx.on()).await?;
-            // Of a URL no more than its origin: there are secrets in many a path.
+            // Only the origin: many paths contain secrets.
             let changes = [Change::gone("origin", old.url.origin().ascii_serialization())];
             let object = kind.to_string();
             let note = Note { account, deed: Deed::RelayRemoved, object, changes: &changes };
@@ -175,7 +175,7 @@ async fn find(
     row.as_ref().map(relay).transpose()
 }
 
-/// A new relay, or what became of one.
+/// Inserts or replaces a relay.
 async fn insert(tx: &mut Transaction, relay: &SealedRelay) -> Result<(), StoreError> {
     sql("INSERT INTO relays (id, account_id, kind, url, timeout_ms, headers, secret, success_codes,
                              revision, created_at, updated_at)
@@ -217,7 +217,7 @@ fn relay(row: &Row) -> Result<SealedRelay, StoreError> {
     })
 }
 
-/// A time as its column has it.
+/// Returns milliseconds for a column.
 pub fn millis(time: Duration) -> i64 {
     stored(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }

@@ -1,4 +1,4 @@
-//! Whether the vault has sealed anything here, and by which keys: told by samples.
+//! Samples of sealed values, to find out whether the vault has sealed any, and with which keys.
 
 use uuid::Uuid;
 
@@ -8,8 +8,8 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
 
 impl Base {
-    /// Of each kind of what the vault has sealed, one, if there is one: of relays and ways in that
-    /// of the newest.
+    /// Returns at most one sealed value per table: the newest relay, the newest inbound way, any
+    /// app record, and any computer with secrets.
     pub async fn sealed_samples(&self) -> Result<Vec<Vec<u8>>, StoreError> {
         let relay = sql("SELECT headers AS sealed FROM relays WHERE id > $1
                          ORDER BY id DESC LIMIT 1");
