@@ -154,7 +154,7 @@ async fn every_statement_on_postgres_finds_its_rows_by_an_index() {
 
 /// The long lists: they must come in order by themselves.
 fn in_order(sql: &str) -> bool {
-    // Of several ordered ranges, a planner merges long ones and sorts short ones.
+    // A planner merges several ordered ranges if they are long, and sorts short ones.
     let merged = sql.contains(" UNION ALL SELECT at, id");
     let merged_rooms = sql.contains(" AS walked UNION ALL ");
     let by_time =

@@ -272,7 +272,7 @@ async fn a_computer_is_changed_by_one_at_a_time(kind: Kind) {
     let made = store.computer(agent.id).await.unwrap().unwrap();
     assert_eq!((made.state, made.job), (ComputerState::Created, None));
     let first = made.revision;
-    // Of many concurrent changes of one revision, one is made; the others are stale.
+    // One of several concurrent changes of a revision is made; the others are stale.
     let mut tasks = Vec::new();
     for number in 0..6 {
         let (store, agent, change) = (scene.open().await, agent.id, config(&number.to_string()));
