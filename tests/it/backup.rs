@@ -28,7 +28,7 @@ use crate::support::{PATIENCE, all_messages, count, http, letter, signed, signer
 
 const SENDERS: usize = 6;
 
-/// Acknowledged messages of several senders, by subject.
+/// Messages of several senders, and those of them that were acknowledged, by subject.
 struct Load {
     server: SocketAddr,
     next: AtomicUsize,

@@ -144,7 +144,7 @@ async fn a_full_disk_is_said_so() {
     assert!(helpers.finish(PATIENCE).await);
 }
 
-/// A lock on the database keeps the commit from beginning, while the object is put already.
+/// A lock on the database keeps the commit from beginning; the object is put before that.
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_between_the_put_and_the_commit_it_leaves_an_orphan() {
     let folder = tempfile::tempdir().unwrap();

@@ -155,7 +155,7 @@ async fn a_probe_that_is_given_back_is_made_at_once(kind: Kind) {
     store.release_deliveries(&unmade).await.unwrap();
     let lost = claim(store, 5_001, 100).await;
     assert_eq!(lost.len(), 1);
-    // A release after the lease has ended gives nothing back.
+    // A gateway whose probe another one has claimed since gives nothing back.
     let now = 5_001 + LEASE;
     let probe = claim(store, now, 100).await;
     assert_eq!(probe.len(), 1);
