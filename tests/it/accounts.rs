@@ -70,7 +70,7 @@ async fn mail_follows_what_is_done_to_its_account() {
     let (status, _) = gateway.request("DELETE", "/deleteAccount", Some(gone)).await;
     assert_eq!(status, 403);
 
-    // The records still explain every verdict.
+    // The intake records still give the reason of the refusals.
     let records = gateway.get("/email/intake").await;
     let reasons: Vec<&Value> =
         records["intake"].as_array().unwrap().iter().map(|record| &record["reason"]).collect();

@@ -55,12 +55,12 @@ impl Surroundings {
         server
     }
 
-    /// Starts a server that answers the authority at this address.
+    /// Starts a server that listens for the authority's challenges at the address `http`.
     async fn serve_at(&self, http: &str, pebble: &Pebble) -> Server {
         self.serve_on("store", http, pebble).await
     }
 
-    /// Starts such a server on another store.
+    /// Starts such a server on the store in the folder `data`.
     async fn serve_on(&self, data: &str, http: &str, pebble: &Pebble) -> Server {
         let (url, root, policies) = (pebble.url(), pebble.ca_file(), self.path("policies"));
         let arguments = [

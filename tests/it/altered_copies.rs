@@ -165,8 +165,8 @@ async fn the_same_message_to_another_tag_is_a_repeat() {
     gateway.finish().await;
 }
 
-/// Proves that breaking the stricter of two signatures by a blank makes another message: the copy
-/// then proves less.
+/// A blank breaks the signature that covers more fields. The copy proves less than the genuine
+/// message, so it is another message.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_whose_better_signature_is_broken_is_another_message() {
     let gateway = TestGateway::start().await;

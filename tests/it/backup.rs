@@ -28,7 +28,7 @@ use crate::support::{PATIENCE, all_messages, count, http, letter, signed, signer
 
 const SENDERS: usize = 6;
 
-/// Acknowledged messages of several senders, by subject.
+/// Messages of several senders, and those of them that were acknowledged, by subject.
 struct Load {
     server: SocketAddr,
     next: AtomicUsize,
@@ -133,7 +133,7 @@ async fn a_backup_of_a_server_under_load_is_a_store_with_all_that_was_acknowledg
         all_messages(server.http, key).await.into_iter().map(|one| (uuid(&one), one)).collect();
     server.kill().await;
     let delivered_in_vain = receiver.received();
-    // Files left by the dead server do not hinder the next backup.
+    // The files that the killed server left do not hinder the next backup.
     let later = gatepost(here, &["backup", "--data", "data", "--to", "later", "--json"]).await;
     let later: Value = serde_json::from_slice(&later.stdout).unwrap();
     assert_eq!(later["messages"], live.len());
@@ -163,8 +163,8 @@ async fn a_backup_of_a_server_under_load_is_a_store_with_all_that_was_acknowledg
     site.finish().await;
 }
 
-/// Checks that deliveries pending at the backup come from the restored store under their former
-/// ids.
+/// Waits until the restored store has delivered all that was pending at the backup, and checks that
+/// each delivery keeps its former id.
 async fn all_announced(receiver: &Receiver, before: usize, wanted: &BTreeSet<String>) {
     let mut requests = before + wanted.len();
     loop {

@@ -36,7 +36,7 @@ struct Scene {
     site: Site,
     relay: Receiver,
     server: Server,
-    /// The digest of its certificate for a TLSA record.
+    /// The data of a TLSA record for the key of its certificate.
     pin: String,
 }
 

@@ -200,8 +200,8 @@ async fn what_waits_outlives_a_restart_under_a_clock_that_was_set_back_on_postgr
     set_between(Place::on_postgres().await).await;
 }
 
-/// Proves that when a gateway whose clock is a year ahead dies, the other delivers the rest at
-/// once.
+/// When a gateway whose clock is a year ahead, or behind, dies, the other one delivers what it
+/// left.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_gateway_with_a_wrong_clock_leaves_is_due_for_the_others() {
     let place = Place::on_postgres().await;

@@ -48,7 +48,7 @@ async fn three_gateways_that_die_again_and_again_lose_nothing() {
     run(Plan { messages: 1_500, sessions: 8, kill_every: 180, restarts, limit }).await;
 }
 
-/// A longer run of the test above; `scripts/soak` says how long, and the results.
+/// A longer run of the test above: `scripts/soak` sets the number of messages.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes long: scripts/soak"]
 async fn soak() {

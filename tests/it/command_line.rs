@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use crate::support::PATIENCE;
 use crate::support::process::{self, GATEPOST, failing, gatepost};
 
-/// Output of a command that must succeed.
+/// Returns the output of a command that must succeed.
 async fn said(here: &Path, words: &str) -> String {
     let output = gatepost(here, &words.split(' ').collect::<Vec<_>>()).await;
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -172,7 +172,7 @@ async fn shells_and_man_know_every_command() {
     assert!(here.join("pages/gatepost.1").exists());
 }
 
-/// Output of `gatepost` with this variable set, which must make it fail.
+/// Returns the exit code and standard error of `gatepost account list` with this variable set.
 async fn with_variable(here: &Path, name: &str, value: &str) -> (Option<i32>, String) {
     let mut command = Command::new(GATEPOST);
     command.args(["account", "list"]).current_dir(here).env(name, value);

@@ -11,7 +11,7 @@ use crate::support::site::Site;
 use crate::support::{all_messages, rules};
 
 const TO: &str = "support@agents.example";
-/// Ten thousand of them must fit in 400 MB (threats §4), bytes.
+/// Most bytes for an idle session: ten thousand must fit in 400 MB (threats §4).
 const MAX_IDLE: u64 = 40_000;
 /// Without an end of a line; the server may not keep a quarter of it.
 const ENDLESS: usize = 64 << 20;

@@ -1,5 +1,5 @@
-//! Examples in `/docs`: every curl line and every Python program runs as printed, and both programs
-//! of an operation get the same answer.
+//! Examples in `/docs`: every curl line and every piece of Python runs as printed. Both of an
+//! operation that only reads get the same status.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -38,7 +38,7 @@ impl Spelling {
         self.url.replace("{port}", &format!(":{port}"))
     }
 
-    /// The expected complaint; None for a host name.
+    /// Words of the expected refusal; None for a host name, which is judged only by its addresses.
     fn fault(&self) -> Option<&'static str> {
         match self.is.as_str() {
             "host" => Some("not a public one"),
@@ -146,7 +146,7 @@ async fn a_spelling_of_a_private_host_is_refused_when_it_is_named() {
                     assert_eq!(status, 400, "{url:?}: {detail}");
                     assert!(detail.contains(fault) || url.is_empty(), "{url:?}: {detail}");
                 }
-                // A URL without `{port}` is sent twice: the second time is a conflict.
+                // The second of two equal URLs, from a spelling without `{port}`, is a conflict.
                 None => assert!([201, 409].contains(&status), "{url:?}: {detail}"),
             }
         }
@@ -192,8 +192,9 @@ async fn a_spelling_of_a_private_host_in_the_store_is_never_dialled() {
     let gateway = gateway(counter.port(), &[]).await;
     for (number, error) in deliver(&gateway, &table, counter.port()).await {
         let spelling = &table.refused[number];
-        // Only the guard's own words, because others would mean an attempted connection. A text
-        // that is no URL cannot be read from the store; blanks are dropped, and the host is judged.
+        // Only the guard's own words are right: any others would mean an attempted connection. A
+        // text that is no URL cannot be read from the store, unless only blanks are wrong: these
+        // are dropped, and the host is judged.
         let expected = match spelling.fault() {
             Some("not a URL") if error.contains("could not read") => "could not read",
             Some("not a URL") => "not a public one",
@@ -206,8 +207,8 @@ async fn a_spelling_of_a_private_host_in_the_store_is_never_dialled() {
     gateway.finish().await;
 }
 
-/// Runs the same table with a guard that allows everything, to prove that the server above is
-/// reachable.
+/// Runs the same table with a guard that allows this machine, to prove that the connections refused
+/// above would reach the counter.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_operator_allows_is_dialled() {
     let (table, counter) = (table(), Counter::start().await);

@@ -183,7 +183,7 @@ async fn compare(
     }
     let steps = record["steps"].as_array().ok_or("the record has no steps")?;
     let advice = record["advice"].as_str().unwrap_or_default();
-    // Faults of signatures are explained by their cause, other verdicts by the reason.
+    // Advice about a signature comes from its cause, other advice from the reason.
     let as_it_should = match found.parse::<Reason>() {
         Err(_) => advice.is_empty(),
         Ok(reason) if reason.ground() == Ground::Proof => {

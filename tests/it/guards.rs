@@ -68,7 +68,7 @@ async fn an_answer_is_given_again_after_a_restart() {
     assert_eq!(again.body, first.body);
     let other = create(gateway.http, &gateway.key, "once", "b").await;
     assert_eq!((other.status, &other.body["code"]), (409, &json!("conflict")));
-    // The stored answer does not contain the secret.
+    // The answer is stored, but no file of the store contains its secret in clear.
     assert_eq!(
         gateway.count("SELECT COUNT(*) FROM idempotency_keys WHERE answer IS NOT NULL").await,
         1

@@ -37,7 +37,7 @@ fn words(fault: &str) -> &'static str {
     WORDS.iter().find(|(name, _)| *name == fault).unwrap().1
 }
 
-/// The behaviour of a receiver towards a connection.
+/// Behaviour of a receiver on a connection.
 #[derive(Clone)]
 enum Manner {
     /// TLS of these versions, by this chain and key.
@@ -147,7 +147,7 @@ fn by(
     Manner::Tls(Arc::new(config))
 }
 
-/// A ServerHello with this version (RFC 2246 §7.4.1.3).
+/// The ServerHello of a server that knows this version at most (RFC 2246 §7.4.1.3).
 fn hello(minor: u8) -> Vec<u8> {
     let random = [7; 32];
     let hello = [&[3, minor][..], &random, &[0, 0x00, 0x2f, 0]].concat();

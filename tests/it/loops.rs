@@ -64,7 +64,7 @@ async fn what_comes_back_to_the_same_address_is_refused_and_another_agent_gets_i
         assert_eq!(step(&record, "loop")["inputs"], json!({ "field": FIELD, "address": TO }));
         assert_eq!(step(&record, "automation")["inputs"]["deliveryMarkers"], 1);
     }
-    // The marker counts from any sender, with any other text, and among other markers.
+    // The marker counts in any message, in upper case, and among other markers.
     let other = marked("0123456789abcdef0123456789abcdef", &signed("another"));
     let other = marked("rubbish", &marked(&token.to_uppercase(), &other));
     let replies = send(&gateway, &[TO], &other).await;
@@ -131,7 +131,8 @@ async fn a_loop_of_one_recipient_keeps_nothing_from_the_others() {
         assert_eq!(step(&whole["intake"], "loop")["inputs"]["address"], open2);
         assert!(!whole.to_string().contains(open), "{whole}");
     }
-    // A refusal for the other recipients stays; the recipient of the loop hears no more of it.
+    // If the message is refused for the other recipient, that refusal is the reply, and the loop is
+    // not mentioned.
     let forged = format!("From: {FROM}\r\nSubject: x\r\n\r\nx\r\n");
     let replies = send(&gateway, &[open2, open], &marked(&both[1], forged.as_bytes())).await;
     assert!(replies.settling().starts_with("550 5.7.20"), "{}", replies.settling());

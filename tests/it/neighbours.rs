@@ -153,7 +153,7 @@ async fn rooms_keep_their_order_through_failures_and_restarts() {
         }
         seen = receiver.after(seen, PATIENCE).await.unwrap().len();
     }
-    // First attempts of each room come in order, each after the last attempt of its predecessor.
+    // Attempts of each room come in order: none before the last attempt of the message before.
     for room in 0..2 {
         let numbers: Vec<usize> =
             receiver.received().iter().map(number).filter(|n| n % 2 == room).collect();

@@ -48,8 +48,9 @@ async fn everybody_reads_the_description_which_is_valid_openapi() {
     gateway.finish().await;
 }
 
-/// Replaces the description's examples by an Agent and mail that exist here; otherwise the
-/// generator would ask only for missing things.
+/// Returns pairs of an example in the description and the value that takes its place: an Agent that
+/// has mail, that mail, its room and its session. Without them the generator would ask only for
+/// missing things.
 async fn examples(gateway: &TestGateway) -> Vec<(Value, Value)> {
     let agent = gateway.house.agents["support"].id;
     let mail = gateway.messages().await.remove(0);

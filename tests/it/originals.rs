@@ -144,8 +144,7 @@ async fn a_full_disk_is_said_so() {
     assert!(helpers.finish(PATIENCE).await);
 }
 
-/// Proves, by a lock on the database that delays the commit, that a kill in between leaves an
-/// orphan.
+/// A lock on the database keeps the commit from beginning; the object is put before that.
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_between_the_put_and_the_commit_it_leaves_an_orphan() {
     let folder = tempfile::tempdir().unwrap();

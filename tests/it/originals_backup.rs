@@ -52,11 +52,12 @@ async fn originals_beside_the_database_go_along() {
     assert!(copied.stderr.is_empty(), "{copied:?}");
     let owner = std::fs::read(data.join("blobs/owner")).unwrap();
     assert!(!here.join("copy/blobs/owner").exists());
-    // Another spelling of the database's own path counts as beside it.
+    // Another spelling of the path of the originals is beside the database, too.
     let named = ["backup", "--data", "data", "--blobs", "./data/../data/blobs", "--to", "named"];
     assert!(gatepost(here, &named).await.stderr.is_empty());
     assert!(here.join("named/blobs/raw").is_dir());
-    // A setting that names another place must not hide the originals in the copy.
+    // A restore with a setting for another place is refused: it would pass over the originals in
+    // the copy.
     let aside = ["restore", "--from", "copy", "--data", "new", "--blobs", "aside"];
     let said = failing(here, &aside).await;
     assert!(said.contains("restore without `blobs`"), "{said}");

@@ -14,7 +14,7 @@ const SHORT: (&str, &str) = (
     "webhooks.toml",
     "[schedule]\nwait_seconds = [0]\n[attempt]\ntimeout_seconds = 15\nconnect_timeout_seconds = 10\n",
 );
-/// Most bytes that all these endless responses may take together.
+/// Most bytes of memory for all of them together; some of their responses are endless.
 const MOST: u64 = 64 << 20;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -104,7 +104,7 @@ async fn agents_whose_verdicts_may_differ_do_not_share_a_transaction() {
     for recipient in ["support@agents.example", "closed@agents.example"] {
         session.rcpt(recipient, "452 4.5.3").await;
     }
-    // Another spelling of the same Agent's address is no second recipient.
+    // Another address or spelling of the same Agent is no second recipient.
     session.rcpt("OPEN+tag@agents.example", "250").await;
     let reply = session.finish("for two").await;
     assert!(reply.starts_with("250"), "{reply}");

@@ -260,7 +260,7 @@ async fn held() -> (String, oneshot::Receiver<()>, oneshot::Sender<()>) {
     held_with(200).await
 }
 
-/// Holds the answer of the relay, then sends this status.
+/// An application that answers with this status when it is told to; says when it has been asked.
 async fn held_with(status: u16) -> (String, oneshot::Receiver<()>, oneshot::Sender<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/held", listener.local_addr().unwrap());
@@ -400,7 +400,8 @@ async fn a_slow_one_takes_no_more_than_its_places() {
     };
     let (replies, ()) = tokio::join!(gateway.send(FROM, &[OPEN], &raw), meanwhile);
     assert!(replies.accepted(), "{replies:?}");
-    // A relay that was not asked has no attempt; an earlier one would stand before this one.
+    // The message that the relay was not asked about left no attempt: it would stand before this
+    // one.
     let attempts = attempts(&gateway, 1).await;
     assert_eq!((attempts.len(), &attempts[0]["status"]), (1, &json!(200)));
     gateway.finish().await;

@@ -1,4 +1,4 @@
-//! Retention times of a server, and its complaint about those that it cannot follow.
+//! A server deletes by its retention times, and names an account in them that does not exist.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};

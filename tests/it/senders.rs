@@ -98,8 +98,9 @@ impl Trial {
     }
 }
 
-/// Threats F1, A3: any byte at any place of a line that would be a second From, in each place
-/// among the fields. Eve signs whatever mail-auth reads, and only what is on top comes later.
+/// Threats F1, A3: any byte at any place of a line that would be a second From, in each place among
+/// the fields. Eve signs the fields that mail-auth reads; only a line on top is added after the
+/// signature.
 #[tokio::test]
 async fn no_line_beside_from_divides_the_readers() {
     let mut trial = Trial::new().await;

@@ -94,7 +94,7 @@ fn case(secret: &str, request: &Received) -> Value {
     json!({ "secret": secret, "headers": request.headers, "body": body })
 }
 
-/// The delivery of one more message.
+/// Sends one more message and returns its delivery.
 async fn delivery(gateway: &TestGateway, number: usize) -> Received {
     let subject = format!("number {number}");
     assert!(gateway.send(FROM, &TO, &signed(&subject)).await.accepted());

@@ -24,7 +24,7 @@ async fn an_hour_behind_good_mail_waits_and_comes_in_when_the_clock_is_right() {
     let advice = record["intake"]["advice"].as_str().unwrap();
     assert!(advice.contains("if it hits many senders, that of this server"), "{advice}");
     assert!(gateway.messages().await.is_empty());
-    // Retries the deferred message.
+    // With a right clock the deferred message is accepted.
     gateway.restart().await;
     assert!(gateway.send(from, &to, &raw).await.accepted());
     gateway.finish().await;

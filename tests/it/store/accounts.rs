@@ -109,7 +109,7 @@ async fn a_name_elsewhere_is_unique_below_one_parent(kind: Kind) {
     assert_eq!(found(&scene.other, None).await, []);
     assert_eq!(found(&scene.organization, Some(&scene.other)).await, []);
     assert_eq!(found(&scene.organization, Some(&scene.agent)).await, [scene.agent.id]);
-    // A deleted account's name is free.
+    // The external id of a deleted account is free.
     assert_eq!(
         super::deletion::delete(store, &scene.agent, false).await,
         Deletion::Done { below: 0 }
@@ -162,7 +162,7 @@ async fn an_update_changes_what_it_names_and_says_so(kind: Kind) {
     let Updated::Account(last) = updated else { panic!("{updated:?}") };
     assert_eq!(Value::Object(last.details.clone()), json!({ "settings": { "b": [3] } }));
     assert_eq!((last.name.as_str(), last.active), ("renamed", false));
-    // Repeating an update is no change.
+    // A repeated update is no change.
     store.update_account(agent.id, &update, 999, by(at(3))).await.unwrap();
     let page = Page { limit: 2, ..everything() };
     let entries = store
@@ -280,8 +280,8 @@ async fn a_filter_lets_through_what_it_says(kind: Kind) {
     let known = json!({ "externalBillingId": "b-1", "servicePremium": false });
     let billed = make("100x_silver", Some("e-2"), known, false).await;
     let plain = scene.organization.id;
-    // A value that would make an account unreadable for searches is refused; every other one is
-    // found, however it is written.
+    // Settings with a NUL character, which would make the account unreadable for a search, are
+    // refused; with any others the account is found.
     let nul = json!({ "a": [{ "b": "\u{0}" }] });
     fields::checked("settings", &nul).unwrap_err();
     let odd = json!({ "a": ["\n\"'\\u0000 \u{1f600}"], "": { "b": 1.5 } });

@@ -233,7 +233,7 @@ async fn what_is_deleted_keeps_no_secret_and_gets_none(kind: Kind) {
     let late = store.assign_features(scene.agent.id, &wanted, by(at(3))).await;
     assert!(matches!(late, Err(StoreError::NoAccount)), "{late:?}");
     assert_eq!(scene.count("SELECT COUNT(*) FROM app_records").await, 1);
-    // Each of two concurrent changes came before the other or is refused.
+    // A change beside the deletion is made before it, or refused.
     for round in 0..4 {
         let agent = super::scene::account(
             store,
@@ -293,7 +293,7 @@ async fn an_account_is_made_with_what_it_keeps_or_not_at_all(kind: Kind) {
     assert_eq!(kept, [record(first, Use::Integration, "crm")]);
     assert_eq!(make(second, "two", "x").await, Created::ExternalIdTaken);
     assert_eq!(elsewhere.app_records(second, Use::Integration).await.unwrap(), []);
-    // A reserved id that was not used is not given again.
+    // A reserved id that was not used is never given to another account.
     let plain = super::accounts::new(AccountType::Agent, &scene.organization, "three");
     let third = store.create_account(&plain, 9, by(at(2))).await.unwrap();
     assert!(matches!(&third, Created::Account(third) if third.id > second), "{third:?}");

@@ -41,7 +41,7 @@ on_both! {
 
 const KEY: KeyId = KeyId(Uuid::from_u128(5));
 
-/// Changes a webhook of the Agent.
+/// Makes the change of this number to a webhook of the Agent; returns as `change` does.
 async fn change_webhook(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static str, i64)> {
     let Scene { store, agent, .. } = scene;
     if number == 0 {
@@ -85,7 +85,7 @@ async fn change_webhook(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'s
     Some((name, 1))
 }
 
-/// Changes apps and features of the Agent.
+/// Makes the change of this number to the Agent's apps and features; returns as `change` does.
 async fn change_app(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static str, i64)> {
     let Scene { store, agent, .. } = scene;
     let new = apps::record(agent.id, Use::Installed, "crm");
@@ -112,7 +112,8 @@ async fn change_app(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'stati
     Some((name, 1))
 }
 
-/// Changes the computer of an Agent, and a session.
+/// Makes the change of this number to the Agent's computer, or resets a session; returns as
+/// `change` does.
 async fn change_computer(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static str, i64)> {
     let Scene { store, agent, .. } = scene;
     let change = |name: &str| ComputerChange {
@@ -153,8 +154,8 @@ async fn change_computer(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'
     Some((name, 1))
 }
 
-/// Makes the change of this number; what it is called, and how many entries it should leave. `None`
-/// behind the last one.
+/// Makes the change of this number; returns the name of the method, and how many entries it should
+/// leave. None after the last change.
 async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static str, i64)> {
     let Scene { store, agent, organization, .. } = scene;
     let domain = DomainName::parse("new.example").unwrap();
@@ -279,7 +280,7 @@ async fn every_change_leaves_its_entry(kind: Kind) {
         let Some((name, left)) = make(actor.at(at(1))).await else { break };
         expected += left;
         assert_eq!(entries().await, before + expected, "{name}");
-        // Repeating a change writes nothing.
+        // A repeated change writes no entry.
         if !ANEW.contains(&name) {
             make(actor.at(at(2))).await;
             assert_eq!(entries().await, before + expected, "{name}, again");

@@ -1,4 +1,4 @@
-//! A deleted account does nothing any more, whatever runs at that moment.
+//! A deleted account does nothing any more, even for requests that run during the deletion.
 
 use std::collections::BTreeSet;
 
@@ -116,7 +116,7 @@ async fn what_is_deleted_does_nothing_any_more(kind: Kind) {
     assert!(!standing.answers && !standing.active);
     let asked = elsewhere.addressed(scene.agent.id, &own, &own).await.unwrap().unwrap();
     assert_eq!((asked.lineage, asked.standing), (scene.agent.lineage, standing));
-    // A decision made before the deletion is made again.
+    // A message decided before the deletion is not stored: it must be decided again.
     assert_eq!(scene.commit(vec![under_way], 9).await, Committed::Stale);
     // Nothing of it is claimed, and it is cancelled by and by, one destination at a time.
     for _ in 0..2 {
@@ -167,7 +167,7 @@ async fn whoever_listens_above_hears_of_it(kind: Kind) {
         .collect();
     let deleted = |account: &Account| (EventName::AccountDeleted, Some(account.id.get()));
     let mut expected = vec![
-        // Events announced before are still delivered.
+        // The event from before the deletion is still delivered.
         (EventName::EmailReceived, None),
         (EventName::AccountCreated, Some(fresh.id.get())),
         deleted(&fresh),
@@ -186,8 +186,7 @@ async fn whoever_listens_above_hears_of_it(kind: Kind) {
     assert_eq!(of_fresh, Some(json!({ "account": account_record(&fresh) })));
 }
 
-/// Proves forevery order of two concurrent writers that the change is deleted with the rest, or
-/// refused.
+/// A change beside the deletion is made first and deleted with the rest, or refused.
 async fn nothing_is_done_to_what_is_being_deleted(kind: Kind) {
     let scene = Scene::new(kind).await;
     let (store, gateway) = (&scene.store, scene.open().await);

@@ -70,7 +70,7 @@ async fn every_level_of_the_lineage_hears_of_its_category_and_no_stranger_does(k
     assert!(first.iter().all(|name| names.contains(name)), "{names:?}");
 }
 
-/// Proves that the bell wakes the dispatcher, which then asks the queue.
+/// The bell wakes the dispatcher, which then asks the queue.
 async fn the_bell_rings_for_commits_that_bring_deliveries_and_for_no_others(kind: Kind) {
     let scene = Scene::new(kind).await;
     let (store, bell) = (&scene.store, scene.store.bell());
@@ -281,7 +281,7 @@ async fn what_cannot_be_read_is_put_off_and_the_others_are_delivered(kind: Kind)
 }
 
 /// A claim holds the only writing connection: a dead destination's backlog must not make it slow
-/// foreverybody. Without the step from destination to destination this takes thirty times as long.
+/// for everybody. Without the step from destination to destination this takes thirty times as long.
 async fn the_backlog_of_a_busy_destination_costs_a_claim_nothing(kind: Kind) {
     let scene = Scene::new(kind).await;
     let dead = scene.listen(&scene.agent, Category::Incoming, "https://dead.example/").await;
@@ -391,7 +391,7 @@ async fn a_long_backlog_of_a_removed_destination_is_cancelled_by_and_by(kind: Ki
         assert_eq!(claim(&scene, 2 * LEASE, &[]).await, []);
         assert_eq!(scene.count(cancelled).await, before + 1201);
         assert_eq!(scene.count("SELECT COUNT(*) FROM destinations WHERE draining = 1").await, 0);
-        // A delivery under way has ended with the rest.
+        // A delivery under way was cancelled with the rest: its result is not recorded.
         let late = attempt(before + 5, 200);
         assert!(
             !scene

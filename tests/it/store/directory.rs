@@ -73,7 +73,7 @@ async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
     let fresh = address("x@fresh.example");
     let mut before = other.directory_version().await.unwrap();
     let mut seen = Vec::new();
-    // Without a change the version stays.
+    // Each step says whether it changed something: the version rises exactly then.
     for step in 0.. {
         let (method, changed) = match step {
             0 => ("claim_domain", store.claim_domain(&domain, me.id, by(at(0))).await.is_ok()),

@@ -37,7 +37,7 @@ async fn prove(store: &Store, name: &str, account: AccountId, challenge: &str) -
     store.prove_domain(&domain(name), account, challenge, by(at(1))).await.unwrap()
 }
 
-/// Audit entries of an account's domains, the newest first.
+/// Returns the deeds on `new.example` in the account's audit log, the newest first.
 async fn deeds(scene: &Scene, account: &Account) -> Vec<String> {
     let entries =
         scene.store.audit(&subtree(account), &AuditFilter::default(), &everything()).await.unwrap();

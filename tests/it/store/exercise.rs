@@ -111,7 +111,7 @@ async fn domains(scene: &Scene, domain: &DomainName) {
     store.remove_domain(domain, organization.id, by(at(0))).await.unwrap();
 }
 
-/// Methods for RCPT and for decisions.
+/// Runs the methods that answers to RCPT and decisions rest on.
 async fn senders(scene: &Scene) {
     let Scene { store, agent, .. } = scene;
     store.is_active(agent).await.unwrap();
@@ -166,7 +166,7 @@ async fn accounts(scene: &Scene) {
     store.delete_leavings(organization.id, 9).await.unwrap();
 }
 
-/// Methods for idempotent and refused requests.
+/// Runs the methods that keep idempotent requests and count denied ones.
 async fn requests(scene: &Scene) {
     let Scene { store, agent, .. } = scene;
     let once = Once { digest: [1; 32], request: [2; 32], until: at(1) };

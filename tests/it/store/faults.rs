@@ -1,4 +1,5 @@
-//! Faults around the store: a full disk, a broken connection, two servers at once, another version.
+//! Faults around the store: a full disk, an interrupted commit, two handles at once, a store of
+//! another kind or version.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

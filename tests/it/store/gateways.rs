@@ -190,7 +190,7 @@ async fn a_gateway_that_was_buried_goes_on_under_another_name(kind: Kind) {
     let other = first.holder();
     assert!(other > Some(0) && other != name, "{other:?} {name:?}");
     assert_eq!(claim(&second, 5).await.len(), 1, "what it had claimed before is free");
-    // Its later claims are its own.
+    // Its later claims stay its own while it beats.
     scene.deliver(&scene.agent, 6).await;
     assert_eq!(claim(&first, 7).await.len(), 1);
     for _ in 0..3 * SILENT {

@@ -62,7 +62,7 @@ async fn resting(kind: Kind, ordered: bool, count: i64) -> Scene {
     resting_beside(kind, ordered, count, 0).await.0
 }
 
-/// Prepares the scene with `more` deliveries claimed before the destination rested.
+/// Returns such a scene, and `more` deliveries that were claimed before the destination rested.
 async fn resting_beside(kind: Kind, ordered: bool, count: i64, more: usize) -> (Scene, Vec<Claim>) {
     let scene = Scene::new(kind).await;
     if ordered {
@@ -90,7 +90,7 @@ async fn after_ten_failures_a_destination_rests_and_is_probed(kind: Kind) {
     let scene = resting(kind, false, 30).await;
     let store = &scene.store;
     assert_eq!(claim(store, 4_999, 100).await, []);
-    // Its waiting deliveries stay due, while others are served.
+    // Its waiting deliveries stay due, and other destinations are served.
     assert!(store.next_due(at(4_999)).await.unwrap() < Some(at(4_999)));
     scene.listen(&scene.other, Category::Incoming, "https://other.example/").await;
     scene.deliver(&scene.other, 100).await;
@@ -125,7 +125,7 @@ async fn one_gateway_probes_and_a_lost_probe_is_made_again(kind: Kind) {
             let store = scene.open().await;
             tasks.spawn(async move { claim(&store, now, 100).await.len() });
         }
-        // The gateway that claims the probe dies.
+        // One of four gateways gets the probe, and dies with it.
         assert_eq!(tasks.join_all().await.iter().sum::<usize>(), 1);
         assert_eq!(claim(&scene.store, now + LEASE - 1, 100).await, []);
         now += LEASE;
@@ -155,7 +155,7 @@ async fn a_probe_that_is_given_back_is_made_at_once(kind: Kind) {
     store.release_deliveries(&unmade).await.unwrap();
     let lost = claim(store, 5_001, 100).await;
     assert_eq!(lost.len(), 1);
-    // A gateway that lost the lease gives nothing back.
+    // A gateway whose probe another one has claimed since gives nothing back.
     let now = 5_001 + LEASE;
     let probe = claim(store, now, 100).await;
     assert_eq!(probe.len(), 1);
@@ -305,7 +305,7 @@ async fn after_five_days_of_failure_a_destination_is_disabled(kind: Kind) {
         (dead.id.to_string(), Actor::GATEWAY)
     );
 
-    // Waiting deliveries are kept as exhausted; no new ones are made.
+    // The waiting deliveries end as exhausted; no new ones are made.
     let exhausted = "SELECT COUNT(*) FROM deliveries WHERE state = 'exhausted'";
     assert_eq!(scene.count(exhausted).await, 5);
     scene.deliver(&scene.agent, 122 * HOUR).await;

@@ -40,14 +40,14 @@ pub fn key(account: &Account, member: Option<MemberId>) -> Key {
     }
 }
 
-/// Keeps it under the hash that is this byte again and again.
+/// Inserts the key under a hash of 32 times this byte.
 pub async fn keep(store: &Store, key: &Key, octet: u8) -> InsertedKey {
     store.insert_key(key, KeyHash([octet; 32]), 9, by(at(0))).await.unwrap()
 }
 
 async fn holder(store: &Store, octet: u8) -> Option<(Key, Account, Option<Member>)> {
     let found = store.key_holder(KeyHash([octet; 32])).await.unwrap();
-    // A shared question gets the same answer.
+    // A lookup that shares its statement with others finds the same key.
     let (shared, none) = tokio::join!(
         store.key_holder_with_others(KeyHash([octet; 32])),
         store.key_holder_with_others(KeyHash([99; 32]))
@@ -76,7 +76,7 @@ async fn a_key_is_found_with_whoever_holds_it_until_it_is_revoked(kind: Kind) {
         assert_eq!(holder(store, 2).await, Some(expected));
         assert_eq!(holder(store, 3).await, None);
     }
-    // A key revoked by one gateway is unknown to another from its next question.
+    // A key that one gateway revokes is unknown to the next lookup on another.
     let named = NamedKey::Id(own.id);
     let gone = Key { revoked_at: Some(at(5)), ..own.clone() };
     let revoked = store.revoke_key(named, Whose::Anybody, by(at(5))).await.unwrap();
@@ -287,7 +287,7 @@ async fn a_use_is_noted_once_in_a_while(kind: Kind) {
     keep(store, &own, 1).await;
     let used = async || store.keys(scene.agent.id).await.unwrap()[0].last_used_at;
     assert_eq!(used().await, None);
-    // The second gateway finds the first one's note.
+    // A use is noted again only if the last note is not after the time that the caller gives.
     assert!(store.note_use(own.id, at(100), at(50)).await.unwrap());
     assert!(!store.note_use(own.id, at(101), at(51)).await.unwrap());
     assert_eq!(used().await, Some(at(100)));

@@ -224,7 +224,7 @@ async fn pages_follow_each_other_and_are_counted(kind: Kind) {
     }
     assert_eq!(walked, all);
     assert_eq!(scene.store.log_place(&scope, &filter, None, 5).await.unwrap(), None);
-    // Rows behind the end are neither shown nor counted.
+    // Rows beyond `until` are neither shown nor counted.
     let until = Some(Cursor { at: at(DAY), id: Uuid::nil() });
     let page = Page { until, ..everything() };
     assert_eq!(scene.store.count_logs(&scope, &filter, &page).await.unwrap(), 3);

@@ -229,7 +229,7 @@ async fn unread_messages_are_counted_up_to_a_thousand(kind: Kind) {
     let other = Page { limit: 1, from: None, until: None };
     let other = store.recent_messages(&subtree(&scene.other), &other).await.unwrap().remove(0);
     let mark = |message: &Message| (message.room(), Cursor { at: message.at, id: message.id.0 });
-    // Each room for itself: one with 2,000 unread left, one with none.
+    // In one room 2,000 messages stay unread, counted as 1,000; in the other none.
     assert_eq!(store.mark_read(&scope, &[mark(&one), mark(&other)]).await.unwrap(), 2);
     assert_eq!(scene.count(unread).await, 1000);
     // Fewer than are counted go: there are as many as before, at least.

@@ -363,7 +363,8 @@ async fn what_is_erased_meanwhile_is_put_again() {
     let (raw, id) = (raw_of(&first), second.record.message.unwrap());
     committed(&store, vec![first]).await;
 
-    // The eraser locks the row; the commit asked for it before, and waits for the lock now.
+    // The eraser holds the row. The commit found the row before its transaction, and now waits for
+    // the lock.
     let mut eraser = scene.postgres().await;
     let erase = "BEGIN; DELETE FROM messages; DELETE FROM contents";
     sqlx::Executor::execute(&mut eraser, sqlx::raw_sql(erase)).await.unwrap();

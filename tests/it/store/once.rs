@@ -21,7 +21,7 @@ fn once(number: u8) -> Once {
     Once { digest: [number; 32], request: [7; 32], until: at(1000) }
 }
 
-/// Returns an actor that carries out `once` as the request of this number.
+/// Returns the operator, who carries out `once` as the request with this id.
 fn actor(once: Once, request: u128) -> Actor {
     Actor { request: Some(Uuid::from_u128(request)), once: Some(once), ..Actor::OPERATOR }
 }
@@ -64,7 +64,7 @@ async fn what_changed_nothing_and_what_failed_is_not_remembered(kind: Kind) {
     assert_eq!(refused, NewDestination::TooMany);
     store.remove_senders(agent, &senders(1), acting.at(at(0))).await.unwrap();
     assert_eq!(store.carried_out([1; 32], at(0)).await.unwrap(), None);
-    // An answer without a change is remembered.
+    // A request that changed nothing is remembered once its answer is kept.
     assert!(store.keep_answer(&once(1), Uuid::from_u128(1), at(0), None).await.unwrap());
     let second = actor(once(1), 2);
     let again = store.allow_senders(agent, &senders(1), None, 9, second.at(at(1))).await;

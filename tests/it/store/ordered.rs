@@ -100,7 +100,8 @@ async fn a_room_goes_one_by_one_and_holds_up_no_other(kind: Kind) {
     assert_eq!(claim(store, 1000 * SECOND).await, []);
 }
 
-/// Proves that a replay is first in its room, but never beside a delivery under way.
+/// A replayed delivery goes before the waiting deliveries of its room, and never beside a delivery
+/// of that room that is under way.
 async fn a_replay_goes_before_what_waits_and_beside_nothing(kind: Kind) {
     let scene = Scene::new(kind).await;
     let account = scene.agent.id;
@@ -164,7 +165,8 @@ async fn rooms_that_wait_have_their_turns_and_delay_no_other_destination(kind: K
     let mut rules = store_rules();
     rules.deliveries.rooms_at_once = 4;
     let store = Store::open(&scene.location, &rules, run::system_mint()).await.unwrap();
-    // Every delivery that is looked at is leased, and waits.
+    // Each claim looks at four rooms and leases their deliveries, so that seven claims reach every
+    // room once.
     let mut seen = Vec::new();
     for _ in 0..7 {
         let claims = claim(&store, 100).await;
@@ -189,7 +191,7 @@ async fn rooms_that_wait_have_their_turns_and_delay_no_other_destination(kind: K
         found.extend(times(&claim(&store, 401).await));
     }
     assert_eq!(found, [400]);
-    // A resting destination in the middle is busy, and loses no turn.
+    // The walk over the rooms keeps its position while its destination is passed over as busy.
     let busy = claim(&store, 2 * LEASE).await[0].destination.id;
     for _ in 0..6 {
         let now = (at(2 * LEASE), at(3 * LEASE));
@@ -199,7 +201,7 @@ async fn rooms_that_wait_have_their_turns_and_delay_no_other_destination(kind: K
     assert_eq!(claim(&store, 2 * LEASE).await, []);
 }
 
-/// Attempts of all gateways, in the order of their recording.
+/// By room, the times of the events that any gateway delivered, in the order of their recording.
 type Record = Arc<Mutex<BTreeMap<String, Vec<i64>>>>;
 
 const ROOMS: usize = 5;

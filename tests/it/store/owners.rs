@@ -33,7 +33,7 @@ async fn the_blobs_of_another_database_are_left_alone(kind: Kind) {
     assert_eq!(uuid::Uuid::parse_str(owner.trim()).unwrap().get_version_num(), 7);
     assert_eq!(mode(&blobs.join("owner")), 0o600);
     assert_eq!(store.identity().await.unwrap().to_string(), owner.trim());
-    // The files that a sweep would delete first.
+    // A half-written file, which a sweep of the owner would delete.
     let before = files(&blobs);
     std::fs::write(format!("{}#1", before[0].display()), "half").unwrap();
     let before = files(&blobs);

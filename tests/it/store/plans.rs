@@ -16,7 +16,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use super::exercise::exercise;
 use super::scene::{Kind, Scene, database};
 
-/// Statements from the store's log.
+/// Collects the SQL of every statement that the store logs.
 #[derive(Clone, Default)]
 struct Statements(Arc<Mutex<BTreeSet<String>>>);
 
@@ -57,7 +57,7 @@ const MAY_BE_SCANNED: &[&str] = &[
     "given",
     "walked",
     "first",
-    // Rows of the last seconds.
+    // Messages of the last seconds, which are not indexed yet.
     "search_waiting",
 ];
 
@@ -85,7 +85,7 @@ async fn every_statement_on_sqlite_finds_its_rows_by_an_index() {
             let small = |table: &str| MAY_BE_SCANNED.contains(&table) || table.starts_with('(');
             // The rows that a statement brings along.
             let brought = detail.contains("VALUES CLAUSE") || detail.contains("CONSTANT ROW");
-            // A message has one row here.
+            // A lookup by one of these finds a single row, or the rows of a single message.
             let one = [
                 "SEARCH contents ",
                 "SEARCH erasures ",
@@ -154,12 +154,13 @@ async fn every_statement_on_postgres_finds_its_rows_by_an_index() {
 
 /// The long lists: they must come in order by themselves.
 fn in_order(sql: &str) -> bool {
-    // A planner merges several ordered ranges only where they are long.
+    // A planner merges several ordered ranges if they are long, and sorts short ones.
     let merged = sql.contains(" UNION ALL SELECT at, id");
     let merged_rooms = sql.contains(" AS walked UNION ALL ");
     let by_time =
         (sql.contains("BY at") && !merged) || (sql.contains("BY last_at") && !merged_rooms);
-    // Rows of a member's Agents up to the end of a request are sorted by their position alone.
+    // The log of a restricted member is read Agent by Agent, and its rows are then sorted. `+`
+    // keeps the index of the account out of the plan (`logs::narrow`).
     let is_sorted = sql.contains("WHERE +");
     (by_time && !is_search(sql) && !is_sorted)
         || sql.contains("FROM deliveries WHERE destination_id = $1")
@@ -218,7 +219,7 @@ fn faults_of(node: &Value, sql: &str, found: &mut Vec<String>) {
     let by_order = ["deliveries_due", "deliveries_waiting", "deliveries_in_order"]
         .contains(&text("Index Name"));
     let unbound = kind.starts_with("Index") && node["Index Cond"].is_null() && !by_order;
-    // Rows of several ordered ranges, up to the limit of each.
+    // A sort of several ordered ranges, each read up to the end of the page.
     let merges = sql.contains(" AS walked UNION ALL ") && is_append(&node["Plans"][0]);
     let sorted = kind.ends_with("Sort") && in_order(sql) && !merges && !is_of_a_message(node);
     // Rows of one message, and of what hangs on it.

@@ -94,7 +94,7 @@ async fn what_was_handed_in_reads_back(kind: Kind) {
     let mut names: Vec<_> = names.iter().map(|claim| claim.event.name.as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["email.received", "message.received"]);
-    // The number again, beside mail: the contact is that of the number, not that of the mail.
+    // A second message from the number, at the same time as mail, keeps the contact of the number.
     let again = handed(&scene.agent, 6, "+15551231234");
     let mail = vec![scene.intake(&scene.agent, 6).await];
     let (again, _) = tokio::join!(scene.store.receive(&again), scene.commit(mail, 6));

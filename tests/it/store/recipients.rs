@@ -30,7 +30,7 @@ async fn directory(scene: &Scene, postmaster: Option<Address>) -> Directory {
     Directory::new(scene.open().await, postmaster, rules)
 }
 
-/// Shows a found path: the Agent if it is active, whether it shares, and how it was found.
+/// Describes an answer: unknown, inactive, or the Agent with its mode and how it was found.
 fn shown(found: &Resolved) -> String {
     match found.listing.answering {
         None => "unknown".into(),
@@ -81,7 +81,7 @@ async fn the_next_answer_elsewhere_shows_every_change(kind: Kind) {
     claim(other, &theirs, true).await;
     assert_eq!(find(&anybody).await, format!("{} open CatchAll", other.id));
 
-    // The account of a refusal, for a domain that gets an owner and is then given up.
+    // A refusal belongs to the owner of the domain, and without one to the partner.
     let domain = DomainName::parse("later.example").unwrap();
     let whose = async || elsewhere.find("x@later.example").await.unwrap().listing.lineage;
     let partner = elsewhere.partner().await.unwrap();
@@ -129,7 +129,7 @@ async fn no_answer_is_older_than_the_last_change_before_its_question(kind: Kind)
                     assert!(possible, "{found:?} after {first} to {last} changes");
                     exact += usize::from(first == last);
                     asked.add_permits(1);
-                    // Waits only for answers that are not cached.
+                    // An answer from the cache never yields to other tasks by itself.
                     tokio::task::yield_now().await;
                     if first == CHANGES {
                         return exact;

@@ -81,7 +81,7 @@ async fn what_was_given_up_since_then_is_sent_again(kind: Kind) {
     let again = claim(&scene.store, 13).await;
     assert_eq!(sorted(times(&again)), [1, 3]);
     assert!(again.iter().all(|claim| claim.destination.id == one.id && claim.attempts == 0));
-    // Its new result does not belong to the same replay.
+    // That replay has ended: it does not send them a third time.
     for claimed in &again {
         end(&scene, claimed, 14, Outcome::Exhausted).await;
     }
@@ -114,7 +114,7 @@ async fn all_since_then_is_sent_in_order_whether_it_was_made_before_or_not(kind:
     }
     assert_eq!(ended.len(), 3);
     ask(&scene, &late, 1, Extent::All, 200).await;
-    // Deliveries made after the request come once only.
+    // An event after the request is delivered once only.
     scene.deliver(&scene.agent, 300).await;
     let mut seen = Vec::new();
     for round in 0..20 {

@@ -185,7 +185,7 @@ async fn what_is_old_goes_at_every_level(kind: Kind) {
         scene.deliver(agent, 1 - days * DAY).await;
         scene.deliver(other, 1 - days * DAY).await;
     }
-    // Events of the domain's account, or of the operator.
+    // Moves these events to the partner alone.
     let of_nobody = "UPDATE events SET agent_id = NULL, organization_id = 0, reseller_id = NULL
                      WHERE names LIKE '%conversation.started%'";
     scene.execute(of_nobody).await;
@@ -388,7 +388,7 @@ async fn what_is_stored_again_during_a_pass_is_not_lost(kind: Kind) {
             ended.unwrap();
         }
     }
-    // Rows that were locked in the last pass are deleted now.
+    // Messages that an earlier pass skipped, because others had locked them, are deleted now.
     deleted += retention.pass().await.messages;
     assert_eq!(deleted, 6 * 59);
     let joined = "SELECT COUNT(*) FROM messages JOIN contents USING (content_id)";
@@ -464,21 +464,22 @@ async fn what_a_deleted_account_leaves_goes_by_and_by(kind: Kind) {
     }
     let left = async |sql: &'static str| scene.count(sql).await;
     let small = "[pass]\nbatch_rows = 2\npause_millis = 1\n";
-    // For an Agent: its mail and its allowlist; its organization still knows the contacts.
+    // A deleted Agent leaves its mail and its allowlist, which go; its organization keeps the
+    // contacts.
     super::deletion::delete(store, &scene.agent, false).await;
     let passed = retention(store, small).pass().await;
     assert_eq!((passed.messages, passed.leavings), (1, 3));
     assert_eq!(left("SELECT COUNT(*) FROM messages").await, 2);
     assert_eq!(left("SELECT COUNT(*) FROM allowed_senders").await, 6);
     assert_eq!(left("SELECT COUNT(*) FROM contacts").await, 2);
-    // For an organization: its contacts, too.
+    // With a deleted organization its contacts go, too.
     super::deletion::delete(store, &scene.organization, true).await;
     let passed = retention(store, small).pass().await;
     assert_eq!((passed.messages, passed.leavings), (1, 4));
     assert_eq!(left("SELECT COUNT(*) FROM messages").await, 1);
     assert_eq!(left("SELECT COUNT(*) FROM allowed_senders").await, 3);
     assert_eq!(left("SELECT COUNT(*) FROM contacts").await, 1);
-    // The records stay for their own time.
+    // Intake records and audit entries stay for their own time.
     assert_eq!(left("SELECT COUNT(*) FROM records WHERE recorded = 1").await, 3);
     let told = "SELECT COUNT(*) FROM audit_entries WHERE deed = 'account.deleted'";
     assert_eq!(left(told).await, 3);

@@ -47,7 +47,7 @@ async fn post(
     message(scene, id).await
 }
 
-/// Sends where the contact may be deleted at the same time.
+/// Stores a message without reading it back, since another task may delete it at once.
 async fn send(
     scene: &Scene,
     agent: &Account,
@@ -83,7 +83,7 @@ async fn delete(store: &Store, agent: &Account, until: i64, most: usize) {
     store.delete_expired(RetainedKind::Messages, &rows, 99).await.unwrap();
 }
 
-/// Computes the rooms from their messages and read marks.
+/// Computes the rooms that the list must show, from their messages and read marks.
 fn computed(
     messages: &[Message],
     read: &BTreeMap<(i64, i64), Cursor>,
@@ -231,7 +231,8 @@ async fn a_thread_is_found_by_what_its_messages_name(kind: Kind) {
     assert_eq!(first.thread, ThreadId(first.id.0));
     let reply = post(1, keys(2, &[1])).await;
     let other = post(2, keys(3, &[])).await;
-    // The message it answers goes before those it refers to; unknown ones are ignored.
+    // The first named message that is known decides, so the one answered goes before other
+    // references.
     let both = post(3, keys(4, &[9, 3, 2])).await;
     assert_eq!((reply.thread, both.thread), (first.thread, other.thread));
     // Two replies to something that nobody saw; then that comes, overtaken.
@@ -250,7 +251,7 @@ async fn a_thread_is_found_by_what_its_messages_name(kind: Kind) {
     for id in &ids {
         assert_eq!(message(&scene, *id).await.thread, ThreadId(ids[0].0));
     }
-    // A message without a Message-ID is alone.
+    // A message without a Message-ID that names no other is alone in its thread.
     let alone = post(8, ThreadKeys::default()).await;
     assert_eq!(alone.thread, ThreadId(alone.id.0));
     let thread = async |thread| {
@@ -269,7 +270,8 @@ async fn a_thread_is_found_by_what_its_messages_name(kind: Kind) {
     let anew = post(9, keys(30, &[1])).await;
     assert_eq!(anew.thread, ThreadId(anew.id.0));
     assert_eq!(post(10, keys(31, &[2])).await.thread, first.thread);
-    // A message that arrived after its answer, since erased, is still found by its own name.
+    // A message that arrived after its answer is still found by its own Message-ID when that answer
+    // is erased.
     let overtaking = post(-9, keys(40, &[41])).await;
     let named = post(-8, keys(41, &[])).await;
     assert_eq!(named.thread, overtaking.thread);
@@ -277,7 +279,7 @@ async fn a_thread_is_found_by_what_its_messages_name(kind: Kind) {
     assert_eq!(post(11, keys(42, &[41])).await.thread, named.thread);
 }
 
-/// Proves that quoting a Message-ID of another room reveals nothing, and joins nothing.
+/// A message that names a Message-ID of another room learns nothing of it, and joins no thread.
 async fn a_thread_never_leaves_its_room(kind: Kind) {
     let scene = Scene::new(kind).await;
     let first = post(&scene, &scene.agent, 0, "a@good.example", keys(1, &[])).await;
@@ -339,7 +341,8 @@ async fn rooms_are_listed_page_by_page(kind: Kind) {
     assert_eq!(scene.store.list_rooms(&foreign, junk, FIRST, 9).await.unwrap().rooms, []);
 }
 
-/// Proves that a filter reads three rooms at most, and the list goes on behind them.
+/// A page reads three rooms at most, however many the filter drops; the next page goes on behind
+/// them.
 async fn a_filter_looks_at_a_bounded_number_of_rooms(kind: Kind) {
     let scene = Scene::new(kind).await;
     let scope = subtree(&scene.organization);
@@ -458,7 +461,7 @@ async fn contacts_are_shown_to_those_they_wrote_to(kind: Kind) {
     assert_eq!(all, [('c', [3, 3]), ('b', [2, 2]), ('a', [1, 5])]);
     assert_eq!(list(subtree(&scene.organization), last, 9).await.0, []);
     assert_eq!(list(subtree(&scene.organization), None, 2).await.0, all[..2]);
-    // Contacts' mail to others is hidden from an Agent.
+    // An Agent's list shows nothing of mail to other Agents.
     assert_eq!(list(subtree(&scene.agent), None, 9).await.0, [('b', [2, 2]), ('a', [1, 1])]);
     let few = subtree(&scene.organization).only(vec![scene.other.id]);
     assert_eq!(list(few, None, 9).await.0, [('c', [3, 3]), ('a', [5, 5])]);

@@ -24,7 +24,8 @@ on_both! {
 /// Much more than a few messages of the scene have.
 const MUCH: u64 = 1 << 20;
 
-/// Finds one page within so many bytes; returns where the search goes on.
+/// Reads one page of a search that may read so many bytes of messages; returns the messages found,
+/// and where the search goes on.
 async fn page(
     scene: &Scene,
     max_octets: u64,

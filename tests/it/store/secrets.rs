@@ -1,4 +1,4 @@
-//! Secrets of destinations and their times, read from the columns themselves.
+//! Secrets of destinations, and how long they are kept: read from the columns themselves.
 
 use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::delivery::Outcome;

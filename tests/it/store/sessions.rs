@@ -198,7 +198,7 @@ async fn a_session_ends_no_earlier_than_what_came_in_it(kind: Kind) {
     assert_eq!(left, Some(ended));
 }
 
-/// Proves that a reset that names a session out of reach locks no mail.
+/// A reset of a session outside the scope waits for no lock on the contact, and takes none.
 #[tokio::test]
 async fn a_reset_locks_no_contact_out_of_reach() {
     let scene = Scene::new(Kind::Postgres).await;
@@ -217,7 +217,7 @@ async fn a_reset_locks_no_contact_out_of_reach() {
 async fn sessions_are_listed_by_their_rooms_latest_messages(kind: Kind) {
     let scene = Scene::new(kind).await;
     let mut expected = Vec::new();
-    // One moment in two rooms of a contact, as for a message to two Agents.
+    // Each moment is in two rooms of its contact, as after a message to two Agents.
     for (millis, from) in [(0, "a@good.example"), (0, "b@good.example"), (5, "c@good.example")] {
         for agent in [&scene.agent, &scene.other] {
             let intake = scene.intake_from(agent, millis, from, None).await;
@@ -272,7 +272,7 @@ async fn a_computer_is_changed_by_one_at_a_time(kind: Kind) {
     let made = store.computer(agent.id).await.unwrap().unwrap();
     assert_eq!((made.state, made.job), (ComputerState::Created, None));
     let first = made.revision;
-    // One of many concurrent changes of a revision succeeds.
+    // One of several concurrent changes of a revision is made; the others are stale.
     let mut tasks = Vec::new();
     for number in 0..6 {
         let (store, agent, change) = (scene.open().await, agent.id, config(&number.to_string()));
@@ -290,7 +290,7 @@ async fn a_computer_is_changed_by_one_at_a_time(kind: Kind) {
     }
     assert_eq!((done.len(), stale, done[0].revision), (1, 5, first + 1));
     assert_eq!(store.computer(agent.id).await.unwrap().unwrap(), done[0]);
-    // One of many concurrent provisions succeeds.
+    // All concurrent provisions succeed, but only one reports a change.
     let mut tasks = Vec::new();
     for _ in 0..6 {
         let (store, agent) = (scene.open().await, scene.other.clone());

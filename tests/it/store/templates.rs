@@ -287,7 +287,8 @@ async fn a_migration_comes_to_each_agent_once_whoever_goes_on_with_it(kind: Kind
     let told = "SELECT COUNT(*) FROM audit_entries WHERE deed = 'template.migrated'";
     assert_eq!(scene.count(told).await, 3);
     assert_eq!(store.templates_with_work(None, 9).await.unwrap(), []);
-    // Refused for a few Agents, because one of them would become too large.
+    // A migration of two Agents fails for the one that would become too large, and for that one
+    // only.
     let few = [agents[1], agents[2]].into();
     let all = Extent { sections: None, approved: Approved::Everything };
     let asked = store.ask_migration(owner, id, (&all, Some(&few)), by(at(10))).await.unwrap();

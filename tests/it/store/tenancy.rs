@@ -19,7 +19,7 @@ on_both! {
     who_asks_beside_others_hears_of_the_own_recipient,
 }
 
-/// Proves that many questions in one statement each get their own Agent's and sender's answer.
+/// Each of many questions in one statement gets the answer for its own Agent and sender.
 async fn who_asks_beside_others_hears_of_the_own_recipient(kind: Kind) {
     let scene = Scene::new(kind).await;
     let (listed, unlisted) = (address("alice@good.example"), address("bob@good.example"));

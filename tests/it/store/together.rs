@@ -223,7 +223,8 @@ async fn records_of_refusals_wait_behind_their_replies_within_their_room() {
         assert!(!written.unwrap());
         noted.insert(id);
     }
-    // Each slightly exceeds a 256th of the room; a slow machine takes fewer before one is late.
+    // Each takes slightly more than a 256th of the queue's bytes; a slow machine takes fewer before
+    // one is late.
     assert!((1..256).contains(&noted.len()), "{}", noted.len());
     drop(writer);
     let (scope, filter) = (subtree(&scene.agent), IntakeFilter::default());
@@ -310,7 +311,7 @@ async fn a_guess_is_counted_in_a_new_record_once_the_first_is_erased() {
     let scope = subtree(&scene.agent);
     let written = async { while counted(&scope, second.id).await < 1 {} };
     tokio::time::timeout(PATIENCE, written).await.unwrap();
-    // A count is cached only after its row can be read.
+    // The cache names the new record only some time after the record can be read.
     let told =
         async { while scene.store.count_refusal(&third, network).await.unwrap() != second.id {} };
     tokio::time::timeout(PATIENCE, told).await.unwrap();

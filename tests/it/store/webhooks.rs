@@ -278,7 +278,7 @@ async fn one_is_sent_again_and_no_late_claimant_counts(kind: Kind) {
     assert_eq!(replay(scene.organization.id, 3).await, Redelivery::NoDelivery);
     assert_eq!(replay(me, 3).await, Redelivery::Done);
     assert_eq!(replay(me, 4).await, Redelivery::Pending);
-    // The former holder is too late.
+    // The holder of the former claim is too late.
     assert!(!finish(&scene, &first, 4, Outcome::Delivered).await);
     let second = claim(&scene, 4).await.remove(0);
     assert_eq!((second.attempts, second.event.id), (0, first.event.id));

@@ -76,8 +76,8 @@ fn new(request: &[u8], answer: &[u8]) -> Option<Range<usize>> {
     secrets(answer).into_iter().find(|secret| !brought(&answer[secret.clone()]))
 }
 
-/// Returns the part of a key that is looked for, since a part is as secret as the whole. A
-/// repetitive text that a test made up is no key, and may stand anywhere.
+/// Returns the part of a key that is looked for, since a part is as secret as the whole. Returns
+/// None for a repetitive text: a test made it up, and it may stand anywhere.
 fn beginning(secret: &[u8]) -> Option<&[u8]> {
     let (length, distinct) = (20, 8);
     let some = &secret[..length.min(secret.len())];

@@ -6,10 +6,10 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Makes a cluster, runs it on a socket in its folder until standard input ends (as it does with
-/// whoever holds the other end, however they end), and takes everything away. A line of input is a
-/// mode of `pg_ctl stop`: the server is stopped so and started again. Its order of text is not that
-/// of its bytes, so that whoever relies on one is found out.
+/// Makes a cluster, runs it on a socket in its folder until standard input ends, and removes
+/// everything. Standard input ends with the process at its other end, even if that is killed. A
+/// line of input is a mode of `pg_ctl stop`: the server is stopped so and started again. Its order
+/// of text is not that of bytes, so that a statement that relies on one of the two is found out.
 const SCRIPT: &str = r#"
 set -eu
 dir=$(mktemp -d "${TMPDIR:-/tmp}/gatepost-postgres.XXXXXX")

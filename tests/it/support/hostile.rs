@@ -138,7 +138,7 @@ async fn speak(mut stream: TcpStream, case: &Case) -> io::Result<()> {
         End::Resets => return stream.set_zero_linger(),
         End::Stalls => {}
     }
-    // Only the end may come now.
+    // Waits for the gateway to close the connection.
     loop {
         let unread =
             if case.reads { stream.read(&mut [0; 4096]).await? } else { gone(&stream).await? };
@@ -176,7 +176,8 @@ async fn gone(stream: &TcpStream) -> io::Result<usize> {
         if ready.is_read_closed() {
             return Ok(0);
         }
-        // Received bytes stay unread; this reports an empty look, and waits for a change.
+        // Received bytes stay unread: WouldBlock clears the readiness, so that `ready` waits for
+        // more.
         let looked = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
         stream.try_io(tokio::io::Interest::READABLE, looked).unwrap_or_default();
     }

@@ -18,7 +18,8 @@ use super::{PATIENCE, letter_between, signer};
 /// contact at the same time.
 const MAILBOXES: usize = 7;
 
-/// One of so many messages comes by two connections at the same moment, as from two servers.
+/// One of so many messages comes on two connections at the same moment, as from two servers of its
+/// sender.
 const TWICE_EVERY: usize = 10;
 
 /// Rules under which what a dead server had claimed comes back soon, and a receiver that was slow

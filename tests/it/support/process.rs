@@ -102,8 +102,8 @@ impl Server {
         Self::ready(server, dns).await
     }
 
-    /// Starts on this store, with its rules in `folder`. A test that breaks things expects
-    /// complaints; `GATEPOST_LOG` shows them.
+    /// Starts on this store, with its rules in `folder`, and without a log: a test that breaks
+    /// things expects complaints. `GATEPOST_LOG` shows them.
     pub async fn start_on(location: &Location, folder: &Path, dns: SocketAddr) -> Self {
         Self::start_build(GATEPOST, location, folder, dns).await
     }
@@ -120,7 +120,7 @@ impl Server {
         Self::ready(server, dns).await
     }
 
-    /// Starts with these settings besides.
+    /// Starts with these further arguments.
     pub async fn start_with(
         location: &Location,
         folder: &Path,
@@ -130,7 +130,7 @@ impl Server {
         Self::start_amid(location, folder, dns, arguments, &[]).await
     }
 
-    /// Starts with these environment variables.
+    /// Starts with these further arguments and environment variables.
     pub async fn start_amid(
         location: &Location,
         folder: &Path,
@@ -215,7 +215,7 @@ impl Server {
         self.status("VmRSS")
     }
 
-    /// The most that it ever kept, bytes.
+    /// The most resident memory so far, in bytes.
     pub fn peak(&self) -> u64 {
         self.status("VmHWM")
     }

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::PATIENCE;
 
-/// Runs a program with `input`; returns its result.
+/// Runs a program with `input`; returns its exit status and output.
 pub async fn offer(
     program: impl AsRef<Path>,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
@@ -28,7 +28,7 @@ pub async fn offer(
             panic!("{}: {error}: run the tests by scripts/test", program.display())
         });
     let mut stdin = child.stdin.take().unwrap();
-    // A program that cannot start does not read; its own words matter then.
+    // A program that fails at its start does not read its input; its output says why.
     let _ = stdin.write_all(input).await;
     drop(stdin);
     timeout(PATIENCE, child.wait_with_output()).await.unwrap().unwrap()

@@ -19,7 +19,7 @@ enum Passing {
 
 pub struct Proxy {
     port: u16,
-    /// The state of connections made since the last silence.
+    /// The state of the connections made since the last recovery; older ones stay silent.
     passing: Arc<watch::Sender<watch::Receiver<Passing>>>,
     now: watch::Sender<Passing>,
     _accepting: JoinSet<()>,

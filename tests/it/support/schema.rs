@@ -75,7 +75,7 @@ impl Schema {
         Shapes::of(schema).schema(schema)
     }
 
-    /// Returns the faults of a value, in words.
+    /// Returns the faults of a value in words; none if it is valid.
     pub fn faults(&self, value: &Value) -> Vec<String> {
         let fault = |error: ValidationError<'_>| format!("{}: {error}", error.instance_path());
         self.0.iter_errors(value).map(fault).collect()
