@@ -122,7 +122,7 @@ async fn nobody_makes_or_changes_what_is_not_its_own() {
             house.post(caller, path, body).await.problem(403, "forbidden", FORBIDDEN);
         }
     }
-    // Refused forevery target.
+    // Refused for every target.
     for (caller, path, body) in [
         ("reseller1", "/createReseller", name("resellerName")),
         ("org1", "/createOrganization", name("orgName")),

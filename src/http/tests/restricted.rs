@@ -227,7 +227,7 @@ impl Scene {
     }
 }
 
-/// Returns whether the operation needs a reseller's key or more, which is refused forevery target.
+/// Returns whether the operation needs a reseller's key or more, which is refused for every target.
 fn too_narrow(operation: &Operation, reply: &Reply) -> bool {
     let narrow = operation.need.scope > Level::OrganizationAdmin;
     if narrow {

@@ -30,7 +30,7 @@ pub(super) enum Place {
 /// All the places in which this operation may be told its target.
 pub(super) fn places(rule: &Rule, key: &Key) -> Vec<Place> {
     let query = rule.query.iter().cloned().map(Place::Query);
-    // Every other key in the other spelling: the same few lines read them forevery operation.
+    // Every other key in the other spelling: the same few lines read them for every operation.
     let text = key.token.ends_with(|c: char| c.is_ascii_uppercase());
     let spelled = |name: String| if text { Place::Text(name) } else { Place::Number(name) };
     query.chain(rule.body.iter().cloned().map(spelled)).collect()

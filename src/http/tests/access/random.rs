@@ -193,7 +193,7 @@ impl Caller<'_> {
         };
         let expected: &[u16] = match self.expected(turn, Named::Nothing) {
             Expected::NoKey => &[401],
-            // A right that the key lacks forevery target may be reported before the target is
+            // A right that the key lacks for every target may be reported before the target is
             // read.
             Expected::Forbidden => &[400, 403],
             _ => &[400],
