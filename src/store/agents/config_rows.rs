@@ -9,7 +9,7 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Row, sql};
 
-/// The queue for configurations and versions of one Agent.
+/// The queue for configurations, versions, template link and removals of apps of one Agent.
 pub const QUEUE: &str = "agent configurations";
 
 impl Base {

@@ -26,7 +26,7 @@ pub struct MessagePlace {
 }
 
 impl Base {
-    /// Returns the place of this room in lists, or None if it is not in `scope`.
+    /// Returns the place of this room in lists. None if it is not in `scope` or under erasure.
     pub async fn room_place(
         &self,
         scope: &Scope,
@@ -76,7 +76,8 @@ impl Base {
         Ok(page.shown(messages))
     }
 
-    /// Returns those of these messages that are in the named room and in `scope`.
+    /// Returns those of these messages that are in the named room and in `scope`, without those
+    /// under erasure.
     pub async fn find_messages(
         &self,
         scope: &Scope,

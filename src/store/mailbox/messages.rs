@@ -53,7 +53,7 @@ impl Base {
         Ok(page.shown(listed_messages(&rows, &self.repeats)?))
     }
 
-    /// Returns the raw bytes of a message in `scope`, or `Lost` if the blob store has lost them.
+    /// Returns the raw bytes of a message in `scope`. Fails with `Lost` if the blob store has none.
     pub async fn raw_message(
         &self,
         scope: &Scope,

@@ -34,7 +34,6 @@ impl Packed {
         read: &impl Serialize,
         original: &Bytes,
     ) -> Result<Self, StoreError> {
-        // PostgreSQL cannot store NUL in text. JSON escapes it, so no cleaning is needed.
         let read = serde_json::to_vec(read).map_err(corrupt)?;
         if read.len() + original.len() < LONG {
             return Self::pack(&read, original);

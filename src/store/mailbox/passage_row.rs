@@ -21,7 +21,7 @@ pub fn written(passage: &Passage) -> Option<String> {
     serde_json::to_string(&PassageRow::from(passage)).ok()
 }
 
-/// Reads the JSON. Fields that an older row lacks, and unknown words of a later version, are None.
+/// Reads the JSON. Fields that an older row lacks, and words of a later version, count as unknown.
 pub fn read(kept: Option<&str>) -> Passage {
     let row = kept.and_then(|text| serde_json::from_str::<PassageRow>(text).ok());
     row.map(Passage::from).unwrap_or_default()

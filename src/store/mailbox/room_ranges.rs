@@ -89,10 +89,10 @@ impl Base {
         Ok(found.into_iter().map(|(_, id)| (AccountType::Organization, id)).collect())
     }
 
-    /// Counts `skipped` rooms that meet `conditions` in each organization below a partner or a
-    /// reseller, from the latest on, and returns the latest time of the next room. No organization
-    /// has more than `skipped` + 1 rooms at or after this time, apart from rooms of the same
-    /// millisecond, and one has as many. Takes one statement, however many organizations there are.
+    /// Takes room number `skipped` + 1 of each organization below a partner or a reseller, from the
+    /// latest that meets `conditions` on, and returns the latest time of these rooms. So at most
+    /// `skipped` rooms of each organization are later. None if no organization has so many rooms.
+    /// Takes one statement, however many organizations there are.
     pub(super) async fn latest_of_organizations(
         &self,
         scope: &Scope,

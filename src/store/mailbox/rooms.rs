@@ -183,7 +183,8 @@ fn brought(room: Key, (session, new): &(SessionId, Vec<&Arrived>)) -> Option<Vec
     ])
 }
 
-/// Removes deleted messages from their rooms. Deletes empty rooms and their sessions.
+/// Removes deleted messages from their rooms. Deletes empty rooms and their sessions. The caller
+/// has called `lock_contacts`, because contacts are locked before rooms.
 pub async fn leave(tx: &mut Transaction, gone: &[Gone]) -> Result<(), StoreError> {
     let mut rooms: BTreeMap<Key, Vec<Cursor>> = BTreeMap::new();
     for one in gone {

@@ -44,7 +44,7 @@ pub enum Unindexed {
 pub struct Looked {
     /// The number of candidates read, from the first on.
     pub ids: usize,
-    /// Stored bytes of these candidates in total.
+    /// Bytes of the parsed candidates in total, before packing.
     pub octets: u64,
     /// The candidates that match, in the given order.
     pub found: Vec<Message>,
@@ -129,8 +129,8 @@ impl Base {
         places(&query.fetch_all(self.reader()).await?)
     }
 
-    /// Reads messages and keeps those in `scope` that match. Reads at most `octets` stored bytes in
-    /// total, or one message. Parses on a blocking thread.
+    /// Reads messages and keeps those in `scope` that match. Reads at most `octets` bytes of parsed
+    /// messages (before packing) in total, or one message. Parses on a blocking thread.
     pub async fn messages_matching(
         &self,
         scope: &Scope,
@@ -162,7 +162,7 @@ impl Base {
         Ok(Looked { ids: looked, octets: sum, found })
     }
 
-    /// Returns the first ids whose messages have at most `octets` stored bytes in total, but at
+    /// Returns the first ids whose parsed messages have at most `octets` bytes in total, but at
     /// least one id; and that total.
     pub(super) async fn first_within<'m>(
         &self,
@@ -181,7 +181,7 @@ impl Base {
         Ok((ids.get(..few).unwrap_or(ids), sum))
     }
 
-    /// Returns the stored bytes of each message without reading its contents.
+    /// Returns the bytes of each parsed message, before packing, without reading it.
     async fn sizes(&self, ids: &[MessageId]) -> Result<HashMap<Uuid, u64>, StoreError> {
         let rows = many(
             "WITH given (message) AS ({rows})

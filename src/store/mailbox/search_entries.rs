@@ -27,7 +27,7 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, organization_of};
 use crate::store::engine::sql::{Value, sql};
 
-/// Most bytes of messages read back at a time, or one message; those in memory do not count.
+/// Most bytes of parsed messages read back at a time, or one message; those in memory do not count.
 const READ_OCTETS: u64 = 4 << 20;
 
 /// An entry to be written: its columns, and its tokens, separated by spaces.

@@ -1,7 +1,7 @@
 //! Deleting accounts. From the commit on, no key works, no address answers, no destination gets
 //! events, and nobody reads the messages. Messages, contacts and allowlist are erased step by step
-//! (`erasure.rs`), because there may be millions. The row of the account stays without its details:
-//! its id is never used again, and the audit log can name it.
+//! (`upkeep/erasure.rs`), because there may be millions. The row of the account stays without its
+//! details: its id is never used again, and the audit log can name it.
 
 use serde_json::json;
 

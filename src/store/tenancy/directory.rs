@@ -54,9 +54,9 @@ pub struct Versions {
 }
 
 impl Base {
-    /// Returns the Agent that answers to `address`: the Agent that has it; else the Agent of
-    /// `stand_in`, if the domain of `address` is ours; else the catch-all of the domain. Version
-    /// and answer are of one moment.
+    /// Returns the Agent that answers to `address`: the Agent that has it; else, if the domain of
+    /// `address` is ours, the Agent that has `stand_in` or is the catch-all of its domain; else the
+    /// catch-all of the domain of `address`. Version and answer are of one moment.
     pub async fn look_up(
         &self,
         address: Option<&Address>,
