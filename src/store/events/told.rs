@@ -1,4 +1,5 @@
-//! `data` of events that tell themselves what happened: kept with the event, as it was at that moment.
+//! `data` that is stored with an event, as it was at that moment. Other events read their message
+//! or contact when they are sent.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,9 +10,9 @@ use crate::domain::destination::Destination;
 use crate::domain::event::Category;
 use crate::wire::{CampaignId, Date, Id, Number, Word};
 
-/// As it is kept.
+/// Returns `data` as it is stored.
 pub fn told(data: &impl Serialize) -> Value {
-    // None of them has a map whose keys are no texts.
+    // This fails only for a map whose keys are not strings; no `data` has one.
     serde_json::to_value(data).unwrap_or_default()
 }
 
@@ -73,7 +74,8 @@ pub struct NamedWebhook {
     category: Word<Category>,
 }
 
-/// No more of the URL than its origin: there are secrets in many a path, and others hear of this, too.
+/// Shows only the origin of the URL: many paths contain secrets, and accounts above get the event
+/// too.
 impl From<&Destination> for NamedWebhook {
     fn from(destination: &Destination) -> Self {
         Self {
