@@ -17,11 +17,10 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, organization_of};
 use crate::store::engine::sql::{Row, Value as Column, sql};
 
-/// Writes events, and for each event a delivery for each destination that wants it: a destination
-/// of its category that belongs to its account or to an ancestor, and is not disabled. Events that
-/// are announced together (consecutive, equal in all but id and name) become one row. The
-/// transaction has passed the gates of these accounts: a removal of a destination waits, and
-/// cancels these deliveries with the rest.
+/// Writes events, and for each a delivery to each destination that wants it: of its category, of
+/// its account or an ancestor, and not disabled. Events that are announced together (consecutive,
+/// equal in all but id and name) become one row. The transaction has passed the gates of these
+/// accounts: a removal of a destination waits, and cancels these deliveries with the rest.
 pub async fn announce(
     tx: &mut Transaction,
     events: &[Event],
@@ -160,7 +159,7 @@ pub fn delivery(
     ]
 }
 
-/// Writes deliveries with the commit, which wakes the dispatcher.
+/// Writes deliveries with the commit, which then wakes the dispatcher.
 pub fn insert_deliveries(tx: &mut Transaction, rows: Vec<Vec<Column>>) {
     if rows.is_empty() {
         return;
@@ -174,8 +173,7 @@ pub fn insert_deliveries(tx: &mut Transaction, rows: Vec<Vec<Column>>) {
     ));
 }
 
-/// Writes an event about an account, with stored `data`. Passes the gates of the account and its
-/// ancestors.
+/// Writes an event about an account. Passes the gates of the account and its ancestors.
 pub async fn announce_told(
     tx: &mut Transaction,
     mint: &Mint,
@@ -189,7 +187,6 @@ pub async fn announce_told(
     announce(tx, &[event], mint).await
 }
 
-/// A destination that gets a delivery.
 #[derive(Clone, Copy, Debug)]
 pub struct Listener {
     pub id: Uuid,

@@ -23,8 +23,7 @@ pub fn announces(name: EventName) -> String {
     format!("(' ' || names || ' ') LIKE '% {name} %'")
 }
 
-/// Returns the name of one event of a row; None if the row has no such event, Some(None) if another
-/// version wrote the name.
+/// Returns the name of an event; None if the row has no such event, Some(None) as in `names`.
 pub fn name_of(names: &[Option<EventName>], event: EventId) -> Option<Option<EventName>> {
     names.get(usize::from(event.number().checked_sub(1)?)).copied()
 }
@@ -40,8 +39,7 @@ pub fn places(row: &Row) -> Result<Vec<(EventPlace, Option<EventName>)>, StoreEr
     Ok((1..=EventId::TOGETHER).zip(names).map(|(number, name)| (place(number), name)).collect())
 }
 
-/// Reads one event of the row; None if the row has no such event. Fails with `Corrupt` if the name
-/// is unknown.
+/// Reads an event of the row; None if there is none. Fails with `Corrupt` on an unknown name.
 pub fn event(row: &Row, id: EventId) -> Result<Option<Event>, StoreError> {
     let columns = Columns { table: "events", row };
     let Some(name) = name_of(&names(&columns)?, id) else { return Ok(None) };

@@ -1,5 +1,4 @@
-//! `data` that is stored with an event, as it was at that moment. Other events read their message
-//! or contact when they are sent.
+//! Stored `data` of events, as it was at that moment. Others read their message or contact later.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +9,6 @@ use crate::domain::destination::Destination;
 use crate::domain::event::Category;
 use crate::wire::{CampaignId, Date, Id, Number, Word};
 
-/// Returns `data` as it is stored.
 pub fn told(data: &impl Serialize) -> Value {
     // This fails only for a map whose keys are not strings; no `data` has one.
     serde_json::to_value(data).unwrap_or_default()
@@ -74,8 +72,7 @@ pub struct NamedWebhook {
     category: Word<Category>,
 }
 
-/// Shows only the origin of the URL: many paths contain secrets, and accounts above get the event
-/// too.
+/// Shows only the origin: paths contain secrets, and accounts above get the event too.
 impl From<&Destination> for NamedWebhook {
     fn from(destination: &Destination) -> Self {
         Self {

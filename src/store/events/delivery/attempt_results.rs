@@ -24,7 +24,6 @@ use crate::store::engine::sql::Value;
 use crate::store::tenancy::accounts;
 use crate::store::tenancy::audit::{self, Note};
 
-/// An attempt that has ended.
 pub struct Ended {
     delivery: DeliveryId,
     /// The organization of the event.
@@ -46,7 +45,6 @@ pub struct Finished {
     pub halts: bool,
 }
 
-/// Writes groups of ended attempts.
 pub struct Attempts {
     base: Base,
 }
@@ -117,8 +115,7 @@ impl Attempts {
         for one in group.iter().filter(counts) {
             let id = one.destination.id;
             let Some(Fared::GivenUp { since }) = fared.get(&id).copied() else { continue };
-            // A destination is disabled only by a failed attempt and behind a closed gate;
-            // otherwise a later failure disables it.
+            // Only a failure behind a closed gate disables a destination; else a later one does.
             let lineage = failing.get(&one.destination.account).filter(|_| one.failed());
             if let Some(lineage) = lineage {
                 self.give_up(&mut tx, one, since, *lineage).await?;
@@ -133,9 +130,9 @@ impl Attempts {
         Ok(group.iter().map(of).collect())
     }
 
-    /// Closes the gates of accounts whose destinations may be removed or disabled by this group.
-    /// Returns the lineages of the accounts where one may be disabled, and passes the gates above
-    /// those, because destinations there get the event.
+    /// Closes the gates of accounts whose destinations may be removed or disabled. Returns the
+    /// lineages where one may be disabled; their gates above are passed, because destinations there
+    /// get the event.
     async fn close_gates(
         &self,
         tx: &mut Transaction,
@@ -182,8 +179,7 @@ impl Attempts {
         disabling::disable(tx, &self.base, (&one.destination, lineage), &why, act).await
     }
 
-    /// Notes in the audit log that a 410 removed the destination, so that its owner can find the
-    /// cause.
+    /// Notes the removal after a 410 in the audit log, so that its owner can find the cause.
     async fn note_gone(&self, tx: &mut Transaction, one: &Ended) -> Result<(), StoreError> {
         let changes = [
             Change::gone("type", one.destination.category),
@@ -197,8 +193,7 @@ impl Attempts {
 }
 
 impl Ended {
-    /// Returns the new state of the delivery, and when it is due (steady time) or ended (wall
-    /// clock).
+    /// Returns the delivery's new state, and when it is due (steady) or ended (wall clock).
     const fn state(&self) -> (State, Timestamp) {
         match self.outcome {
             Outcome::Delivered => (State::Delivered, self.attempt.at),
@@ -212,8 +207,8 @@ impl Ended {
         matches!(self.outcome, Outcome::RetryAt(_) | Outcome::Exhausted)
     }
 
-    /// Returns the result for the health of the destination. A delivery that was claimed after a
-    /// rest is the probe. A 410 is no failure.
+    /// Returns the result for the health of the destination. A 410 is no failure. A delivery that
+    /// was claimed after a rest is the probe.
     fn ending(&self) -> Ending {
         if self.failed() {
             let probe = self.destination.health.rests_until.is_some();

@@ -1,5 +1,4 @@
-//! Loads everything that attempts at claimed deliveries need. A row that cannot be read fails only
-//! its own claim.
+//! Loads everything that attempts need. A delivery that cannot be read fails no other one.
 
 use std::collections::HashMap;
 
@@ -17,19 +16,17 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::Row;
 use crate::store::events::event_row::event_of;
 
-/// The destinations and events that claimed deliveries name, each as it could be read.
 pub struct Needed {
     destinations: HashMap<Uuid, Result<Destination, StoreError>>,
     subjects: Subjects,
 }
 
 impl Needed {
-    /// Loads the destinations, events and subjects that these rows of deliveries name.
     pub(in crate::store) async fn load(
         tx: &mut Transaction,
         rows: &[Row],
     ) -> Result<Self, StoreError> {
-        // A delivery whose ids cannot be read is put off, and fails no other claim.
+        // A delivery whose ids cannot be read is put off.
         let named = rows.iter().filter_map(|row| row.get::<Uuid>("destination_id").ok());
         let found = destinations::by_ids(tx.on(), named).await?;
         let destinations = by_id(&found, destination);
@@ -38,8 +35,7 @@ impl Needed {
         Ok(Self { destinations, subjects })
     }
 
-    /// Makes the claim of a row. Fails with `Corrupt` if the row, its destination or its event is
-    /// missing or cannot be read.
+    /// Makes the claim of a row. Fails with `Corrupt` if anything is missing or cannot be read.
     pub(in crate::store) fn claim(&self, row: &Row) -> Result<Claim, StoreError> {
         let columns = Columns { table: "deliveries", row };
         let missing = |what: &str| columns.corrupt(format!("its {what} is missing"));

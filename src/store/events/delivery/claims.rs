@@ -23,11 +23,10 @@ pub const UNREADABLE_PAUSE: Duration = Duration::from_hours(1);
 const UNREADABLE_TRIES: i64 = 48;
 
 /// Steps from destination to destination, and takes from each the deliveries that have been due
-/// longest: fewer from each if many destinations wait. A destination that is busy, rests or was
-/// removed costs one step, however long its backlog is. Ordered destinations: takes the due heads
-/// of rooms that `ordered_queue.rs` found. A destination that has rested: takes one delivery, as a
-/// probe. (`LIMIT $3 + 0`, because SQLite plans a statement with a bare `LIMIT $3` anew for each
-/// value.)
+/// longest (fewer if many destinations wait). A destination that is busy, rests or was removed
+/// costs one step, however long its backlog. Ordered destinations: takes the heads of rooms that
+/// `ordered_queue.rs` found. Destinations that have rested: takes one delivery, as a probe.
+/// (`LIMIT $3 + 0`: with a bare `$3`, SQLite plans the statement anew for each value.)
 const CLAIM: &str = "
     UPDATE deliveries SET lease_until = $2, fence = fence + 1, holder = $8
     WHERE rowid IN (
@@ -66,8 +65,7 @@ const CLAIM: &str = "
     RETURNING rowid AS place, id, event_id, event_number, destination_id, attempts,
               fence";
 
-/// Claims beside other gateways. Skips deliveries that another one is claiming at this moment, and
-/// so reads more than it takes.
+/// Skips deliveries that another gateway is claiming, and so reads more than it takes.
 const CLAIM_BESIDE_OTHERS: &str = "
     WITH RECURSIVE dead (id) AS (
         SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($7 AS JSON))),
@@ -130,12 +128,10 @@ const DRAINING_BESIDE_OTHERS: &str = "
 impl Base {
     /// Claims up to `limit` deliveries that are due at `now`, until `lease_until` (both in steady
     /// time). A claim whose lease has ended, or whose holder is dead, is due again. Claims nothing
-    /// for a destination that is in `busy`, rests, is disabled or was removed; only the head of
+    /// for destinations that are in `busy`, rest, are disabled or were removed; only the head of
     /// each room of an ordered destination; and one delivery, as a probe, of a destination that has
-    /// rested.
-    ///
-    /// Each call also works on one replay, and gives up a batch of the pending deliveries of one
-    /// destination that was disabled or removed.
+    /// rested. Each call also works on one replay, and gives up a batch of deliveries of one
+    /// destination that is draining.
     pub async fn claim_deliveries(
         &self,
         now: Timestamp,
@@ -208,7 +204,7 @@ impl Base {
         let mut tx = self.begin().await?;
         for probe in claims {
             let Some(rested_until) = probe.destination.health.rests_until else { continue };
-            // Ends the rest as before; otherwise the destination would rest until this lease ends.
+            // Restores the end of the rest: else the destination would rest until this lease ends.
             sql("UPDATE destinations SET rests_until = $2, prober = 0
                  WHERE id = $1 AND rests_until = (
                      SELECT lease_until FROM deliveries WHERE id = $3 AND fence = $4

@@ -15,7 +15,6 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::Value;
 use crate::store::events::event_row::places;
 
-/// Reads the content of events.
 pub struct Contents {
     base: Base,
 }
@@ -72,8 +71,7 @@ impl Together for Contents {
     }
 }
 
-/// Returns the positions of the rows to read, exclusive. A row has the position of its last event,
-/// which may lie after the span.
+/// Returns the bounds of the rows to read: a row has the position of its last event.
 fn span((low, high): (i64, i64)) -> Vec<Value> {
     vec![low.into(), high.saturating_add(EventId::TOGETHER.into()).into()]
 }

@@ -22,7 +22,6 @@ use crate::store::engine::sql::{Row, sql};
 use crate::store::events::event_row::{event_of, name_of, names};
 use crate::store::tenancy::audit::{self, Note};
 
-/// A delivery with its event and attempts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryRecord {
     pub id: DeliveryId,
@@ -54,9 +53,7 @@ pub enum Redelivery {
     Done,
     /// It was pending already; nothing changed.
     Pending,
-    /// The destination was removed.
     Removed,
-    /// The destination is disabled.
     Disabled,
     NoDelivery,
 }
@@ -92,8 +89,8 @@ const EVENTS: &str = "
     WHERE events.id = given.event";
 
 impl Base {
-    /// Returns a page of the matching deliveries to this destination, newest first, each with up to
-    /// `attempts` of its newest attempts.
+    /// Returns matching deliveries to this destination, newest first, each with its newest
+    /// attempts.
     pub async fn deliveries(
         &self,
         destination: DestinationId,
@@ -133,7 +130,7 @@ impl Base {
     }
 
     /// Makes a delivery that has ended pending again, due at once, with all attempts of the
-    /// schedule and the same event id. For an `ordered` destination it keeps its old place in its
+    /// schedule and the same event id. An `ordered` destination gets it at its old place in its
     /// room.
     pub async fn replay_delivery(
         &self,
@@ -153,8 +150,7 @@ impl Base {
         let mut tx = self.begin().await?;
         // Before any row is locked: claims pass this gate first, too.
         gates::close_rooms(&mut tx).await?;
-        // FOR SHARE: a removal or a disabling of the destination waits, and then gives up this
-        // delivery.
+        // FOR SHARE: a removal or a disabling waits, and then gives up this delivery.
         let row = sql("SELECT destinations.* FROM deliveries
                        JOIN destinations ON destinations.id = destination_id
                        WHERE deliveries.id = $1 AND account_id = $2")
@@ -235,7 +231,6 @@ impl Base {
     }
 }
 
-/// Returns a column of ids, one id in each row.
 fn column(
     rows: &[Row],
     name: &str,

@@ -35,7 +35,6 @@ pub struct Rotation {
     pub max_former: usize,
 }
 
-/// Result of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rotated {
     Done(Box<Destination>),
@@ -51,7 +50,6 @@ pub struct KnownDestination {
     pub removed: bool,
 }
 
-/// The reason when a request disabled the destination.
 const BY_REQUEST: &str = "it was disabled by a request: update it with disabled false to go on";
 
 impl Base {
@@ -82,8 +80,7 @@ impl Base {
         known.transpose()
     }
 
-    /// Changes a destination of this account and returns it; None if it does not exist or was
-    /// removed.
+    /// Changes a destination of this account and returns it; None if it is not in use.
     pub async fn update_destination(
         &self,
         account: AccountId,
@@ -180,8 +177,7 @@ impl Base {
     }
 }
 
-/// Returns a destination of this account that was not removed. On PostgreSQL locks its row
-/// (`lock`).
+/// Returns a destination of this account that was not removed; `lock` applies on PostgreSQL.
 pub async fn in_use(
     tx: &mut Transaction,
     account: AccountId,

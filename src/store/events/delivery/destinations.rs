@@ -147,9 +147,8 @@ fn told<'a>(destination: &Destination, deed: Deed, changes: &'a [Change]) -> Not
     Note { account: destination.account, deed, object: destination.id.to_string(), changes }
 }
 
-/// Removes a destination with its secrets and headers, and cancels up to `most` of its pending
-/// deliveries; `drain_more` cancels the rest. No claim takes them any more. Returns whether it was
-/// in use.
+/// Removes a destination with its secrets and headers, and cancels up to `most` of its deliveries,
+/// which no claim takes any more; `drain_more` cancels the rest. Returns whether it was in use.
 pub async fn retire(
     tx: &mut Transaction,
     id: DestinationId,
@@ -231,7 +230,6 @@ pub async fn drain(
     .map(drop)
 }
 
-/// Selects the destinations for which the condition holds.
 fn select(condition: &'static str) -> Statement {
     let mut query = sql("SELECT * FROM destinations WHERE ");
     query.push(condition);

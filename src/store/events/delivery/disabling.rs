@@ -15,7 +15,6 @@ use crate::store::events::told::{DisabledData, told};
 use crate::store::tenancy::audit::{self, Note};
 use crate::wire::Date;
 
-/// The cause of a disabling.
 pub struct Why {
     /// The reason and the remedy, in words for a customer.
     pub reason: String,
@@ -26,7 +25,6 @@ pub struct Why {
 }
 
 impl Why {
-    /// Returns the cause of a disabling by request.
     pub(in crate::store) fn asked_for(disabled: &Disabled) -> Self {
         let reason = disabled.reason.clone();
         Self { reason, failing_since: None, last_status: None, error: None }
@@ -80,9 +78,9 @@ pub async fn disable(
     audit::note(tx, base.mint(), act, note).await
 }
 
-/// Enables a disabled destination with its health reset, and notes this in the audit log.
-/// Deliveries that are still pending are sent; exhausted ones can be replayed. The transaction has
-/// closed the gate of its account.
+/// Enables a disabled destination with its health reset, and notes this in the audit log. Its
+/// pending deliveries are sent; exhausted ones can be replayed. The transaction has closed the
+/// account's gate.
 pub async fn enable(
     tx: &mut Transaction,
     base: &Base,

@@ -1,5 +1,4 @@
-//! Events with their subjects, for deliveries and lists: many at a time, by a handful of
-//! statements.
+//! Reads events with their subjects, many at a time, by a handful of statements.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -26,7 +25,6 @@ pub struct Subjects {
 }
 
 impl Subjects {
-    /// Loads the events with these ids, and their messages and contacts.
     pub(in crate::store) async fn load(
         mut on: Connection<'_>,
         ids: &[EventId],

@@ -1,9 +1,9 @@
 //! The log of events as clients read it: forward, by position, within their scope.
 //!
-//! Rows of an account and of all accounts below it are one range of an index, in the order of their
-//! positions. For a caller restricted to some Agents, the range of each Agent is read separately,
-//! so that no rows of other Agents are read in vain. Rows that a filter leaves out are read in
-//! vain, up to a bound.
+//! Rows of an account and of all accounts below it are one range of an index, in the order of
+//! positions. For a caller restricted to some Agents, each Agent's range is read separately, so
+//! that no rows of others are read in vain. Rows that a filter leaves out are read in vain, up to a
+//! bound.
 
 use super::event_context::Subjects;
 use crate::domain::account::Lineage;
@@ -23,19 +23,15 @@ use crate::store::events::event_row::{EventPlace, announces, name_of, names, pla
 /// commit, which is about when it happened, so times do not quite grow with positions.
 const LAG: i64 = 600_000;
 
-/// Filter of a list of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventFilter {
     /// Only events with one of these names; None for all.
     pub names: Option<Vec<EventName>>,
-    /// Only events of this time or later.
     pub since: Option<Timestamp>,
 }
 
-/// A page of the log, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventPage {
-    /// Each event with its subject.
     pub events: Vec<(Event, Subject)>,
     /// The event up to which the log was read, even if it was left out; None if no events follow.
     pub last: Option<EventPlace>,
@@ -43,11 +39,9 @@ pub struct EventPage {
     pub more: bool,
 }
 
-/// An event that has its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
     pub place: EventPlace,
-    /// None if another version wrote it.
     pub name: Option<EventName>,
     pub at: Timestamp,
     pub lineage: Lineage,
@@ -56,21 +50,17 @@ pub struct Placed {
 /// Result of looking up an event that a reader names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundEvent {
-    /// The event has this position.
     At(i64),
-    /// The event exists, but has no position yet.
+    /// It exists, but has no position yet.
     Unplaced,
-    /// The event does not exist, and its id is older than all kept events of the scope: it was
-    /// erased, or never existed.
+    /// Older than all kept events of the scope: it was erased, or never existed.
     Older,
-    /// The event does not exist.
     Unknown,
 }
 
 impl Base {
-    /// Returns up to `limit` events of `scope` after position `after` that pass the filter. A
-    /// filter that leaves events out ends the page after about `most` rows, whether they pass or
-    /// not.
+    /// Returns up to `limit` events of `scope` after `after` that pass the filter. With a filter,
+    /// the page ends after about `most` rows, whether they pass or not.
     pub async fn events(
         &self,
         scope: &Scope,
@@ -90,8 +80,7 @@ impl Base {
         if ranges.is_empty() || filter.passes_over() && end.is_none() {
             return Ok(EventPage { events: Vec::new(), last: None, more: false });
         }
-        // Two rows more than events: all that pass in the first row may come before `after`, and
-        // one more shows that more follow.
+        // In the first row, all that pass may come before `after`; the last shows that more follow.
         let wanted = i64::from(limit).saturating_add(2);
         let until = end.map_or(i64::MAX, |(end, _)| end.position);
         let mut query = of_each(scope, &ranges, |query| {
@@ -117,8 +106,8 @@ impl Base {
         Ok(EventPage { events, last, more })
     }
 
-    /// Returns where a walk over about `most` rows of `scope` after `after` ends, and whether rows
-    /// follow. None if there are no events.
+    /// Returns where a walk over about `most` rows after `after` ends, and whether rows follow.
+    /// None if there are no events.
     async fn end_of_events(
         &self,
         scope: &Scope,
@@ -189,8 +178,7 @@ impl Base {
         Ok(found.into_iter().rfind(|place| place.position <= until))
     }
 
-    /// Returns the events, in order, of the first rows of `scope` on this side of a position;
-    /// `order` sorts and limits the rows.
+    /// Returns the events of the first rows, in `order`, on this side of a position.
     async fn end_places(
         &self,
         scope: &Scope,
@@ -283,7 +271,6 @@ impl EventFilter {
     /// Everything.
     pub const ALL: Self = Self { names: None, since: None };
 
-    /// Whether an event of this name and time passes.
     pub fn lets_through(&self, name: EventName, at: Timestamp) -> bool {
         self.names_one(Some(name)) && self.since.is_none_or(|since| at >= since)
     }
@@ -311,8 +298,7 @@ impl EventFilter {
     }
 }
 
-/// Returns the index ranges of a scope: one for its account (None), or one for each permitted
-/// Agent.
+/// Returns the index ranges of a scope: its account's (None), or one per permitted Agent.
 fn ranges(scope: &Scope) -> Vec<Option<AccountId>> {
     match scope.permitted() {
         None => vec![None],
@@ -345,8 +331,7 @@ fn of_each(
     query
 }
 
-/// Returns a bound on rows: those below it have all events up to `position`, because each row has
-/// the position of its last event.
+/// Returns a bound: rows below it have all events up to `position`.
 fn beyond(position: i64) -> i64 {
     position.saturating_add(EventId::TOGETHER.into())
 }

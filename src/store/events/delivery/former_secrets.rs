@@ -11,18 +11,15 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Value, sql};
 
-/// Result of one batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forgotten {
-    /// Destinations of which secrets were deleted.
     pub destinations: u64,
     /// Last destination of a full batch: the next batch begins after it.
     pub more_behind: Option<DestinationId>,
 }
 
 impl Base {
-    /// Deletes the expired former secrets of up to `limit` destinations after `after`. Skips
-    /// destinations that are being changed.
+    /// Deletes expired former secrets of up to `limit` destinations; skips those being changed.
     pub async fn forget_secrets(
         &self,
         now: Timestamp,
@@ -43,8 +40,7 @@ impl Base {
                 let columns = Columns { table: "destinations", row };
                 let id = columns.uuid("id")?;
                 last = Some(DestinationId(id));
-                // Secrets that cannot be read fail when they are to sign; here they hold up no
-                // others.
+                // Unreadable secrets fail when they are to sign; here they hold up no others.
                 let Ok(former) = read_former(&columns) else { continue };
                 let (ended, signing): (Vec<FormerSecret>, Vec<FormerSecret>) =
                     former.into_iter().partition(|one| one.until <= now);

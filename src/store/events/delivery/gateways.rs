@@ -1,15 +1,13 @@
-//! Gateways that serve one store: which of them live, their common steady time, and the claims of
-//! dead ones.
+//! Gateways that serve one store: the live ones, their steady time, and the claims of dead ones.
 //!
 //! A gateway lives as long as its beat moves. Each gateway checks the beats of the others at its
-//! own pace, so no clocks are compared. Claims name their holder (`claims.rs`): a claim by any
-//! gateway takes over those of dead holders, and nobody has to search for them.
+//! own pace, so no clocks are compared. A claim names its holder (`claims.rs`), and any claim takes
+//! over those of dead holders: nobody has to search for them.
 //!
 //! A dead gateway is buried: its row is marked, and only then are its claims free. If it was only
 //! silent, it finds the mark at its next beat, and continues under another id; for deliveries that
-//! were claimed again meanwhile, the fence rejects its results. Until that beat is written it
-//! begins none of its claimed deliveries ([`Base::holder`]): it stops before another gateway may
-//! bury it.
+//! were claimed again meanwhile, the fence rejects its results. While its beat is too old it begins
+//! none of its claimed deliveries ([`Base::holder`]): it stops before another gateway may bury it.
 
 use std::sync::atomic::Ordering;
 
@@ -25,13 +23,12 @@ use crate::store::engine::sql::{Connection, sql};
 /// Most ids that a joining gateway tries: they are random, and may be taken.
 const NAMES: i64 = 16;
 
-/// Rows mended in one statement.
 const MENDED_AT_ONCE: i64 = 1000;
 
 impl Base {
-    /// Adopts the steady time of the store: that of the latest beat of any gateway, plus the time
-    /// since by the wall clock (the database's, if it has one). If the wall clock went back, adds
-    /// nothing: no wait begins anew.
+    /// Adopts the steady time of the store: the latest beat of any gateway, plus the wall time
+    /// since then (of the database, if it has a clock). If the wall clock went back, adds nothing:
+    /// no wait begins anew.
     pub(in crate::store) async fn take_up_time(&self) -> Result<(), StoreError> {
         let rows = gateways(self.reader()).await?;
         let wall = match self.own_wall() {
@@ -48,8 +45,7 @@ impl Base {
         Ok(())
     }
 
-    /// Returns the wall clock to store with a beat; None on PostgreSQL, whose own clock serves all
-    /// gateways.
+    /// Returns the wall clock to store; None on PostgreSQL, whose own clock serves all gateways.
     fn own_wall(&self) -> Option<i64> {
         let embedded = !self.reader().is_postgres();
         embedded.then(|| self.mint().clock().now().millis())
@@ -68,8 +64,7 @@ impl Base {
         self.company.note(rows, !self.reader().is_postgres())
     }
 
-    /// Writes the beat of this gateway: `beat`, or the next one if None. Returns false, and writes
-    /// nothing, if the gateway was buried.
+    /// Writes `beat`, or the next beat if None. Returns false if the gateway was buried.
     async fn write_beat(
         &self,
         tx: &mut Transaction,

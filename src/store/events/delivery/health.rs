@@ -13,7 +13,6 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, stored};
 use crate::store::engine::sql::{Row, sql};
 
-/// Consequence of attempts for their destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fared {
     /// It gets more deliveries.
@@ -93,7 +92,6 @@ async fn judge(
     Ok(if health.rests_until.is_some() { Fared::Halts } else { Fared::Goes })
 }
 
-/// Reads the health of a destination.
 pub fn health(row: &Row) -> Result<Health, StoreError> {
     let columns = Columns { table: "destinations", row };
     Ok(Health {

@@ -103,8 +103,8 @@ const HEADS_BESIDE_OTHERS: &str = "
     ORDER BY number, due_at, place";
 
 impl Base {
-    /// Returns the rows of up to `most` heads that are due, as a JSON array for the claim.
-    /// Destinations take turns, so that each has as many as the others, as far as it has heads.
+    /// Returns the rows of up to `most` due heads, as JSON for the claim: of each destination the
+    /// same number, as far as it has so many.
     pub(in crate::store) async fn due_heads(
         &self,
         tx: &mut Transaction,

@@ -20,16 +20,13 @@ use crate::store::events::announcements;
 use crate::store::events::told::{TestData, told};
 use crate::store::tenancy::audit::{self, Note};
 
-/// Result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tested {
-    /// The event of the test, and its one delivery.
     Sent(EventId, DeliveryId),
     Disabled,
     NoDestination,
 }
 
-/// Result of a request for a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replayed {
     /// The id of the stored request; of the earlier one, if an equal request still waits.
@@ -41,8 +38,7 @@ pub enum Replayed {
 }
 
 impl Base {
-    /// Sends a test event to this destination alone, whatever its category; it is delivered as
-    /// other events are.
+    /// Sends a test event to this destination alone, whatever its category.
     pub async fn test_destination(
         &self,
         account: &Account,
@@ -79,8 +75,7 @@ impl Base {
         })
     }
 
-    /// Stores the request to replay deliveries of this destination since a time. At most `most`
-    /// requests of a destination wait.
+    /// Stores a request to replay deliveries since a time; at most `most` of a destination wait.
     pub async fn request_replay(
         &self,
         account: AccountId,

@@ -3,11 +3,11 @@
 //! nothing is left to do, or when its destination is no longer in use.
 //!
 //! In a room of an ordered destination, a replayed delivery has its old place, before all later
-//! ones. No gateway claims while it is put there (`gates::close_rooms`), and it becomes due only
-//! after the lease of a delivery of its room that may be under way.
+//! ones. No gateway claims while it is put there, and it waits for the lease of a delivery of its
+//! room that may be under way.
 //!
-//! Locks on PostgreSQL, in this order: the gate of replays (tried; one gateway at a time works on
-//! replays), the gate of rooms, the destination, its deliveries.
+//! Locks on PostgreSQL: the gate of replays (tried; one gateway at a time works on replays), the
+//! gate of rooms (`gates::close_rooms`), the destination, its deliveries.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::PoisonError;
@@ -35,14 +35,12 @@ use crate::store::events::event_log;
 use crate::store::events::event_row::{event, event_of, places};
 use crate::store::tenancy::accounts;
 
-/// Ids of events grow with time (UUIDv7), but not exactly, and clocks differ: the log is read from
-/// this long before the requested time.
+/// Ids of events grow with time, but not exactly: the log is read from this long before its time.
 const SLACK: Duration = Duration::from_secs(3600);
 
 /// Tolerance for a gateway whose clock is ahead of the clock that dated the request.
 const CLOCKS: Duration = Duration::from_mins(1);
 
-/// A row of `replays`.
 struct ReplayRequest {
     destination: Uuid,
     extent: Extent,
@@ -51,7 +49,6 @@ struct ReplayRequest {
     position: Option<i64>,
 }
 
-/// A replay and its destination.
 struct Replay {
     destination: Destination,
     extent: Extent,
@@ -147,8 +144,8 @@ impl Base {
         if asked.extent == Extent::All && asked.position.is_none() {
             return place(tx, &replay, most).await;
         }
-        // Claims wait only if deliveries are put before theirs. The gate is closed before any row
-        // is locked that claims may wait for.
+        // Closed only if deliveries are put before others, and before any lock that claims wait
+        // for.
         let in_rooms = tx.has_company() && in_rooms(tx, &replay, most).await?;
         if in_rooms {
             gates::close_rooms(tx).await?;
@@ -167,8 +164,8 @@ impl Base {
         }
     }
 
-    /// Makes exhausted deliveries pending again. One that is exhausted once more ended later than
-    /// the request, and is not taken again.
+    /// Makes exhausted deliveries pending again. One that is exhausted once more ended after the
+    /// request, and is not taken again.
     async fn failed(
         &self,
         tx: &mut Transaction,
@@ -284,7 +281,6 @@ impl Replay {
     }
 }
 
-/// Returns the columns of `deliveries` that name an event.
 fn named(event: EventId) -> [Value; 2] {
     [event.row().into(), i64::from(event.number()).into()]
 }
@@ -322,8 +318,7 @@ async fn replay(
     }))
 }
 
-/// Gives positions to events that have none; once all have one, returns where to begin. No claim
-/// waits for this.
+/// Gives positions to events without one; then returns where to begin. No claim waits for this.
 async fn place(tx: &mut Transaction, replay: &Replay, most: u32) -> Result<Left, StoreError> {
     if event_log::place(tx, most).await? >= most.into() {
         return Ok(Left::From(None));
@@ -345,7 +340,6 @@ async fn in_rooms(tx: &mut Transaction, replay: &Replay, most: u32) -> Result<bo
     Ok(false)
 }
 
-/// Returns the next batch of exhausted deliveries.
 async fn given_up(
     tx: &mut Transaction,
     replay: &Replay,
@@ -363,9 +357,8 @@ async fn given_up(
     .await
 }
 
-/// Makes these deliveries (`id`, `room`) of a destination pending again, with all attempts of the
-/// schedule; leaves pending ones alone. Returns how many changed. The transaction has closed the
-/// gate of rooms.
+/// Makes ended deliveries (`id`, `room`) of a destination pending again, with all attempts of the
+/// schedule; returns how many there were. The transaction has closed the gate of rooms.
 pub async fn revive(
     (tx, company): (&mut Transaction, &Company),
     destination: Uuid,
@@ -396,9 +389,9 @@ pub async fn revive(
     .await
 }
 
-/// Returns when a delivery that becomes the head of one of these rooms is due: at the end of the
-/// lease of the present head, which may be under way, unless its holder is dead. Rooms without
-/// pending deliveries are absent.
+/// Returns when a new head of each of these rooms is due: at the end of the lease of the present
+/// head, which may be under way, unless its holder is dead. Rooms without pending deliveries are
+/// absent.
 async fn due(
     (tx, company): (&mut Transaction, &Company),
     destination: Uuid,
@@ -422,8 +415,7 @@ async fn due(
     let mut due = HashMap::with_capacity(heads.len());
     for row in &heads {
         let columns = Columns { table: "deliveries", row };
-        // A head without attempts that is not yet due was replayed, and waits for a delivery after
-        // it.
+        // A head without attempts that is not due was replayed, and waits for a later delivery.
         let mut free = now;
         if columns.integer("attempts")? == 0 {
             free = free.max(columns.time("next_attempt_at")?);
@@ -448,7 +440,6 @@ async fn beginning(tx: &mut Transaction, since: Timestamp) -> Result<Option<i64>
     row.map(|row| Columns { table: "events", row: &row }.integer("position")).transpose()
 }
 
-/// Returns the next rows of events of the destination's account and all below it.
 async fn log(
     tx: &mut Transaction,
     destination: &Destination,
