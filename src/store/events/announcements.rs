@@ -137,7 +137,7 @@ fn due_at_once(mint: &Mint, event: &Event) -> Timestamp {
     clock.steady_of(event.at).min(clock.steady())
 }
 
-/// Makes the row of a delivery. Only ordered destinations need its room and number.
+/// Makes the row of a delivery. It has a room and a number only for an ordered destination.
 pub fn delivery(
     id: DeliveryId,
     (event, arrived): (&Event, i64),

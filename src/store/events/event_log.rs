@@ -13,8 +13,8 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
 
 /// Gives the next rows without a position theirs, in the order of `arrived`. The position of a row
-/// is that of its last event. A row erased meanwhile leaves a gap. (`arrived >= 0` always holds:
-/// there the scan of the index begins.)
+/// is that of its last event. A row erased meanwhile leaves a gap. (`arrived >= 0` holds for all
+/// rows.)
 const PLACE: &str = "
     UPDATE events
     SET position = (SELECT last_position FROM event_log WHERE id = 1) + waiting.number
@@ -26,9 +26,9 @@ const PLACE: &str = "
     RETURNING position";
 
 impl Base {
-    /// Gives positions to up to `limit` rows of events without one; returns how many rows got one.
-    /// It may be fewer if rows were erased meanwhile. If none waits, costs one query. Does nothing
-    /// on SQLite.
+    /// Gives positions to up to `limit` rows of events without one; returns how many rows got one,
+    /// which may be fewer if rows were erased meanwhile. If none waits, costs one query. On SQLite
+    /// does nothing.
     pub async fn place_events(&self, limit: u32) -> Result<u64, StoreError> {
         if !self.reader().is_postgres() {
             return Ok(0);

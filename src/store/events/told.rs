@@ -1,4 +1,4 @@
-//! Stored `data` of events, as it was at that moment. Others read their message or contact later.
+//! Stored `data` of events, as it was at that moment; other events read a message or contact later.
 
 use schemars::JsonSchema;
 use serde::Serialize;

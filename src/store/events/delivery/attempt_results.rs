@@ -31,7 +31,7 @@ pub struct Ended {
     fence: i64,
     attempt: Attempt,
     outcome: Outcome,
-    /// Steady time.
+    /// End of the attempt, in steady time.
     ended: Timestamp,
     destination: Destination,
 }
@@ -131,8 +131,8 @@ impl Attempts {
     }
 
     /// Closes the gates of accounts whose destinations may be removed or disabled. Returns the
-    /// lineages where one may be disabled; their gates above are passed, because destinations there
-    /// get the event.
+    /// lineages of accounts where one may be disabled, and passes their gates, because destinations
+    /// above get the event.
     async fn close_gates(
         &self,
         tx: &mut Transaction,

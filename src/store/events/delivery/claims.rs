@@ -65,7 +65,8 @@ const CLAIM: &str = "
     RETURNING rowid AS place, id, event_id, event_number, destination_id, attempts,
               fence";
 
-/// Skips deliveries that another gateway is claiming, and so reads more than it takes.
+/// Claims on PostgreSQL. Skips rows that another gateway is claiming, and so reads more than it
+/// takes.
 const CLAIM_BESIDE_OTHERS: &str = "
     WITH RECURSIVE dead (id) AS (
         SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($7 AS JSON))),
@@ -115,12 +116,12 @@ const CLAIM_BESIDE_OTHERS: &str = "
     RETURNING id AS place, id, event_id, event_number, destination_id, attempts,
               fence";
 
-/// Returns a destination whose pending deliveries are to be given up.
+/// Finds a destination whose pending deliveries are to be given up.
 const DRAINING: &str = "
     SELECT (SELECT id FROM destinations WHERE draining = 1 ORDER BY id LIMIT 1) AS draining";
 
-/// Also passes the gate of rooms: until the claiming transaction ends, no delivery is put before
-/// others in its room (`gates::close_rooms`).
+/// Also passes the gate of rooms (see `gates::close_rooms`): until the claiming transaction ends,
+/// no delivery is put before others in its room.
 const DRAINING_BESIDE_OTHERS: &str = "
     SELECT (SELECT id FROM destinations WHERE draining = 1 ORDER BY id LIMIT 1) AS draining,
            CAST(pg_advisory_xact_lock_shared(hashtextextended('rooms', 0)) AS TEXT) AS passed";

@@ -89,8 +89,7 @@ const EVENTS: &str = "
     WHERE events.id = given.event";
 
 impl Base {
-    /// Returns matching deliveries to this destination, newest first, each with its newest
-    /// attempts.
+    /// Returns matching deliveries to a destination, newest first, with their newest attempts.
     pub async fn deliveries(
         &self,
         destination: DestinationId,
@@ -130,8 +129,7 @@ impl Base {
     }
 
     /// Makes a delivery that has ended pending again, due at once, with all attempts of the
-    /// schedule and the same event id. An `ordered` destination gets it at its old place in its
-    /// room.
+    /// schedule and the same event id; for an `ordered` destination, at its old place in the room.
     pub async fn replay_delivery(
         &self,
         account: AccountId,

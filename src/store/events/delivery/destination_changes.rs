@@ -38,7 +38,7 @@ pub struct Rotation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rotated {
     Done(Box<Destination>),
-    /// As many former secrets still sign as may; the first of them ends at this time.
+    /// Too many former secrets would sign; the first of them ends at this time.
     TooMany(Timestamp),
     NoDestination,
 }
@@ -80,7 +80,7 @@ impl Base {
         known.transpose()
     }
 
-    /// Changes a destination of this account and returns it; None if it is not in use.
+    /// Changes and returns a destination of this account; None if it is absent or was removed.
     pub async fn update_destination(
         &self,
         account: AccountId,

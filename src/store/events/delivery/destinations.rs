@@ -148,7 +148,8 @@ fn told<'a>(destination: &Destination, deed: Deed, changes: &'a [Change]) -> Not
 }
 
 /// Removes a destination with its secrets and headers, and cancels up to `most` of its deliveries,
-/// which no claim takes any more; `drain_more` cancels the rest. Returns whether it was in use.
+/// which no claim takes any more; `drain_more` cancels the rest. Returns false if it was removed
+/// before.
 pub async fn retire(
     tx: &mut Transaction,
     id: DestinationId,

@@ -79,7 +79,7 @@ pub async fn disable(
 }
 
 /// Enables a disabled destination with its health reset, and notes this in the audit log. Its
-/// pending deliveries are sent; exhausted ones can be replayed. The transaction has closed the
+/// pending deliveries are sent; exhausted ones can be replayed. The transaction has closed its
 /// account's gate.
 pub async fn enable(
     tx: &mut Transaction,

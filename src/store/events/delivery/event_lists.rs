@@ -3,7 +3,7 @@
 //! Rows of an account and of all accounts below it are one range of an index, in the order of
 //! positions. For a caller restricted to some Agents, each Agent's range is read separately, so
 //! that no rows of others are read in vain. Rows that a filter leaves out are read in vain, up to a
-//! bound.
+//! limit.
 
 use super::event_context::Subjects;
 use crate::domain::account::Lineage;
@@ -80,7 +80,7 @@ impl Base {
         if ranges.is_empty() || filter.passes_over() && end.is_none() {
             return Ok(EventPage { events: Vec::new(), last: None, more: false });
         }
-        // In the first row, all that pass may come before `after`; the last shows that more follow.
+        // The first row may have only events before `after`; the last shows that more follow.
         let wanted = i64::from(limit).saturating_add(2);
         let until = end.map_or(i64::MAX, |(end, _)| end.position);
         let mut query = of_each(scope, &ranges, |query| {
@@ -268,7 +268,6 @@ impl Base {
 }
 
 impl EventFilter {
-    /// Everything.
     pub const ALL: Self = Self { names: None, since: None };
 
     pub fn lets_through(&self, name: EventName, at: Timestamp) -> bool {
@@ -306,7 +305,7 @@ fn ranges(scope: &Scope) -> Vec<Option<AccountId>> {
     }
 }
 
-/// Makes the statement that reads all these ranges, each ended by `rest`.
+/// Makes the statement that reads all these ranges; `rest` appends the bounds and order of each.
 fn of_each(
     scope: &Scope,
     ranges: &[Option<AccountId>],

@@ -27,8 +27,8 @@ const MENDED_AT_ONCE: i64 = 1000;
 
 impl Base {
     /// Adopts the steady time of the store: the latest beat of any gateway, plus the wall time
-    /// since then (of the database, if it has a clock). If the wall clock went back, adds nothing:
-    /// no wait begins anew.
+    /// since then (on PostgreSQL, the database's). A wall clock that went back adds nothing, so no
+    /// wait begins anew.
     pub(in crate::store) async fn take_up_time(&self) -> Result<(), StoreError> {
         let rows = gateways(self.reader()).await?;
         let wall = match self.own_wall() {
@@ -180,7 +180,7 @@ impl Base {
             sql("DELETE FROM gateways WHERE steady < $1").bind(gone).execute(tx.on()).await?;
         }
         tx.commit().await?;
-        // However far this clock was behind.
+        // Catches up with the latest beat, however far behind.
         let latest = rows.iter().map(|row| row.steady).max();
         if let Some(latest) = latest.filter(|latest| *latest > clock.steady()) {
             clock.align(latest);

@@ -35,7 +35,8 @@ use crate::store::events::event_log;
 use crate::store::events::event_row::{event, event_of, places};
 use crate::store::tenancy::accounts;
 
-/// Ids of events grow with time, but not exactly: the log is read from this long before its time.
+/// Ids of events grow with time, but not exactly, and clocks differ: the log is read from this long
+/// before the requested time, and until this long after the request.
 const SLACK: Duration = Duration::from_secs(3600);
 
 /// Tolerance for a gateway whose clock is ahead of the clock that dated the request.
@@ -144,8 +145,7 @@ impl Base {
         if asked.extent == Extent::All && asked.position.is_none() {
             return place(tx, &replay, most).await;
         }
-        // Closed only if deliveries are put before others, and before any lock that claims wait
-        // for.
+        // Closed only if needed, and before any row is locked that claims may wait for.
         let in_rooms = tx.has_company() && in_rooms(tx, &replay, most).await?;
         if in_rooms {
             gates::close_rooms(tx).await?;
@@ -390,8 +390,7 @@ pub async fn revive(
 }
 
 /// Returns when a new head of each of these rooms is due: at the end of the lease of the present
-/// head, which may be under way, unless its holder is dead. Rooms without pending deliveries are
-/// absent.
+/// head, which may be under way, unless its holder is dead. Absent rooms have no head.
 async fn due(
     (tx, company): (&mut Transaction, &Company),
     destination: Uuid,
