@@ -1,4 +1,4 @@
-//! Events and their deliveries, written in the transaction of what they announce.
+//! Writes events and their deliveries, in the transaction of the change that they announce.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,11 +17,10 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, organization_of};
 use crate::store::engine::sql::{Row, Value as Column, sql};
 
-/// Writes the events, those that are announced together (one behind the other, with all but id and
-/// name in common) as one row, and for each event one delivery for each destination that wants it:
-/// those of its category that belong to its account or to an ancestor and are not disabled. The
-/// transaction has passed the gates of these accounts, so that no destination is removed before
-/// what it gets can be cancelled with the rest.
+/// Writes events, and for each a delivery to each destination that wants it: of its category, of
+/// its account or an ancestor, and not disabled. Events that are announced together (consecutive,
+/// equal in all but id and name) become one row. The transaction has passed the gates of these
+/// accounts: a removal of a destination waits, and cancels these deliveries with the rest.
 pub async fn announce(
     tx: &mut Transaction,
     events: &[Event],
@@ -44,9 +43,8 @@ pub async fn announce(
     Ok(())
 }
 
-/// Writes an event that concerns one destination only, and its delivery to that one, whatever the
-/// category that it listens to. The transaction has passed the gates of the event's accounts and
-/// has seen since that the destination is in use.
+/// Writes an event for one destination, whatever its category, and the delivery. The transaction
+/// has passed the gates of the event's accounts, and has seen since that the destination is in use.
 pub async fn announce_to(
     tx: &mut Transaction,
     mint: &Mint,
@@ -62,11 +60,11 @@ pub async fn announce_to(
     Ok(id)
 }
 
-/// Writes events; answers the number of each in the order of arrivals. What its message and its
-/// contact are is locked by now, so that within a room the numbers grow as transactions end. Where
-/// nobody writes beside this transaction, the number of a row is the place of its last event.
+/// Writes events; returns the number of each in the order of arrivals. Message and contact are
+/// locked by now, so that within a room the numbers grow in the order of commits. On SQLite, the
+/// number of a row is also the position of its last event.
 async fn insert_events(tx: &mut Transaction, events: &[Event]) -> Result<Vec<i64>, StoreError> {
-    // By its id its message is found.
+    // The message is looked up by the id of the event.
     if let Some(event) = events.iter().find(|event| event.message != event.of_message()) {
         let detail = format!("the event {} does not have the id of its message", event.id);
         return Err(StoreError::Corrupt { table: "events", detail });
@@ -100,9 +98,9 @@ async fn insert_events(tx: &mut Transaction, events: &[Event]) -> Result<Vec<i64
     Ok(rows.iter().zip(&numbers).flat_map(of_each).collect())
 }
 
-/// The next numbers of the one sequence of events, rising, one for each row. PostgreSQL's own leaves
-/// gaps, but nobody waits for whom it gave the number before. On SQLite it ends with the log, and goes
-/// on behind what was erased.
+/// Returns the next numbers of the sequence of events, rising, one for each row. The sequence on
+/// PostgreSQL leaves gaps, but no transaction waits for another one's number. On SQLite, the number
+/// is the position of the row's last event, and no erasure takes positions back.
 async fn next_numbers(tx: &mut Transaction, rows: &[&[Event]]) -> Result<Vec<i64>, StoreError> {
     let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     let number = |row: &Row| Columns { table: "event_log", row }.integer("number");
@@ -132,13 +130,14 @@ async fn next_numbers(tx: &mut Transaction, rows: &[&[Event]]) -> Result<Vec<i64
     Ok(rows.iter().map(next).collect())
 }
 
-/// In steady time, in the order in which things happened; whatever the wall clock did, now.
+/// Returns the steady time of the event, so that deliveries are due in the order of events. Never
+/// later than now, even if the wall clock was set back.
 fn due_at_once(mint: &Mint, event: &Event) -> Timestamp {
     let clock = mint.clock();
     clock.steady_of(event.at).min(clock.steady())
 }
 
-/// The row of a delivery that is due then. Only who wants order gets a room and a number.
+/// Makes the row of a delivery. It has a room and a number only for an ordered destination.
 pub fn delivery(
     id: DeliveryId,
     (event, arrived): (&Event, i64),
@@ -160,7 +159,7 @@ pub fn delivery(
     ]
 }
 
-/// Writes deliveries with the commit.
+/// Writes deliveries with the commit, which then wakes the dispatcher.
 pub fn insert_deliveries(tx: &mut Transaction, rows: Vec<Vec<Column>>) {
     if rows.is_empty() {
         return;
@@ -174,7 +173,7 @@ pub fn insert_deliveries(tx: &mut Transaction, rows: Vec<Vec<Column>>) {
     ));
 }
 
-/// Writes an event that itself tells what happens to an account in this transaction.
+/// Writes an event about an account. Passes the gates of the account and its ancestors.
 pub async fn announce_told(
     tx: &mut Transaction,
     mint: &Mint,
@@ -188,7 +187,6 @@ pub async fn announce_told(
     announce(tx, &[event], mint).await
 }
 
-/// Who gets a delivery.
 #[derive(Clone, Copy, Debug)]
 pub struct Listener {
     pub id: Uuid,

@@ -1,9 +1,9 @@
-//! The log of events that clients read: who gets which place in it.
+//! Positions of events in the log that clients read.
 //!
-//! On SQLite, which has one writer, a row is written with its place. On PostgreSQL a place is given
-//! after the commit, to what is committed by then, and one gateway at a time gives them: so whatever
-//! becomes visible later comes behind all that anybody has read. An id or a time would not do:
-//! transactions of PostgreSQL end in another order than they began.
+//! On SQLite, which has one writer, a row is written with its position. On PostgreSQL, transactions
+//! end in another order than they began, so neither ids nor times can order the log: a slow commit
+//! would appear before events that a client has read. Positions are therefore given after the
+//! commit, by one gateway at a time. Every event that becomes visible later gets a later position.
 
 use crate::store::base::Base;
 use crate::store::engine::database::{Transaction, transact};
@@ -12,9 +12,9 @@ use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
 
-/// The next rows in the order of their commits, each with the place of its last event, all behind
-/// those of the row before. A row that is erased meanwhile gets none: there may be gaps. (`arrived >= 0`
-/// holds for all: it says where in the index of those without a place to begin.)
+/// Gives the next rows without a position theirs, in the order of `arrived`. The position of a row
+/// is that of its last event. A row erased meanwhile leaves a gap. (`arrived >= 0` holds for all
+/// rows.)
 const PLACE: &str = "
     UPDATE events
     SET position = (SELECT last_position FROM event_log WHERE id = 1) + waiting.number
@@ -26,9 +26,9 @@ const PLACE: &str = "
     RETURNING position";
 
 impl Base {
-    /// Gives places in the log to up to `limit` rows of events that have none, and answers how many
-    /// got one: none if none waits, which costs one look; fewer than `limit` also where some of those
-    /// that waited were erased meanwhile.
+    /// Gives positions to up to `limit` rows of events without one; returns how many rows got one,
+    /// which may be fewer if rows were erased meanwhile. If none waits, costs one query. On SQLite
+    /// does nothing.
     pub async fn place_events(&self, limit: u32) -> Result<u64, StoreError> {
         if !self.reader().is_postgres() {
             return Ok(0);
@@ -46,13 +46,13 @@ impl Base {
     }
 }
 
-/// Gives places to up to `limit` rows that have none, and answers how many got one. Until the
-/// transaction ends no other one gives any, on any gateway: it should be short.
+/// Gives positions to up to `limit` rows that have none, and returns how many rows got one. No
+/// other transaction on any gateway gives positions until this one ends: keep it short.
 pub async fn place(tx: &mut Transaction, limit: u32) -> Result<u64, StoreError> {
     if !tx.has_company() {
         return Ok(0);
     }
-    // A statement of its own: the next one sees all that was placed before the queue let this in.
+    // Locked by a separate statement, so that the next one sees all earlier positions.
     gates::queue(tx, "event log", 0).await?;
     let rows = sql(PLACE).bind(i64::from(limit)).fetch_all(tx.on()).await?;
     let mut last = None;

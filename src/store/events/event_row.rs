@@ -1,4 +1,4 @@
-//! A row of `events`: all that one change announces, told apart by their numbers.
+//! A row of `events`: the events that one change announces, told apart by their numbers.
 
 use crate::domain::event::{Event, EventName};
 use crate::domain::id::{ContactId, EventId};
@@ -6,30 +6,30 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::Row;
 
-/// The place of an event.
+/// An event and its position in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventPlace {
     pub event: EventId,
     pub position: i64,
 }
 
-/// The names of the events of a row, in their order; `None` of one that another version wrote.
+/// Returns the names of the row's events, in order; None for a name that another version wrote.
 pub fn names(columns: &Columns<'_>) -> Result<Vec<Option<EventName>>, StoreError> {
     Ok(columns.text("names")?.split(' ').map(|name| name.parse().ok()).collect())
 }
 
-/// A condition on a row: one of its events has this name.
+/// Returns the condition that a row has an event with this name.
 pub fn announces(name: EventName) -> String {
     format!("(' ' || names || ' ') LIKE '% {name} %'")
 }
 
-/// The name of an event of a row with these; `None` if the row has no such one.
+/// Returns the name of an event; None if the row has no such event, Some(None) as in `names`.
 pub fn name_of(names: &[Option<EventName>], event: EventId) -> Option<Option<EventName>> {
     names.get(usize::from(event.number().checked_sub(1)?)).copied()
 }
 
-/// The events of a row that has its places, in their order. (The row says the last one: whatever
-/// lies behind a place is in rows behind it.)
+/// Returns the events of a row that has a position, in order. The row has the position of its last
+/// event: events after a position are always in rows after it.
 pub fn places(row: &Row) -> Result<Vec<(EventPlace, Option<EventName>)>, StoreError> {
     let columns = Columns { table: "events", row };
     let (id, names) = (EventId(columns.uuid("id")?), names(&columns)?);
@@ -39,7 +39,7 @@ pub fn places(row: &Row) -> Result<Vec<(EventPlace, Option<EventName>)>, StoreEr
     Ok((1..=EventId::TOGETHER).zip(names).map(|(number, name)| (place(number), name)).collect())
 }
 
-/// One of the events of its row; `None` if that has no such one.
+/// Reads an event of the row; None if there is none. Fails with `Corrupt` on an unknown name.
 pub fn event(row: &Row, id: EventId) -> Result<Option<Event>, StoreError> {
     let columns = Columns { table: "events", row };
     let Some(name) = name_of(&names(&columns)?, id) else { return Ok(None) };
@@ -55,7 +55,7 @@ pub fn event(row: &Row, id: EventId) -> Result<Option<Event>, StoreError> {
     Ok(Some(Event { message: event.of_message(), ..event }))
 }
 
-/// The event that a row of `deliveries` names.
+/// Returns the event that a row of `deliveries` names.
 pub fn event_of(row: &Row) -> Result<EventId, StoreError> {
     let columns = Columns { table: "deliveries", row };
     let number = u8::try_from(columns.integer("event_number")?);

@@ -1,4 +1,4 @@
-//! `data` of events that tell themselves what happened: kept with the event, as it was at that moment.
+//! Stored `data` of events, as it was at that moment; other events read a message or contact later.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,9 +9,8 @@ use crate::domain::destination::Destination;
 use crate::domain::event::Category;
 use crate::wire::{CampaignId, Date, Id, Number, Word};
 
-/// As it is kept.
 pub fn told(data: &impl Serialize) -> Value {
-    // None of them has a map whose keys are no texts.
+    // This fails only for a map whose keys are not strings; no `data` has one.
     serde_json::to_value(data).unwrap_or_default()
 }
 
@@ -73,7 +72,7 @@ pub struct NamedWebhook {
     category: Word<Category>,
 }
 
-/// No more of the URL than its origin: there are secrets in many a path, and others hear of this, too.
+/// Shows only the origin: paths contain secrets, and accounts above get the event too.
 impl From<&Destination> for NamedWebhook {
     fn from(destination: &Destination) -> Self {
         Self {

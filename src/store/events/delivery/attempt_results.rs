@@ -1,4 +1,4 @@
-//! What became of attempts, recorded together: each attempt, and what follows from it.
+//! Records ended attempts in groups, with their consequences for deliveries and destinations.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -24,29 +24,27 @@ use crate::store::engine::sql::Value;
 use crate::store::tenancy::accounts;
 use crate::store::tenancy::audit::{self, Note};
 
-/// An attempt that has ended.
 pub struct Ended {
     delivery: DeliveryId,
-    /// That of the event.
+    /// The organization of the event.
     organization: i64,
     fence: i64,
     attempt: Attempt,
     outcome: Outcome,
-    /// When it ended, in steady time.
+    /// End of the attempt, in steady time.
     ended: Timestamp,
     destination: Destination,
 }
 
-/// What became of the end of an attempt.
+/// Result of recording an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// It was recorded: the claim had not been taken over.
+    /// False if the claim no longer held: nothing was recorded.
     pub recorded: bool,
-    /// Nothing more of its destination is to be begun: it rests, is disabled or was removed.
+    /// Nothing more may be sent to its destination: it rests, is disabled or was removed.
     pub halts: bool,
 }
 
-/// Writes what attempts came to.
 pub struct Attempts {
     base: Base,
 }
@@ -64,7 +62,7 @@ impl Ended {
             fence: claim.fence,
             attempt: attempt.clone(),
             outcome,
-            // Never later than now, though the wall clock was set back meanwhile.
+            // Never later than now, even if the wall clock was set back meanwhile.
             ended: clock.steady_of(ended_at(attempt)).min(clock.steady()),
             destination: claim.destination.clone(),
         }
@@ -117,7 +115,7 @@ impl Attempts {
         for one in group.iter().filter(counts) {
             let id = one.destination.id;
             let Some(Fared::GivenUp { since }) = fared.get(&id).copied() else { continue };
-            // Only what failed is given up, and only behind closed gates; else the next time.
+            // Only a failure behind a closed gate disables a destination; else a later one does.
             let lineage = failing.get(&one.destination.account).filter(|_| one.failed());
             if let Some(lineage) = lineage {
                 self.give_up(&mut tx, one, since, *lineage).await?;
@@ -132,8 +130,9 @@ impl Attempts {
         Ok(group.iter().map(of).collect())
     }
 
-    /// Closes the gates of those accounts whose destinations may come out of use; answers those of
-    /// them where one may be disabled. What is told about that passes the gates above.
+    /// Closes the gates of accounts whose destinations may be removed or disabled. Returns the
+    /// lineages of accounts where one may be disabled, and passes their gates, because destinations
+    /// above get the event.
     async fn close_gates(
         &self,
         tx: &mut Transaction,
@@ -180,7 +179,7 @@ impl Attempts {
         disabling::disable(tx, &self.base, (&one.destination, lineage), &why, act).await
     }
 
-    /// 410 takes a destination out for good, so who looks for it later must find why.
+    /// Notes the removal after a 410 in the audit log, so that its owner can find the cause.
     async fn note_gone(&self, tx: &mut Transaction, one: &Ended) -> Result<(), StoreError> {
         let changes = [
             Change::gone("type", one.destination.category),
@@ -194,7 +193,7 @@ impl Attempts {
 }
 
 impl Ended {
-    /// Where its delivery stands now, and when it is due if it is to be tried again.
+    /// Returns the delivery's new state, and when it is due (steady) or ended (wall clock).
     const fn state(&self) -> (State, Timestamp) {
         match self.outcome {
             Outcome::Delivered => (State::Delivered, self.attempt.at),
@@ -208,8 +207,8 @@ impl Ended {
         matches!(self.outcome, Outcome::RetryAt(_) | Outcome::Exhausted)
     }
 
-    /// For the health of its destination. What was claimed after a rest is a probe; an answer of
-    /// 410 is no failure.
+    /// Returns the result for the health of the destination. A 410 is no failure. A delivery that
+    /// was claimed after a rest is the probe.
     fn ending(&self) -> Ending {
         if self.failed() {
             let probe = self.destination.health.rests_until.is_some();
@@ -220,12 +219,12 @@ impl Ended {
     }
 }
 
-/// By the wall clock.
+/// Returns the end of the attempt by the wall clock.
 fn ended_at(attempt: &Attempt) -> Timestamp {
     attempt.at.plus(Duration::from_millis(attempt.latency_ms.into()))
 }
 
-/// Moves the deliveries on whose claims still hold; answers them with the fences of their claims.
+/// Updates the deliveries whose claims still hold; returns them with the fences of those claims.
 async fn settle_deliveries(
     tx: &mut Transaction,
     group: &[Ended],

@@ -1,4 +1,4 @@
-//! What attempts at claimed deliveries need; each row as it could be read.
+//! Loads everything that attempts need. A delivery that cannot be read fails no other one.
 
 use std::collections::HashMap;
 
@@ -16,19 +16,17 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::Row;
 use crate::store::events::event_row::event_of;
 
-/// The destinations, and what the events are about.
 pub struct Needed {
     destinations: HashMap<Uuid, Result<Destination, StoreError>>,
     subjects: Subjects,
 }
 
 impl Needed {
-    /// What these rows of deliveries name.
     pub(in crate::store) async fn load(
         tx: &mut Transaction,
         rows: &[Row],
     ) -> Result<Self, StoreError> {
-        // An id that cannot be read is no reason to fail the others: its claim is put off.
+        // A delivery whose ids cannot be read is put off.
         let named = rows.iter().filter_map(|row| row.get::<Uuid>("destination_id").ok());
         let found = destinations::by_ids(tx.on(), named).await?;
         let destinations = by_id(&found, destination);
@@ -37,7 +35,7 @@ impl Needed {
         Ok(Self { destinations, subjects })
     }
 
-    /// What a row of a delivery that was claimed says.
+    /// Makes the claim of a row. Fails with `Corrupt` if anything is missing or cannot be read.
     pub(in crate::store) fn claim(&self, row: &Row) -> Result<Claim, StoreError> {
         let columns = Columns { table: "deliveries", row };
         let missing = |what: &str| columns.corrupt(format!("its {what} is missing"));

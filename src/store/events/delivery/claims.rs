@@ -1,5 +1,5 @@
-//! Which deliveries a dispatcher works on: claimed under a lease and a fence, loaded with what an
-//! attempt needs, given back if they were not begun.
+//! Claims of deliveries: taken under a lease and a fence, loaded with everything that an attempt
+//! needs, and given back if no attempt was begun.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Value, sql};
 
-/// A delivery that this gateway cannot read (another version wrote it, or it is damaged) is looked
-/// at again after this, for as many times; then it is kept as exhausted.
+/// A delivery that this gateway cannot read (another version wrote it, or it is damaged) is put off
+/// by this pause, until it has had this many attempts; then it is exhausted.
 pub const UNREADABLE_PAUSE: Duration = Duration::from_hours(1);
 const UNREADABLE_TRIES: i64 = 48;
 
-/// Steps from destination to destination and takes the longest due of each (of many a few), so that the backlog of
-/// one that is busy, rests or was removed, however long, is passed over in one step. Of ordered ones
-/// it takes the heads of rooms that were found before (`ordered_queue.rs`). Of one that has rested, one
-/// delivery is taken, as a probe. (The sum at its end: a bare `LIMIT $3` has SQLite plan the statement
-/// anew for each other value.)
+/// Steps from destination to destination, and takes from each the deliveries that have been due
+/// longest (fewer if many destinations wait). A destination that is busy, rests or was removed
+/// costs one step, however long its backlog. Ordered destinations: takes the heads of rooms that
+/// `ordered_queue.rs` found. Destinations that have rested: takes one delivery, as a probe.
+/// (`LIMIT $3 + 0`: with a bare `$3`, SQLite plans the statement anew for each value.)
 const CLAIM: &str = "
     UPDATE deliveries SET lease_until = $2, fence = fence + 1, holder = $8
     WHERE rowid IN (
@@ -65,8 +65,8 @@ const CLAIM: &str = "
     RETURNING rowid AS place, id, event_id, event_number, destination_id, attempts,
               fence";
 
-/// The same beside other gateways: what one of them is claiming at this moment is skipped, so more
-/// is looked at than is taken.
+/// Claims on PostgreSQL. Skips rows that another gateway is claiming, and so reads more than it
+/// takes.
 const CLAIM_BESIDE_OTHERS: &str = "
     WITH RECURSIVE dead (id) AS (
         SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($7 AS JSON))),
@@ -116,23 +116,23 @@ const CLAIM_BESIDE_OTHERS: &str = "
     RETURNING id AS place, id, event_id, event_number, destination_id, attempts,
               fence";
 
-/// What is to be given up by and by.
+/// Finds a destination whose pending deliveries are to be given up.
 const DRAINING: &str = "
     SELECT (SELECT id FROM destinations WHERE draining = 1 ORDER BY id LIMIT 1) AS draining";
 
-/// The same; while deliveries are claimed nobody puts one before them in its room
-/// (`gates::close_rooms`).
+/// Also passes the gate of rooms (see `gates::close_rooms`): until the claiming transaction ends,
+/// no delivery is put before others in its room.
 const DRAINING_BESIDE_OTHERS: &str = "
     SELECT (SELECT id FROM destinations WHERE draining = 1 ORDER BY id LIMIT 1) AS draining,
            CAST(pg_advisory_xact_lock_shared(hashtextextended('rooms', 0)) AS TEXT) AS passed";
 
 impl Base {
-    /// Claims up to `limit` deliveries that are due by steady time, none of them for a destination in
-    /// `busy`, until `lease_until`. A claim whose lease has ended, or whose holder is dead, is due again. Of what waits in a room of
-    /// an ordered destination only the first is claimed, and of a destination that has rested one
-    /// delivery, as a probe. Nothing is claimed for a destination that rests, is disabled or was
-    /// removed; some of what waits for the latter two is given up on the way, and some of what is
-    /// to be sent again is made ready.
+    /// Claims up to `limit` deliveries that are due at `now`, until `lease_until` (both in steady
+    /// time). A claim whose lease has ended, or whose holder is dead, is due again. Claims nothing
+    /// for destinations that are in `busy`, rest, are disabled or were removed; only the head of
+    /// each room of an ordered destination; and one delivery, as a probe, of a destination that has
+    /// rested. Each call also works on one replay, and gives up a batch of deliveries of one
+    /// destination that is draining.
     pub async fn claim_deliveries(
         &self,
         now: Timestamp,
@@ -143,19 +143,18 @@ impl Base {
         let busy: Vec<String> = busy.iter().map(|id| id.0.as_simple().to_string()).collect();
         let busy = serde_json::Value::from(busy).to_string();
         let lease = (now, lease_until);
-        // Before, in transactions of its own: no lease runs meanwhile, and what was claimed is not
-        // lost with it.
+        // First and in separate transactions: no lease runs meanwhile, and an error loses no claim.
         self.work_on_a_replay(now).await;
         let (claims, draining) = settled!(self.try_claim_deliveries(lease, limit, &busy))?;
         if let Some(destination) = draining {
-            // It ended now, as people tell the time.
+            // The end of a delivery is a date of the wall clock.
             let ended = self.mint().clock().wall_of(now);
             self.drain_more(destination, ended).await;
         }
         Ok(claims)
     }
 
-    /// Claims, and the destination of which what waits is to be given up, if there is one.
+    /// Returns the claims, and a destination whose pending deliveries are to be given up, if any.
     async fn try_claim_deliveries(
         &self,
         (now, lease_until): (Timestamp, Timestamp),
@@ -165,7 +164,7 @@ impl Base {
         let mut tx = self.begin().await?;
         let waiting = sql(DRAINING).on_postgres(DRAINING_BESIDE_OTHERS).fetch_one(tx.on()).await?;
         let waiting = Columns { table: "destinations", row: &waiting };
-        // It may have been seen before the gate was passed: `drain_more` looks again.
+        // This may have been read before the gate was passed: `drain_more` checks again.
         let draining = waiting.optional_uuid("draining")?;
         let heads = self.due_heads(&mut tx, now, limit.saturating_mul(4), busy).await?;
         let rows = sql(CLAIM)
@@ -196,8 +195,8 @@ impl Base {
         Ok((claims, draining))
     }
 
-    /// Gives claims back that were not begun: they are due again at once, unless somebody else has
-    /// claimed them since. A probe that was not made is made by whoever claims next.
+    /// Gives back claims that were not begun: they are due again at once, unless another claim has
+    /// taken them since. A probe that was not made is left to the next claim.
     pub async fn release_deliveries(&self, claims: &[Claim]) -> Result<(), StoreError> {
         settled!(self.try_release(claims))
     }
@@ -206,7 +205,7 @@ impl Base {
         let mut tx = self.begin().await?;
         for probe in claims {
             let Some(rested_until) = probe.destination.health.rests_until else { continue };
-            // Due again, as it was: else it would rest until the end of this lease.
+            // Restores the end of the rest: else the destination would rest until this lease ends.
             sql("UPDATE destinations SET rests_until = $2, prober = 0
                  WHERE id = $1 AND rests_until = (
                      SELECT lease_until FROM deliveries WHERE id = $3 AND fence = $4
@@ -222,16 +221,16 @@ impl Base {
         tx.commit().await
     }
 
-    /// Destinations that have rested are tried by one delivery each, and rest again meanwhile. What was
-    /// claimed for one that somebody else is trying is given back; so is all but one, or all, of what was
-    /// claimed for one whose rest began, or ended, beside this transaction.
+    /// Keeps one claim, the probe, of each destination that has rested, and lets the destination
+    /// rest until the lease ends. Gives back its other claims; also the probe, if another gateway
+    /// makes one or the rest has changed beside this transaction.
     async fn probes(
         &self,
         tx: &mut Transaction,
         mut claims: Vec<Claim>,
         (now, until): (Timestamp, Timestamp),
     ) -> Result<Vec<Claim>, StoreError> {
-        // UUIDv7: the order in which they were made.
+        // UUIDv7: oldest first.
         claims.sort_by_key(|claim| claim.delivery);
         let rested: BTreeMap<DestinationId, Timestamp> = claims
             .iter()
@@ -271,7 +270,7 @@ impl Base {
         Ok(claims)
     }
 
-    /// When the next delivery is due that nobody is making.
+    /// Returns when the next delivery without a running lease is due; None if no delivery waits.
     pub async fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
         let row = sql("SELECT MIN(next_attempt_at) AS due FROM deliveries
                        WHERE state = 'pending' AND lease_until <= $1")
@@ -281,9 +280,9 @@ impl Base {
         Columns { table: "deliveries", row: &row }.optional_time("due")
     }
 
-    /// A delivery that cannot be read is put off, and in the end kept as exhausted, each time with
-    /// the reason: left in the queue it would fail every claim, and nothing would be delivered any
-    /// more; given up at once, it would be lost to a gateway that is only older than another.
+    /// Puts off a delivery that cannot be read, and in the end makes it exhausted; records an
+    /// attempt each time. Left in the queue, it would fail every claim and stop all deliveries.
+    /// Given up at once, it would be lost only because this gateway is older than another one.
     async fn set_aside(
         &self,
         tx: &mut Transaction,
@@ -291,7 +290,7 @@ impl Base {
         error: &StoreError,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        // An id that cannot be read is possible in the file of SQLite, which knows a row by number.
+        // SQLite can hold an id that cannot be read, but numbers its rows.
         let place: Value = match row {
             Row::Sqlite(_) => row.get::<i64>("place")?.into(),
             Row::Postgres(_) => row.get::<Uuid>("place")?.into(),

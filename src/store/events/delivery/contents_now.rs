@@ -1,5 +1,5 @@
-//! What events are about now, asked once for all who follow the log and ask at the same time: a body
-//! that was made before may be of something that is erased since.
+//! The present content of events, read once for all readers of the log that ask at the same time. A
+//! body that was made earlier may show a message or contact that has been erased since.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,12 +15,11 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::Value;
 use crate::store::events::event_row::places;
 
-/// Says what events are about.
 pub struct Contents {
     base: Base,
 }
 
-/// Of each event between two places, by its place, what a body of it is made of now.
+/// The present content of each event between two positions, by its position.
 pub type ContentsNow = Arc<BTreeMap<i64, Content>>;
 
 impl Contents {
@@ -72,12 +71,12 @@ impl Together for Contents {
     }
 }
 
-/// The places of rows, whose last one may lie behind that of an event.
+/// Returns the bounds of the rows to read: a row has the position of its last event.
 fn span((low, high): (i64, i64)) -> Vec<Value> {
     vec![low.into(), high.saturating_add(EventId::TOGETHER.into()).into()]
 }
 
-/// The same places without one twice: readers who march in step ask for the same.
+/// Merges spans that overlap: readers in step ask for the same positions.
 fn disjoint(spans: &[(i64, i64)]) -> Vec<(i64, i64)> {
     let mut spans = spans.to_vec();
     spans.sort_unstable();

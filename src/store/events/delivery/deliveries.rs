@@ -1,4 +1,4 @@
-//! Deliveries as they are looked at and mended: lists with their attempts, one that is sent again.
+//! Lists of deliveries with their attempts, and the replay of one delivery.
 
 use std::collections::HashMap;
 
@@ -22,20 +22,19 @@ use crate::store::engine::sql::{Row, sql};
 use crate::store::events::event_row::{event_of, name_of, names};
 use crate::store::tenancy::audit::{self, Note};
 
-/// A delivery with what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryRecord {
     pub id: DeliveryId,
     pub destination: DestinationId,
     pub event: EventId,
     pub name: EventName,
-    /// What the event was about is not there any more.
+    /// The message or contact of the event is gone.
     pub erased: bool,
     pub state: State,
     pub created_at: Timestamp,
-    /// Of a pending one.
+    /// By the wall clock; None unless the delivery is pending.
     pub next_attempt_at: Option<Timestamp>,
-    /// The newest of them, the oldest first.
+    /// The newest attempts, oldest first.
     pub attempts: Vec<Attempt>,
 }
 
@@ -47,21 +46,19 @@ pub struct DeliveryFilter {
     pub until: Option<Timestamp>,
 }
 
-/// What became of the wish to send a delivery again.
+/// Result of a request to replay a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Redelivery {
     /// It is pending again, from its first attempt on.
     Done,
-    /// It is pending as it is.
+    /// It was pending already; nothing changed.
     Pending,
-    /// Its destination was removed.
     Removed,
-    /// Its destination is disabled.
     Disabled,
     NoDelivery,
 }
 
-/// The newest attempts of each delivery: a bounded number, however often it was sent again.
+/// Reads the `$1` newest attempts of each delivery, which may have many more after replays.
 const ATTEMPTS: &str = "
     WITH given (delivery) AS ({rows})
     SELECT attempts.* FROM given CROSS JOIN attempts
@@ -74,7 +71,7 @@ const ATTEMPTS_ON_POSTGRES: &str = "
         SELECT * FROM attempts WHERE delivery_id = given.delivery
         ORDER BY attempts.at DESC LIMIT $1) AS newest";
 
-/// What the events are called, and whether what they name is still there.
+/// Reads the names of events, and whether their messages and contacts are gone.
 const EVENTS: &str = "
     WITH given (event) AS ({rows})
     SELECT events.id, events.names,
@@ -92,8 +89,7 @@ const EVENTS: &str = "
     WHERE events.id = given.event";
 
 impl Base {
-    /// A page of the deliveries to this destination that match, the newest first, each with up to
-    /// `attempts` of its attempts.
+    /// Returns matching deliveries to a destination, newest first, with their newest attempts.
     pub async fn deliveries(
         &self,
         destination: DestinationId,
@@ -114,7 +110,7 @@ impl Base {
         Ok(page.shown(self.records(&rows, attempts).await?))
     }
 
-    /// One delivery to a destination of this account, removed ones among them.
+    /// Returns a delivery to a destination of this account, also to a removed one.
     pub async fn delivery(
         &self,
         account: AccountId,
@@ -132,8 +128,8 @@ impl Base {
         Ok(self.records(&row, attempts).await?.pop())
     }
 
-    /// Sends a delivery again that has ended, as if it were new: at once, with all attempts of the
-    /// schedule, under the same event id; of an `ordered` destination at its old place in its room.
+    /// Makes a delivery that has ended pending again, due at once, with all attempts of the
+    /// schedule and the same event id; for an `ordered` destination, at its old place in the room.
     pub async fn replay_delivery(
         &self,
         account: AccountId,
@@ -150,9 +146,9 @@ impl Base {
         act: Act<'_>,
     ) -> Result<Redelivery, StoreError> {
         let mut tx = self.begin().await?;
-        // First of all, as claims pass it first of all.
+        // Before any row is locked: claims pass this gate first, too.
         gates::close_rooms(&mut tx).await?;
-        // Whoever removes or disables the destination waits, and gives up what this makes.
+        // FOR SHARE: a removal or a disabling waits, and then gives up this delivery.
         let row = sql("SELECT destinations.* FROM deliveries
                        JOIN destinations ON destinations.id = destination_id
                        WHERE deliveries.id = $1 AND account_id = $2")
@@ -186,7 +182,7 @@ impl Base {
         Ok(Redelivery::Done)
     }
 
-    /// These rows with their events and attempts: two statements, however many they are.
+    /// Reads the events and attempts of these rows: two statements, however many rows there are.
     async fn records(&self, rows: &[Row], most: u32) -> Result<Vec<DeliveryRecord>, StoreError> {
         let mut events = HashMap::new();
         let ids = column(rows, "event_id")?;
@@ -233,7 +229,6 @@ impl Base {
     }
 }
 
-/// The values of a column of ids, a row each.
 fn column(
     rows: &[Row],
     name: &str,

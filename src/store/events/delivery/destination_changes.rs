@@ -1,4 +1,4 @@
-//! Changes of a destination that stays: how it wants its events, whether it gets any, its secret.
+//! Changes of a destination that stays: label, options, whether it is disabled, secret.
 
 use super::destination_row::{self, destination};
 use super::disabling::{self, Why};
@@ -15,7 +15,7 @@ use crate::store::engine::sql::sql;
 use crate::store::tenancy::accounts;
 use crate::store::tenancy::audit::{self, Note};
 
-/// What an update changes; what is absent stays as it is.
+/// Fields to change; None leaves a field as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DestinationChange {
     pub label: Option<String>,
@@ -29,17 +29,16 @@ pub struct DestinationChange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rotation {
     pub secret: Secret,
-    /// How long the one before signs, too; `None` ends it and all former ones at once.
+    /// Until when the previous secret also signs; None ends it and all former secrets at once.
     pub overlap_until: Option<Timestamp>,
-    /// Secrets that may sign beside the new one.
+    /// Most former secrets that may sign beside the new one.
     pub max_former: usize,
 }
 
-/// What became of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rotated {
     Done(Box<Destination>),
-    /// As many former secrets as there may be are still signing; the first of them ends then.
+    /// Too many former secrets would sign; the first of them ends at this time.
     TooMany(Timestamp),
     NoDestination,
 }
@@ -51,11 +50,10 @@ pub struct KnownDestination {
     pub removed: bool,
 }
 
-/// Why nothing is sent any more, where somebody asked for that.
 const BY_REQUEST: &str = "it was disabled by a request: update it with disabled false to go on";
 
 impl Base {
-    /// A destination of this account, also one that was removed.
+    /// Returns a destination of this account, also a removed one.
     pub async fn destination(
         &self,
         account: AccountId,
@@ -65,7 +63,7 @@ impl Base {
         Ok(found.filter(|known| known.destination.account == account))
     }
 
-    /// One that any account has, or had.
+    /// Returns a destination of any account, also a removed one.
     pub async fn destination_of_any(
         &self,
         id: DestinationId,
@@ -82,7 +80,7 @@ impl Base {
         known.transpose()
     }
 
-    /// Changes a destination of this account and answers it; `None` if there is none in use.
+    /// Changes and returns a destination of this account; None if it is absent or was removed.
     pub async fn update_destination(
         &self,
         account: AccountId,
@@ -92,7 +90,7 @@ impl Base {
     ) -> Result<Option<Destination>, StoreError> {
         transact!(self, async |tx| {
             let Some(owner) = accounts::find(&mut tx, account).await? else { return Ok(None) };
-            // What is answered holds for every event that is written afterwards.
+            // Closed, so that the change holds for every event that is written after the response.
             if change.ordered.is_some() || change.disabled.is_some() {
                 let above: Vec<AccountId> =
                     owner.lineage.ids().filter(|id| *id != account).collect();
@@ -131,8 +129,8 @@ impl Base {
         })
     }
 
-    /// Gives a destination of this account a new secret. The one before signs beside it for a
-    /// time, so that no delivery fails while the receiver changes over.
+    /// Gives a destination of this account a new secret. The previous one signs beside it until
+    /// `overlap_until`, so that no delivery fails while the receiver changes over.
     pub async fn rotate_secret(
         &self,
         account: AccountId,
@@ -179,7 +177,7 @@ impl Base {
     }
 }
 
-/// A destination of this account that is in use; on PostgreSQL it stays as it is (`lock`).
+/// Returns a destination of this account that was not removed; `lock` applies on PostgreSQL.
 pub async fn in_use(
     tx: &mut Transaction,
     account: AccountId,
@@ -217,7 +215,7 @@ impl DestinationChange {
     }
 }
 
-/// For the audit log: of headers the names alone, because their values are secrets.
+/// Returns the changes for the audit log. Headers appear by name only: their values are secrets.
 fn differences(old: &Destination, new: &Destination) -> Vec<Change> {
     let names = |one: &Destination| {
         let names = one.wants.headers.iter().map(|header| header.name.as_str());

@@ -1,4 +1,4 @@
-//! A destination as a row.
+//! Conversion of destinations from and to rows.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -38,7 +38,7 @@ pub fn destination(row: &Row) -> Result<Destination, StoreError> {
     })
 }
 
-/// Custom headers as their column holds them. The values are text by their rules.
+/// Returns the stored form of custom headers. Their values are always text.
 pub fn headers(headers: &[CustomHeader]) -> String {
     let pair = |header: &CustomHeader| {
         json!([header.name, String::from_utf8_lossy(header.value.expose())])
@@ -46,7 +46,7 @@ pub fn headers(headers: &[CustomHeader]) -> String {
     headers.iter().map(pair).collect::<serde_json::Value>().to_string()
 }
 
-/// Former secrets as their column holds them.
+/// Returns the stored form of former secrets.
 pub fn former_secrets(former: &[FormerSecret]) -> String {
     let pair =
         |one: &FormerSecret| json!([STANDARD.encode(one.secret.expose()), one.until.millis()]);

@@ -18,18 +18,19 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Row, Statement, sql};
 use crate::store::tenancy::audit::{self, Note};
 
-/// What became of a new destination.
+/// Result of adding a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NewDestination {
     Created,
-    /// The same account, URL and category is there already.
+    /// The account already has this destination: the same URL and category.
     Exists(Box<Destination>),
-    /// The account has as many as it may.
+    /// The account has as many destinations as it may.
     TooMany,
 }
 
 impl Base {
-    /// Keeps a new destination, unless it exists or the account has `most` already.
+    /// Adds a destination, unless it exists or the account has `most` already. On PostgreSQL,
+    /// additions to one account wait for each other, because they are counted.
     pub async fn insert_destination(
         &self,
         new: &Destination,
@@ -75,7 +76,7 @@ impl Base {
         Ok(NewDestination::Created)
     }
 
-    /// The destinations of an account, oldest first.
+    /// Returns the destinations of an account, oldest first.
     pub async fn destinations(&self, account: AccountId) -> Result<Vec<Destination>, StoreError> {
         let rows = select("account_id = $1 AND removed_at IS NULL ORDER BY id")
             .bind(account.get())
@@ -84,14 +85,14 @@ impl Base {
         rows.iter().map(destination).collect()
     }
 
-    /// The destinations of all accounts, oldest first.
+    /// Returns the destinations of all accounts, oldest first.
     pub async fn all_destinations(&self) -> Result<Vec<Destination>, StoreError> {
         let rows = select("removed_at IS NULL ORDER BY id").fetch_all(self.reader()).await?;
         rows.iter().map(destination).collect()
     }
 
-    /// Removes those destinations of an account that match all that is given, so that nothing that
-    /// waits for them is claimed any more, and answers them. They are of one of `categories`.
+    /// Removes the account's destinations that match everything given, and returns them. No claim
+    /// takes their pending deliveries any more. They are of one of `categories`, if given.
     pub async fn remove_destinations(
         &self,
         account: AccountId,
@@ -101,7 +102,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<Vec<Destination>, StoreError> {
         transact!(self, async |tx| {
-            // Commits below the account that have passed its gate may still add to what is cancelled.
+            // Waits for commits that have passed the gate: their deliveries must be cancelled, too.
             gates::close_account(&mut tx, account).await?;
             let mut query = select("removed_at IS NULL AND account_id = ");
             query.push_value(account);
@@ -133,8 +134,7 @@ impl Base {
     }
 }
 
-/// What the audit log tells of a destination. Of its URL it tells no more than the origin: there
-/// are secrets in many a path.
+/// Returns the fields for the audit log. Shows only the origin of the URL: paths contain secrets.
 fn made(destination: &Destination) -> [Change; 3] {
     [
         Change::made("origin", destination.url.origin().ascii_serialization()),
@@ -147,9 +147,9 @@ fn told<'a>(destination: &Destination, deed: Deed, changes: &'a [Change]) -> Not
     Note { account: destination.account, deed, object: destination.id.to_string(), changes }
 }
 
-/// Takes a destination out of use and cancels what waits for it, up to `most`, the rest by and by;
-/// answers whether it was in use. No claim takes anything of it any more, and what it kept secret
-/// goes at once.
+/// Removes a destination with its secrets and headers, and cancels up to `most` of its deliveries,
+/// which no claim takes any more; `drain_more` cancels the rest. Returns false if it was removed
+/// before.
 pub async fn retire(
     tx: &mut Transaction,
     id: DestinationId,
@@ -169,13 +169,13 @@ pub async fn retire(
 }
 
 impl Base {
-    /// Gives up some more of what waits for a destination that was found to be drained. An error
-    /// costs no claim: it is told, and tried again.
+    /// Gives up a batch of the pending deliveries of a draining destination. Logs an error instead
+    /// of returning it, so that no claim is lost; a later claim tries again.
     pub(in crate::store) async fn drain_more(&self, destination: Uuid, now: Timestamp) {
         if let Err(error) = transact!(self, async |tx| {
-            // A transaction of its own, so that it waits for nobody while it has the destination.
-            // By a statement of its own: it may have been enabled since it was found, and what has been
-            // made for it since then is not to be given up.
+            // Separate from the claim, so that this transaction waits for no lock while it holds
+            // the destination. Locked by a separate statement, because the destination may have
+            // been enabled since it was found: deliveries that were made after that must stay.
             let drained = sql("SELECT id FROM destinations WHERE id = $1 AND draining = 1")
                 .bind(destination)
                 .locking("FOR NO KEY UPDATE SKIP LOCKED")
@@ -192,8 +192,9 @@ impl Base {
     }
 }
 
-/// Gives up some more of what waits for a destination that was removed (cancelled) or disabled
-/// (exhausted: replayable); it ended now. The transaction has its row, or it was removed before.
+/// Ends up to `most` pending deliveries at `now` (wall clock): cancelled if the destination was
+/// removed, exhausted (may be replayed) if it is disabled. When none is left, the draining ends.
+/// The transaction holds the destination's row, or the destination was removed before.
 pub async fn drain(
     tx: &mut Transaction,
     destination: Uuid,
@@ -206,7 +207,7 @@ pub async fn drain(
          WHERE rowid IN (SELECT rowid FROM deliveries INDEXED BY deliveries_by_destination
                          WHERE destination_id = $1 AND state = 'pending'
                          ORDER BY created_at, id LIMIT $2)")
-    // What somebody is recording at this moment is left for the next time.
+    // Skips deliveries whose attempts are being recorded: a later batch takes them.
     .on_postgres(
         "WITH taken AS (
              SELECT id FROM deliveries WHERE destination_id = $1 AND state = 'pending'
@@ -230,14 +231,13 @@ pub async fn drain(
     .map(drop)
 }
 
-/// Destinations for which the condition holds.
 fn select(condition: &'static str) -> Statement {
     let mut query = sql("SELECT * FROM destinations WHERE ");
     query.push(condition);
     query
 }
 
-/// These destinations, in no particular order.
+/// Returns the rows of these destinations, in no particular order.
 pub async fn by_ids(
     on: Connection<'_>,
     ids: impl Iterator<Item = Uuid>,

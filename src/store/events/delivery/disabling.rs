@@ -1,4 +1,4 @@
-//! Taking destinations out of use without removing them, and into use again.
+//! Disables destinations without removing them, and enables them again.
 
 use super::destinations::drain;
 use crate::domain::account::Lineage;
@@ -15,27 +15,25 @@ use crate::store::events::told::{DisabledData, told};
 use crate::store::tenancy::audit::{self, Note};
 use crate::wire::Date;
 
-/// Why a destination is disabled.
 pub struct Why {
-    /// What to do about it, in words for a customer.
+    /// The reason and the remedy, in words for a customer.
     pub reason: String,
     pub failing_since: Option<Timestamp>,
-    /// Of the last attempt: the status, or why there was none.
+    /// HTTP status of the last attempt; if there was none, `error` tells why.
     pub last_status: Option<u16>,
     pub error: Option<String>,
 }
 
 impl Why {
-    /// Somebody asked for it.
     pub(in crate::store) fn asked_for(disabled: &Disabled) -> Self {
         let reason = disabled.reason.clone();
         Self { reason, failing_since: None, last_status: None, error: None }
     }
 }
 
-/// Disables a destination that is in use, with an event and an entry of the audit log. It gets
-/// nothing new from now on, and what waits is kept as exhausted by and by. The transaction has
-/// closed the gate of its account and passed those above.
+/// Disables a destination, with an event and an entry of the audit log. Does nothing if it is
+/// disabled or removed already. It gets no new deliveries, and its pending ones become exhausted,
+/// batch by batch. The transaction has closed the gate of its account and passed those above.
 pub async fn disable(
     tx: &mut Transaction,
     base: &Base,
@@ -80,9 +78,9 @@ pub async fn disable(
     audit::note(tx, base.mint(), act, note).await
 }
 
-/// Takes a destination into use again, as if it had never failed, with an entry of the audit log.
-/// What was not given up yet is delivered; what was can be replayed. The transaction has closed
-/// the gate of its account.
+/// Enables a disabled destination with its health reset, and notes this in the audit log. Its
+/// pending deliveries are sent; exhausted ones can be replayed. The transaction has closed its
+/// account's gate.
 pub async fn enable(
     tx: &mut Transaction,
     base: &Base,

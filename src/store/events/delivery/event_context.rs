@@ -1,5 +1,4 @@
-//! Events with what they are about, for whoever delivers them and whoever lists them: many at a
-//! time, by a handful of statements.
+//! Reads events with their subjects, many at a time, by a handful of statements.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -18,7 +17,7 @@ use crate::store::events::event_row::event;
 use crate::store::mailbox::contacts::{self, contact};
 use crate::store::mailbox::messages::{self, message};
 
-/// Some rows of events, by their ids, and what these name, as it could be read.
+/// Rows of events by id, with the messages and contacts that they name, each as it could be read.
 pub struct Subjects {
     rows: HashMap<Uuid, Row>,
     messages: HashMap<Uuid, Result<Message, StoreError>>,
@@ -26,7 +25,6 @@ pub struct Subjects {
 }
 
 impl Subjects {
-    /// Loads the events with these ids.
     pub(in crate::store) async fn load(
         mut on: Connection<'_>,
         ids: &[EventId],
@@ -48,7 +46,7 @@ impl Subjects {
         Ok(Self { rows, messages, contacts })
     }
 
-    /// An event and what it is about; `None` if there is no such event.
+    /// Returns an event and its subject; None if there is no such event.
     pub(in crate::store) fn of(&self, id: EventId) -> Result<Option<(Event, Subject)>, StoreError> {
         let Some(row) = self.rows.get(&id.row()) else { return Ok(None) };
         let Some(event) = event(row, id)? else { return Ok(None) };
@@ -56,8 +54,8 @@ impl Subjects {
         Ok(Some((event, subject)))
     }
 
-    /// Those of these events that are there and can be read, in their order: one that another
-    /// version wrote, or that is damaged, would hold up all behind it.
+    /// Returns those of these events that exist and can be read, in order. Logs and skips an event
+    /// that another version wrote or that is damaged: it would hold up all events after it.
     pub(in crate::store) fn readable(
         &self,
         events: &[EventId],
@@ -96,7 +94,7 @@ impl Subjects {
     }
 }
 
-/// Rows by their ids, each as it could be read.
+/// Reads rows; returns each result by the id of its row. Skips rows whose id cannot be read.
 pub fn by_id<T>(
     rows: &[Row],
     read: impl Fn(&Row) -> Result<T, StoreError>,

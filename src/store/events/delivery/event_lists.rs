@@ -1,8 +1,9 @@
-//! The log of events as clients read it: forward, by place, what lies in their scope.
+//! The log of events as clients read it: forward, by position, within their scope.
 //!
-//! Rows of one account and of all below it lie in one range of an index, in the order of their
-//! places. For a caller who is restricted to some Agents each Agent's range is read apart, so that
-//! nothing of others is passed over. What a filter leaves out is passed over, up to a bound.
+//! Rows of an account and of all accounts below it are one range of an index, in the order of
+//! positions. For a caller restricted to some Agents, each Agent's range is read separately, so
+//! that no rows of others are read in vain. Rows that a filter leaves out are read in vain, up to a
+//! limit.
 
 use super::event_context::Subjects;
 use crate::domain::account::Lineage;
@@ -18,56 +19,48 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Statement, sql};
 use crate::store::events::event_row::{EventPlace, announces, name_of, names, places};
 
-/// An event gets its place after its commit, and it is committed about when it happens: whoever asks
-/// for those since a moment begins so many milliseconds earlier.
+/// Milliseconds by which a search for a time begins earlier. An event gets its position after its
+/// commit, which is about when it happened, so times do not quite grow with positions.
 const LAG: i64 = 600_000;
 
-/// Which events of a scope are listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventFilter {
-    /// Only those with one of these names; `None` for all.
+    /// Only events with one of these names; None for all.
     pub names: Option<Vec<EventName>>,
-    /// Only those that happened then or later.
     pub since: Option<Timestamp>,
 }
 
-/// A part of the log, in its order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventPage {
-    /// Each with what it is about.
     pub events: Vec<(Event, Subject)>,
-    /// Up to where it was read, whatever was left out; `None` if there is nothing more.
+    /// The event up to which the log was read, even if it was left out; None if no events follow.
     pub last: Option<EventPlace>,
-    /// More may lie behind.
+    /// More events may follow.
     pub more: bool,
 }
 
-/// An event that has its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
     pub place: EventPlace,
-    /// `None` of one that another version wrote.
     pub name: Option<EventName>,
     pub at: Timestamp,
     pub lineage: Lineage,
 }
 
-/// Where an event stands that a reader names.
+/// Result of looking up an event that a reader names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundEvent {
-    /// It has this place.
     At(i64),
-    /// It is there, and has no place yet.
+    /// It exists, but has no position yet.
     Unplaced,
-    /// Its id is older than all that is kept of the scope: it was erased, or never was there.
+    /// Older than all kept events of the scope: it was erased, or never existed.
     Older,
-    /// It is not there.
     Unknown,
 }
 
 impl Base {
-    /// The next `limit` events of `scope` behind `after` that the filter lets through. One that
-    /// leaves events out ends with the first of the last of `most` rows that were looked at.
+    /// Returns up to `limit` events of `scope` after `after` that pass the filter. With a filter,
+    /// the page ends after about `most` rows, whether they pass or not.
     pub async fn events(
         &self,
         scope: &Scope,
@@ -79,7 +72,7 @@ impl Base {
         if filter.names.as_ref().is_some_and(Vec::is_empty) {
             return Ok(EventPage { events: Vec::new(), last: None, more: false });
         }
-        // Found first: what is placed after it was read is behind it.
+        // Read before the events: events that get a position meanwhile come after this end.
         let end = match filter.passes_over() {
             true => self.end_of_events(scope, after, most).await?,
             false => None,
@@ -87,7 +80,7 @@ impl Base {
         if ranges.is_empty() || filter.passes_over() && end.is_none() {
             return Ok(EventPage { events: Vec::new(), last: None, more: false });
         }
-        // A row of which all that the filter lets through lies before, and one more than is wanted.
+        // The first row may have only events before `after`; the last shows that more follow.
         let wanted = i64::from(limit).saturating_add(2);
         let until = end.map_or(i64::MAX, |(end, _)| end.position);
         let mut query = of_each(scope, &ranges, |query| {
@@ -113,8 +106,8 @@ impl Base {
         Ok(EventPage { events, last, more })
     }
 
-    /// Where a walk over about `most` rows of `scope` behind `after` ends, and whether more lie
-    /// behind that; `None` if there are none at all.
+    /// Returns where a walk over about `most` rows after `after` ends, and whether rows follow.
+    /// None if there are no events.
     async fn end_of_events(
         &self,
         scope: &Scope,
@@ -141,9 +134,9 @@ impl Base {
         Ok(last.last().map(|place| (*place, false)))
     }
 
-    /// Where an event of `scope` stands. Retention takes the oldest first, and ids grow with time:
-    /// one that is not there and is older than the oldest there is behind all that is kept. Of
-    /// another's event that says no more than of one that never was.
+    /// Looks up an event of `scope`. Retention deletes the oldest events first, and ids grow with
+    /// time: a missing event that is older than the oldest kept one was deleted, if it ever
+    /// existed. For an event outside the scope, returns the result of one that never existed.
     pub async fn find_event(
         &self,
         scope: &Scope,
@@ -172,20 +165,20 @@ impl Base {
         })
     }
 
-    /// The last event of `scope` up to a place.
+    /// Returns the last event of `scope` up to a position.
     pub async fn last_event(
         &self,
         scope: &Scope,
         until: i64,
     ) -> Result<Option<EventPlace>, StoreError> {
-        // So many rows at most have their last event behind that place, and another one before it.
+        // Fewer than 16 of these rows have all their events after the position.
         const ROWS: &str = " ORDER BY position DESC LIMIT 16";
         let bound = (" AND position < ", beyond(until));
         let found = self.end_places(scope, bound, ROWS).await?;
         Ok(found.into_iter().rfind(|place| place.position <= until))
     }
 
-    /// The events of `scope`, in their order, of the first rows in this one on this side of a place.
+    /// Returns the events of the first rows, in `order`, on this side of a position.
     async fn end_places(
         &self,
         scope: &Scope,
@@ -208,15 +201,15 @@ impl Base {
         Ok(found)
     }
 
-    /// The place that has been given last, whosever event it is.
+    /// Returns the last position that was given, in any account.
     pub async fn last_position(&self) -> Result<i64, StoreError> {
         let last = sql("SELECT last_position FROM event_log WHERE id = 1");
         let row = last.fetch_one(self.reader()).await?;
         Columns { table: "event_log", row: &row }.integer("last_position")
     }
 
-    /// A place before all events of `scope` that happened at `since` or later, and not long before
-    /// them. Times grow with places, by and large: it is found by halving what lies between.
+    /// Returns a position before all events of `scope` at `since` or later, and not long before
+    /// them. Times grow with positions, apart from `LAG`: a binary search finds it.
     pub async fn position_before(
         &self,
         scope: &Scope,
@@ -243,7 +236,7 @@ impl Base {
         Ok(low)
     }
 
-    /// The next events behind a place, whosever they are, up to `limit` of them.
+    /// Returns up to `limit` events of all accounts after a position.
     pub async fn placed_after(&self, after: i64, limit: u32) -> Result<Vec<Placed>, StoreError> {
         let rows = sql("SELECT id, position, names, at, partner_id, reseller_id, organization_id,
                                agent_id
@@ -263,8 +256,8 @@ impl Base {
         Ok(found)
     }
 
-    /// These events with what they are about, in this order, whosever they are: for who asks on
-    /// nobody's behalf. What cannot be read is left out, and named in the log.
+    /// Returns these events with their subjects, in order, of any account: for work without a
+    /// caller. Logs and skips events that cannot be read.
     pub async fn events_named(
         &self,
         events: &[EventId],
@@ -275,26 +268,24 @@ impl Base {
 }
 
 impl EventFilter {
-    /// Everything.
     pub const ALL: Self = Self { names: None, since: None };
 
-    /// Whether an event of this name and time is among them.
     pub fn lets_through(&self, name: EventName, at: Timestamp) -> bool {
         self.names_one(Some(name)) && self.since.is_none_or(|since| at >= since)
     }
 
-    /// Whether one of this name may be among them; `None` of one that another version wrote.
+    /// Whether an event of this name may pass; None if another version wrote the name.
     fn names_one(&self, name: Option<EventName>) -> bool {
         let wanted = |names: &Vec<EventName>| name.is_some_and(|name| names.contains(&name));
         self.names.as_ref().is_none_or(wanted)
     }
 
-    /// Whether it leaves anything out.
+    /// Whether the filter leaves events out.
     const fn passes_over(&self) -> bool {
         self.names.is_some() || self.since.is_some()
     }
 
-    /// Goes on with the rows of which one event is among them.
+    /// Appends the condition that a row has an event that passes.
     fn condition(&self, query: &mut Statement) {
         if let Some(names) = &self.names {
             let names: Vec<_> = names.iter().copied().map(announces).collect();
@@ -306,7 +297,7 @@ impl EventFilter {
     }
 }
 
-/// The ranges of an index in which a scope's rows lie: its own, or those of its Agents.
+/// Returns the index ranges of a scope: its account's (None), or one per permitted Agent.
 fn ranges(scope: &Scope) -> Vec<Option<AccountId>> {
     match scope.permitted() {
         None => vec![None],
@@ -314,7 +305,7 @@ fn ranges(scope: &Scope) -> Vec<Option<AccountId>> {
     }
 }
 
-/// Reads each of these ranges, which `rest` bounds, and all together.
+/// Makes the statement that reads all these ranges; `rest` appends the bounds and order of each.
 fn of_each(
     scope: &Scope,
     ranges: &[Option<AccountId>],
@@ -326,7 +317,7 @@ fn of_each(
         query
             .push("SELECT id, names, position FROM (SELECT id, names, position FROM events WHERE ");
         if let Some(agent) = range {
-            // The sum keeps the planner from the range of the account above, which is too wide.
+            // `0 +` keeps the planner off the index range of the account above, which is too wide.
             query.push("agent_id = ").push_value(*agent).push(" AND 0 + ");
         }
         in_range(&mut query, scope);
@@ -339,7 +330,7 @@ fn of_each(
     query
 }
 
-/// Rows before this place have all events up to the other one: each has the place of its last.
+/// Returns a bound: rows below it have all events up to `position`.
 fn beyond(position: i64) -> i64 {
     position.saturating_add(EventId::TOGETHER.into())
 }

@@ -1,4 +1,4 @@
-//! Former secrets of destinations that sign no more: nobody needs them, so they go.
+//! Deletes former secrets of destinations that have expired.
 
 use super::destination_row::{self, read_former};
 use crate::domain::clock::Timestamp;
@@ -11,18 +11,15 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Value, sql};
 
-/// What a look at some destinations came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forgotten {
-    /// Destinations from which former secrets were taken.
     pub destinations: u64,
-    /// The last one looked at, where there may be more behind it.
+    /// Last destination of a full batch: the next batch begins after it.
     pub more_behind: Option<DestinationId>,
 }
 
 impl Base {
-    /// Takes the former secrets that have ended from up to `limit` destinations behind `after`. One
-    /// that somebody is changing at this moment is left for the next time.
+    /// Deletes expired former secrets of up to `limit` destinations; skips those being changed.
     pub async fn forget_secrets(
         &self,
         now: Timestamp,
@@ -43,7 +40,7 @@ impl Base {
                 let columns = Columns { table: "destinations", row };
                 let id = columns.uuid("id")?;
                 last = Some(DestinationId(id));
-                // One that cannot be read says so when it is to sign; it holds up no other here.
+                // Unreadable secrets fail when they are to sign; here they hold up no others.
                 let Ok(former) = read_former(&columns) else { continue };
                 let (ended, signing): (Vec<FormerSecret>, Vec<FormerSecret>) =
                     former.into_iter().partition(|one| one.until <= now);

@@ -1,14 +1,13 @@
-//! Gateways that serve one store: which of them live, what time they have in common, and whose claims
-//! are free because they died.
+//! Gateways that serve one store: the live ones, their steady time, and the claims of dead ones.
 //!
-//! A gateway lives as long as its beat moves, as seen by another one that looks at its own pace: no
-//! clock is compared. Its claims name it (`claims.rs`), so that they need not be looked for: whoever
-//! claims passes those of the dead over no more.
+//! A gateway lives as long as its beat moves. Each gateway checks the beats of the others at its
+//! own pace, so no clocks are compared. A claim names its holder (`claims.rs`), and any claim takes
+//! over those of dead holders: nobody has to search for them.
 //!
-//! The dead are buried: their row says so, and only then are their claims free. One that was only
-//! silent finds its row like that by its next beat, and goes on under another name; the fence takes
-//! nothing from it. Until that beat is written it begins nothing of what it had claimed
-//! ([`Base::holder`]), because nobody buries before that.
+//! A dead gateway is buried: its row is marked, and only then are its claims free. If it was only
+//! silent, it finds the mark at its next beat, and continues under another id; for deliveries that
+//! were claimed again meanwhile, the fence rejects its results. While its beat is too old it begins
+//! none of its claimed deliveries ([`Base::holder`]): it stops before another gateway may bury it.
 
 use std::sync::atomic::Ordering;
 
@@ -21,16 +20,15 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, sql};
 
-/// Who is not the only one gives itself another name so often, at most: they are random.
+/// Most ids that a joining gateway tries: they are random, and may be taken.
 const NAMES: i64 = 16;
 
-/// Rows mended in one statement.
 const MENDED_AT_ONCE: i64 = 1000;
 
 impl Base {
-    /// Takes up the steady time of this store where it stands: after the latest beat of any gateway,
-    /// by as much as the wall clock (the database's, where it has one) has gone on since. A wall
-    /// clock that has gone back since moves nothing back, so that nothing that waits waits anew.
+    /// Adopts the steady time of the store: the latest beat of any gateway, plus the wall time
+    /// since then (on PostgreSQL, the database's). A wall clock that went back adds nothing, so no
+    /// wait begins anew.
     pub(in crate::store) async fn take_up_time(&self) -> Result<(), StoreError> {
         let rows = gateways(self.reader()).await?;
         let wall = match self.own_wall() {
@@ -47,8 +45,7 @@ impl Base {
         Ok(())
     }
 
-    /// The wall clock that is written down; none where the database has one, which is the same for
-    /// all gateways.
+    /// Returns the wall clock to store; None on PostgreSQL, whose own clock serves all gateways.
     fn own_wall(&self) -> Option<i64> {
         let embedded = !self.reader().is_postgres();
         embedded.then(|| self.mint().clock().now().millis())
@@ -62,12 +59,12 @@ impl Base {
         Columns { table: "gateways", row: &row }.integer("wall")
     }
 
-    /// Notes who is no more: on the embedded store whoever else there was.
+    /// Records which gateways are gone; on the embedded store, all others are.
     fn note(&self, rows: &[Gateway]) -> Census {
         self.company.note(rows, !self.reader().is_postgres())
     }
 
-    /// Writes the beat of this gateway, the next one if none is given, unless it was buried.
+    /// Writes `beat`, or the next beat if None. Returns false if the gateway was buried.
     async fn write_beat(
         &self,
         tx: &mut Transaction,
@@ -93,8 +90,8 @@ impl Base {
 }
 
 impl Base {
-    /// Makes this a gateway among those of its store, and takes up the time that they have in common.
-    /// On the embedded store there is no other one: whatever those before had claimed is free at once.
+    /// Enters this gateway among those of its store, and adopts their steady time. On the embedded
+    /// store it is alone: claims of earlier gateways are free at once.
     pub async fn join(&self) -> Result<(), StoreError> {
         settled!(self.try_join())
     }
@@ -132,28 +129,28 @@ impl Base {
         let seen = &base.company.0;
         if let Some((name, steady)) = joined {
             seen.own.store(name, Ordering::SeqCst);
-            // After its name: nothing that was claimed under the former one is begun now.
+            // After the id, which `holder` reads last: no claim of the former id is begun now.
             seen.heard.store(steady.millis(), Ordering::SeqCst);
         }
         base.note(&rows);
         Ok(())
     }
 
-    /// The name under which this gateway claims deliveries. None while its last beat is as old as
-    /// those by which others bury: what it has claimed may be theirs, and it begins none of it. What
-    /// was claimed under another name is not its own any more.
+    /// Returns the id under which this gateway claims. None while its last beat is so old that
+    /// others may bury it: they may take over its claims, so it must begin none of them. Claims
+    /// under a former id are not its own any more.
     pub fn holder(&self) -> Option<i64> {
         let company = &self.company;
-        // Before its name: see `join`.
+        // Before the id: see `join`.
         let heard = Timestamp::from_millis(company.0.heard.load(Ordering::SeqCst));
         let (own, now) = (company.own(), self.mint().clock().steady());
         let is_alone = own == 0 || !self.reader().is_postgres();
         (is_alone || now < heard.plus(self.gateways.silence())).then_some(own)
     }
 
-    /// Says that this gateway lives, and looks at the others: one whose beat stood still for as many
-    /// looks as the rules say is dead, and what it had claimed is free. Two looks must be apart by a
-    /// beat at least.
+    /// Writes the beat of this gateway, and checks the others: a gateway whose beat stood still for
+    /// `silent_beats` checks is dead, and its claims are free. Checks must be at least one beat
+    /// apart. The embedded store writes only some beats.
     pub async fn beat(&self) -> Result<Census, StoreError> {
         let (base, clock) = (self, self.mint().clock());
         let is_postgres = base.reader().is_postgres();
@@ -170,20 +167,20 @@ impl Base {
         Ok(Census { buried: !lives, ..base.note(&rows) })
     }
 
-    /// The gateways, and whether this one was not buried.
+    /// Returns all gateways, and whether this one was still alive. If it was buried, joins anew.
     async fn try_beat(&self) -> Result<(Vec<Gateway>, bool), StoreError> {
         let (base, clock) = (self, self.mint().clock());
         let began = clock.steady();
         let mut tx = self.begin().await?;
         let lives = base.write_beat(&mut tx, None).await?;
         let rows = gateways(tx.on()).await?;
-        // Of these no claim is left.
+        // Gateways this old have no running lease left.
         let gone = clock.steady().minus(base.deliveries.lease.saturating_mul(2));
         if rows.iter().any(|row| row.steady < gone) {
             sql("DELETE FROM gateways WHERE steady < $1").bind(gone).execute(tx.on()).await?;
         }
         tx.commit().await?;
-        // However much behind the others it was.
+        // Catches up with the latest beat, however far behind.
         let latest = rows.iter().map(|row| row.steady).max();
         if let Some(latest) = latest.filter(|latest| *latest > clock.steady()) {
             clock.align(latest);
@@ -196,8 +193,8 @@ impl Base {
         Ok((rows, lives))
     }
 
-    /// Buries those that still are where they were seen; answers all gateways. One that is just
-    /// writing its beat lives.
+    /// Buries the gateways whose beats have not moved since the check; returns all gateways. Skips
+    /// a gateway that is writing its beat: it lives.
     async fn try_bury(&self, silent: &[(i64, i64)]) -> Result<Vec<Gateway>, StoreError> {
         let mut tx = self.begin().await?;
         for (id, beat) in silent {
@@ -218,8 +215,8 @@ impl Base {
         Ok(rows)
     }
 
-    /// Says that this gateway ends: what it still had claimed is free, and nobody takes it for dead.
-    /// Its row stays for a while: steady time goes on from there.
+    /// Ends this gateway: its claims are free, and nobody counts it as dead. Its row stays for a
+    /// while, so that steady time continues from it.
     pub async fn leave(&self) -> Result<(), StoreError> {
         settled!(self.try_leave())
     }
@@ -230,8 +227,8 @@ impl Base {
         tx.commit().await
     }
 
-    /// Bounds what waits by what the rules let anything wait: what is due later than that, or rests
-    /// longer, was written by a clock that was wrong, and is due now. Answers how much was mended.
+    /// Shortens waits that are longer than the rules allow: a wrong clock wrote them. Such
+    /// deliveries and rests become due now. Returns how many rows changed.
     pub async fn mend_waits(&self) -> Result<u64, StoreError> {
         settled!(self.try_mend_waits())
     }

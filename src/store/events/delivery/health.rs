@@ -1,5 +1,5 @@
-//! How destinations fare, noted in the transaction that records the attempts: all gateways read it
-//! from the destination's row. While all is well nothing is written. Its times are steady ones.
+//! Health of destinations, in steady times. The transaction that records attempts writes it, and
+//! all gateways read it from the destination's row. Nothing is written while attempts succeed.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,19 +13,18 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, stored};
 use crate::store::engine::sql::{Row, sql};
 
-/// What a destination came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fared {
-    /// It is sent more.
+    /// It gets more deliveries.
     Goes,
     /// It rests, is disabled or was removed.
     Halts,
-    /// It has failed since then, for too long.
+    /// It has failed for too long, since this steady time.
     GivenUp { since: Timestamp },
 }
 
-/// Notes how attempts ended, destination by destination in the order of their ids; answers those
-/// that are not, or were not, well.
+/// Updates the health of destinations after attempts; locks their rows in the order of ids. Returns
+/// those that failed now or were not healthy before.
 pub async fn note(
     tx: &mut Transaction,
     breaker: &Breaker,
@@ -93,7 +92,6 @@ async fn judge(
     Ok(if health.rests_until.is_some() { Fared::Halts } else { Fared::Goes })
 }
 
-/// The health that a row of a destination tells.
 pub fn health(row: &Row) -> Result<Health, StoreError> {
     let columns = Columns { table: "destinations", row };
     Ok(Health {

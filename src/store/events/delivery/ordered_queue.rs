@@ -1,6 +1,7 @@
-//! What comes first in the rooms of `ordered` destinations: all that may be claimed of them. A claim
-//! looks at so many rooms of each destination (`policies/store.toml`), and the next one goes on
-//! behind them: however many rooms wait for a retry, each has its turn, and none delays the others.
+//! Heads of rooms: the first pending delivery of each room of an `ordered` destination, the only
+//! one of the room that may be claimed. A claim reads a limited number of rooms of each destination
+//! (`rooms_at_once` in `policies/store.toml`), and the next claim continues after them. So each
+//! room has its turn, however many rooms wait for a retry, and no destination delays another one.
 
 use std::collections::HashMap;
 
@@ -15,7 +16,7 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, sql};
 
 /// Steps from destination to destination, and in each from room to room, from where the last claim
-/// ended (from the beginning where nothing comes behind that): those that are due, and the last one
+/// ended (from the first room if none follows). Returns the heads that are due, and the last head
 /// of a walk that ended before the rooms did.
 const HEADS: &str = "
     WITH RECURSIVE in_order (destination) AS (
@@ -102,8 +103,8 @@ const HEADS_BESIDE_OTHERS: &str = "
     ORDER BY number, due_at, place";
 
 impl Base {
-    /// The rows of up to `most` deliveries that come first in their rooms and are due, as JSON for
-    /// the claim: of every destination the same number, as far as there are so many.
+    /// Returns the rows of up to `most` due heads, as JSON for the claim: of each destination the
+    /// same number, as far as it has so many.
     pub(in crate::store) async fn due_heads(
         &self,
         tx: &mut Transaction,
@@ -126,7 +127,7 @@ impl Base {
         for row in &rows {
             let columns = Columns { table: "deliveries", row };
             if columns.integer("number")? == rooms
-                // One that cannot be read begins anew, and costs the others nothing.
+                // A destination whose place cannot be read begins anew, and delays no other.
                 && let (Ok(id), Ok(room)) = (columns.uuid("destination"), columns.text("room"))
             {
                 ends.insert(id, room);

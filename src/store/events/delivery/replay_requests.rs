@@ -1,5 +1,5 @@
-//! What a customer asks a destination to be sent, beside what happens: a test, and once more what it
-//! missed. A replay is written down here and worked off by the claims.
+//! Deliveries that a customer requests: a test, and a replay of missed events. A request for a
+//! replay is stored here; claims work it off (`replays.rs`).
 
 use uuid::Uuid;
 
@@ -20,29 +20,25 @@ use crate::store::events::announcements;
 use crate::store::events::told::{TestData, told};
 use crate::store::tenancy::audit::{self, Note};
 
-/// What became of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tested {
-    /// An event of its own, and its one delivery.
     Sent(EventId, DeliveryId),
     Disabled,
     NoDestination,
 }
 
-/// What became of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replayed {
-    /// It waits to be worked off; the same one that was asked for before and still waits is it.
+    /// The id of the stored request; of the earlier one, if an equal request still waits.
     Accepted(Uuid),
-    /// As many as may wait are waiting.
+    /// The destination has as many waiting requests as it may.
     TooMany,
     Disabled,
     NoDestination,
 }
 
 impl Base {
-    /// Makes an event for this destination alone, whatever its type: an ordinary one, delivered as
-    /// others are.
+    /// Sends a test event to this destination alone, whatever its category.
     pub async fn test_destination(
         &self,
         account: &Account,
@@ -50,7 +46,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<Tested, StoreError> {
         transact!(self, async |tx| {
-            // Whoever removes or disables it waits, and gives up what this makes.
+            // A removal or a disabling of the destination waits, and then gives up this delivery.
             gates::pass_accounts(&mut tx, account.lineage.ids().collect()).await?;
             let Some(destination) = in_use(&mut tx, account.id, id, "FOR SHARE").await? else {
                 return Ok(Tested::NoDestination);
@@ -79,8 +75,7 @@ impl Base {
         })
     }
 
-    /// Writes down that a destination of this account is to be sent again what was made for it
-    /// since then; at most `most` such wishes wait.
+    /// Stores a request to replay deliveries since a time; at most `most` of a destination wait.
     pub async fn request_replay(
         &self,
         account: AccountId,
@@ -90,7 +85,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<Replayed, StoreError> {
         transact!(self, async |tx| {
-            // One after the other: they are counted.
+            // Locked, because the waiting requests are counted.
             let Some(destination) = in_use(&mut tx, account, id, "FOR NO KEY UPDATE").await? else {
                 return Ok(Replayed::NoDestination);
             };

@@ -1,10 +1,13 @@
-//! What is to be sent again, made ready by the claims of any gateway, some rows at a time: what was
-//! given up, or all since a time. What was asked for is a row of `replays`; it goes when nothing is
-//! left to do, or when its destination is no longer in use.
+//! Replays: exhausted deliveries, or all deliveries since a time, become pending again. A request
+//! is a row of `replays`. Claims of any gateway work it off in batches. The row is deleted when
+//! nothing is left to do, or when its destination is no longer in use.
 //!
-//! In a room of an ordered destination what is sent again has its old place, before all that came
-//! later. Nobody claims while it is put there (`gates::close_rooms`), and it waits for what was
-//! under way behind it.
+//! In a room of an ordered destination, a replayed delivery has its old place, before all later
+//! ones. No gateway claims while it is put there, and it waits for the lease of a delivery of its
+//! room that may be under way.
+//!
+//! Locks on PostgreSQL: the gate of replays (tried; one gateway at a time works on replays), the
+//! gate of rooms (`gates::close_rooms`), the destination, its deliveries.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::PoisonError;
@@ -32,14 +35,13 @@ use crate::store::events::event_log;
 use crate::store::events::event_row::{event, event_of, places};
 use crate::store::tenancy::accounts;
 
-/// Ids of events are made in the order of time (UUIDv7), but not exactly, and not by one clock:
-/// the log is read from so long before the time asked for.
+/// Ids of events grow with time, but not exactly, and clocks differ: the log is read from this long
+/// before the requested time, and until this long after the request.
 const SLACK: Duration = Duration::from_secs(3600);
 
-/// Another gateway's clock may be so far ahead of the one that was asked.
+/// Tolerance for a gateway whose clock is ahead of the clock that dated the request.
 const CLOCKS: Duration = Duration::from_mins(1);
 
-/// A row of `replays`.
 struct ReplayRequest {
     destination: Uuid,
     extent: Extent,
@@ -48,30 +50,28 @@ struct ReplayRequest {
     position: Option<i64>,
 }
 
-/// A replay as it stands.
 struct Replay {
     destination: Destination,
     extent: Extent,
     since: Timestamp,
-    /// What happened or ended later belongs to no replay.
+    /// Events that happened later, and deliveries that ended later, do not belong to the replay.
     asked_at: Timestamp,
-    /// The place in the log up to which it has come; none while events without a place are given
-    /// theirs.
+    /// The position up to which the log was read; None while events without a position get theirs.
     position: Option<i64>,
 }
 
-/// What is left of a replay.
+/// Work that is left of a replay.
 enum Left {
     Nothing,
-    /// The log behind this place.
+    /// More batches, with the log read up to this position.
     From(Option<i64>),
-    /// All: nothing could be done this time.
+    /// Everything: nothing could be done this time.
     Later,
 }
 
 impl Base {
-    /// Does some of a replay, of each in turn, unless another gateway is doing so. An error costs no
-    /// claim: it is told, and the others go on.
+    /// Works on a batch of one replay, each replay in turn, unless another gateway is doing so.
+    /// Logs an error instead of returning it, so that claims and other replays go on.
     pub(in crate::store) async fn work_on_a_replay(&self, now: Timestamp) {
         let done = async {
             let waiting = sql("SELECT id FROM replays ORDER BY id LIMIT 1");
@@ -113,7 +113,7 @@ impl Base {
         tx.commit().await
     }
 
-    /// The one behind that which was worked on last, whatever came of it.
+    /// Returns the replay after the one that was worked on last, whatever the result was.
     async fn next_replay(&self, tx: &mut Transaction) -> Result<Option<Row>, StoreError> {
         let last = *self.replayed.lock().unwrap_or_else(PoisonError::into_inner);
         let mut found = None;
@@ -145,14 +145,13 @@ impl Base {
         if asked.extent == Extent::All && asked.position.is_none() {
             return place(tx, &replay, most).await;
         }
-        // Claims wait only where something is put before what they may take, and before anything is
-        // locked that they may wait for.
+        // Closed only if needed, and before any row is locked that claims may wait for.
         let in_rooms = tx.has_company() && in_rooms(tx, &replay, most).await?;
         if in_rooms {
             gates::close_rooms(tx).await?;
         }
         let closed = in_rooms || !tx.has_company();
-        // It stays in use until the transaction ends, and as it is.
+        // FOR SHARE: the destination stays as it is until the transaction ends.
         let Some(replay) = self::replay(tx, asked, "FOR SHARE").await? else {
             return Ok(Left::Nothing);
         };
@@ -165,7 +164,8 @@ impl Base {
         }
     }
 
-    /// What was given up waits again. What ends again is not of this replay: it ended later.
+    /// Makes exhausted deliveries pending again. One that is exhausted once more ended after the
+    /// request, and is not taken again.
     async fn failed(
         &self,
         tx: &mut Transaction,
@@ -179,8 +179,8 @@ impl Base {
         Ok(if whole { Left::Nothing } else { Left::From(None) })
     }
 
-    /// Goes on through the log: what was delivered or given up waits again, what was never made
-    /// for this destination is made.
+    /// Continues through the log. Deliveries that have ended become pending again; events that
+    /// never had a delivery to this destination get one.
     async fn all(
         &self,
         tx: &mut Transaction,
@@ -197,10 +197,10 @@ impl Base {
             let columns = Columns { table: "events", row };
             last = last.max(columns.integer("position")?);
             let arrived = columns.integer("arrived")?;
-            // What this gateway cannot read it cannot send.
+            // Skips events that this gateway cannot read.
             for (place, _) in places(row).unwrap_or_default() {
                 let Ok(Some(event)) = event(row, place.event) else { continue };
-                // Else what goes on happening would keep it going.
+                // Otherwise new events would keep the replay going.
                 over |= event.at > replay.asked_at.plus(SLACK);
                 if replay.wants(&event) {
                     wanted.push((event, arrived));
@@ -275,18 +275,16 @@ impl Base {
 impl Replay {
     fn wants(&self, event: &Event) -> bool {
         event.name.category() == self.destination.category
-            // A test was for one destination, at one time.
+            // A test is sent once, and to one destination.
             && event.name != EventName::WebhookTest
             && (self.since..=self.asked_at).contains(&event.at)
     }
 }
 
-/// An event as a row of `deliveries` names it.
 fn named(event: EventId) -> [Value; 2] {
     [event.row().into(), i64::from(event.number()).into()]
 }
 
-/// What the row says.
 fn asked(row: &Row) -> Result<ReplayRequest, StoreError> {
     let columns = Columns { table: "replays", row };
     Ok(ReplayRequest {
@@ -298,7 +296,7 @@ fn asked(row: &Row) -> Result<ReplayRequest, StoreError> {
     })
 }
 
-/// The replay, as long as its destination is in use.
+/// Returns the replay with its destination; None if the destination is not in use.
 async fn replay(
     tx: &mut Transaction,
     asked: &ReplayRequest,
@@ -320,8 +318,7 @@ async fn replay(
     }))
 }
 
-/// Gives events their places in the log; when all have one, answers where to begin. Nobody's claims
-/// wait for it.
+/// Gives positions to events without one; then returns where to begin. No claim waits for this.
 async fn place(tx: &mut Transaction, replay: &Replay, most: u32) -> Result<Left, StoreError> {
     if event_log::place(tx, most).await? >= most.into() {
         return Ok(Left::From(None));
@@ -330,7 +327,7 @@ async fn place(tx: &mut Transaction, replay: &Replay, most: u32) -> Result<Left,
     Ok(first.map_or(Left::Nothing, |at| Left::From(Some(at - 1))))
 }
 
-/// Whether the next group is put into rooms.
+/// Whether the next batch puts deliveries into rooms.
 async fn in_rooms(tx: &mut Transaction, replay: &Replay, most: u32) -> Result<bool, StoreError> {
     if replay.extent == Extent::All {
         return Ok(replay.destination.wants.ordered);
@@ -343,7 +340,6 @@ async fn in_rooms(tx: &mut Transaction, replay: &Replay, most: u32) -> Result<bo
     Ok(false)
 }
 
-/// The next of those that were given up.
 async fn given_up(
     tx: &mut Transaction,
     replay: &Replay,
@@ -361,8 +357,8 @@ async fn given_up(
     .await
 }
 
-/// Has these deliveries (`id`, `room`) of a destination wait again, with all attempts of the
-/// schedule, unless they wait already. The transaction has closed the rooms.
+/// Makes ended deliveries (`id`, `room`) of a destination pending again, with all attempts of the
+/// schedule; returns how many there were. The transaction has closed the gate of rooms.
 pub async fn revive(
     (tx, company): (&mut Transaction, &Company),
     destination: Uuid,
@@ -393,8 +389,8 @@ pub async fn revive(
     .await
 }
 
-/// When something that comes first in one of these rooms may be sent: not before the lease ends
-/// under which another one of the room is, or may be, under way, unless its holder is dead.
+/// Returns when a new head of each of these rooms is due: at the end of the lease of the present
+/// head, which may be under way, unless its holder is dead. Absent rooms have no head.
 async fn due(
     (tx, company): (&mut Transaction, &Company),
     destination: Uuid,
@@ -418,7 +414,7 @@ async fn due(
     let mut due = HashMap::with_capacity(heads.len());
     for row in &heads {
         let columns = Columns { table: "deliveries", row };
-        // One that was never tried and waits does so for what is behind it.
+        // A head without attempts that is not due was replayed, and waits for a later delivery.
         let mut free = now;
         if columns.integer("attempts")? == 0 {
             free = free.max(columns.time("next_attempt_at")?);
@@ -431,7 +427,7 @@ async fn due(
     Ok(due)
 }
 
-/// The place in the log of about the first event since then.
+/// Returns the position of about the first event since this time; None if there is none.
 async fn beginning(tx: &mut Transaction, since: Timestamp) -> Result<Option<i64>, StoreError> {
     let millis = u128::try_from(since.millis()).unwrap_or_default();
     let row = sql("SELECT position FROM events WHERE id >= $1 AND position IS NOT NULL
@@ -443,7 +439,6 @@ async fn beginning(tx: &mut Transaction, since: Timestamp) -> Result<Option<i64>
     row.map(|row| Columns { table: "events", row: &row }.integer("position")).transpose()
 }
 
-/// The next events in the log of the destination's account and all below it.
 async fn log(
     tx: &mut Transaction,
     destination: &Destination,
