@@ -14,7 +14,7 @@ use crate::store::engine::sql::sql;
 
 /// Gives the next rows without a position theirs, in the order of `arrived`. The position of a row
 /// is that of its last event. A row erased meanwhile leaves a gap. (`arrived >= 0` holds for all
-/// rows.)
+/// rows: the scan of the index of rows without a position begins there.)
 const PLACE: &str = "
     UPDATE events
     SET position = (SELECT last_position FROM event_log WHERE id = 1) + waiting.number

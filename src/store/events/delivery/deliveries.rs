@@ -89,7 +89,8 @@ const EVENTS: &str = "
     WHERE events.id = given.event";
 
 impl Base {
-    /// Returns matching deliveries to a destination, newest first, with their newest attempts.
+    /// Returns matching deliveries, newest first, each with up to `attempts` of its newest
+    /// attempts.
     pub async fn deliveries(
         &self,
         destination: DestinationId,

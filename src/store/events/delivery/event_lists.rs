@@ -42,6 +42,7 @@ pub struct EventPage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
     pub place: EventPlace,
+    /// None if another version wrote it.
     pub name: Option<EventName>,
     pub at: Timestamp,
     pub lineage: Lineage,
