@@ -113,7 +113,8 @@ async fn show(
         return Ok(());
     }
     say!("mode       {}", policy.mode)?;
-    say!("allowlist  {} addresses", policy.allowlist_count)?;
+    let addresses = if policy.allowlist_count == 1 { "address" } else { "addresses" };
+    say!("allowlist  {} {addresses}", policy.allowlist_count)?;
     for sender in &senders {
         say!("           {}", sender.address)?;
     }

@@ -14,7 +14,7 @@ pub enum EgressError {
     Url(#[from] UrlError),
     #[error("the host name could not be looked up: check its spelling and its DNS")]
     Lookup,
-    #[error("the host name leads to an address that is not a public one")]
+    #[error("the host name resolves to an address that is not public")]
     PrivateAddress,
     #[error("no connection could be made: check that the receiver runs, and its firewall")]
     Connect,

@@ -61,9 +61,7 @@ pub(super) fn observed(router: Router<Arc<Http>>, http: Arc<Http>) -> Router {
     let router = router
         .fallback(async || Problem::new(Code::NotFound, NOTHING_HERE))
         .method_not_allowed_fallback(async || {
-            let detail =
-                "this path does not take this method: the Allow header lists those it does";
-            Problem::new(Code::MethodNotAllowed, detail)
+            Problem::new(Code::MethodNotAllowed, "use one of the methods in the Allow header")
         })
         .layer(axum::middleware::from_fn(refuse_deliveries));
     let router = match cors::layer(&http.cors_origins) {

@@ -199,7 +199,7 @@ async fn a_spelling_of_a_private_host_in_the_store_is_never_dialled() {
             Some("not a URL") if error.contains("could not read") => "could not read",
             Some("not a URL") => "not a public one",
             Some(fault) => fault,
-            None => "leads to an address that is not a public one",
+            None => "resolves to an address that is not public",
         };
         assert!(error.contains(expected), "{}: {error}", spelling.url);
     }

@@ -66,7 +66,8 @@ impl AcmeError {
             }
             Self::Kept(error) => of_folder(error),
             Self::Late => Some(
-                "see whether the authority works; one that is slow needs more of                  attempt.timeout_seconds and patience_seconds (acme.toml)",
+                "check that the authority works; for a slow one raise attempt.timeout_seconds and \
+                 patience_seconds (acme.toml)",
             ),
             Self::Unusable(_) => Some("use another authority, or a certificate in files"),
             Self::Request(_) => Some("check the hostname and acme-names"),
