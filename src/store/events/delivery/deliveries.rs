@@ -38,7 +38,7 @@ pub struct DeliveryRecord {
     pub attempts: Vec<Attempt>,
 }
 
-/// Which deliveries a list shows; absent fields match everything.
+/// Conditions on the deliveries of a list; absent fields match everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryFilter {
     pub state: Option<State>,
@@ -129,8 +129,8 @@ impl Base {
         Ok(self.records(&row, attempts).await?.pop())
     }
 
-    /// Makes a delivery that has ended pending again, due at once, with all attempts of the
-    /// schedule and the same event id; for an `ordered` destination, at its old place in the room.
+    /// Makes an ended delivery pending again, with all attempts of the schedule. It is due at once,
+    /// or in a room of an `ordered` destination, before later ones, after the lease of the head.
     pub async fn replay_delivery(
         &self,
         account: AccountId,
