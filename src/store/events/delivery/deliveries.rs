@@ -129,8 +129,9 @@ impl Base {
         Ok(self.records(&row, attempts).await?.pop())
     }
 
-    /// Makes an ended delivery pending again, with all attempts of the schedule. It is due at once,
-    /// or in a room of an `ordered` destination, before later ones, after the lease of the head.
+    /// Makes an ended delivery pending again, with the same event id and all attempts of the
+    /// schedule. It is due at once; in a room of an `ordered` destination, at its old place, and
+    /// once the lease of the room's head has ended.
     pub async fn replay_delivery(
         &self,
         account: AccountId,

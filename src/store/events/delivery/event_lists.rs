@@ -81,8 +81,8 @@ impl Base {
         if ranges.is_empty() || filter.passes_over() && end.is_none() {
             return Ok(EventPage { events: Vec::new(), last: None, more: false });
         }
-        // One extra row shows that more events follow. The other one is for the first row, which may
-        // match only by an event up to `after`.
+        // One extra row shows that more follow; one replaces a first row that matches only by an
+        // event up to `after`.
         let wanted = i64::from(limit).saturating_add(2);
         let until = end.map_or(i64::MAX, |(end, _)| end.position);
         let mut query = of_each(scope, &ranges, |query| {

@@ -11,8 +11,7 @@
 //! Locks on PostgreSQL: gates first, then rows. No transaction takes both the gate of rooms and
 //! gates of accounts. Claims and results lock deliveries before destinations. Others lock the
 //! destination first: removals then skip locked deliveries, replays change ended ones, and releases
-//! their own claims. If transactions still wait in a circle, the database aborts one, which is run
-//! again.
+//! their own claims. If a deadlock occurs, the database aborts one transaction, which is run again.
 
 pub mod attempt_results;
 pub mod claimed;
