@@ -43,7 +43,6 @@ pub enum Rotated {
     NoDestination,
 }
 
-/// A destination of an account, removed or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownDestination {
     pub destination: Destination,

@@ -17,7 +17,7 @@ use crate::store::events::event_row::event;
 use crate::store::mailbox::contacts::{self, contact};
 use crate::store::mailbox::messages::{self, message};
 
-/// Rows of events by id, with the messages and contacts that they name, each as it could be read.
+/// Rows of events by id, with their messages and contacts, or the errors of reading these.
 pub struct Subjects {
     rows: HashMap<Uuid, Row>,
     messages: HashMap<Uuid, Result<Message, StoreError>>,
