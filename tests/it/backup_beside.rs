@@ -241,7 +241,7 @@ async fn keys_that_open_nothing_of_the_store_are_refused() {
     std::fs::write(here.join("no.key"), "hunter2\n").unwrap();
     let backup = ["backup", "--data", "data", "--to", "copy", "--with-secrets-key"];
     for (file, words) in [
-        ("other.key", "other.key opens none of the secrets that the store holds (relays: 1)"),
+        ("other.key", "other.key opens none of the secrets in the store (relays: 1)"),
         ("no.key", "no.key: line 1 is no key"),
         ("gone.key", "gone.key is not there: name the file with --secrets-key-file"),
     ] {
@@ -308,7 +308,7 @@ async fn a_certificate_that_was_changed_in_a_backup_is_refused() {
         }
         let said = failing(here, &["restore", "--from", "copy", "--data", "new"]).await;
         assert!(said.contains("copy/tls/self-signed.pem is damaged"), "{said}");
-        assert!(said.contains("remove it and its line in gatepost.db.sha256"), "{said}");
+        assert!(said.contains("remove the file and its line in gatepost.db.sha256"), "{said}");
         assert!(!here.join("new").exists());
     }
     // Nor is one taken that the backup did not write.
@@ -316,7 +316,7 @@ async fn a_certificate_that_was_changed_in_a_backup_is_refused() {
     std::fs::create_dir(here.join("copy/tls/acme")).unwrap();
     std::fs::write(here.join("copy/tls/acme/key.pem"), "another key").unwrap();
     let said = failing(here, &["restore", "--from", "copy", "--data", "new"]).await;
-    assert!(said.contains("tls/acme/key.pem is damaged: the backup did not write it"), "{said}");
+    assert!(said.contains("tls/acme/key.pem is damaged: the file is not part of the backup"), "{said}");
     assert!(!here.join("new").exists());
 }
 

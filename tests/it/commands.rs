@@ -258,7 +258,7 @@ async fn the_store_may_be_a_postgres_database() {
     let both = run(on(&["account", "list", "--data", "x"])).await;
     let errors = String::from_utf8_lossy(&both.stderr).into_owned();
     assert_eq!(both.status.code(), Some(1));
-    assert!(errors.contains("name the store once"), "{errors}");
+    assert!(errors.contains("use one of them"), "{errors}");
 }
 
 /// Not even which store it is, which it needs only where there may be a marker of it.
