@@ -182,7 +182,7 @@ async fn a_restore_says_what_is_missing_to_be_the_same_server() {
 
     let serve = ["serve", "--data", "new", "--smtp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
     let said = failing(here, &serve).await;
-    assert!(said.contains("new/secrets.key is not there, and the store holds what"), "{said}");
+    assert!(said.contains("new/secrets.key is missing, but the store holds secrets"), "{said}");
     std::fs::copy(here.join("data/secrets.key"), here.join("new/secrets.key")).unwrap();
     let server = Server::start(&here.join("new"), scene.site.dns.addr()).await;
     assert!(!is_pinned(server.smtp, &scene.pin).await, "the old key cannot be known");
@@ -242,7 +242,7 @@ async fn keys_that_open_nothing_of_the_store_are_refused() {
     let backup = ["backup", "--data", "data", "--to", "copy", "--with-secrets-key"];
     for (file, words) in [
         ("other.key", "other.key opens none of the secrets in the store (relays: 1)"),
-        ("no.key", "no.key: line 1 is no key"),
+        ("no.key", "no.key: line 1 is not a key"),
         ("gone.key", "gone.key is not there: name the file with --secrets-key-file"),
     ] {
         let said = failing(here, &[&backup[..], &["--secrets-key-file", file]].concat()).await;
@@ -316,7 +316,10 @@ async fn a_certificate_that_was_changed_in_a_backup_is_refused() {
     std::fs::create_dir(here.join("copy/tls/acme")).unwrap();
     std::fs::write(here.join("copy/tls/acme/key.pem"), "another key").unwrap();
     let said = failing(here, &["restore", "--from", "copy", "--data", "new"]).await;
-    assert!(said.contains("tls/acme/key.pem is damaged: the file is not part of the backup"), "{said}");
+    assert!(
+        said.contains("tls/acme/key.pem is damaged: the file is not part of the backup"),
+        "{said}"
+    );
     assert!(!here.join("new").exists());
 }
 

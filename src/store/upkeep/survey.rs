@@ -81,9 +81,9 @@ impl Base {
         let is_same = tokio::task::spawn_blocking(move || is_of(&bytes, digest)).await;
         match is_same {
             Ok(true) => Ok(()),
-            Ok(false) => Err(columns.corrupt(
-                "the digest of the original differs from that of its message",
-            )),
+            Ok(false) => {
+                Err(columns.corrupt("the digest of the original differs from that of its message"))
+            }
             Err(error) => Err(columns.corrupt(error)),
         }
     }

@@ -188,6 +188,6 @@ async fn mail_that_is_put_off_again_and_again_is_one_line_of_the_log() {
     assert_eq!(answer.status, 503);
     assert_eq!(server.terminate().await, 0);
     let said = std::fs::read_to_string(&log).unwrap();
-    assert_eq!(said.matches("short of disk space").count(), 1, "{said}");
+    assert_eq!(said.matches("too little free disk space").count(), 1, "{said}");
     assert!(helpers.finish(PATIENCE).await);
 }
