@@ -253,7 +253,7 @@ async fn keys_that_open_nothing_of_the_store_are_refused() {
     let restore = ["restore", "--from", "copy", "--data", "new"];
     for (text, words) in [
         (other.as_str(), "copy/secrets.key opens none of the secrets"),
-        ("hunter2\n", "copy/secrets.key: line 1 is no key"),
+        ("hunter2\n", "copy/secrets.key: line 1 is not a key"),
     ] {
         std::fs::write(here.join("copy/secrets.key"), text).unwrap();
         let said = failing(here, &restore).await;

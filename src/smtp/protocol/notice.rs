@@ -75,8 +75,7 @@ notices! {
     ParameterTwice = "parameter_twice" 501 "5.5.4" "parameter given twice";
     ParameterValue = "parameter_value" 501 "5.5.4" "parameter with a wrong value";
     UnknownParameter = "unknown_parameter" 555 "5.5.4" "unknown parameter";
-    EightBitAddress = "eight_bit_address" 553 "5.6.7" "the address is not ASCII: send SMTPUTF8 \
-                       with MAIL";
+    EightBitAddress = "eight_bit_address" 553 "5.6.7" "the address is not ASCII, and SMTPUTF8 was not agreed on";
     TooManyRecipients = "too_many_recipients" 452 "4.5.3" "too many recipients: send the others in another transaction";
     /// DATA when every RCPT was refused for good (RFC 5321 §3.3).
     NoRecipient = "no_recipient" 554 "5.5.1" "no valid recipients";
