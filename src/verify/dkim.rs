@@ -197,7 +197,7 @@ impl Claim {
         if let (Some(covered), Some(length)) = (self.body_length, body_length)
             && covered != length
         {
-            let text = format!("l= covers {covered} of {length} octets of the body");
+            let text = format!("l= covers {covered} of {length} bytes of the body");
             objections.push(Objection { cause: Cause::BodyPartlySigned, text });
         }
         let key = self.key_name.as_deref().and_then(|name| keys.get(name));
