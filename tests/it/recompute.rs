@@ -327,7 +327,7 @@ async fn what_differs_is_named_and_what_is_no_verdict_is_refused() {
     let counted = scene.gateway.get(&format!("/email/intake/{id}")).await;
     let cases = [
         (counted.to_string(), "was not read in full"),
-        (json!({ "intake": counted["intake"]["id"] }).to_string(), "expected a record"),
+        (json!({ "intake": counted["intake"]["id"] }).to_string(), "record as a JSON object"),
         ("{}".into(), "has no steps"),
         ("x".into(), "is not JSON"),
     ];

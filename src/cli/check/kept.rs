@@ -43,7 +43,7 @@ impl RecordedVerdict {
     }
 
     fn of(record: &Value) -> Result<Self, Failure> {
-        let fields = record.as_object().ok_or("expected a record: a JSON object")?.clone();
+        let fields = record.as_object().ok_or("expected a record as a JSON object")?.clone();
         let text = |name: &str| fields.get(name).and_then(Value::as_str);
         let steps = fields.get("steps").filter(|steps| steps.is_array());
         let steps = steps.ok_or("the record has no steps: take it from GET /email/intake/{id}")?;
