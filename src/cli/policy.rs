@@ -113,8 +113,8 @@ async fn show(
         return Ok(());
     }
     say!("mode       {}", policy.mode)?;
-    let addresses = if policy.allowlist_count == 1 { "address" } else { "addresses" };
-    say!("allowlist  {} {addresses}", policy.allowlist_count)?;
+    let plural = if policy.allowlist_count == 1 { "" } else { "es" };
+    say!("allowlist  {} address{plural}", policy.allowlist_count)?;
     for sender in &senders {
         say!("           {}", sender.address)?;
     }

@@ -169,7 +169,7 @@ impl Attempts {
         let days = self.base.deliveries.breaker.disable_after.as_secs() / 3600;
         let why = Why {
             reason: format!(
-                "nothing but failures for {days} hours: mend the receiver, then enable the webhook"
+                "all attempts failed for {days} hours: repair the receiver, then enable the webhook"
             ),
             failing_since: Some(self.base.mint().clock().wall_of(since)),
             last_status: one.attempt.status,

@@ -295,7 +295,7 @@ impl Base {
             Row::Sqlite(_) => row.get::<i64>("place")?.into(),
             Row::Postgres(_) => row.get::<Uuid>("place")?.into(),
         };
-        tracing::error!(delivery.row = ?place, %error, "a delivery cannot be read: put off");
+        tracing::error!(delivery.row = ?place, %error, "cannot read a delivery: postponed");
         let ended = self.mint().clock().wall_of(now);
         sql("INSERT INTO attempts (id, delivery_id, at, latency_ms, response, error, organization_id)
              SELECT $2, id, $3, 0, $4, 'the gateway could not read this event', organization_id

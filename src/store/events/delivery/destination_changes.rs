@@ -49,7 +49,7 @@ pub struct KnownDestination {
     pub removed: bool,
 }
 
-const BY_REQUEST: &str = "it was disabled by a request: update it with disabled false to go on";
+const BY_REQUEST: &str = "disabled by a request: set disabled to false to enable the webhook";
 
 impl Base {
     /// Returns a destination of this account, also a removed one.

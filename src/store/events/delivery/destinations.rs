@@ -187,7 +187,10 @@ impl Base {
             tx.commit().await
         }) {
             let error = &error as &(dyn std::error::Error + 'static);
-            tracing::warn!(error, "cannot give up what waits for a webhook that is out of use");
+            tracing::warn!(
+                error,
+                "cannot cancel the waiting deliveries of a webhook that is not in use"
+            );
         }
     }
 }

@@ -67,7 +67,12 @@ impl Subjects {
                 Ok(one) => found.extend(one),
                 Err(error @ StoreError::Corrupt { .. }) => {
                     if let Some(left_out) = repeats.due(LogCause::Event) {
-                        tracing::error!(event.id = %event, %error, left_out, "an event cannot be read");
+                        tracing::error!(
+                            event.id = %event,
+                            %error,
+                            left_out,
+                            "cannot read an event"
+                        );
                     }
                 }
                 Err(error) => return Err(error),

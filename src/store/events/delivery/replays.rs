@@ -82,7 +82,7 @@ impl Base {
         };
         if let Err(error) = done.await {
             let error = &error as &(dyn std::error::Error + 'static);
-            tracing::warn!(error, "cannot make ready what is to be sent again");
+            tracing::warn!(error, "cannot prepare a replay");
         }
     }
 
@@ -96,7 +96,7 @@ impl Base {
         let left = match asked(&row) {
             Ok(asked) => self.step(&mut tx, &asked, now).await?,
             Err(error) => {
-                tracing::error!(replay.id = %id, %error, "a replay cannot be read: dropped");
+                tracing::error!(replay.id = %id, %error, "dropped a replay that cannot be read");
                 Left::Nothing
             }
         };
