@@ -67,15 +67,15 @@ mod tests {
         for (raw, found, mended) in [
             (&b"a: b\r\n\r\nx\r\n"[..], "", &b"a: b\r\n\r\nx\r\n"[..]),
             (b"", "", b""),
-            (b"a\r\n\nb\r\n", "LF at octet 3", b"a\r\n\r\nb\r\n"),
-            (b"\na\r\n", "LF at octet 0", b"\r\na\r\n"),
-            (b"a\r\r\nb", "CR at octet 1", b"a\r\n\r\nb"),
-            (b"a\r\nb\r", "CR at octet 4", b"a\r\nb\r\n"),
-            (b"a\r\n\0\r", "NUL at octet 3", b"a\r\n\0\r\n"),
-            (b"a\rb\nc\r\n", "CR at octet 1", b"a\r\nb\r\nc\r\n"),
+            (b"a\r\n\nb\r\n", "LF at byte 3", b"a\r\n\r\nb\r\n"),
+            (b"\na\r\n", "LF at byte 0", b"\r\na\r\n"),
+            (b"a\r\r\nb", "CR at byte 1", b"a\r\n\r\nb"),
+            (b"a\r\nb\r", "CR at byte 4", b"a\r\nb\r\n"),
+            (b"a\r\n\0\r", "NUL at byte 3", b"a\r\n\0\r\n"),
+            (b"a\rb\nc\r\n", "CR at byte 1", b"a\r\nb\r\nc\r\n"),
             // An editor's line ends are not lone LFs.
             (b"a\nb\n", "", b"a\r\nb\r\n"),
-            (b"a\n\0\n", "NUL at octet 3", b"a\r\n\0\r\n"),
+            (b"a\n\0\n", "NUL at byte 3", b"a\r\n\0\r\n"),
         ] {
             let plain = as_received(raw.to_vec(), BareLineEnds::Reject);
             let words = refused_on_the_wire(&plain).unwrap_or_default();

@@ -240,9 +240,9 @@ async fn a_key_sends_one_large_body_at_a_time_and_none_out_of_its_reach() {
 async fn what_no_session_takes_is_malformed() {
     let house = House::new().await;
     for (eml, words) in [
-        ("From: a@b.example\r\n\r\nx\ny\r\n", "a bare LF at octet 22"),
-        ("From: a@b.example\r\n\r\nx\ry\r\n", "a bare CR at octet 22"),
-        ("From: a@b.example\n\nx\0\n", "a bare NUL at octet 22"),
+        ("From: a@b.example\r\n\r\nx\ny\r\n", "a bare LF at byte 22"),
+        ("From: a@b.example\r\n\r\nx\ry\r\n", "a bare CR at byte 22"),
+        ("From: a@b.example\n\nx\0\n", "a bare NUL at byte 22"),
     ] {
         let answer = house.preview(json!({ "mode": "open", "eml": eml })).await;
         for record in ["current", "draft"] {
