@@ -31,11 +31,13 @@ pub fn warnings(address: &Address) -> Vec<String> {
     let mut found: Vec<String> = words.filter_map(of_word).collect();
     let local = address.local();
     if !ComposingNormalizerBorrowed::new_nfkc().is_normalized(local) {
-        found.push(format!("{local:?} has variants of other letters, which are not those letters"));
+        found.push(format!(
+            "{local:?} has variant letters, which differ from the plain letters that they look like"
+        ));
     }
     if local.chars().any(|c| !c.is_ascii() && c.is_uppercase()) {
         found.push(format!(
-            "{local:?} has capital letters outside ASCII, which are not equal to small ones"
+            "{local:?} has capital letters outside ASCII, which do not match small letters"
         ));
     }
     found
@@ -66,7 +68,7 @@ pub fn deceit_of_name(name: &str, own: &Address) -> Option<String> {
     })?;
     let plain: String = shown.chars().map(latin).collect();
     let looks = if plain == shown { String::new() } else { format!(", which looks like {plain}") };
-    Some(format!("the display name shows {shown}{looks}, and the sender is {own}"))
+    Some(format!("the display name shows {shown}{looks}, but the sender is {own}"))
 }
 
 /// Characters of no width, or too narrow to be noticed.
@@ -106,7 +108,7 @@ fn of_word(word: &str) -> Option<String> {
     }
     let mut letters = word.chars().filter(|c| c.is_alphabetic()).peekable();
     let looks_latin = letters.peek().is_some() && letters.all(|c| LATIN_SHAPES.contains(c));
-    looks_latin.then(|| format!("{word:?} looks like Latin letters and is of another script"))
+    looks_latin.then(|| format!("{word:?} looks like Latin letters but is in another script"))
 }
 
 /// Returns the scripts of the letters, each once. Digits, signs and marks belong to all scripts.

@@ -41,33 +41,28 @@ enum Kind {
 const SETTINGS: &[Setting] = &[
     Setting {
         name: "instructions",
-        about: "What the worker is to do, in words.",
+        about: "Instructions for the worker.",
         kind: Kind::Text { most: 20_000 },
     },
     Setting {
         name: "maxConcurrency",
-        about: "How many sessions the worker works on at a time.",
+        about: "Number of sessions that the worker handles at a time.",
         kind: Kind::Number { least: 1, most: 100, otherwise: 1 },
     },
     Setting {
         name: "pollSeconds",
-        about: "How long the worker waits between two readings of GET /events.",
+        about: "Seconds that the worker waits between two requests for GET /events.",
         kind: Kind::Number { least: 1, most: 3600, otherwise: 30 },
     },
-    Setting {
-        name: "events",
-        about: "The events that the worker takes as work.",
-        kind: Kind::Events,
-    },
+    Setting { name: "events", about: "The events that the worker handles.", kind: Kind::Events },
     Setting {
         name: "labels",
-        about: "Whatever its operator wants to find it by.",
+        about: "Labels of your own, to find the computer by.",
         kind: Kind::Texts { entries: 50, most: 256, secret: false },
     },
     Setting {
         name: SECRETS,
-        about: "Names and values that are kept sealed: whether they are there is shown, no value \
-                ever is.",
+        about: "Names and values that are stored sealed: answers show the names, never a value.",
         kind: Kind::Texts { entries: 50, most: 4096, secret: true },
     },
 ];
@@ -95,7 +90,7 @@ pub(super) fn faults(config: &Map<String, Value>, at: &str) -> Vec<Fault> {
         return vec![Fault::new(
             at,
             format!(
-                "makes a configuration of more than {LONGEST} octets: send less, or remove settings"
+                "makes a configuration of more than {LONGEST} bytes: send less, or remove settings"
             ),
         )];
     }
@@ -170,7 +165,8 @@ impl Setting {
                 let mut value = json!({ "type": "string", "maxLength": most });
                 if let (true, Value::Object(value)) = (*secret, &mut value) {
                     value.insert("writeOnly".into(), true.into());
-                    let about = format!("Answers show {mask} in its place; sent, that keeps it.");
+                    let about =
+                        format!("Answers show {mask} in its place; send {mask} to keep the value.");
                     value.insert("description".into(), about.into());
                 }
                 json!({
@@ -196,7 +192,7 @@ impl Setting {
             (Kind::Events, value) => check_events(at, value, faults),
             (Kind::Texts { entries, most, .. }, Value::Object(texts)) => {
                 if texts.len() > *entries {
-                    faults.push(Fault::new(at, format!("has at most {entries} entries")));
+                    faults.push(Fault::new(at, format!("must have at most {entries} entries")));
                 }
                 for (name, value) in texts.iter().take(*entries) {
                     if faults.len() >= MOST_FAULTS {
@@ -225,18 +221,18 @@ impl Setting {
 fn bounded(at: &str, text: &str, most: usize, faults: &mut Vec<Fault>) {
     // Characters, as JSON Schema counts.
     if text.chars().count() > most {
-        faults.push(Fault::new(at, format!("has at most {most} characters")));
+        faults.push(Fault::new(at, format!("must have at most {most} characters")));
     }
 }
 
 fn check_events(at: &str, value: &Value, faults: &mut Vec<Fault>) {
     let Some(items) = value.as_array() else {
-        faults.push(Fault::new(at, "must be an array of names of events"));
+        faults.push(Fault::new(at, "must be an array of event names"));
         return;
     };
     let most = events().count();
     if items.len() > most {
-        faults.push(Fault::new(at, format!("has at most {most} entries")));
+        faults.push(Fault::new(at, format!("must have at most {most} entries")));
     }
     for (number, item) in items.iter().take(most).enumerate() {
         if faults.len() >= MOST_FAULTS {
@@ -248,7 +244,7 @@ fn check_events(at: &str, value: &Value, faults: &mut Vec<Fault>) {
             let detail = format!("must be one of {}", names.join(", "));
             faults.push(Fault::new(&format!("{at}/{number}"), detail));
         } else if items.iter().take(number).any(|other| other == item) {
-            faults.push(Fault::new(&format!("{at}/{number}"), "is there twice"));
+            faults.push(Fault::new(&format!("{at}/{number}"), "is sent twice: send it once"));
         }
     }
 }

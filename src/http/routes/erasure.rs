@@ -79,7 +79,7 @@ struct ErasedContact {
 successes! {
     MessageGone = OK "message erased";
     ContactGone = OK "contact erased";
-    ContactGoing = ACCEPTED "contact erased; the rest of it is being deleted";
+    ContactGoing = ACCEPTED "contact erased; its remaining parts are being deleted";
 }
 
 pub async fn contact(

@@ -137,26 +137,26 @@ async fn list(
         return Err(wrong(
             "page",
             format!(
-                "must be a whole number from 0 to {deepest}: to read on, send next of an answer as \
-             before, or name a narrower target"
+                "must be a whole number from 0 to {deepest}: for later rooms, send next of an \
+                 answer as before, or narrow the target"
             ),
         ));
     }
     let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
-    let before = match asked.before.as_deref().map(|text| (text, text.parse::<Room>())) {
-        None => None,
-        Some((_, Ok(room))) => {
-            let found = mailbox.room_place(scope, room).await?;
-            Some(found.ok_or_else(|| refused("before", &"this list has no such room"))?)
-        }
-        Some((text, Err(_))) => {
-            let place = text.parse();
-            Some(
-                place
-                    .map_err(|_| wrong("before", "must be a room, or next of an earlier answer"))?,
-            )
-        }
-    };
+    let before =
+        match asked.before.as_deref().map(|text| (text, text.parse::<Room>())) {
+            None => None,
+            Some((_, Ok(room))) => {
+                let found = mailbox.room_place(scope, room).await?;
+                Some(found.ok_or_else(|| refused("before", &"this list has no such room"))?)
+            }
+            Some((text, Err(_))) => {
+                let place = text.parse();
+                Some(place.map_err(|_| {
+                    wrong("before", "must be a roomId, or next of an earlier answer")
+                })?)
+            }
+        };
     let filter = RoomFilter { inbox, unread: asked.unread.unwrap_or(false) };
     let page = RoomPage { before, skip: number.saturating_mul(size), limit: size };
     let found = mailbox.rooms(scope, filter, page, limits.max_walk).await?;
