@@ -216,7 +216,7 @@ mod tests {
             (LogField::Outcome, Op::Contains, "", "at least one character"),
             (LogField::Outcome, Op::Isnull, "yes", "expected true or false"),
             (LogField::Size, Op::Eq, "07", "a whole number"),
-            (LogField::Size, Op::Icontains, "7", "does not take icontains"),
+            (LogField::Size, Op::Icontains, "7", "does not support icontains"),
             (LogField::Timestamp, Op::Eq, "2026-11-20T10:00:00.5Z", "date has fractions"),
             (LogField::Uuid, Op::Eq, "0198c0de000070008000000000000000", "a UUID"),
         ] {

@@ -410,9 +410,9 @@ mod tests {
             (&deep, "too deep"),
             (&"-".repeat(30), "too deep"),
             (&wide, "too large"),
-            (&far, "beyond the range"),
-            (&near, "beyond the range"),
-            (&"1".repeat(501), "at most 500 octets"),
+            (&far, "exceed the range"),
+            (&near, "exceed the range"),
+            (&"1".repeat(501), "at most 500 bytes"),
         ] {
             let fault = Formula::parse(text).unwrap_err().to_string();
             assert!(fault.contains(said), "{text}: {fault}");

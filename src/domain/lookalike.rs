@@ -191,7 +191,7 @@ mod tests {
         ] {
             let found = deceit_of_name(name, &own).unwrap_or_default();
             assert!(found.contains(shown), "{name}: {found:?}");
-            assert!(found.ends_with("and the sender is m@attack.com"), "{found}");
+            assert!(found.ends_with("but the sender is m@attack.com"), "{found}");
         }
     }
 

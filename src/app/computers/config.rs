@@ -285,18 +285,18 @@ mod tests {
             assert!(found[0].starts_with(expected), "{config}: {found:?}");
         }
         let many: Map<_, _> = (0..51).map(|n| (format!("l{n}"), json!("x"))).collect();
-        assert_eq!(wrong(json!({ "labels": many })), ["/labels has at most 50 entries"]);
+        assert_eq!(wrong(json!({ "labels": many })), ["/labels must have at most 50 entries"]);
         let whole: Map<_, _> =
             (0..17).map(|n| (format!("s{n}"), json!("x".repeat(4000)))).collect();
         assert_eq!(
             wrong(json!({ "secrets": whole })),
-            [" makes a configuration of more than 65536 octets: send less, or remove settings"]
+            [" makes a configuration of more than 65536 bytes: send less, or remove settings"]
         );
         // Nothing else in a longer one is checked.
         let long = json!({ "speed": "x".repeat(LONGEST), "events": 1 });
         assert_eq!(
             wrong(long),
-            [" makes a configuration of more than 65536 octets: send less, or remove settings"]
+            [" makes a configuration of more than 65536 bytes: send less, or remove settings"]
         );
         let unknown: Map<_, _> = (0..99).map(|n| (format!("u{n}"), json!(1))).collect();
         assert_eq!(faults(&unknown, "").len(), MOST_FAULTS);
@@ -305,7 +305,7 @@ mod tests {
         // Each of 3000 equal names is not compared with all others.
         let most = events().count();
         let found = wrong(json!({ "events": vec!["email.received"; 3000] }));
-        assert_eq!(found[0], format!("/events has at most {most} entries"));
+        assert_eq!(found[0], format!("/events must have at most {most} entries"));
         assert_eq!(found.len(), most.min(MOST_FAULTS), "{found:?}");
         assert_eq!(wrong(json!({})), Vec::<String>::new());
     }

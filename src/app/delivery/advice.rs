@@ -90,7 +90,7 @@ mod tests {
             (500, "its own log"),
             (503, "not running"),
             (508, "its own log"),
-            (600, "no status of HTTP"),
+            (600, "not an HTTP status"),
         ] {
             let told = told(Some(status), None).unwrap();
             assert!(told.contains(&format!("answered {status}: ")), "{told}");

@@ -180,7 +180,7 @@ impl Examination {
 
 fn told(automation: &Automation) -> String {
     match automation.signs.as_slice() {
-        [] => "no sign that a machine sent the message".to_owned(),
+        [] => "nothing says that a machine sent it".to_owned(),
         signs => format!("no automatic answer should be sent: {}", signs.join(", ")),
     }
 }

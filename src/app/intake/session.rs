@@ -29,7 +29,7 @@ fn session(envelope: &Envelope, size: usize, arrived: Timestamp) -> Step {
     let detail = match (&envelope.client.tls, &envelope.posted) {
         (Some(tls), _) => format!("encrypted: {} {}", tls.version, tls.cipher),
         (None, Some(_)) => "received over HTTP: the provider supplied the envelope".to_owned(),
-        (None, None) => "not encrypted".to_owned(),
+        (None, None) => "in clear".to_owned(),
     };
     let facts = Session { arrived: Some(arrived.to_string()), ..facts(envelope, size) };
     step(Facts::Session(facts), "pass", detail, Instant::now())

@@ -384,7 +384,7 @@ mod tests {
             ("email", json!("nobody"), "/email"),
             ("email", json!(1), "/email must be a string"),
             ("description", json!("\u{0}"), "control characters"),
-            ("description", json!("x".repeat(2001)), "at most 2000 octets"),
+            ("description", json!("x".repeat(2001)), "at most 2000 bytes"),
             ("smsEnabled", json!("true"), "must be true or false"),
             ("hipaaSetting", json!("On"), "must be one of on, off, inherit"),
             ("settings", json!([]), "must be an object"),
@@ -408,7 +408,7 @@ mod tests {
                 "settings is refused: a field name in it has control",
             ),
             ("settings", json!({ "apiKey": "\u{0}" }), "control characters"),
-            ("settings", json!({ "a": "x".repeat(2001) }), "at most 2000 octets"),
+            ("settings", json!({ "a": "x".repeat(2001) }), "at most 2000 bytes"),
             ("settings", nested(33), "at most 32 deep"),
             (
                 "integrations",

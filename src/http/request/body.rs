@@ -254,9 +254,9 @@ mod tests {
     fn refuses_what_readers_could_read_differently() {
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
         for (text, expected) in [
-            (r#"{"a": 1, "a": 1}"#, "field \"a\" is there twice"),
-            (r#"{"a": 1, "\u0061": 2}"#, "field \"a\" is there twice"),
-            (r#"{"x": [{"a": 1, "a": 1}]}"#, "field \"a\" is there twice"),
+            (r#"{"a": 1, "a": 1}"#, "field \"a\" is sent twice"),
+            (r#"{"a": 1, "\u0061": 2}"#, "field \"a\" is sent twice"),
+            (r#"{"x": [{"a": 1, "a": 1}]}"#, "field \"a\" is sent twice"),
             ("[]", "must be a JSON object"),
             ("\"x\"", "must be a JSON object"),
             ("null", "must be a JSON object"),

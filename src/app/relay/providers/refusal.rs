@@ -104,7 +104,7 @@ pub enum Broken {
     Postmark,
     #[error("the body is not the JSON of an Amazon SNS message")]
     Sns,
-    #[error("the body has more than 1 MiB, which is too large for Amazon SNS")]
+    #[error("the body has more than {} KiB, the limit for Amazon SNS", super::sns::MAX_REQUEST / 1024)]
     SnsSize,
     #[error("the content is not base64")]
     Content,
