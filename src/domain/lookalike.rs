@@ -160,7 +160,7 @@ mod tests {
             ("김さ@good.example", "mixes"),
             ("boss@\u{430}\u{440}\u{440}\u{4cf}\u{435}.example", "looks like Latin"),
             ("\u{3bf}\u{3bd}1@good.example", "looks like Latin"),
-            ("\u{ff42}oss@good.example", "variants"),
+            ("\u{ff42}oss@good.example", "variant letters"),
             ("J\u{d6}RG@good.example", "capital"),
         ] {
             let found = warned(text);

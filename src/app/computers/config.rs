@@ -262,7 +262,7 @@ mod tests {
     fn each_fault_is_named_with_its_place() {
         for (config, expected) in [
             (json!({ "instructions": 1 }), "/instructions must be a string"),
-            (json!({ "instructions": "ü".repeat(20_001) }), "/instructions has at most 20000"),
+            (json!({ "instructions": "ü".repeat(20_001) }), "/instructions must have at most 20000"),
             (
                 json!({ "maxConcurrency": 0 }),
                 "/maxConcurrency must be a whole number from 1 to 100",
@@ -272,12 +272,12 @@ mod tests {
             (json!({ "pollSeconds": null }), "/pollSeconds must be a whole number"),
             (json!({ "events": "email.received" }), "/events must be an array"),
             (json!({ "events": ["x"] }), "/events/0 must be one of"),
-            (json!({ "events": ["email.received", "email.received"] }), "/events/1 is there"),
+            (json!({ "events": ["email.received", "email.received"] }), "/events/1 is sent twice"),
             (json!({ "labels": [] }), "/labels must be an object"),
             (json!({ "labels": { "a/b~": "x" } }), "/labels/a~1b~0 needs a name"),
             (json!({ "labels": { "": "x" } }), "/labels/ needs a name"),
             (json!({ "labels": { "a": 1 } }), "/labels/a must be a string"),
-            (json!({ "secrets": { "a": "x".repeat(4097) } }), "/secrets/a has at most 4096"),
+            (json!({ "secrets": { "a": "x".repeat(4097) } }), "/secrets/a must have at most 4096"),
             (json!({ "speed": 1 }), "/speed is not a setting: use one of instructions,"),
         ] {
             let found = wrong(config.clone());

@@ -396,7 +396,7 @@ mod tests {
                 json!([{ "providerId": "x", "config": {}, "__proto__": {} }]),
                 "providerId, default, config",
             ),
-            ("superAdmin", json!(true), "not known"),
+            ("superAdmin", json!(true), "not a field"),
             (
                 "settings",
                 json!({ "a": [{ "b": "\u{0}" }] }),

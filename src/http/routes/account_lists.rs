@@ -35,7 +35,7 @@ macro_rules! paged {
             $($(#[$doc])* $field: $type,)*
             /// Only accounts that are active, or only those that are not.
             active: Option<bool>,
-            /// Whether to page by page and pageSize.
+            /// Whether to use page and pageSize.
             pagination: Option<bool>,
             /// The number of the page, from 0.
             #[schemars(extend("minimum" = 0, "maximum" = "limits.max_walk"))]

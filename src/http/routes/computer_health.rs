@@ -69,7 +69,7 @@ struct Webhook {
     disabled: bool,
     /// How often it failed since it last succeeded.
     failures: u64,
-    /// Since when it fails, if it does.
+    /// Since when the webhook fails; null if it does not.
     failing_since: Option<Date>,
     /// When it last accepted a delivery.
     last_delivered_at: Option<Date>,

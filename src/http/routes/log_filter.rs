@@ -32,7 +32,7 @@ pub struct List {
     /// Number of the page, from 1.
     #[schemars(range(min = 1, max = 4_294_967_295_u32))]
     page: Option<u32>,
-    /// Most rows on a page.
+    /// Maximum number of rows on a page.
     #[schemars(extend("minimum" = 1, "maximum" = "logs.max_page", "default" = "logs.default_page"))]
     page_size: Option<u32>,
     #[serde(rename = "field__op")]

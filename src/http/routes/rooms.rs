@@ -31,7 +31,7 @@ pub struct List {
     /// The number of the page, from 0.
     #[schemars(extend("maximum" = "limits.max_walk"))]
     page: Option<u32>,
-    /// The most rooms on a page.
+    /// Maximum number of rooms on a page.
     #[schemars(extend("minimum" = 1, "maximum" = "limits.max_page"))]
     page_size: Option<u32>,
     /// Only rooms with new messages.
@@ -50,7 +50,7 @@ pub struct ListJunk(List);
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct Rooms {
-    /// The most rooms on a page.
+    /// Maximum number of rooms on a page.
     page_size: u32,
     /// The number of the page, from 0.
     page_number: u32,

@@ -158,7 +158,7 @@ pub async fn types(http: Arc<Http>, call: Call, _: Types) -> Result<TypesListed,
 
 /// Lists the relays of an account
 ///
-/// Its own, not those of the accounts above it.
+/// Lists only relays of the account itself, not those of the accounts above.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
 
