@@ -89,9 +89,8 @@ fields! {
     Date = "date", Time, true, "Time of the decision, ISO 8601 with milliseconds.";
     AccountIdV2 = "account_id", Integer, true, "The Agent that the message came for.";
     AccountId = "accountId", Integer, false, "The Agent that the message came for.";
-    OrgId = "org_id", Integer, true, "The Agent's organization, or the owner of the domain.";
-    OrganizationId = "organizationId", Integer, false, "The Agent's organization, or the owner of \
-                                                        the domain.";
+    OrgId = "org_id", Integer, true, "The Agent's or the domain's organization.";
+    OrganizationId = "organizationId", Integer, false, "The Agent's or the domain's organization.";
     ResellerId = "resellerId", Integer, false, "The reseller above it.";
     EventType = "eventType", Text, true, "inbound-<source>, for every outcome.";
     Outcome = "outcome", Text, true, "accepted, refused or deferred.";
@@ -106,7 +105,7 @@ fields! {
     EnvelopeFrom = "envelopeFrom", Text, false, "The sender, as given in MAIL.";
     RemoteAddress = "remoteAddress", Text, false, "The address of the client.";
     Subject = "subject", Text, true, "The subject of the message, its first 1000 characters.";
-    Size = "size", Integer, false, "Octets.";
+    Size = "size", Integer, false, "Size of the message, in bytes.";
     Count = "count", Integer, true, "Number of refusals that a counted record stands for, else 1.";
     LatencyMs = "latencyMs", Real, true,
         "Milliseconds from the end of the message until its commit began.";

@@ -66,8 +66,7 @@ pub enum Denied {
          or reseller"
     )]
     OwnFeatures,
-    #[error("your account does not have the feature {:?}, so it cannot assign that \
-             feature", .0.as_str())]
+    #[error("your account does not have the feature {:?}, and so cannot assign it", .0.as_str())]
     NotHeld(Feature),
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -262,7 +262,10 @@ mod tests {
     fn each_fault_is_named_with_its_place() {
         for (config, expected) in [
             (json!({ "instructions": 1 }), "/instructions must be a string"),
-            (json!({ "instructions": "ü".repeat(20_001) }), "/instructions must have at most 20000"),
+            (
+                json!({ "instructions": "ü".repeat(20_001) }),
+                "/instructions must have at most 20000",
+            ),
             (
                 json!({ "maxConcurrency": 0 }),
                 "/maxConcurrency must be a whole number from 1 to 100",

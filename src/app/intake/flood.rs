@@ -301,8 +301,12 @@ impl Gateway {
         let counted = self.store.count_refusal(&record, &sender).await?;
         if counted == record.id {
             let agent = record.agent.map(AccountId::get);
-            info!(agent.id = agent, record.id = %counted, over = rate, "mail deferred: too many \
-                                                                        messages in a short time");
+            info!(
+                agent.id = agent,
+                record.id = %counted,
+                over = rate,
+                "mail deferred: rate exceeded"
+            );
         }
         Ok(counted)
     }

@@ -122,8 +122,11 @@ impl Relays {
         let account = whose.ids().last().unwrap_or(relay.account);
         let tenant = whose.organization.unwrap_or(account);
         let Some(_place) = self.places.take(tenant, relay.id) else {
-            info!(relay.id = %relay.id, account.id = %account, "relay not asked: too many requests \
-                                                                are under way");
+            info!(
+                relay.id = %relay.id,
+                account.id = %account,
+                "relay not asked: too many requests are under way"
+            );
             return Hop::Deferred(BUSY.to_owned());
         };
         let (id, at) = (RelayAttemptId(self.mint.uuid()), self.mint.clock().now());

@@ -71,8 +71,7 @@ pub async fn serve(
                 let client = if http.proxies.contain(peer) { &[][..] } else { &client };
                 let Some(own) = each.take(client) else {
                     // At debug only: a line for each would let a stranger fill the log.
-                    tracing::debug!(client.address = %peer, "connection refused: too many \
-                                                             connections");
+                    tracing::debug!(client.address = %peer, "connection refused: too many");
                     continue;
                 };
                 let connection = Connection {

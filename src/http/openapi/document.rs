@@ -75,10 +75,8 @@ fn headers() -> Value {
     let header = |about: &str, schema: Value| json!({ "description": about, "schema": schema });
     json!({
         "X-Request-Id": header("The id of the request, for the log.", json!({ "type": "string", "format": "uuid" })),
-        "Retry-After": header("Seconds to wait before the next \
-                               try.", json!({ "type": "integer", "minimum": 0 })),
-        "Link": header("Other pages of the list (RFC 8288): next continues; prev leads back to \
-                        newer items.", json!({ "type": "string" })),
+        "Retry-After": header("Seconds to wait before a retry.", json!({ "type": "integer", "minimum": 0 })),
+        "Link": header("Other pages of the list (RFC 8288): next continues; prev leads back to newer items.", json!({ "type": "string" })),
     })
 }
 

@@ -88,8 +88,7 @@ paged! {
         #[schemars(example = &"x-1")]
         external_account_id: Option<String>,
         /// Only false, for all accounts: nothing is ever cancelled here.
-        #[schemars(extend("enum" = [false], "x-expected" = "false: this server never cancels an \
-                                                            account"))]
+        #[schemars(extend("enum" = [false], "x-expected" = "false: accounts are never cancelled"))]
         canceled: Option<bool>,
     }
     canceled_start canceled_end onboarding_complete product_plan_term billing_subscription_id

@@ -82,7 +82,7 @@ async fn only_those_above_assign_and_only_what_they_have() {
     assign(&house, "partner", "reseller1", json!({ "relays": false })).await.success(200);
     for caller in ["reseller1", "boss"] {
         let reply = assign(&house, caller, "org1", on()).await;
-        reply.problem(403, "feature_required", "cannot assign that feature");
+        reply.problem(403, "feature_required", "cannot assign it");
         // An account may take away a feature that it lacks itself.
         assign(&house, caller, "org1", json!({ "relays": false })).await.success(200);
     }
