@@ -47,7 +47,8 @@ impl Machine {
     pub fn print_table(&self, lines: &[Line]) {
         let millis = |time: Duration| time.as_secs_f64() * 1000.0;
         println!(
-            "{} cores; 4 KiB and fdatasync in {}: p50 {:.2} ms, p99 {:.2} ms; {} octets per message\n",
+            "{} cores; 4 KiB and fdatasync in {}: p50 {:.2} ms, p99 {:.2} ms; {} bytes per \
+             message\n",
             self.cores,
             self.folder.display(),
             millis(self.sync.p50),

@@ -60,7 +60,7 @@ impl Report {
             "seconds",
             "MB",
             "with",
-            "octets each",
+            "bytes each",
             "alone: p50 p99 max",
             "beside: p50 p99 max"
         );

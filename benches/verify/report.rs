@@ -33,7 +33,7 @@ impl Line {
 pub fn print_table(lines: &[Line]) {
     println!("CPU time per message, µs\n");
     println!(
-        "{:<15} {:>9} {:>10} {:>8} {:>10} {:>10} {:>10}  verify / least  allocations, octets",
+        "{:<15} {:>9} {:>10} {:>8} {:>10} {:>10} {:>10}  verify / least  allocations, bytes",
         "signed", "octets", "least", "scan", "verify", "read", "whole"
     );
     for line in lines {

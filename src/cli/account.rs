@@ -117,7 +117,7 @@ impl AccountArgs {
                 if given.json {
                     print_json(&json!({ "deleted": id.get(), "deletedBelow": below }))?;
                 } else {
-                    say!("account {id} is deleted, and {below} below it")?;
+                    say!("deleted account {id}, and {below} below it")?;
                 }
             }
             Action::List => {

@@ -45,19 +45,21 @@ impl Backup {
         let copied = store::back_up(&place.database, &self.to, objects, beside).await?;
         if let (Objects::Elsewhere, Some(blobs)) = (objects, &place.blobs) {
             eprintln!(
-                "gatepost: the large originals in {blobs} are not part of it: back them up after it"
+                "gatepost: the large originals in {blobs} are not part of the backup: back them \
+                 up separately, after it"
             );
         }
         if let Some(folder) = beside::acme_elsewhere(&options, &place) {
             eprintln!(
-                "gatepost: the account and the certificates in {} are not part of it: copy them",
+                "gatepost: the ACME account and certificates in {} are not part of the backup: \
+                 copy them, too",
                 folder.display()
             );
         }
         if let Some(vault) = vault
             && let Some(closed) = beside::closed(&copied, Some(&vault))
         {
-            eprintln!("gatepost: secrets.key does not open all that is sealed ({closed})");
+            eprintln!("gatepost: secrets.key does not open all sealed secrets ({closed})");
         }
         let (to, messages, octets) = (self.to.display(), copied.messages, copied.octets);
         if given.json {
@@ -71,18 +73,18 @@ impl Backup {
             }))?;
             return Ok(ExitCode::SUCCESS);
         }
-        say!("backed up to {to}: {messages} messages, {octets} octets")?;
+        say!("backed up to {to}: {messages} messages, {octets} bytes")?;
         if tls > 0 {
-            say!("tls/ is part of it, with private keys: {tls} files")?;
+            say!("with tls/ and its private keys: {tls} files")?;
         }
         let sealed = "the sealed secrets of relays, apps and computers";
         match key_file {
             _ if self.with_secrets_key => {
-                say!("secrets.key is part of it: whoever has this backup can open {sealed}")?;
+                say!("with secrets.key: anyone who has this backup can open {sealed}")?;
             }
             Some(path) => say!(
-                "{} is not part of it: keep a copy apart from this backup, because without it \
-                 {sealed} are lost (--with-secrets-key takes it along)",
+                "{} is not part of the backup: keep a copy elsewhere, because without that file \
+                 {sealed} are lost (--with-secrets-key includes the file)",
                 path.display()
             )?,
             None => {}
@@ -96,7 +98,7 @@ impl Backup {
         let Some(path) = path.filter(|_| self.with_secrets_key) else { return Ok(None) };
         if !path.try_exists()? {
             return Err(format!(
-                "--with-secrets-key: {} is not there: name the file with --secrets-key-file, or \
+                "--with-secrets-key: {} is missing: name the file with --secrets-key-file, or \
                  leave the flag out",
                 path.display()
             )

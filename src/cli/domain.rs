@@ -52,7 +52,7 @@ impl DomainArgs {
                 if given.json {
                     print_json(&record(&domain, Some(account), None))?;
                 } else {
-                    say!("{domain} belongs to {account}")?;
+                    say!("{domain} belongs to account {account}")?;
                 }
             }
             Action::List { account } => {
@@ -70,7 +70,10 @@ impl DomainArgs {
                 } else {
                     for HeldDomain { domain, account, challenge } in &domains {
                         let claimed = challenge.as_ref().map(|text| {
-                            format!("  claimed; TXT {} must be {text}", proof_name(domain))
+                            format!(
+                                "  claimed; to prove the claim, set TXT {} to {text}",
+                                proof_name(domain)
+                            )
                         });
                         say!("{:<9}  {domain}{}", account.get(), claimed.unwrap_or_default())?;
                     }
@@ -82,7 +85,7 @@ impl DomainArgs {
                 if given.json {
                     print_json(&record(&domain, None, None))?;
                 } else {
-                    say!("{domain} belongs to nobody")?;
+                    say!("{domain} no longer belongs to an account")?;
                 }
             }
         }

@@ -47,7 +47,7 @@ pub(super) struct EventsArgs {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("not the id of an event; gatepost events shows them in its first column")]
+#[error("not the id of an event; `gatepost events` shows ids in its first column")]
 struct NotEventId;
 
 fn event_id(text: &str) -> Result<EventId, NotEventId> {
@@ -118,8 +118,8 @@ impl EventsArgs {
     }
 }
 
-const NO_EVENT: &str = "--after: there is no such event of this account, or it was deleted by its \
-                        age: leave --after out, or give --since";
+const NO_EVENT: &str = "--after: unknown or expired event of this account: leave --after out, or \
+                        give --since";
 
 /// The places of the account that an event is about.
 const ACCOUNT: [&str; 4] =

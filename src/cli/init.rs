@@ -42,7 +42,7 @@ impl Init {
         } else {
             say!("partner account  {}", partner.id)?;
             say!("first key        {}", key.token)?;
-            say!("\nThe key is shown this once; only its hash is kept.")?;
+            say!("\nThe key is shown only once; the store keeps only its hash.")?;
             if wrote {
                 say!("Settings are explained in {}.", file.display())?;
             }

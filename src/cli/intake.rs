@@ -78,7 +78,7 @@ fn record_id(text: &str) -> Result<IntakeId, NotRecordId> {
 }
 
 fn missing(id: IntakeId) -> Failure {
-    format!("there is no intake record {id}: gatepost intake list shows those there are").into()
+    format!("no intake record {id}; list them with `gatepost intake list`").into()
 }
 
 fn show(record: &Value) -> Result<(), Failure> {

@@ -72,7 +72,7 @@ fn message_id(text: &str) -> Result<MessageId, NotMessageId> {
 }
 
 fn missing(id: MessageId) -> Failure {
-    format!("there is no message {id}: gatepost message list shows those there are").into()
+    format!("no message {id}; list them with `gatepost message list`").into()
 }
 
 fn line(record: &Value) -> Result<(), Failure> {

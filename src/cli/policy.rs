@@ -113,7 +113,8 @@ async fn show(
         return Ok(());
     }
     say!("mode       {}", policy.mode)?;
-    say!("allowlist  {} addresses", policy.allowlist_count)?;
+    let plural = if policy.allowlist_count == 1 { "" } else { "es" };
+    say!("allowlist  {} address{plural}", policy.allowlist_count)?;
     for sender in &senders {
         say!("           {}", sender.address)?;
     }

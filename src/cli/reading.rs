@@ -61,7 +61,7 @@ pub(super) async fn scope(
         }
         None => {
             let partner = store.accounts(Some(AccountType::Partner)).await?.into_iter().next();
-            partner.ok_or("the store has no accounts: gatepost init makes the first")?
+            partner.ok_or("the store has no accounts: run `gatepost init`")?
         }
     };
     Ok(Access::of_operator(&account))

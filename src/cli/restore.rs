@@ -68,7 +68,7 @@ impl Restore {
             return Ok(ExitCode::SUCCESS);
         }
         let from = self.from.display();
-        say!("restored {from} to {location}: {messages} messages, {octets} octets")?;
+        say!("restored {from} to {location}: {messages} messages, {octets} bytes")?;
         if tls > 0 {
             say!("with tls/: {tls} files")?;
         }
@@ -103,14 +103,14 @@ fn no_keys(restored: &Copied, served: &Served) -> Option<String> {
     let path = served.path.display();
     Some(if served.vault.is_none() {
         format!(
-            "{path}, without which secrets cannot be opened ({listed}): before you serve, copy \
-             secrets.key of the old server there; if it is lost, make a new one (openssl rand \
-             -base64 32) and set those secrets again"
+            "{path}, which opens the secrets ({listed}): before you serve, copy secrets.key of \
+             the old server there; if that key is lost, make a new one (openssl rand -base64 32) \
+             and set those secrets again"
         )
     } else {
         format!(
-            "a key in {path}, without which secrets cannot be opened ({listed}): add the key that \
-             sealed them as a line of its own, or set those secrets again"
+            "a key in {path} that opens the secrets ({listed}): add the key that sealed them on \
+             its own line, or set those secrets again"
         )
     })
 }
@@ -119,17 +119,18 @@ fn no_certificates(options: &ServeOptions, place: &StorePlace, tls: usize) -> Ve
     let mut missing = Vec::new();
     if let (0, None, Location::Folder(data)) = (tls, &options.tls.smtp_cert, &place.database) {
         missing.push(format!(
-            "{}, because the backup has no {TLS}/: before you serve, copy {TLS}/ of the old server \
-             there; or the server makes a new self-signed key, and asks an authority (ACME) for \
-             another certificate: then change DANE records (TLSA) that name the old key",
+            "{}, because the backup has no {TLS}/: before you serve, copy {TLS}/ of the old \
+             server there. Otherwise the server makes a new self-signed key, and asks the \
+             authority (ACME) for another certificate: then change the DANE records (TLSA) that \
+             name the old key",
             data.join(TLS).display()
         ));
     }
     let gone = |folder: &&Path| !folder.exists();
     missing.extend(beside::acme_elsewhere(options, place).filter(gone).map(|folder| {
         format!(
-            "{} (acme-folder), which is in no backup: copy the folder of the old server there, or \
-             the authority is asked for another certificate, with another key",
+            "{} (acme-folder), which no backup holds: copy the folder of the old server there, or \
+             the server asks the authority for another certificate, with another key",
             folder.display()
         )
     }));
@@ -141,8 +142,8 @@ fn no_originals(restored: &Copied, objects: Objects, place: &StorePlace) -> Opti
         return None;
     };
     Some(format!(
-        "large originals ({}), which are not in the backup but in {blobs}: put back those that are \
-         lost there; gatepost check-store names them",
+        "large originals ({}), which are in {blobs} and not in the backup: put lost ones back \
+         there; gatepost check-store lists them",
         restored.objects
     ))
 }

@@ -145,7 +145,7 @@ impl Send {
             }
             // Without progress the loop would never end.
             if later.len() == waiting.len() {
-                return Err(format!("{server} takes no recipient: {}", replies.settling()).into());
+                return Err(format!("{server} accepts no recipient: {}", replies.settling()).into());
             }
             waiting = later;
         }

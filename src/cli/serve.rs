@@ -81,7 +81,7 @@ async fn acme(
     let Some(directory) = options.acme.directory()? else { return Ok(None) };
     if options.tls.smtp()?.is_some() {
         return Err("smtp-tls-cert and acme-directory are both given: the certificate comes from \
-                    files or from an authority, not from both"
+                    files or from an authority: use one of them"
             .into());
     }
     let folder = match (&options.acme.folder, &place.database) {
@@ -89,8 +89,8 @@ async fn acme(
         (None, Location::Folder(data)) => data.join(TLS).join(ACME),
         (None, Location::Postgres(_)) => {
             return Err(
-                "acme-folder: name a folder of this gateway alone, for its account and its \
-                        certificate: gateways on PostgreSQL share neither"
+                "acme-folder: name a folder for the ACME account and certificate of this gateway \
+                 only: gateways on PostgreSQL share neither"
                     .into(),
             );
         }

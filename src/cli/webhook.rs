@@ -89,14 +89,15 @@ impl WebhookArgs {
             }
             Action::Test { id, wait } => {
                 let webhook = in_use(&destinations, id).await?;
-                let account = store.account(webhook.account).await?.ok_or("its account is gone")?;
+                let account = store.account(webhook.account).await?;
+                let account = account.ok_or("the account of the webhook was deleted")?;
                 let (event, delivery) = destinations.test(&account, id).await?;
                 let first = first_attempt(&destinations, account.id, delivery);
                 let wait_for = Duration::from_secs(wait.into());
                 let Ok(attempt) = timeout(wait_for, first).await else {
                     return Err(format!(
-                        "{} was not called within {wait} seconds: check that a server runs on this \
-                         store; the test stays on its way",
+                        "no test reached {} within {wait} seconds: check that a server runs on \
+                         this store; the test stays queued",
                         webhook.url
                     )
                     .into());
@@ -115,8 +116,8 @@ impl WebhookArgs {
                         "only": extent.as_str(),
                     }))?;
                 } else {
-                    let which = if all { "all events" } else { "events that it missed" };
-                    say!("replay {replay}: {which} since {since} are on their way")?;
+                    let which = if all { "all events" } else { "events that the webhook missed" };
+                    say!("replay {replay}: {which} since {since} are queued")?;
                 }
                 Ok(ExitCode::SUCCESS)
             }
@@ -127,9 +128,7 @@ impl WebhookArgs {
 async fn in_use(destinations: &Destinations, id: DestinationId) -> Result<Destination, Failure> {
     let known = destinations.known_anywhere(id).await.ok().filter(|known| !known.removed);
     let webhook = known.map(|known| known.destination);
-    Ok(webhook.ok_or_else(|| {
-        format!("there is no webhook {id}: gatepost webhook list shows those there are")
-    })?)
+    Ok(webhook.ok_or_else(|| format!("no webhook {id}; list them with `gatepost webhook list`"))?)
 }
 
 /// Prints the result of a test. Fails unless the webhook responded with 2xx.

@@ -67,7 +67,7 @@ impl AcmeOptions {
             |detail: &str| ConfigError::Invalid { setting: DIRECTORY, detail: detail.to_owned() };
         let Some(text) = &self.directory else {
             let unused = *self != Self::default();
-            let error = invalid("name the authority that the other settings of acme are for");
+            let error = invalid("name the authority: other acme settings are given without one");
             return if unused { Err(error) } else { Ok(None) };
         };
         let known = KNOWN.iter().find(|(name, _)| name == text).map(|(_, url)| *url);
@@ -80,7 +80,7 @@ impl AcmeOptions {
         }
         Err(ConfigError::Invalid {
             setting: "acme.agree-tos (--acme-agree-tos)",
-            detail: format!("read the terms of service at {url}, and say that you agree"),
+            detail: format!("read the terms of service at {url}, then set this to agree"),
         })
     }
 
@@ -122,8 +122,8 @@ impl AcmeOptions {
             Some(other) => Err(ConfigError::Invalid {
                 setting: "hostname or acme.names (--hostname, --acme-names)",
                 detail: format!(
-                    "no public authority certifies {other}: give the name by which this server is \
-                     reached from everywhere, such as mx.example.com"
+                    "no public authority certifies {other}: use the public name of this server, \
+                     such as mx.example.com"
                 ),
             }),
             None => Ok(names),

@@ -40,7 +40,7 @@ pub struct ServeOptions {
     /// Where to take mail in [default: 0.0.0.0:25]; port 0 picks a free one
     #[arg(long, env = "GATEPOST_SMTP", value_name = "HOST:PORT")]
     pub smtp: Option<HostPort>,
-    /// Where to take mail in with TLS from the first octet on [default: nowhere]
+    /// Where to take mail in with implicit TLS [default: nowhere]
     #[arg(long, env = "GATEPOST_SMTPS", value_name = "HOST:PORT")]
     pub smtps: Option<HostPort>,
     /// Where to serve the HTTP API [default: 0.0.0.0:8080]; port 0 picks a free one
@@ -76,7 +76,7 @@ pub struct ServeOptions {
     #[arg(allow_negative_numbers = true, value_parser = seconds)]
     #[serde(default, deserialize_with = "grace_seconds")]
     pub grace_seconds: Option<u64>,
-    /// Seconds that a PostgreSQL that cannot be reached is asked again for at the start [default: 60]
+    /// Seconds to retry an unreachable PostgreSQL at the start [default: 60]
     #[arg(long, env = "GATEPOST_START_PATIENCE", value_name = "SECONDS")]
     #[arg(allow_negative_numbers = true, value_parser = seconds)]
     #[serde(default, deserialize_with = "start_patience")]
@@ -86,7 +86,7 @@ pub struct ServeOptions {
     pub data: Option<PathBuf>,
     #[arg(skip)]
     pub database_url: Option<DatabaseUrl>,
-    /// The keys that seal what customers entrust to this server, one a line, 32 octets in base64
+    /// The keys that seal the secrets of customers, one a line, 32 bytes in base64
     /// [default: DATA/secrets.key, made the first time; with PostgreSQL none]
     #[arg(long, env = "GATEPOST_SECRETS_KEY_FILE", value_name = "FILE")]
     pub secrets_key_file: Option<PathBuf>,
@@ -240,7 +240,7 @@ impl ServeOptions {
             let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "https" | "http"));
             url.ok_or_else(|| ConfigError::Invalid {
                 setting: "public-url",
-                detail: format!("{text:?} is no URL that begins with https:// or http://"),
+                detail: format!("{text:?} is not a URL that begins with https:// or http://"),
             })
         };
         self.public_url.as_ref().map(parse).transpose()
@@ -271,8 +271,8 @@ impl ServeOptions {
             Some(other) => Err(ConfigError::Invalid {
                 setting: "cors-origin",
                 detail: format!(
-                    "{other:?} is no origin as browsers send it: write https:// and the host in \
-                     small letters, with its port if that is not 443, and nothing behind it"
+                    "{other:?} is not an origin as browsers send it: write https:// and the host \
+                     in lower case, with the port if that is not 443, and nothing after"
                 ),
             }),
             None => Ok(origins),
@@ -287,7 +287,7 @@ impl ServeOptions {
                 Address::parse(text).map_err(|error| wrong(format!("{text:?}: {error}")))?;
             // The address is looked up as written, and no Agent's address has a tag.
             match address.without_tag() {
-                (bare, Some(_)) => Err(wrong(format!("{text:?} has a tag: name {bare}"))),
+                (bare, Some(_)) => Err(wrong(format!("{text:?} has a tag: use {bare}"))),
                 (_, None) => Ok(address),
             }
         };
@@ -440,7 +440,7 @@ mod tests {
         let tagged =
             ServeOptions { postmaster: Some("a+b@c.example".into()), ..ServeOptions::default() };
         let error = tagged.postmaster().unwrap_err().to_string();
-        assert!(error.contains("has a tag: name a@c.example"), "{error}");
+        assert!(error.contains("has a tag: use a@c.example"), "{error}");
         for all in ["0.0.0.0/0", "::/0"] {
             let networks = vec!["10.0.0.0/8".parse().unwrap(), all.parse().unwrap()];
             let options = ServeOptions { trusted_proxy: Some(networks), ..ServeOptions::default() };
@@ -458,7 +458,7 @@ mod tests {
             ["*", "null", "b.example", "https://b.example/", "https://B.example", "", "ftp://b"]
         {
             let error = from(other).unwrap_err().to_string();
-            assert!(error.contains(&format!("{other:?} is no origin")), "{error}");
+            assert!(error.contains(&format!("{other:?} is not an origin")), "{error}");
         }
     }
 

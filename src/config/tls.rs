@@ -19,7 +19,8 @@ pub struct TlsOptions {
     /// The key of that certificate, PEM
     #[arg(long = "smtp-tls-key", env = "GATEPOST_SMTP_TLS_KEY", value_name = "FILE")]
     pub smtp_key: Option<PathBuf>,
-    /// The certificate chain for the API, PEM: serves it by https only; read again likewise
+    /// The certificate chain for the API, PEM; the API is then served by https only; read again on
+    /// SIGHUP and when it changes
     #[arg(long = "http-tls-cert", env = "GATEPOST_HTTP_TLS_CERT", value_name = "FILE")]
     pub http_cert: Option<PathBuf>,
     /// The key of that certificate, PEM

@@ -344,7 +344,8 @@ fn build(
             let error = &error as &dyn StdError;
             tracing::warn!(
                 error,
-                "no root certificates: https reaches no server but of a root named to it"
+                "found no root certificates: https works only with the root certificates in the \
+                 settings"
             );
             builder().tls_certs_only(roots.iter().cloned()).build()
         })

@@ -14,44 +14,44 @@ pub enum EgressError {
     Url(#[from] UrlError),
     #[error("the host name could not be looked up: check its spelling and its DNS")]
     Lookup,
-    #[error("the host name leads to an address that is not a public one")]
+    #[error("the host name resolves to an address that is not public")]
     PrivateAddress,
     #[error("no connection could be made: check that the receiver runs, and its firewall")]
     Connect,
     #[error("the server's certificate has expired, or is not valid yet: renew it")]
     CertificateTime,
-    #[error("the server's certificate is for another host name: give it one for this name")]
+    #[error("the server's certificate is for another host name: install one for this name")]
     CertificateName,
     #[error(
-        "the server's certificate is of no authority that is trusted, or signed by itself: get one \
-         of a public authority, and send the intermediate ones with it"
+        "the server's certificate comes from no trusted authority, or is self-signed: get one \
+         from a public authority, and send the intermediate certificates with it"
     )]
     CertificateIssuer,
-    #[error("the server speaks no TLS of version 1.2 or 1.3")]
+    #[error("the server speaks neither TLS 1.2 nor TLS 1.3")]
     TlsVersion,
     #[error("the server does not speak TLS on this port")]
     NotTls,
-    #[error("the connection ended before it was secure")]
+    #[error("the connection closed during the TLS handshake")]
     TlsCut,
-    #[error("a secure connection could not be made: its certificate or protocol was refused")]
+    #[error("the TLS handshake failed: the certificate or protocol was refused")]
     Tls,
     #[error("no connection was made in time")]
     ConnectTimeout,
     #[error("no answer came in time")]
     Timeout,
-    #[error("what came back is no HTTP answer")]
+    #[error("the answer is not HTTP")]
     NotHttp,
-    #[error("the header of the answer is longer than one is read, or has more fields")]
+    #[error("the header of the answer is too long, or has too many fields")]
     HeadTooLong,
-    #[error("the connection ended without a proper answer")]
+    #[error("the connection closed before the answer was complete")]
     Broken,
-    #[error("the answer is longer than one is read")]
+    #[error("the answer is too long")]
     TooLong,
     /// The operator's problem at start-up.
-    #[error("the HTTP client could not be set up: {0}")]
+    #[error("cannot set up the HTTP client: {0}")]
     Setup(String),
     /// The operator's problem at start-up.
-    #[error("the DNS resolver for webhooks could not be set up: {0} (/etc/resolv.conf, or --dns)")]
+    #[error("cannot set up the DNS resolver for webhooks: {0} (/etc/resolv.conf, or --dns)")]
     Resolver(String),
 }
 

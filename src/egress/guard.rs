@@ -26,9 +26,9 @@ pub enum UrlError {
     UserInfo,
     #[error("the URL must not have a fragment (#…)")]
     Fragment,
-    #[error("the URL's port is not one of those that are allowed")]
+    #[error("the URL's port is not allowed")]
     Port,
-    #[error("the URL's host is not a public one")]
+    #[error("the URL's host is not public")]
     PrivateHost,
     #[error("the URL leads back to this gateway")]
     OwnHost,

@@ -61,10 +61,7 @@ pub(super) fn observed(router: Router<Arc<Http>>, http: Arc<Http>) -> Router {
     let router = router
         .fallback(async || Problem::new(Code::NotFound, NOTHING_HERE))
         .method_not_allowed_fallback(async || {
-            let detail =
-                "this path does not support this method: use one of the methods in the Allow \
-                 header";
-            Problem::new(Code::MethodNotAllowed, detail)
+            Problem::new(Code::MethodNotAllowed, "use one of the methods in the Allow header")
         })
         .layer(axum::middleware::from_fn(refuse_deliveries));
     let router = match cors::layer(&http.cors_origins) {
@@ -80,8 +77,8 @@ pub(super) fn observed(router: Router<Arc<Http>>, http: Arc<Http>) -> Router {
 /// of each event, forever (threats H10), whichever key its URL holds.
 async fn refuse_deliveries(request: Request, next: Next) -> Response {
     if request.headers().contains_key(LOOP) {
-        let detail = "a webhook or a relay leads back to this gateway: give it the URL of your own \
-                      application";
+        let detail = "a webhook or a relay of this gateway leads back to it: give it the URL of \
+                      your own application";
         return Problem::new(Code::LoopDetected, detail).into_response();
     }
     next.run(request).await

@@ -95,7 +95,7 @@ pub(super) fn findings(evidence: &Evidence<'_>, max: usize) -> Vec<Finding> {
     let is_compared_in_part =
         readable.plain.is_some() && (is_long(readable.plain.as_deref()) || is_long(html));
     if readable.is_cut || is_compared_in_part {
-        let detail = "there is more than was looked at";
+        let detail = "only a part of the content was checked";
         found.push(remark("content_cut", detail, "message", None));
     }
     fairly(found, max)

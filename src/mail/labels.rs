@@ -74,21 +74,23 @@ pub(super) fn doubts(part: usize, entry: &Entry, misread: Option<Misread>) -> Ve
     if let Some(written) = &entry.odd_type {
         let shown = visible::cut(written, SHOWN);
         let detail = if shown.starts_with("multipart/") {
-            format!("is called {shown:?} and has no parts: it is read as text/plain")
+            format!("is labelled {shown:?} but has no parts: it is read as text/plain")
         } else {
-            format!("has a type that cannot be read, {shown:?}: it is read as text/plain")
+            format!("has the unreadable type {shown:?}: it is read as text/plain")
         };
         doubts.push(doubt("content_type_invalid", detail));
     }
     if let Some(fault) = entry.transfer.fault {
         let name = entry.transfer.name();
         let detail = match fault {
-            Fault::ClearFrom(0) => format!("is called {name} and is not: it is read as it is"),
+            Fault::ClearFrom(0) => {
+                format!("is labelled {name} but is not encoded: it is read as it is")
+            }
             Fault::ClearFrom(_) => {
-                format!("is {name} at first and goes on in clear: both are read")
+                format!("starts as {name} and continues unencoded: both are read")
             }
             Fault::Damaged => {
-                format!("is called {name} and holds what is not: the rest is decoded")
+                format!("is labelled {name} but has invalid characters: the rest is decoded")
             }
         };
         doubts.push(doubt("encoding_mislabelled", detail));
@@ -97,8 +99,8 @@ pub(super) fn doubts(part: usize, entry: &Entry, misread: Option<Misread>) -> Ve
         let label = entry.media.as_ref().and_then(|media| media.charset.as_deref());
         let label = visible::name(label.unwrap_or_default(), SHOWN).unwrap_or_default();
         let (kind, why) = match misread.fault {
-            charset::Fault::Unknown => ("charset_unknown", "which is not known"),
-            charset::Fault::Impossible => ("charset_mislabelled", "which it cannot be in"),
+            charset::Fault::Unknown => ("charset_unknown", "which is unknown"),
+            charset::Fault::Impossible => ("charset_mislabelled", "which does not fit its bytes"),
         };
         let read = if misread.is_lost() { "cannot be read" } else { "is read as" };
         let read_as = if misread.is_lost() { "" } else { misread.read_as };

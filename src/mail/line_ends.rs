@@ -46,7 +46,7 @@ pub fn refused_on_the_wire(raw: &[u8]) -> Option<String> {
         Some(b'\n') => "LF",
         _ => "NUL",
     };
-    Some(format!("a bare {what} at octet {at}: no SMTP session takes it (550 5.5.2)"))
+    Some(format!("a bare {what} at byte {at}: every SMTP session refuses the message (550 5.5.2)"))
 }
 
 /// Offsets of NULs, and of lone CRs and LFs.

@@ -13,11 +13,11 @@ use super::visible;
 /// Why a From value is not exactly one mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum MailboxError {
-    #[error("From holds no mailbox")]
+    #[error("From has no mailbox")]
     Missing,
-    #[error("From holds more than one mailbox, or an unquoted comma")]
+    #[error("From has more than one mailbox, or an unquoted comma")]
     Several,
-    #[error("From holds a group, a route, or an unquoted colon or semicolon")]
+    #[error("From has a group, a route, or an unquoted colon or semicolon")]
     GroupOrRoute,
     #[error("From has an unclosed quotation, comment or angle bracket")]
     Unclosed,

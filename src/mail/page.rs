@@ -44,7 +44,7 @@ pub enum PageContent {
 }
 
 /// Appended if the text is cut.
-const CUT: &str = "\n\n[The HTML goes on: the original has all of it.]\n";
+const CUT: &str = "\n\n[The HTML was cut here: the original has all of it.]\n";
 
 /// Returns the part with this number if it is the HTML of the message (`emailHtml` in a record).
 /// Returns None for others: attached HTML is a file.

@@ -192,7 +192,7 @@ fn readable_from(fields: &[Field<'_>], limits: &IntakeLimits) -> Option<Address>
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 enum SectionError {
-    #[error("the header section is longer than {0} octets")]
+    #[error("the header section is longer than {0} bytes")]
     TooLong(usize),
     #[error("the header section has more than {0} fields")]
     TooMany(usize),
@@ -206,7 +206,7 @@ enum SectionError {
     FirstContinues,
     #[error("header line {0} is blank but does not end the header section")]
     Blank(usize),
-    #[error("header line {0} is no field: expected a name and a colon")]
+    #[error("header line {0} is not a field: expected a name and a colon")]
     NoField(usize),
 }
 

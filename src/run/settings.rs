@@ -86,6 +86,6 @@ pub enum RunError {
     SelfSigned(#[from] SelfSignedError),
     #[error("cannot use TLS")]
     Tls(#[from] rustls::Error),
-    #[error("cannot read {path}, which should hold a root certificate, PEM")]
+    #[error("cannot read a PEM root certificate from {path}")]
     AcmeRoot { path: PathBuf, source: Option<std::io::Error> },
 }

@@ -17,24 +17,24 @@ use crate::store::{Location, SECRETS_KEY, Store, StorePlace};
 
 #[derive(Debug, thiserror::Error)]
 pub enum VaultFileError {
-    #[error("cannot read {path}, which should hold the keys of the vault")]
+    #[error("cannot read the secrets keys in {path}")]
     Read { path: PathBuf, source: io::Error },
-    #[error("cannot keep a key for secrets in {path}")]
+    #[error("cannot write a new secrets key to {path}")]
     Keep { path: PathBuf, source: io::Error },
     #[error(
-        "{path}: line {line} is no key: 32 random octets in base64, one key a line, the one that \
-         seals first (openssl rand -base64 32)"
+        "{path}: line {line} is not a key: expected 32 random bytes in base64, one key a line, \
+         the key that seals first (openssl rand -base64 32)"
     )]
     Line { path: PathBuf, line: usize },
     /// A new key would open none of the existing secrets.
     #[error(
-        "{path} is not there, and the store holds what its key sealed (secrets of relays, apps or \
+        "{path} is missing, but the store holds secrets that its key sealed (of relays, apps or \
          computers): copy secrets.key from the old data folder, or name the file with \
-         --secrets-key-file. If it is lost, make a new one (openssl rand -base64 32), and set again \
-         what was sealed"
+         --secrets-key-file. If it is lost, make a new one (openssl rand -base64 32), and set \
+         those secrets again"
     )]
     Missing { path: PathBuf },
-    #[error("{path} holds no key: 32 random octets in base64 (openssl rand -base64 32)")]
+    #[error("{path} holds no key: expected 32 random bytes in base64 (openssl rand -base64 32)")]
     Empty { path: PathBuf },
 }
 
@@ -50,10 +50,10 @@ pub(super) async fn open(
     let vault = over(named, place, !sealed.is_empty(), mint)?;
     if foreign(&vault, &sealed) {
         error!(
-            "the store holds secrets that were sealed by a key which this gateway does not have: add \
-             it to the file of --secrets-key-file (secrets.key of the data folder where it was made; \
+            "the store holds secrets sealed by a key that this gateway does not have: add that key \
+             to the file of --secrets-key-file (secrets.key of the data folder where it was made; \
              all gateways of a database need the same keys); until then the relays, apps and \
-             computers that have them cannot use them"
+             computers with those secrets cannot use them"
         );
     }
     Ok(vault)

@@ -215,7 +215,7 @@ impl<I: Intake> Door<I> {
         if implicit_tls {
             return turn_away(stream, client, notice, implicit_tls);
         }
-        tracing::info!(client.address = %client, reason = notice.label(), "connection turned away");
+        tracing::info!(client.address = %client, reason = notice.label(), "connection rejected");
         let mut connection = Connection::new(stream, self.rules.deadlines.write());
         Reply::notice(notice).write(connection.unwritten());
         if connection.flush().await.is_ok() {
@@ -241,7 +241,7 @@ impl<I: Intake> Door<I> {
 /// TLS nothing is written: the client could not read it, and a handshake is too expensive for a
 /// connection that is turned away.
 pub(super) fn turn_away(stream: TcpStream, client: IpAddr, notice: Notice, implicit_tls: bool) {
-    tracing::info!(client.address = %client, reason = notice.label(), "connection turned away");
+    tracing::info!(client.address = %client, reason = notice.label(), "connection rejected");
     if implicit_tls {
         return;
     }
@@ -249,7 +249,7 @@ pub(super) fn turn_away(stream: TcpStream, client: IpAddr, notice: Notice, impli
     Reply::notice(notice).write(&mut line);
     let told = stream.into_std().and_then(|mut stream| stream.write(&line));
     if let Err(error) = told {
-        tracing::debug!(error = %error, "could not say why a connection was turned away");
+        tracing::debug!(error = %error, "cannot tell a client why its connection was rejected");
     }
 }
 

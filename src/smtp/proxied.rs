@@ -45,11 +45,11 @@ impl Proxies {
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
-    #[error("no PROXY header came in time")]
+    #[error("timed out waiting for the PROXY header")]
     Late,
-    #[error("the connection ended before its PROXY header did")]
+    #[error("the connection closed before the PROXY header was complete")]
     Gone(#[source] Option<std::io::Error>),
-    #[error("what came is no PROXY header: {0}")]
+    #[error("not a valid PROXY header: {0}")]
     Malformed(&'static str),
 }
 
@@ -95,7 +95,7 @@ fn look(header: &[u8]) -> Result<Progress, &'static str> {
     } else if begins(SIGNATURE) {
         block(header)
     } else {
-        Err("it begins otherwise")
+        Err("it starts neither with PROXY nor with the signature of version 2")
     }
 }
 
@@ -103,12 +103,12 @@ fn look(header: &[u8]) -> Result<Progress, &'static str> {
 fn line(header: &[u8]) -> Result<Progress, &'static str> {
     if let Some(line) = header.strip_suffix(b"\r\n") {
         let line = line.strip_prefix(LINE_START).ok_or("the line is too short")?;
-        let line = str::from_utf8(line).map_err(|_| "the line is not text")?;
+        let line = str::from_utf8(line).map_err(|_| "the line is not UTF-8")?;
         return client_of_line(line).map(Progress::Whole);
     }
     let (last, before) = header.split_last().ok_or("the line is empty")?;
     if before.iter().chain([last]).any(|octet| *octet == b'\n') || before.contains(&b'\r') {
-        return Err("a line ends in <CR><LF>");
+        return Err("the line must end in <CR><LF>");
     }
     let more = if *last == b'\r' { 1 } else { 2 };
     if header.len() + more > LONGEST_LINE {
@@ -124,22 +124,22 @@ fn client_of_line(line: &str) -> Result<Option<IpAddr>, &'static str> {
         Some("UNKNOWN") => return Ok(None),
         Some("TCP4") => pair::<Ipv4Addr>(&mut words)?.into(),
         Some("TCP6") => pair::<Ipv6Addr>(&mut words)?.into(),
-        _ => return Err("neither TCP4 nor TCP6 nor UNKNOWN"),
+        _ => return Err("the protocol is not TCP4, TCP6 or UNKNOWN"),
     };
     for _ in 0..2 {
         let port: Option<u16> = words
             .next()
             .and_then(|word| word.parse().ok().filter(|port: &u16| port.to_string() == *word));
-        port.ok_or("a port is none")?;
+        port.ok_or("a port is not a number from 0 to 65535")?;
     }
-    if words.next().is_none() { Ok(Some(client)) } else { Err("the line goes on") }
+    if words.next().is_none() { Ok(Some(client)) } else { Err("the line has surplus words") }
 }
 
 /// Returns the source, after checking that the destination is of the same kind.
 fn pair<'a, T: FromStr>(words: &mut impl Iterator<Item = &'a str>) -> Result<T, &'static str> {
     let mut next = || words.next().and_then(|word| word.parse::<T>().ok());
-    let source = next().ok_or("the source is no such address")?;
-    next().ok_or("the destination is no such address")?;
+    let source = next().ok_or("the source is not an address of the protocol")?;
+    next().ok_or("the destination is not an address of the protocol")?;
     Ok(source)
 }
 
@@ -160,8 +160,8 @@ fn block(header: &[u8]) -> Result<Progress, &'static str> {
         (0x21, 0x21) => Some(36),
         // A Unix socket of the proxy's machine.
         (0x21, 0x31) => Some(216),
-        (0x21, _) => return Err("the family is not that of a stream"),
-        _ => return Err("version and command are unknown"),
+        (0x21, _) => return Err("the address family is not that of a stream"),
+        _ => return Err("unknown version or command"),
     };
     if rest.len() < length {
         return Ok(Progress::More(length - rest.len()));
@@ -178,14 +178,14 @@ fn block(header: &[u8]) -> Result<Progress, &'static str> {
 
 /// Additions must fill the block exactly. Only the checksum is interpreted.
 fn check_additions(header: &[u8], mut added: &[u8]) -> Result<(), &'static str> {
-    let cut_off = "an addition is cut off";
+    let cut_off = "a TLV is cut off";
     while let Some((kind, rest)) = added.split_first() {
         let (length, rest) = rest.split_first_chunk().ok_or(cut_off)?;
         let length = usize::from(u16::from_be_bytes(*length));
         let (value, rest) = rest.split_at_checked(length).ok_or(cut_off)?;
         if *kind == CHECKSUM {
             let at = header.len() - rest.len() - length;
-            let sum: [u8; 4] = value.try_into().map_err(|_| "the checksum is none")?;
+            let sum: [u8; 4] = value.try_into().map_err(|_| "the checksum is not 4 bytes")?;
             if crc32c(header, at..at + length) != u32::from_be_bytes(sum) {
                 return Err("the checksum is wrong");
             }

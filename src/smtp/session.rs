@@ -260,7 +260,7 @@ impl<I: Intake> Session<I> {
                         space.free = free,
                         space.least = least,
                         left_out,
-                        "short of disk space"
+                        "too little free disk space: message deferred"
                     );
                 }
                 Err(IntakeReply {
@@ -297,7 +297,7 @@ impl<I: Intake> Session<I> {
     async fn message(&mut self, envelope: Envelope, raw: Bytes) -> Flow {
         // Replies to earlier commands must not wait for a verdict.
         if self.connection.flush().await.is_err() {
-            tracing::debug!(smtp.session = self.id, "client gone before its answer");
+            tracing::debug!(smtp.session = self.id, "client disconnected before the reply");
         }
         let (size, recipients) = (raw.len(), envelope.recipients.len());
         let Self { connection, intake, rules, .. } = self;
@@ -394,7 +394,7 @@ async fn within<T>(
         return Ok(answer);
     }
     if connection.flush().await.is_err() {
-        tracing::debug!("client gone before its answer");
+        tracing::debug!("client disconnected before the reply");
     }
     timeout(deadline.saturating_sub(QUICK), asked).await.map_err(|_| Late)
 }

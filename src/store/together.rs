@@ -99,7 +99,7 @@ impl Store {
                         error,
                         left_out,
                         is_final,
-                        "the record of a refusal was not written"
+                        "cannot write the record of a refusal"
                     );
                 }
                 if is_final {
@@ -128,7 +128,7 @@ impl Store {
                     });
                     return stored.ok_or_else(|| StoreError::Corrupt {
                         table: "messages",
-                        detail: format!("{} was written and is not there", handed.message.id),
+                        detail: format!("{} was written but cannot be found", handed.message.id),
                     });
                 }
                 Written::Stale => return Ok(Receipt::Inactive),

@@ -37,7 +37,7 @@ pub enum ZoneError {
     Columns(usize),
     #[error("{0:?} is not a domain name")]
     Name(String),
-    #[error("{0:?} is not a record type that this server knows")]
+    #[error("{0:?} is not a record type of this server")]
     Type(String),
     #[error(
         "{0:?} is not an rcode: expected NOERROR, NXDOMAIN, SERVFAIL, REFUSED, TIMEOUT, GARBAGE \

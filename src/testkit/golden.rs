@@ -13,7 +13,7 @@ static DOCUMENTS: Mutex<()> = Mutex::new(());
 pub enum GoldenError {
     #[error("{0} is stale: run this test with GATEPOST_BLESS=1, then read the difference")]
     Stale(PathBuf),
-    #[error("{0} is made by nothing: delete it, or run this test with GATEPOST_BLESS=1")]
+    #[error("nothing makes {0}: delete that file, or run this test with GATEPOST_BLESS=1")]
     Unknown(PathBuf),
     #[error("cannot use {file}")]
     Unusable { file: PathBuf, source: io::Error },

@@ -24,7 +24,7 @@ pub enum ApiError {
     Connection(#[from] io::Error),
     #[error("the API answered {status}: {detail}")]
     Refused { status: u16, detail: String },
-    #[error("the API answered what is no JSON")]
+    #[error("the answer of the API is not JSON")]
     NotJson(#[from] serde_json::Error),
 }
 

@@ -28,7 +28,7 @@ pub struct Between<'a> {
 
 /// A test cannot run without its keys.
 #[derive(Debug, thiserror::Error)]
-#[error("the keys of a provider could not be made: {0}")]
+#[error("cannot make the keys of a provider: {0}")]
 pub struct KeyError(String);
 
 const BOUNDARY: &str = "xYzZY";

@@ -25,7 +25,7 @@ pub struct Acceptor {
 
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
-    #[error("the handshake was not done in time")]
+    #[error("the TLS handshake timed out")]
     Late,
     /// The client got an alert.
     #[error(transparent)]

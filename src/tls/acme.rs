@@ -93,8 +93,8 @@ impl Acme {
                 error = error as &dyn std::error::Error,
                 advice = failure::of_listening(error.kind()),
                 acme.http = %settings.http,
-                "cannot listen for the authority: no certificate by ACME until this can be done; \
-                 mail flows by the one that there is"
+                "cannot listen for ACME challenges: no certificate by ACME until this works; the \
+                 certificate in use stays in use"
             );
         }
         let listener = listener.ok();
@@ -118,7 +118,7 @@ impl Acme {
     ) {
         (self.due, self.failures) = self.work.begin(&unusable(install)).await;
         if self.due > self.work.clock.now() {
-            tracing::info!(acme.due = %self.due, "a certificate by ACME is asked for then");
+            tracing::info!(acme.due = %self.due, "next ACME request scheduled");
         }
     }
 
@@ -197,7 +197,7 @@ impl Work {
                         advice = error.advice(),
                         acme.directory = %self.settings.directory,
                         retry.seconds = wait.as_secs(),
-                        "no certificate by ACME; what is in use stays in use"
+                        "no certificate by ACME: the certificate in use stays in use"
                     );
                     sleep(wait).await;
                 }
@@ -210,7 +210,7 @@ impl Work {
         let address = self.settings.http;
         let listener = TcpListener::bind(address).await;
         let listener = listener.map_err(|source| AcmeError::Listen { address, source })?;
-        tracing::info!(acme.http = %address, "listening for the authority now");
+        tracing::info!(acme.http = %address, "listening for ACME challenges");
         self.serve(listener, shutdown);
         Ok(())
     }
@@ -231,7 +231,10 @@ impl Work {
         // On failure, the note from before the attempt stays valid.
         if let Err(error) = self.note(failures, wait).await {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "a restart will not know when the authority may be asked");
+            tracing::warn!(
+                error,
+                "cannot save when the next ACME request is allowed: a restart may ask too early"
+            );
         }
     }
 
@@ -280,7 +283,7 @@ impl Work {
             Ok(_) => soonest,
             Err(error) => {
                 let error = &*error as &(dyn std::error::Error + 'static);
-                tracing::warn!(error, "the certificate that is kept cannot be used; asking anew");
+                tracing::warn!(error, "cannot use the stored certificate: asking for a new one");
                 soonest
             }
         }
@@ -323,7 +326,7 @@ impl Work {
             acme.directory = %self.settings.directory,
             acme.renewal = %due,
             tls.until = %pair.until(),
-            "certificate by ACME"
+            "new certificate by ACME"
         );
         Ok(due)
     }

@@ -64,15 +64,15 @@ impl Certificates {
             tracing::warn!(
                 tls.host = shown,
                 tls.until = %pair.until(),
-                "the certificate has expired, or is not valid yet: who verifies it will not \
-                 connect; give a new one"
+                "the certificate has expired, or is not valid yet: clients that verify \
+                 certificates will not connect; install a new one"
             );
         }
         if host.is_some_and(|host| !pair.names(host)) {
             tracing::warn!(
                 tls.host = shown,
-                "the certificate is for another host: who verifies it will not connect; give one \
-                 for this name, or set the hostname that it is for"
+                "the certificate is for another host: clients that verify certificates will not \
+                 connect; install one for this name, or correct --hostname"
             );
         }
     }

@@ -31,9 +31,9 @@ pub struct Paths {
 pub enum FilesError {
     #[error("cannot read {path}")]
     Read { path: PathBuf, source: std::io::Error },
-    #[error("{path} is larger than a certificate or a key can be")]
+    #[error("{path} is too large for a certificate or a key")]
     TooLarge { path: PathBuf },
-    #[error("certificate {} with key {}", .paths.chain.display(), .paths.key.display())]
+    #[error("cannot use certificate {} with key {}", .paths.chain.display(), .paths.key.display())]
     Pair { paths: Paths, source: PairError },
 }
 
@@ -106,8 +106,8 @@ impl Files {
             Err(error) => {
                 tracing::error!(
                     error = &error as &dyn std::error::Error,
-                    "the new certificate cannot be used; the old one stays in use until the files \
-                     are put right"
+                    "cannot use the new certificate: the old one stays in use until you correct \
+                     the files"
                 );
                 FileLook::Refused
             }

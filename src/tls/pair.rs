@@ -32,8 +32,7 @@ pub enum PairError {
     #[error("there is no certificate: expected PEM, -----BEGIN CERTIFICATE-----")]
     NoCertificate,
     #[error(
-        "there is no key that can be read: expected PEM, -----BEGIN PRIVATE KEY-----, without a \
-         passphrase"
+        "there is no readable key: expected PEM, -----BEGIN PRIVATE KEY-----, without a passphrase"
     )]
     Key(#[source] pem::Error),
     #[error(
@@ -42,7 +41,7 @@ pub enum PairError {
     KindOfKey(#[source] rustls::Error),
     #[error("the certificate cannot be read")]
     Certificate(#[source] rustls::Error),
-    #[error("the certificate cannot be read: it does not say from when until when it is valid")]
+    #[error("cannot read the validity period of the certificate")]
     Validity,
     #[error(
         "certificate and key do not belong together: give the key that the certificate was issued \

@@ -19,11 +19,13 @@ pub(super) const FILE: &str = "self-signed.pem";
 pub enum SelfSignedError {
     #[error("cannot make a certificate")]
     Make(#[from] rcgen::Error),
-    #[error("the certificate that was made cannot be used")]
+    #[error("cannot use the certificate that was just made")]
     Unusable(#[from] PairError),
-    #[error("cannot keep a certificate in {path}")]
+    #[error("cannot write a certificate to {path}")]
     Keep { path: PathBuf, source: io::Error },
-    #[error("{path} is damaged: remove it, and a new certificate with a new key is made")]
+    #[error(
+        "{path} is damaged: remove the file, and the server makes a new certificate with a new key"
+    )]
     Damaged { path: PathBuf, source: Damage },
 }
 
@@ -32,7 +34,7 @@ pub enum SelfSignedError {
 pub enum Damage {
     #[error(transparent)]
     Pair(#[from] PairError),
-    #[error("its key cannot be used")]
+    #[error("cannot use its key")]
     Key(#[from] rcgen::Error),
 }
 

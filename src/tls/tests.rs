@@ -171,7 +171,7 @@ fn a_self_signed_pair_is_kept_with_its_key_and_for_its_owner_only() {
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
     std::fs::write(&path, "no key").unwrap();
     let error = self_signed::kept(&folder, &host()).unwrap_err();
-    assert!(error.to_string().contains("self-signed.pem is damaged: remove it"), "{error}");
+    assert!(error.to_string().contains("self-signed.pem is damaged: remove the file"), "{error}");
     assert_ne!(self_signed::passing(&host()).unwrap().tlsa(), first.tlsa());
 }
 

@@ -161,7 +161,7 @@ impl Arc {
         let mut arc = Self { sealer, signed, ..Self::word(result, detail, output.chain().len()) };
         // There are ARC fields, but mail-auth found no chain.
         if arc.result == "none" {
-            (arc.result, arc.detail) = ("fail", "a set is not whole".into());
+            (arc.result, arc.detail) = ("fail", "a set is incomplete".into());
         }
         let Some(set) = newest else { return arc };
         let (seal, signature) = (set.seal.header, set.signature.header);
@@ -288,7 +288,7 @@ fn defect(output: &ArcOutput<'_>) -> Option<String> {
     };
     for set in output.chain() {
         let (seal, tags) = (set.seal.header, TagList::read(set.seal.value));
-        let sha1 = (seal.a == Algorithm::RsaSha1).then(|| "it is made with SHA-1".into());
+        let sha1 = (seal.a == Algorithm::RsaSha1).then(|| "made with SHA-1".into());
         if let Some(why) = lacks(set.seal.value, &tags, &["i", "a", "b", "cv", "d", "s"]).or(sha1) {
             return Some(format!("seal {}: {why}", seal.i));
         }
@@ -297,7 +297,7 @@ fn defect(output: &ArcOutput<'_>) -> Option<String> {
     let (signature, tags) = (newest.signature.header, TagList::read(newest.signature.value));
     let signs_seals = || signature.h.iter().any(|name| name.eq_ignore_ascii_case("arc-seal"));
     let why = lacks(newest.signature.value, &tags, &["i", "a", "b", "bh", "d", "h", "s"])
-        .or_else(|| (signature.a == Algorithm::RsaSha1).then(|| "it is made with SHA-1".into()))
+        .or_else(|| (signature.a == Algorithm::RsaSha1).then(|| "made with SHA-1".into()))
         .or_else(|| signs_seals().then(|| "it signs a seal".into()))?;
     Some(format!("signature {}: {why}", signature.i))
 }

@@ -148,7 +148,7 @@ impl Claim {
         }
         let is_known = |way: &str| way.eq_ignore_ascii_case("dns/txt");
         if tags.get("q").is_some() && !tags.listed("q").any(is_known) {
-            object(Cause::KeyMethodUnknown, "q= names no way to the key that is known");
+            object(Cause::KeyMethodUnknown, "q= names no known way to get the key");
         }
         let now = u64::try_from(now.seconds()).unwrap_or(0);
         match (tags.number("t"), tags.number("x")) {
@@ -197,7 +197,7 @@ impl Claim {
         if let (Some(covered), Some(length)) = (self.body_length, body_length)
             && covered != length
         {
-            let text = format!("l= covers {covered} of {length} octets of the body");
+            let text = format!("l= covers {covered} of {length} bytes of the body");
             objections.push(Objection { cause: Cause::BodyPartlySigned, text });
         }
         let key = self.key_name.as_deref().and_then(|name| keys.get(name));

@@ -23,10 +23,10 @@ use crate::domain::evidence::dmarc as facts;
 use crate::domain::evidence::{Facts, Step, Word, results};
 use crate::rules::Alignment;
 
-const BY_TREE: &str = "; by the tree of DMARC records a signature is aligned, by the public suffix \
-    list, which decides here, none is";
-const BY_LIST: &str = "; by the tree of DMARC records no signature is aligned, by the public suffix \
-    list, which decides here, one is";
+const BY_TREE: &str = "; the tree of DMARC records aligns a signature, but the public suffix \
+                       list, which decides here, aligns none";
+const BY_LIST: &str = "; the tree of DMARC records aligns no signature, but the public suffix \
+                       list, which decides here, aligns one";
 
 /// The DMARC result, and the policy of the From domain.
 #[derive(Clone)]

@@ -132,7 +132,7 @@ impl Task {
                 }
                 (Some(place), Some(_)) => self.verify(message, body, place, claim, signature),
                 _ => {
-                    let why = "it is beyond the limits of this server".into();
+                    let why = "beyond the limits of this server".into();
                     Check::Failed("policy", Cause::BeyondLimits, why)
                 }
             }

@@ -55,7 +55,7 @@ pub(super) async fn check(resolver: &Resolver, client: IpAddr, deadline: Instant
     let detail = match (result, &name) {
         (_, Some(name)) => format!("{client} is {name}, and {name} is {client}"),
         ("permerror", _) => format!("{client} has no name (PTR)"),
-        ("fail", _) => format!("none of the {names} names of {client} leads back to it"),
+        ("fail", _) => format!("none of the {names} names of {client} resolves to {client}"),
         _ => format!("the names of {client} could not be looked up in time"),
     };
     let step = Step {
@@ -75,7 +75,7 @@ fn nowhere(client: IpAddr) -> Iprev {
     let step = Step {
         facts: facts(client),
         result: Word::Borrowed("none"),
-        detail: format!("{client} is no address of a host on the Internet: nobody was asked"),
+        detail: format!("{client} is not a public address; the lookup was skipped"),
         dns: Vec::new(),
         micros: 0,
     };

@@ -148,11 +148,11 @@ impl Facts {
             return objections;
         };
         if self.is_short(min_rsa_bits) {
-            let text = format!("the RSA key has {bits} bits, at least {min_rsa_bits} count");
+            let text = format!("the RSA key has {bits} bits; at least {min_rsa_bits} are required");
             object(Cause::KeyShort, text);
         }
         if self.ed25519 != (algorithm == Algorithm::Ed25519Sha256) {
-            object(Cause::KeyOfAnotherKind, "the published key is of another kind".into());
+            object(Cause::KeyOfAnotherKind, "the published key is for another algorithm".into());
         }
         let hash = if algorithm == Algorithm::RsaSha1 { "sha1" } else { "sha256" };
         let lists = |words: &Option<Vec<String>>, wanted: &[&str]| {
@@ -267,7 +267,7 @@ mod tests {
         let strict = format!("t=s; {p}");
         assert_eq!(objections(&strict, sha256, false), "");
         assert!(objections(&strict, sha256, true).contains("t=s"));
-        assert!(objections(p, Algorithm::Ed25519Sha256, false).contains("another kind"));
+        assert!(objections(p, Algorithm::Ed25519Sha256, false).contains("another algorithm"));
     }
 
     #[test]

@@ -61,12 +61,13 @@ use crate::rules::IntakeRules;
 /// Why an [`Authenticator`] cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    #[error("the system's DNS servers cannot be read: {0}")]
+    #[error("cannot read the DNS servers of the system: {0}")]
     SystemServers(String),
-    #[error("there is no DNS server to ask")]
+    #[error("no DNS server is configured")]
     NoServers,
     #[error(
-        "the DNS resolver cannot be made: {0} (it needs the CA certificates of the system: install ca-certificates)"
+        "cannot create the DNS resolver: {0} (it needs the CA certificates of the system: install \
+         ca-certificates)"
     )]
     Resolver(String),
 }

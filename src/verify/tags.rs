@@ -20,7 +20,7 @@ impl<'x> TagList<'x> {
     pub(super) fn read(octets: &'x [u8]) -> Self {
         let mut list = Self::default();
         let Ok(text) = std::str::from_utf8(octets) else {
-            list.defect = Some("it is not text".into());
+            list.defect = Some("not valid UTF-8".into());
             return list;
         };
         for entry in text.split(';') {
@@ -33,11 +33,11 @@ impl<'x> TagList<'x> {
             };
             let (name, value) = (trim(name), trim(value));
             if !is_name(name) {
-                list.flaw("a tag has no proper name".into());
+                list.flaw("a tag has an invalid name".into());
             } else if list.tags.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
-                list.flaw(format!("the tag {name}= is there twice"));
+                list.flaw(format!("the tag {name}= appears twice"));
             } else if list.tags.len() == MAX_TAGS {
-                list.flaw("it has too many tags".into());
+                list.flaw("too many tags".into());
                 break;
             } else {
                 list.tags.push((name, value));
@@ -115,11 +115,11 @@ mod tests {
     #[test]
     fn defects_are_named() {
         for (text, defect) in [
-            ("v=1; d=a; d=b", "the tag d= is there twice"),
-            ("v=1; d=a; D=b", "the tag D= is there twice"),
+            ("v=1; d=a; d=b", "the tag d= appears twice"),
+            ("v=1; d=a; D=b", "the tag D= appears twice"),
             ("v=1; omgwhatsgoingon", "an entry has no ="),
-            ("1v=1", "a tag has no proper name"),
-            ("=1", "a tag has no proper name"),
+            ("1v=1", "a tag has an invalid name"),
+            ("=1", "a tag has an invalid name"),
         ] {
             assert_eq!(TagList::read(text.as_bytes()).defect(), Some(defect), "{text}");
         }

@@ -206,7 +206,7 @@ async fn renewals_keep_the_key_and_the_sessions_whatever_the_authority_forgets()
     let root = pebble.root().await;
     let three = session_after(&server, &root, None).await.certificate();
     assert_eq!(key_of(&three), key_of(&one));
-    around.logged(&["does not know the account any more"]).await;
+    around.logged(&["no longer knows the account"]).await;
     first.deliver(&signed("by the first certificate")).await;
     drop(first);
     around.finish(server).await;
@@ -237,7 +237,7 @@ async fn mail_flows_while_another_program_has_the_port_of_the_challenges() {
     pebble.port_80.lead_to(address);
     let server = around.serve_at(&address.to_string(), &pebble).await;
     assert!(!server.said.contains(" acme "), "{}", server.said);
-    around.logged(&["ERROR", "cannot listen for the authority", "--acme-http"]).await;
+    around.logged(&["ERROR", "cannot listen for ACME challenges", "--acme-http"]).await;
     around.logged(&["no certificate by ACME", "cannot listen on", "advice"]).await;
     let own = std::fs::read_to_string(around.path("store/tls/self-signed.pem")).unwrap();
     let mut session = Secured::open(server.smtp, &trusting(&own)).await.unwrap();
@@ -257,12 +257,12 @@ async fn the_log_says_what_the_authority_saw() {
     let pebble = Pebble::start(around.site.dns.addr(), LONG).await;
     around.site.dns.change(|zone| zone.remove(HOST, "A")).unwrap();
     let server = around.serve(&pebble).await;
-    let here = "did not find mx.agents.example to be here";
+    let here = "could not verify mx.agents.example";
     around.logged(&[here, "could not resolve"]).await;
     pebble.port_80.close();
     around.site.dns.change(|zone| zone.insert(HOST, "A", "NOERROR", "127.0.0.1")).unwrap();
     // By how much of the request had come when the door fell shut.
-    around.logged(&[here, "EOF|reset by peer", "let port 80 of this name"]).await;
+    around.logged(&[here, "EOF|reset by peer", "reach port 80 of this name"]).await;
     // Somebody else's server.
     pebble.port_80.lead_to(server.http);
     around.logged(&[here, "another server answers"]).await;
@@ -285,7 +285,7 @@ async fn what_cannot_be_asked_for_is_said_at_the_start() {
     let asking = ["--acme-directory", "https://127.0.0.1:1/dir", "--acme-agree-tos"];
     let with = |more: &[&'static str]| [asking.as_slice(), more].concat();
     let said = refused(&with(&["--smtp-tls-cert", "a", "--smtp-tls-key", "b"])).await;
-    assert!(said.contains("not from both"), "{said}");
+    assert!(said.contains("use one of them"), "{said}");
     let said = refused(&with(&["--acme-contact", "me@agents.example"])).await;
     assert!(said.contains("mailto:NAME@DOMAIN"), "{said}");
     let said = refused(&with(&["--database-url", "postgres://h/d"])).await;

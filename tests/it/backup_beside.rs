@@ -131,7 +131,7 @@ async fn a_restored_server_has_the_same_key_for_dane_and_opens_its_secrets() {
     assert!(is_pinned(scene.server.smtp, &scene.pin).await);
     let backup = ["backup", "--data", "data", "--to", "copy", "--with-secrets-key"];
     let said = done(here, &backup).await;
-    assert!(said.contains("whoever has this backup can open the sealed secrets"), "{said}");
+    assert!(said.contains("anyone who has this backup can open the sealed secrets"), "{said}");
     let (tls, key) = (tree(&here.join("data/tls")), here.join("data/secrets.key"));
     let key = (key.metadata().unwrap().permissions().mode(), std::fs::read(key).unwrap());
     assert_eq!(tree(&here.join("copy/tls")), tls);
@@ -167,7 +167,10 @@ async fn a_restore_says_what_is_missing_to_be_the_same_server() {
     let here = scene.here();
     scene.opens_its_secrets(&scene.server, "before the backup").await;
     let said = done(here, &["backup", "--data", "data", "--to", "copy"]).await;
-    assert!(said.contains("data/secrets.key is not part of it: keep a copy apart"), "{said}");
+    assert!(
+        said.contains("data/secrets.key is not part of the backup: keep a copy elsewhere"),
+        "{said}"
+    );
     assert!(said.contains("--with-secrets-key"), "{said}");
     assert!(!here.join("copy/secrets.key").exists());
     // As a backup was before certificates were part of it.
@@ -176,13 +179,13 @@ async fn a_restore_says_what_is_missing_to_be_the_same_server() {
     let (first, _) = sums.split_once('\n').unwrap();
     std::fs::write(here.join("copy/gatepost.db.sha256"), format!("{first}\n")).unwrap();
     let [keys, tls] = <[String; 2]>::try_from(missing(here, "new").await).unwrap();
-    assert!(keys.starts_with("new/secrets.key, without which"), "{keys}");
+    assert!(keys.starts_with("new/secrets.key, which opens the secrets"), "{keys}");
     assert!(keys.contains("(relays: 1)") && keys.contains("before you serve, copy"), "{keys}");
     assert!(tls.starts_with("new/tls, because") && tls.contains("TLSA"), "{tls}");
 
     let serve = ["serve", "--data", "new", "--smtp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
     let said = failing(here, &serve).await;
-    assert!(said.contains("new/secrets.key is not there, and the store holds what"), "{said}");
+    assert!(said.contains("new/secrets.key is missing, but the store holds secrets"), "{said}");
     std::fs::copy(here.join("data/secrets.key"), here.join("new/secrets.key")).unwrap();
     let server = Server::start(&here.join("new"), scene.site.dns.addr()).await;
     assert!(!is_pinned(server.smtp, &scene.pin).await, "the old key cannot be known");
@@ -193,7 +196,7 @@ async fn a_restore_says_what_is_missing_to_be_the_same_server() {
     let settings = ["--secrets-key-file", "elsewhere.key", "--json"];
     let restore = [&["restore", "--from", "copy", "--data", "third"], &settings[..]].concat();
     let said = done(here, &restore).await;
-    assert!(said.contains("elsewhere.key, without which"), "{said}");
+    assert!(said.contains("elsewhere.key, which opens the secrets"), "{said}");
     std::fs::rename(here.join("data/secrets.key"), here.join("elsewhere.key")).unwrap();
     std::fs::remove_dir_all(here.join("third")).unwrap();
     let said = done(here, &restore).await;
@@ -241,9 +244,9 @@ async fn keys_that_open_nothing_of_the_store_are_refused() {
     std::fs::write(here.join("no.key"), "hunter2\n").unwrap();
     let backup = ["backup", "--data", "data", "--to", "copy", "--with-secrets-key"];
     for (file, words) in [
-        ("other.key", "other.key opens none of the secrets that the store holds (relays: 1)"),
-        ("no.key", "no.key: line 1 is no key"),
-        ("gone.key", "gone.key is not there: name the file with --secrets-key-file"),
+        ("other.key", "other.key opens none of the secrets in the store (relays: 1)"),
+        ("no.key", "no.key: line 1 is not a key"),
+        ("gone.key", "gone.key is missing: name the file with --secrets-key-file"),
     ] {
         let said = failing(here, &[&backup[..], &["--secrets-key-file", file]].concat()).await;
         assert!(said.contains(words) && !said.contains("hunter2"), "{said}");
@@ -253,7 +256,7 @@ async fn keys_that_open_nothing_of_the_store_are_refused() {
     let restore = ["restore", "--from", "copy", "--data", "new"];
     for (text, words) in [
         (other.as_str(), "copy/secrets.key opens none of the secrets"),
-        ("hunter2\n", "copy/secrets.key: line 1 is no key"),
+        ("hunter2\n", "copy/secrets.key: line 1 is not a key"),
     ] {
         std::fs::write(here.join("copy/secrets.key"), text).unwrap();
         let said = failing(here, &restore).await;
@@ -266,7 +269,7 @@ async fn keys_that_open_nothing_of_the_store_are_refused() {
     assert!(!here.join("new/secrets.key").exists());
     std::fs::write(here.join("copy/secrets.key"), &own).unwrap();
     let said = done(here, &["restore", "--from", "copy", "--data", "next"]).await;
-    assert!(!said.contains("secrets cannot be opened"), "{said}");
+    assert!(!said.contains("opens the secrets"), "{said}");
     assert_eq!(std::fs::read_to_string(here.join("next/secrets.key")).unwrap(), own);
 }
 
@@ -281,7 +284,7 @@ async fn secrets_of_a_key_that_is_lost_are_counted() {
     let copied = gatepost(here, &backup).await;
     assert!(copied.status.success(), "{copied:?}");
     let said = String::from_utf8_lossy(&copied.stderr).into_owned();
-    assert!(said.contains("does not open all that is sealed (relays: 2)"), "{said}");
+    assert!(said.contains("does not open all sealed secrets (relays: 2)"), "{said}");
     let missing = missing(here, "new").await;
     let keys = missing.iter().find(|one| one.contains("new/secrets.key")).unwrap();
     assert!(keys.contains("(relays: 2): add the key that sealed them"), "{keys}");
@@ -308,7 +311,7 @@ async fn a_certificate_that_was_changed_in_a_backup_is_refused() {
         }
         let said = failing(here, &["restore", "--from", "copy", "--data", "new"]).await;
         assert!(said.contains("copy/tls/self-signed.pem is damaged"), "{said}");
-        assert!(said.contains("remove it and its line in gatepost.db.sha256"), "{said}");
+        assert!(said.contains("remove the file and its line in gatepost.db.sha256"), "{said}");
         assert!(!here.join("new").exists());
     }
     // Nor is one taken that the backup did not write.
@@ -316,7 +319,10 @@ async fn a_certificate_that_was_changed_in_a_backup_is_refused() {
     std::fs::create_dir(here.join("copy/tls/acme")).unwrap();
     std::fs::write(here.join("copy/tls/acme/key.pem"), "another key").unwrap();
     let said = failing(here, &["restore", "--from", "copy", "--data", "new"]).await;
-    assert!(said.contains("tls/acme/key.pem is damaged: the backup did not write it"), "{said}");
+    assert!(
+        said.contains("tls/acme/key.pem is damaged: the file is not part of the backup"),
+        "{said}"
+    );
     assert!(!here.join("new").exists());
 }
 
@@ -329,7 +335,7 @@ async fn files_that_lie_elsewhere_are_said_to_be_left_out() {
     let backup = [&["backup", "--data", "data", "--to", "copy"], &elsewhere[..]].concat();
     let copied = gatepost(here, &backup).await;
     let said = String::from_utf8_lossy(&copied.stderr).into_owned();
-    assert!(said.contains("certificates in acme are not part of it"), "{said}");
+    assert!(said.contains("certificates in acme are not part of the backup"), "{said}");
     let restore = [&["restore", "--from", "copy", "--data", "new"], &elsewhere[..]].concat();
     let said = done(here, &restore).await;
     assert!(said.contains("missing: acme (acme-folder)"), "{said}");

@@ -170,8 +170,8 @@ async fn read(here: &Path, message: &Value) {
     }
     let nobody = uuid::Uuid::nil().to_string();
     for (words, code, part) in [
-        (vec!["intake", "show", &nobody], 1, "there is no intake record"),
-        (vec!["message", "list", "--before", &nobody], 1, "there is no message"),
+        (vec!["intake", "show", &nobody], 1, "no intake record 0000"),
+        (vec!["message", "list", "--before", &nobody], 1, "no message 0000"),
         (vec!["message", "show", "1"], 2, "gatepost message list"),
         (vec!["intake", "list", "--limit", "501"], 2, "501"),
     ] {
@@ -258,7 +258,7 @@ async fn the_store_may_be_a_postgres_database() {
     let both = run(on(&["account", "list", "--data", "x"])).await;
     let errors = String::from_utf8_lossy(&both.stderr).into_owned();
     assert_eq!(both.status.code(), Some(1));
-    assert!(errors.contains("name the store once"), "{errors}");
+    assert!(errors.contains("use one of them"), "{errors}");
 }
 
 /// Not even which store it is, which it needs only where there may be a marker of it.

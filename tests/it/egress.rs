@@ -41,11 +41,11 @@ impl Spelling {
     /// Words of the expected refusal; None for a host name, which is judged only by its addresses.
     fn fault(&self) -> Option<&'static str> {
         match self.is.as_str() {
-            "host" => Some("not a public one"),
+            "host" => Some("not public"),
             "malformed" => Some("not a URL"),
             "scheme" => Some("must begin with https://"),
             "user" => Some("user name or a password"),
-            "port" => Some("port is not one of those"),
+            "port" => Some("port is not allowed"),
             "fragment" => Some("must not have a fragment"),
             _ => None,
         }
@@ -197,9 +197,9 @@ async fn a_spelling_of_a_private_host_in_the_store_is_never_dialled() {
         // are dropped, and the host is judged.
         let expected = match spelling.fault() {
             Some("not a URL") if error.contains("could not read") => "could not read",
-            Some("not a URL") => "not a public one",
+            Some("not a URL") => "not public",
             Some(fault) => fault,
-            None => "leads to an address that is not a public one",
+            None => "resolves to an address that is not public",
         };
         assert!(error.contains(expected), "{}: {error}", spelling.url);
     }
@@ -282,7 +282,7 @@ async fn a_name_that_turns_is_not_dialled() {
     for one in ended.into_iter().filter(|one| one.label != "test") {
         let spelling = &table.refused[one.label.parse::<usize>().unwrap()];
         let error = one.error.unwrap_or_default();
-        assert!(error.contains("not a public one"), "{}: {error}", spelling.url);
+        assert!(error.contains("not public"), "{}: {error}", spelling.url);
     }
     assert_eq!(counter.taken().await, 0);
     gateway.finish().await;

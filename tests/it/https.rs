@@ -23,14 +23,14 @@ use crate::support::{PATIENCE, attempts, rules, signed};
 
 const WORDS: &[(&str, &str)] = &[
     ("time", "the server's certificate has expired, or is not valid yet: renew it"),
-    ("name", "the server's certificate is for another host name: give it one for this name"),
+    ("name", "the server's certificate is for another host name: install one for this name"),
     (
         "issuer",
-        "the server's certificate is of no authority that is trusted, or signed by itself: get one \
-         of a public authority, and send the intermediate ones with it",
+        "the server's certificate comes from no trusted authority, or is self-signed: get one from a \
+         public authority, and send the intermediate certificates with it",
     ),
-    ("version", "the server speaks no TLS of version 1.2 or 1.3"),
-    ("cut", "the connection ended before it was secure"),
+    ("version", "the server speaks neither TLS 1.2 nor TLS 1.3"),
+    ("cut", "the connection closed during the TLS handshake"),
 ];
 
 fn words(fault: &str) -> &'static str {
@@ -189,7 +189,7 @@ fn receivers(authority: &Authority) -> Vec<(&'static str, Manner, Option<&'stati
         (
             "refuses",
             Manner::Says(vec![21, 3, 1, 0, 2, 2, 40]),
-            Some("a secure connection could not be made: its certificate or protocol was refused"),
+            Some("the TLS handshake failed: the certificate or protocol was refused"),
         ),
         (
             "plain",

@@ -86,7 +86,7 @@ async fn originals_elsewhere_are_said_to_be_left_out() {
     let copied = gatepost(here, &backup).await;
     assert!(copied.status.success(), "{copied:?}");
     let said = String::from_utf8_lossy(&copied.stderr).into_owned();
-    assert!(said.contains("not part of it") && said.contains(blobs), "{said}");
+    assert!(said.contains("not part of the backup") && said.contains(blobs), "{said}");
     assert!(!here.join("copy/blobs").exists());
     // Without the setting it is looked for beside the database, and its absence is no backup.
     let wrong = gatepost(here, &["backup", "--data", "data", "--to", "wrong"]).await;

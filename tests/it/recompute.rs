@@ -326,8 +326,8 @@ async fn what_differs_is_named_and_what_is_no_verdict_is_refused() {
     let id = counted["intake"][0]["id"].as_str().unwrap();
     let counted = scene.gateway.get(&format!("/email/intake/{id}")).await;
     let cases = [
-        (counted.to_string(), "of no message that was read whole"),
-        (json!({ "intake": counted["intake"]["id"] }).to_string(), "a record is a JSON object"),
+        (counted.to_string(), "was not read in full"),
+        (json!({ "intake": counted["intake"]["id"] }).to_string(), "record as a JSON object"),
         ("{}".into(), "has no steps"),
         ("x".into(), "is not JSON"),
     ];

@@ -138,7 +138,7 @@ async fn who_does_not_answer_in_time_or_not_at_all_defers() {
             Some(Reply::status(200).drip_head(PATIENCE)),
             "no answer came in time",
         ),
-        (receiver.url("/a"), Some(Reply::hangup()), "without a proper answer"),
+        (receiver.url("/a"), Some(Reply::hangup()), "before the answer was complete"),
         (format!("http://{gone}/"), None, "no connection could be made"),
     ]
     .into_iter()

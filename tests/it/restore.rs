@@ -118,7 +118,7 @@ async fn a_restore_that_was_killed_left_no_store() {
     let said = failing(here, &["migrate", "--data", "new"]).await;
     assert!(said.contains("there is no store at new"), "{said}");
     let said = failing(here, &["restore", "--from", "copy", "--data", "new"]).await;
-    assert!(said.contains("broken off there: remove it"), "{said}");
+    assert!(said.contains("holds an unfinished backup or restore: remove that"), "{said}");
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn a_backup_that_was_changed_is_refused() {
     let last = octets.len() - 1;
     octets[last] ^= 1;
     std::fs::write(here.join("copy/gatepost.db"), octets).unwrap();
-    refused(here, "copy/gatepost.db is damaged: it is not what was written").await;
+    refused(here, "copy/gatepost.db is damaged: the file was changed").await;
 }
 
 #[tokio::test]

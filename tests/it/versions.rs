@@ -98,7 +98,7 @@ async fn who_waits_for_the_migration_of_another_says_so() {
         let line = timeout(PATIENCE, lines.next_line()).await.unwrap().unwrap();
         let line = line.expect("it ended without waiting");
         canary::keep("init", line.as_bytes(), None);
-        if line.contains("another gateway is migrating the store") {
+        if line.contains("waiting for another gateway to migrate the store") {
             break;
         }
     }

@@ -90,7 +90,7 @@ async fn events_are_shown_and_followed(gateway: TestGateway) {
 
     let nobody = uuid::Uuid::max().to_string();
     for (words, code, part) in [
-        (["events", "--after", &nobody].as_slice(), 1, "no such event"),
+        (["events", "--after", &nobody].as_slice(), 1, "unknown or expired event"),
         (&["events", "--after", "1"], 2, "not the id of an event"),
         (&["events", "--since", "yesterday"], 2, "like 10m, 3h or 2d"),
         (&["events", "--event", "email.recieved"], 2, "email.recieved"),
@@ -149,7 +149,7 @@ async fn a_webhook_is_listed_tested_and_gets_events_again() {
 
     let nobody = uuid::Uuid::nil().to_string();
     for (words, code, part) in [
-        (["webhook", "test", &nobody].as_slice(), 1, "there is no webhook"),
+        (["webhook", "test", &nobody].as_slice(), 1, "no webhook 0000"),
         (&["webhook", "replay", id], 2, "--since"),
         (&["webhook", "replay", "1", "--since", "1h"], 2, "gatepost webhook list"),
         (&["webhook", "replay", id, "--since", "2999-01-01"], 1, "lies in the future"),

@@ -62,6 +62,11 @@ fn comments_and_pages_begin_with_a_verb_or_a_noun() {
             look(&name, openings(&source));
         }
     }
+    for folder in ["policies", "src/config"] {
+        for (name, rules) in files(folder, "toml") {
+            look(&name, openings(&rules.replace("\n#", "\n//")));
+        }
+    }
     for (name, page) in files("docs", "md") {
         look(&name, paragraphs(&page));
     }

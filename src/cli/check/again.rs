@@ -99,23 +99,23 @@ impl Again {
     /// Prints the comparison, after the verdict.
     pub(super) fn tell(&self) -> Result<(), Failure> {
         if self.truncated {
-            say!("\nThe record keeps not all DNS answers whole: what is missing is not there.")?;
+            say!("\nThe record does not hold all DNS answers in full: the rest counts as absent.")?;
         }
         for name in &self.given {
             match *name {
-                "rates" => say!("\nThe rate is not recomputed: the step is the record's.")?,
-                _ => say!("\nThe step {name} is not recomputed: it is the record's.")?,
+                "rates" => say!("\nThe rate is not recomputed, but taken from the record.")?,
+                _ => say!("\nThe step {name} is not recomputed, but taken from the record.")?,
             }
         }
         if !self.rules.is_empty() {
-            say!("\nrules differ now: {}", self.rules.join("; "))?;
+            say!("\nrules that changed since the record: {}", self.rules.join("; "))?;
         }
         if !self.excused.is_empty() {
-            say!("\ndifferent answers, not the verdict: {}", self.excused.join("; "))?;
+            say!("\nanswers differ, the verdict does not: {}", self.excused.join("; "))?;
         }
         match self.differences.as_slice() {
             [] => say!("\nthe same verdict"),
-            some => say!("\nnot as in the record: {}", some.join("; ")),
+            some => say!("\ndiffers from the record: {}", some.join("; ")),
         }
     }
 }

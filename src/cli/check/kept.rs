@@ -43,19 +43,19 @@ impl RecordedVerdict {
     }
 
     fn of(record: &Value) -> Result<Self, Failure> {
-        let fields = record.as_object().ok_or("a record is a JSON object")?.clone();
+        let fields = record.as_object().ok_or("expected a record as a JSON object")?.clone();
         let text = |name: &str| fields.get(name).and_then(Value::as_str);
         let steps = fields.get("steps").filter(|steps| steps.is_array());
         let steps = steps.ok_or("the record has no steps: take it from GET /email/intake/{id}")?;
         if text("sha256").is_none() {
             let told = text("explanation").unwrap_or_default();
-            let why = "the record is of no message that was read whole: there is no verdict to \
-                       reach again";
+            let why = "the message of this record was not read in full: there is no verdict to \
+                       recompute";
             return Err(format!("{why} ({told})").into());
         }
         let missing = |what: &str| format!("the record has no {what}");
         let evidence = Evidence::deserialize(steps)
-            .map_err(|error| format!("the steps of the record cannot be read: {error}"))?;
+            .map_err(|error| format!("cannot read the steps of the record: {error}"))?;
         let session = evidence.session().ok_or_else(|| missing("step session"))?;
         let policy = evidence.policy().ok_or_else(|| missing("step policy"))?;
         let tls = session.tls.clone();

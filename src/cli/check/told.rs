@@ -45,7 +45,7 @@ impl RecordedDns {
                 match known.iter().find(|other| other.name == name && other.kind == kind) {
                     None => {
                         add(&mut told.zone, &name, kind, this).map_err(|error| {
-                            format!("the answer to {kind} {name} cannot be read: {error}")
+                            format!("cannot read the answer to {kind} {name}: {error}")
                         })?;
                         known.push(FirstAnswer { step, name, kind, told: this });
                     }
@@ -108,7 +108,7 @@ fn add(zone: &mut Zone, name: &str, kind: &str, told: &dns::DnsOutcome) -> Resul
         // No query could be made for it, so none will be.
         told if *told == dns::DnsOutcome::UNASKABLE => {}
         told if told.is_temporary() => zone.insert(name, kind, "SERVFAIL", "")?,
-        _ => return Err("expected records, or why there are none".into()),
+        _ => return Err("expected records, or the reason why there are none".into()),
     }
     Ok(())
 }

@@ -137,8 +137,9 @@ impl World {
                 Self::make(folder, rules, mint).await
             }
             Err(_) => Err(format!(
-                "{place} is not empty and has no world.json: it is the folder of something else, \
-                 or of a first start that was broken off. Remove it, or choose another by --data"
+                "{place} is not empty and has no world.json: the folder belongs to something \
+                 else, or a first start did not finish there. Remove the folder, or choose \
+                 another with --data"
             )
             .into()),
         }

@@ -66,7 +66,7 @@ impl Follower {
                 Ok(answer) => return Ok(answer),
                 Err(error) => {
                     let shown = self.paint.alarm(&format!("{:<8}", "error"));
-                    say!("          {shown}  cannot follow, asking again: {error}")?;
+                    say!("          {shown}  cannot follow, retrying: {error}")?;
                     sleep(PAUSE).await;
                 }
             }

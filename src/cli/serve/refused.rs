@@ -54,8 +54,8 @@ impl Named {
                  CAP_NET_BIND_SERVICE; or choose {flag} {elsewhere}"
             )),
             io::ErrorKind::AddrInUse => Some(format!(
-                "cannot listen on {address}: another program does: stop it, or choose another \
-                 {flag}"
+                "cannot listen on {address}: another program listens there: stop that program, or \
+                 choose another {flag}"
             )),
             _ => None,
         }

@@ -38,7 +38,7 @@ fn a_type_that_nobody_can_read_is_plain_text() {
     }
     let expected = json!([{
         "kind": "content_type_invalid", "field": "message", "start": null, "end": null,
-        "detail": "part 0 has a type that cannot be read, \"<html>\": it is read as text/plain",
+        "detail": "part 0 has the unreadable type \"<html>\": it is read as text/plain",
     }]);
     assert_eq!(json!(mail("Content-Type: <html>\n\nHello").findings), expected);
     // Its other parameters count.
@@ -176,7 +176,7 @@ fn a_charset_that_cannot_be_obeyed_is_named() {
     }
     assert_eq!(
         plain("x-unknown", b"\xfc").findings[0].detail,
-        "part 0 names the charset \"x-unknown\", which is not known: it is read as windows-1252"
+        "part 0 names the charset \"x-unknown\", which is unknown: it is read as windows-1252"
     );
 }
 

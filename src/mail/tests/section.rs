@@ -131,7 +131,7 @@ fn size_and_count_are_bounded() {
     assert_eq!(scan(&fits(4096), &limits).unwrap().body_at, 4096);
     for total in [4097, 4098, 4099, 4100, 8000] {
         let fault = scan(&fits(total), &limits).unwrap_err();
-        assert_eq!(fault.detail, "the header section is longer than 4096 octets", "{total}");
+        assert_eq!(fault.detail, "the header section is longer than 4096 bytes", "{total}");
         assert_eq!(fault.reason, Reason::Malformed);
         assert_eq!(fault.from.unwrap().to_string(), "a@b.example");
     }

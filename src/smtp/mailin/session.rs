@@ -256,7 +256,7 @@ impl<I: Intake> Session<I> {
             }
             Ending::TooLarge { head, size } => {
                 let limit = self.shared.max_message;
-                let detail = format!("{size} octets came, {limit} are allowed");
+                let detail = format!("received {size} bytes; the limit is {limit}");
                 (Reason::TooLarge, detail, head, size, None)
             }
         };

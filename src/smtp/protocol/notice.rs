@@ -44,7 +44,7 @@ notices! {
     Help = "help" 214 "2.0.0"
         "EHLO HELO STARTTLS MAIL RCPT DATA RSET NOOP VRFY HELP QUIT; HELP MAIL, HELP RCPT and HELP DATA say more";
     HelpMail = "help_mail" 214 "2.0.0"
-        "MAIL FROM:<address> [SIZE=octets] [BODY=7BIT|8BITMIME] [SMTPUTF8]; bounces come from <>";
+        "MAIL FROM:<address> [SIZE=bytes] [BODY=7BIT|8BITMIME] [SMTPUTF8]; bounces come from <>";
     HelpRecipient = "help_recipient" 214 "2.0.0"
         "RCPT TO:<address>, once for each recipient; nothing is relayed";
     HelpData = "help_data" 214 "2.0.0"
@@ -98,10 +98,10 @@ notices! {
     TooFast = "too_fast" 421 "4.7.0" "too many new connections from your network: try again later";
     EndlessLine = "endless_line" 421 "4.7.0" "the command line does not end";
     TooManyTransactions = "too_many_transactions" 421 "4.7.0" "too many transactions: connect again";
-    TooSlow = "too_slow" 421 "4.4.2" "timeout: nothing more came, or too slowly";
+    TooSlow = "too_slow" 421 "4.4.2" "timeout: no more input, or input too slow";
     TooOld = "too_old" 421 "4.4.2" "timeout: the session is too old, connect again";
     /// A trusted proxy sent no valid PROXY header: the operator's to fix.
-    NoProxyHeader = "no_proxy_header" 421 "4.3.5" "the proxy in front did not say who you are: try again";
+    NoProxyHeader = "no_proxy_header" 421 "4.3.5" "the proxy did not send your address: try again";
     ShuttingDown = "shutting_down" 421 "4.3.2" "shutting down: try again";
     TooManySessions = "too_many_sessions" 421 "4.3.2" "too many connections: try again";
     TooManyFromNetwork = "too_many_from_network" 421 "4.3.2" "too many connections from your network: try again";

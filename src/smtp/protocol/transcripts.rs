@@ -86,7 +86,7 @@ fn entry(line: &str) -> Option<Entry> {
             let (key, value) = text.split_once(": ").unwrap_or((text, ""));
             Entry::Set(key.into(), value.into())
         }
-        _ => panic!("{line:?} is no line of a transcript"),
+        _ => panic!("{line:?} is not a transcript line"),
     })
 }
 
@@ -113,7 +113,7 @@ pub(in crate::smtp) fn unescaped(text: &str) -> Vec<u8> {
                 out.extend_from_slice(what.repeat(times.parse().unwrap()).as_bytes());
                 rest = behind;
             }
-            _ => panic!("\\{kind} is no escape"),
+            _ => panic!("\\{kind} is not an escape"),
         }
     }
     out.extend_from_slice(rest.as_bytes());
@@ -205,7 +205,7 @@ impl Walk {
                 let notice = Notice::ALL.iter().find(|notice| notice.label() == value).unwrap();
                 self.say(&Reply::notice(*notice));
             }
-            _ => panic!("{key} is no setting"),
+            _ => panic!("{key} is not a setting"),
         }
     }
 

@@ -44,7 +44,7 @@ async fn a_pause_in_a_message_and_an_old_session_are_ended() {
     let (mut pausing, mut old) = (server.greeted().await, server.greeted().await);
     pausing.begin_data().await;
     pausing.send("x").await;
-    pausing.expect("421 4.4.2 timeout: nothing more").await;
+    pausing.expect("421 4.4.2 timeout: no more input").await;
     old.expect("421 4.4.2 timeout: the session").await;
 }
 

@@ -69,7 +69,7 @@ impl Blobs {
         if owner == Ok(identity) {
             return Ok(());
         }
-        let owner = owner.map_or_else(|_| "that it does not name".to_owned(), |id| id.to_string());
+        let owner = owner.map_or_else(|_| "its id is unreadable".to_owned(), |id| id.to_string());
         Err(StoreError::Foreign { at: self.at.clone(), owner, identity })
     }
 

@@ -28,7 +28,7 @@ impl fmt::Display for Cursor {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("is not a cursor: take it from an earlier answer")]
+#[error("is not a cursor: send `next` of an earlier page")]
 pub struct NotACursor;
 
 impl FromStr for Cursor {

@@ -70,7 +70,7 @@ fn look(folders: &[PathBuf], repeats: &Repeats) -> Option<u64> {
             .map_err(|error| {
                 if let Some(left_out) = repeats.due(LogCause::UnknownSpace) {
                     let folder = folder.display();
-                    tracing::warn!(%folder, %error, left_out, "cannot tell how much space is free");
+                    tracing::warn!(%folder, %error, left_out, "cannot measure free disk space");
                 }
             })
     });

@@ -63,7 +63,7 @@ impl Folder {
             && let Some(left_out) = repeats.due(LogCause::Mode)
         {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, left_out, "a file keeps its mode");
+            tracing::warn!(error, left_out, "cannot make a blob file private");
         }
     }
 

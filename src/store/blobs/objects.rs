@@ -178,7 +178,7 @@ impl Blobs {
             };
             // Checked before the object is read: a wrong one may be of any size.
             if found.meta.size != size {
-                return Err(lost("has another size than its message"));
+                return Err(lost("differs in size from its message"));
             }
             found.bytes().await.map_err(unanswered)
         };
@@ -189,7 +189,7 @@ impl Blobs {
         });
         match hashing.await {
             Ok((bytes, true)) => Ok(bytes),
-            Ok((_, false)) => Err(lost("is damaged: its digest is another one")),
+            Ok((_, false)) => Err(lost("is damaged: its digest differs")),
             Err(error) => Err(failed(error)),
         }
     }

@@ -58,7 +58,7 @@ impl BlobPlace {
         match text.split_once("://") {
             Some(("s3", path)) => bucket(path, access).map(|bucket| Self::S3(Box::new(bucket))),
             None if !text.is_empty() => Ok(Self::Folder(text.into())),
-            _ => Err(LocationError::Blobs("name a folder, or s3://BUCKET/PREFIX")),
+            _ => Err(LocationError::Blobs("expected a folder, or s3://BUCKET/PREFIX")),
         }
     }
 }
@@ -68,7 +68,9 @@ fn bucket(path: &str, access: S3Access) -> Result<Bucket, LocationError> {
     // S3 allows these characters in names of buckets; any other could smuggle a host in.
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     if name.is_empty() || !name.chars().all(plain) {
-        return Err(LocationError::Blobs("the name of the bucket cannot be used"));
+        return Err(LocationError::Blobs(
+            "the bucket name may hold only letters, digits, dots, hyphens and underscores",
+        ));
     }
     let endpoint = access.endpoint.as_deref().map(endpoint).transpose()?;
     let missing = |what| move || LocationError::Blobs(what);
@@ -77,7 +79,8 @@ fn bucket(path: &str, access: S3Access) -> Result<Bucket, LocationError> {
         name: name.to_owned(),
         prefix: prefix.trim_matches('/').to_owned(),
         endpoint,
-        region: region.ok_or_else(missing("say the region of the bucket (or an endpoint)"))?,
+        region: region
+            .ok_or_else(missing("the region of the bucket (or an endpoint) is missing"))?,
         access_key: access.access_key.ok_or_else(missing("the access key is missing"))?,
         secret_key: access.secret_key.ok_or_else(missing("the secret key is missing"))?,
     })

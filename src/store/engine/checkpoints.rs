@@ -67,7 +67,7 @@ impl Checkpoints {
             // The log still holds every page that was not copied: nothing is lost.
             if let Err(error) = this.copy(&trust).await {
                 let error = &error as &dyn std::error::Error;
-                tracing::debug!(error, "the log of the database was not copied into its file");
+                tracing::debug!(error, "cannot copy the database log into its file");
             }
             drop(turn);
         });

@@ -195,7 +195,7 @@ async fn lock(path: &Path) -> io::Result<File> {
         Ok(taken) => taken.map(|()| file),
         Err(_) => Err(io::Error::new(
             io::ErrorKind::TimedOut,
-            "another process keeps the store locked for its migration",
+            "timed out waiting for another process to migrate the store",
         )),
     }
 }

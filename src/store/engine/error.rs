@@ -15,74 +15,76 @@ pub enum StoreError {
     Full(#[source] Arc<dyn Error + Send + Sync>),
     /// A write did not reach the disk, and whether a retry would is unknown. From now on the store
     /// refuses everything, and the process must end (contract §2.4).
-    #[error("a write did not reach the disk; the process must be restarted")]
+    #[error("a write did not reach the disk: restart the server")]
     NotDurable(#[source] Option<Arc<dyn Error + Send + Sync>>),
     /// The database file is not as SQLite wrote it: any read may be wrong. From now on the store
     /// refuses everything, and the process must end.
     #[error(
-        "the database file is damaged: keep a copy of the data folder, then make the store anew \
-         from the last backup (`gatepost restore`); `gatepost check-store` lists what is lost"
+        "the database file is damaged: keep a copy of the data folder, then restore the last \
+         backup (`gatepost restore`); `gatepost check-store` lists what is lost"
     )]
     Damaged(#[source] Option<Arc<dyn Error + Send + Sync>>),
     /// The transaction was aborted in favour of another one; nothing was written.
-    #[error("the transaction lost against others too often")]
+    #[error("the transaction conflicted with others too often")]
     Conflict(#[source] Option<Arc<sqlx::Error>>),
     /// The task panicked, which is logged, or ended with the runtime; whether it wrote is unknown.
-    #[error("a task of the store ended before it answered")]
+    #[error("a task of the store ended without a result")]
     Ended,
-    #[error("the database did not answer with a row that is always there")]
+    #[error("the database returned no row where one always exists")]
     NoRow,
     /// Another request already used this Idempotency-Key; nothing was written now.
-    #[error("a request with this Idempotency-Key has been carried out")]
+    #[error("another request already used this Idempotency-Key")]
     Repeated,
     /// Nothing was written.
-    #[error("the account was deleted meanwhile")]
+    #[error("the account was deleted in the meantime")]
     NoAccount,
     #[error(
-        "the database may only be read: mount its disk for writing, or let the server write the file"
+        "the database is read-only: mount its disk for writing, or give the server write access \
+         to the file"
     )]
     ReadOnly(#[source] Arc<sqlx::Error>),
     #[error("the database does not answer")]
     Database(#[source] Arc<sqlx::Error>),
-    #[error("the store did not write in time")]
+    #[error("timed out writing to the store")]
     TooSlow,
     #[error("the blob store does not answer")]
     Objects(#[source] Arc<object_store::Error>),
-    #[error("the blob store at {at} cannot be used")]
+    #[error("cannot use the blob store at {at}")]
     Blobs { at: String, source: Arc<object_store::Error> },
-    #[error("the blob store at {at} did not keep what was written into it")]
+    #[error("the blob store at {at} lost an object that was just written")]
     Unkept { at: String },
     /// No object was written or removed.
     #[error(
-        "the blob store at {at} belongs to the database {owner}, and this one is {identity}: name \
-         another place"
+        "the blob store at {at} belongs to another database ({owner}), not to this one \
+         ({identity}): choose another place"
     )]
     Foreign { at: String, owner: String, identity: Uuid },
     /// No object was written or removed.
     #[error(
-        "the blob store at {at} holds objects and has no owner: name another place, or, if they \
-         are this database's, put its id {identity} into the object `owner`, beside `raw`"
+        "the blob store at {at} holds objects but names no owner: choose another place; or, if \
+         the objects belong to this database, write its id {identity} into the object `owner`, \
+         beside `raw`"
     )]
     Ownerless { at: String, identity: Uuid },
     /// The original of a message is missing, or is not what was stored.
     #[error("the object {name} of the blob store {detail}")]
     Lost { name: String, detail: &'static str },
-    #[error("a row of {table} cannot be read: {detail}")]
+    #[error("cannot read a row of {table}: {detail}")]
     Corrupt { table: &'static str, detail: String },
     #[error("cannot open the store at {at}")]
     Open { at: String, source: Arc<sqlx::Error> },
-    #[error("the store at {at} cannot be used: {detail}")]
+    #[error("cannot use the store at {at}: {detail}")]
     Unfit { at: String, detail: &'static str },
     #[error("there is no store at {at}: run `gatepost init` with the same settings first")]
     Missing { at: String },
     #[error(
-        "the store at {at} is served by {by}: stop that server first, or give this one a store of \
-         its own (--data DIR); several servers share one PostgreSQL (--database-url)"
+        "the store at {at} is served by {by}: stop that server first, or give this one its own \
+         store (--data DIR); several servers can share one PostgreSQL (--database-url)"
     )]
     Served { at: String, by: String },
-    #[error("the store was made by a newer gatepost (schema {version}): use that one")]
+    #[error("the store was made by a newer gatepost (schema {version}): run that version")]
     Newer { version: i64 },
-    #[error("cannot bring the store to this version")]
+    #[error("cannot migrate the store to this version")]
     Migrate(#[source] Arc<MigrateError>),
 }
 

@@ -109,7 +109,7 @@ async fn serve<T: Together>(work: Arc<T>, line: Arc<Mutex<Line<T>>>, rules: Grou
         if let Err(error) = settling.await
             && let Some(left_out) = repeats.due(LogCause::Group)
         {
-            tracing::error!(%error, left_out, "a group was not written");
+            tracing::error!(%error, left_out, "cannot write a group of jobs");
         }
     }
 }

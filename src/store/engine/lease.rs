@@ -122,7 +122,7 @@ impl Drop for Lease {
                 {
                     tracing::warn!(
                         left_out,
-                        "a connection to PostgreSQL has fallen silent: closed"
+                        "closed a PostgreSQL connection that stopped answering"
                     );
                 }
             });

@@ -25,20 +25,20 @@ pub struct PostgresUrl(String);
 #[derive(Debug, thiserror::Error)]
 pub enum LocationError {
     #[error(
-        "both a data folder ({}) and a database URL are given: name the store once",
+        "both a data folder ({}) and a database URL are given: use one of them",
         .0.display()
     )]
     Both(PathBuf),
     #[error("the database URL must be sqlite:DIR or postgres://USER:PASSWORD@HOST/DATABASE")]
     Unknown,
-    #[error("the database URL cannot be used")]
+    #[error("cannot use the database URL")]
     Malformed(#[source] sqlx::Error),
     #[error("the blob store: {0}")]
     Blobs(&'static str),
-    #[error("the database URL cannot be used: in a password write # as %23, / as %2F, ? as %3F")]
+    #[error("cannot use the database URL: in the password, write # as %23, / as %2F, ? as %3F")]
     Fragment,
     /// Without its value, which may be a password under a mistyped name.
-    #[error("the database URL has a parameter that is not known: {0}")]
+    #[error("unknown parameter in the database URL: {0}")]
     Parameter(String),
 }
 
@@ -132,7 +132,7 @@ fn shown(name: &str) -> String {
     if name.chars().all(plain) && name.len() <= 32 {
         format!("{name:?}")
     } else {
-        "one whose name is no word (in a password write ? as %3F)".to_owned()
+        "its name has unusual characters (in the password, write ? as %3F)".to_owned()
     }
 }
 
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(parse("sqlite:some/where").unwrap(), folder("some/where"));
         assert_eq!(parse("sqlite:///some/where").unwrap(), folder("/some/where"));
         let both = Location::parse(Some(Path::new("x")), Some("postgres://h/d")).unwrap_err();
-        assert!(both.to_string().contains("name the store once"), "{both}");
+        assert!(both.to_string().contains("use one of them"), "{both}");
         for bad in ["", "sqlite:", "mysql://h/d", "gatepost-data", "postgres://h:port/d"] {
             assert!(parse(bad).is_err(), "{bad:?}");
         }
@@ -186,8 +186,8 @@ mod tests {
         for (url, name) in [
             ("postgres://me@h/mail?pasword=hush", "\"pasword\""),
             ("postgres://me@h/mail?sslmode=require&sslrootcrt=/hush", "\"sslrootcrt\""),
-            ("postgres://me@h/mail?options[x=hush", "no word"),
-            ("postgres://me:12?hush@h/mail", "no word"),
+            ("postgres://me@h/mail?options[x=hush", "unusual characters"),
+            ("postgres://me:12?hush@h/mail", "unusual characters"),
             ("postgres://me:12#hush@h/mail", "%23"),
             ("postgres://me@h/mail#hush", "%23"),
         ] {

@@ -64,7 +64,7 @@ fn compressor(is_large: bool) -> io::Result<Compressor<'static>> {
 fn decoder() -> DCtx<'static> {
     let mut context = DCtx::create();
     if context.ref_ddict(&FOR_READING).is_err() {
-        tracing::error!("zstd did not take the dictionary: evidence cannot be read");
+        tracing::error!("cannot load the zstd dictionary: evidence cannot be read");
     }
     context
 }
@@ -107,9 +107,10 @@ fn decoding<T>(
 fn is_whole(read: &[u8], octets: u64) -> io::Result<()> {
     match u64::try_from(read.len()) == Ok(octets) {
         true => Ok(()),
-        false => {
-            Err(io::Error::new(io::ErrorKind::InvalidData, "it is not of the size that it was"))
-        }
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the unpacked size differs from the stored one",
+        )),
     }
 }
 

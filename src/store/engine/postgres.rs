@@ -44,7 +44,7 @@ pub async fn open(
     let looking = tokio::time::timeout(rules.deadline(), look(&mut one, url, create));
     if !looking.await.map_err(silent)?? {
         lock(&mut one, rules.deadline()).await.map_err(open_error)?;
-        tracing::info!("bringing the store to this version");
+        tracing::info!("migrating the store to this version");
         // Not `run`, whose future is not `Send`.
         migrations().run_direct(None, &mut one, false).await?;
     }
@@ -62,7 +62,7 @@ pub async fn open(
             Box::pin(async move {
                 let answered = in_time(probe, connection.ping()).await;
                 if let Err(error) = &answered {
-                    tracing::info!(%error, "a connection to PostgreSQL was lost: replaced");
+                    tracing::info!(%error, "replaced a lost PostgreSQL connection");
                 }
                 Ok(answered.is_ok())
             })
@@ -119,7 +119,7 @@ async fn connect(
             attempt = number,
             %error,
             left_seconds = left.as_secs(),
-            "PostgreSQL cannot be reached: trying again"
+            "cannot reach PostgreSQL: retrying"
         );
         tokio::time::sleep(pause).await;
         (number, pause) = (number + 1, LONGEST_PAUSE.min(2 * pause));
@@ -150,11 +150,13 @@ async fn look(one: &mut PgConnection, url: &PostgresUrl, create: bool) -> Result
     let unfit = |detail| StoreError::Unfit { at: url.to_string(), detail };
     let encoding: String = sqlx::query_scalar("SHOW server_encoding").fetch_one(&mut *one).await?;
     if encoding != "UTF8" {
-        return Err(unfit("its encoding is not UTF8"));
+        return Err(unfit("the encoding of the database is not UTF8"));
     }
     let fsync: String = sqlx::query_scalar("SHOW fsync").fetch_one(&mut *one).await?;
     if fsync != "on" {
-        tracing::warn!("the PostgreSQL server runs with fsync off: a crash there loses mail");
+        tracing::warn!(
+            "the PostgreSQL server runs with fsync off: turn it on, or a crash there loses mail"
+        );
     }
     let made: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
         .bind(schema::TABLE)
@@ -177,14 +179,14 @@ async fn lock(one: &mut PgConnection, deadline: Duration) -> Result<(), sqlx::Er
                 return Ok(());
             }
             if !waiting {
-                tracing::info!("another gateway is migrating the store: waiting until it is done");
+                tracing::info!("waiting for another gateway to migrate the store");
                 waiting = true;
             }
             tokio::time::sleep(PAUSE).await;
         }
     };
     tokio::time::timeout(LOCK_PATIENCE, locking).await.unwrap_or_else(|_| {
-        let detail = "another gateway keeps the store locked for its migration";
+        let detail = "timed out waiting for another gateway to migrate the store";
         Err(sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, detail)))
     })
 }

@@ -160,7 +160,7 @@ impl Columns<'_> {
         bytes
             .map(|bytes| {
                 let octets = <[u8; 32]>::try_from(bytes);
-                octets.map(Digest).map_err(|_| self.corrupt(format!("{column} is not 32 octets")))
+                octets.map(Digest).map_err(|_| self.corrupt(format!("{column} is not 32 bytes")))
             })
             .transpose()
     }

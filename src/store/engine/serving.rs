@@ -43,7 +43,7 @@ impl Serving {
         }
         // Without this text the next server is refused all the same, only less clearly.
         if let Err(error) = sign(&mut file, now) {
-            tracing::warn!(%error, "cannot write which process serves the store");
+            tracing::warn!(%error, "cannot record which process serves the store");
         }
         Ok(Self { _locked: Some(file) })
     }

@@ -35,7 +35,10 @@ impl Trust {
             _ => return error,
         };
         if self.why.set(why).is_ok() {
-            tracing::error!(error = &error as &dyn std::error::Error, "the store is given up");
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "the store can no longer be trusted and refuses everything"
+            );
         }
         self.lost.cancel();
         error

@@ -60,9 +60,8 @@ pub async fn announce_to(
     Ok(id)
 }
 
-/// Writes events; returns the number of each in the order of arrivals. Message and contact are
-/// locked by now, so that within a room the numbers grow in the order of commits. On SQLite, the
-/// number of a row is also the position of its last event.
+/// Writes events; returns the number of each in the order of arrivals. A message's contact and room
+/// are locked by now, so that within a room the numbers grow in the order of commits.
 async fn insert_events(tx: &mut Transaction, events: &[Event]) -> Result<Vec<i64>, StoreError> {
     // The message is looked up by the id of the event.
     if let Some(event) = events.iter().find(|event| event.message != event.of_message()) {
@@ -98,9 +97,9 @@ async fn insert_events(tx: &mut Transaction, events: &[Event]) -> Result<Vec<i64
     Ok(rows.iter().zip(&numbers).flat_map(of_each).collect())
 }
 
-/// Returns the next numbers of the sequence of events, rising, one for each row. The sequence on
-/// PostgreSQL leaves gaps, but no transaction waits for another one's number. On SQLite, the number
-/// is the position of the row's last event, and no erasure takes positions back.
+/// Returns the next numbers of the sequence of events, rising, one for each row. On PostgreSQL the
+/// sequence leaves gaps, but no transaction waits for the number of another one. On SQLite the
+/// number is the position of the row's last event; a position is never given twice.
 async fn next_numbers(tx: &mut Transaction, rows: &[&[Event]]) -> Result<Vec<i64>, StoreError> {
     let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
     let number = |row: &Row| Columns { table: "event_log", row }.integer("number");

@@ -45,7 +45,7 @@ pub fn event(row: &Row, id: EventId) -> Result<Option<Event>, StoreError> {
     let Some(name) = name_of(&names(&columns)?, id) else { return Ok(None) };
     let event = Event {
         id,
-        name: name.ok_or_else(|| columns.corrupt(format!("{id} is called as no event is")))?,
+        name: name.ok_or_else(|| columns.corrupt(format!("{id} has an unknown event name")))?,
         at: columns.time("at")?,
         lineage: columns.lineage()?,
         message: None,

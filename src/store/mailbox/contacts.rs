@@ -43,7 +43,7 @@ pub async fn greet(
         let id = contact.map(|contact| contact.id).or_else(|| made.get(who).copied());
         let id = id.ok_or_else(|| StoreError::Corrupt {
             table: "contacts",
-            detail: format!("{} is there and is not", who.1),
+            detail: format!("{} exists but cannot be found", who.1),
         })?;
         let impression = Impression::of(contact, letters);
         changes.insert(who.clone(), (id, impression.changes.into_iter()));

@@ -98,8 +98,8 @@ impl IntakeFilter {
 /// Writes the records of a group with the commit, except those that new messages have in their
 /// rows. `earlier` maps a repeat to the message that it repeats.
 pub fn insert(tx: &mut Transaction, entries: &[&Entry], earlier: &HashMap<MessageId, MessageId>) {
-    const REPEATED: &str = "The same message arrived before; it was accepted again without making \
-                            a second message.";
+    const REPEATED: &str = "This message arrived before; it was accepted again, and no second \
+                            message was made.";
     let rows = entries.iter().filter_map(|entry| {
         let (message, explanation) = match &entry.arrived {
             Some(arrived) => (Some(*earlier.get(&arrived.id)?), REPEATED),

@@ -72,7 +72,7 @@ impl Base {
             Kept::Here(raw) => return Ok(Some(raw)),
             Kept::Object(name) => name,
         };
-        let elsewhere = "it is in a blob store, and none is named (--blobs)";
+        let elsewhere = "the original is in a blob store: name the blob store with --blobs";
         let blobs = self.blobs().ok_or_else(|| columns.corrupt(elsewhere))?;
         blobs.get(&name, columns.count("size")?, columns.digest("digest")?).await.map(Some)
     }
@@ -239,7 +239,7 @@ pub fn listed_messages(rows: &[Row], repeats: &Repeats) -> Result<Vec<Message>, 
 }
 
 const UNREADABLE: &str =
-    "a stored message cannot be read: `gatepost check-store` finds all of them";
+    "cannot read a stored message: `gatepost check-store` lists all damaged ones";
 
 fn with_content(
     row: &Row,

@@ -149,7 +149,10 @@ fn entry_of(
 /// Returns no words if tokenizing panics: such a message would block all messages behind it.
 fn cut_or_nothing(message: MessageId, cut: impl FnOnce() -> String) -> String {
     catch_unwind(AssertUnwindSafe(cut)).unwrap_or_else(|_| {
-        tracing::error!(%message, "a message is found by no word: its text could not be cut into any");
+        tracing::error!(
+            %message,
+            "cannot cut the text of a message into words: search does not find the message"
+        );
         String::new()
     })
 }

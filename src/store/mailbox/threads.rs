@@ -103,7 +103,7 @@ async fn known(
     for row in &found {
         let columns = Columns { table: "thread_keys", row };
         let key = <[u8; 16]>::try_from(columns.bytes("key")?);
-        let key = key.map_err(|_| columns.corrupt("a key is not 16 octets"))?;
+        let key = key.map_err(|_| columns.corrupt("a key is not 16 bytes"))?;
         let room = (columns.contact("contact_id")?, columns.account("agent_id")?);
         let thread = ThreadId(columns.uuid("thread_id")?);
         known.entry(room).or_default().insert(ThreadKey(key), thread);

@@ -54,7 +54,7 @@ pub async fn note(
         0 => Err(StoreError::NoAccount),
         rows => Err(StoreError::Corrupt {
             table: "audit_entries",
-            detail: format!("{rows} rows for one note"),
+            detail: format!("expected 1 new row, found {rows}"),
         }),
     }
 }

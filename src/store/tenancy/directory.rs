@@ -141,7 +141,10 @@ pub async fn changed(tx: &mut Transaction) -> Result<(), StoreError> {
     {
         1 => Ok(()),
         // Without the row no answer would ever expire.
-        rows => Err(StoreError::Corrupt { table: "directory", detail: format!("{rows} rows") }),
+        rows => Err(StoreError::Corrupt {
+            table: "directory",
+            detail: format!("expected 1 row, found {rows}"),
+        }),
     }
 }
 

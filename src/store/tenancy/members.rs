@@ -363,11 +363,13 @@ pub fn with_account(row: &Row) -> Result<(Account, Option<Member>), StoreError> 
 pub fn read(row: &Row, id: &str, created_at: &str) -> Result<Member, StoreError> {
     let columns = Columns { table: "members", row };
     let (id, permitted) = (columns.integer(id)?, columns.json::<Vec<i64>>("permitted")?);
-    let permitted = permitted
-        .into_iter()
-        .map(|id| AccountId::new(id).ok_or_else(|| columns.corrupt(format!("{id} is permitted"))));
+    let permitted = permitted.into_iter().map(|id| {
+        AccountId::new(id).ok_or_else(|| {
+            columns.corrupt(format!("permitted holds {id}, which is not an account id"))
+        })
+    });
     Ok(Member {
-        id: MemberId::new(id).ok_or_else(|| columns.corrupt(format!("id {id}")))?,
+        id: MemberId::new(id).ok_or_else(|| columns.corrupt(format!("{id} is not a member id")))?,
         account: columns.account("account_id")?,
         lineage: columns.lineage()?,
         email: columns.address("email")?,

@@ -155,7 +155,7 @@ pub async fn check(database: &mut SqliteConnection, file: &Path) -> Result<(), B
         None => Ok(()),
         Some(row) => {
             let (table, parent): (String, String) = (row.try_get(0)?, row.try_get(2)?);
-            Err(damaged(format!("a row of {table} refers to one of {parent} that is not there")))
+            Err(damaged(format!("a row of {table} refers to a missing row of {parent}")))
         }
     }
 }

@@ -15,21 +15,21 @@ pub enum BackupError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(
-        "{at} is a PostgreSQL database: back it up with its own tools (pg_dump, or base backups \
-         and the archived log), and with it the originals kept outside of it, gatepost.toml and \
-         the policies folder"
+        "{at} is a PostgreSQL database: back it up with PostgreSQL's own tools (pg_dump, or base \
+         backups and the archived log), together with the originals kept outside the database, \
+         gatepost.toml and the policies folder"
     )]
     Shared { at: String },
     #[error(
-        "{} is not empty{}: name a folder that is empty or not there yet",
+        "{} is not empty{}: name a folder that is empty or does not exist yet",
         folder.display(),
-        if *broken_off { " (a backup or restore was broken off there: remove it)" } else { "" }
+        if *broken_off { " (holds an unfinished backup or restore: remove that)" } else { "" }
     )]
     Occupied { folder: PathBuf, broken_off: bool },
     #[error("cannot {doing} {}", path.display())]
     File { doing: &'static str, path: PathBuf, source: io::Error },
     #[error(
-        "{count} originals that the store names are missing or damaged below {}: {first}, …",
+        "{count} originals of the store are missing or damaged below {}: {first}, …",
         folder.display()
     )]
     Lost { folder: PathBuf, count: u64, first: String },
@@ -46,8 +46,8 @@ pub enum BackupError {
     #[error("{} is damaged: {detail}", at.display())]
     Damaged { at: PathBuf, detail: String },
     #[error(
-        "{} opens none of the secrets that the store holds ({listed}): put the file of the keys that \
-         sealed them in its place, or go on without it",
+        "{} opens none of the secrets in the store ({listed}): replace the file with the one that \
+         holds their keys, or continue without the file",
         path.display()
     )]
     OtherKeys { path: PathBuf, listed: String },

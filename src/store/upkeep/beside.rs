@@ -98,8 +98,8 @@ impl Beside {
             };
             if named.starts_with(TLS) && !files.any(is_same) {
                 let detail = format!(
-                    "it is not what was written, or not there any more; to restore without it, \
-                     remove it and its line in {SUM}"
+                    "the file was changed or is missing; to restore without the file, remove the \
+                     file and its line in {SUM}"
                 );
                 return Err(BackupError::Damaged { at: from.join(named), detail });
             }
@@ -110,7 +110,9 @@ impl Beside {
         match names.find(|name| !written.contains(&name.as_path())) {
             None => Ok(()),
             Some(added) => {
-                let detail = format!("the backup did not write it ({SUM} has no line): remove it");
+                let detail = format!(
+                    "the file is not part of the backup ({SUM} has no line for it): remove the file"
+                );
                 Err(BackupError::Damaged { at: from.join(added), detail })
             }
         }

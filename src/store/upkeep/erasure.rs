@@ -225,7 +225,10 @@ impl Base {
         for name in objects {
             if let Err(error) = blobs.remove(&Path::from(name.as_str())).await {
                 let error = &error as &(dyn std::error::Error + 'static);
-                tracing::warn!(error, "erased originals are left to the sweeper");
+                tracing::warn!(
+                    error,
+                    "cannot remove erased originals now: the sweeper will remove them"
+                );
                 return;
             }
         }

@@ -26,7 +26,7 @@ const CLOCKS: Duration = Duration::from_mins(1);
 const LOOKS: usize = 25;
 
 /// The explanation of a redacted record.
-pub const ERASED: &str = "What this record told of its message was erased.";
+pub const ERASED: &str = "The details of the message were erased from this record.";
 
 /// A place among records.
 type RecordPosition = (Timestamp, Uuid);

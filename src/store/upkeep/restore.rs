@@ -46,7 +46,7 @@ pub async fn restore(
     });
     let content = content.await?;
     if content.digest.to_string() != expected {
-        let detail = format!("it is not what was written: its SHA-256 is not the one in {SUM}");
+        let detail = format!("the file was changed: its SHA-256 differs from the one in {SUM}");
         return Err(BackupError::Damaged { at: file, detail });
     }
     let mut database = backup::open(&draft.database(), false).await?;

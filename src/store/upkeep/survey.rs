@@ -73,7 +73,7 @@ impl Base {
         let bytes = match packed::original(&columns).await? {
             Original::Here(bytes) => bytes,
             Original::Object(name) => {
-                let elsewhere = "it is in a blob store, and none is named (--blobs)";
+                let elsewhere = "the original is in a blob store: name the blob store with --blobs";
                 let blobs = self.blobs().ok_or_else(|| columns.corrupt(elsewhere))?;
                 return blobs.get(&name, size, digest).await.map(drop);
             }
@@ -81,7 +81,9 @@ impl Base {
         let is_same = tokio::task::spawn_blocking(move || is_of(&bytes, digest)).await;
         match is_same {
             Ok(true) => Ok(()),
-            Ok(false) => Err(columns.corrupt("the original has another digest than its message")),
+            Ok(false) => {
+                Err(columns.corrupt("the digest of the original differs from that of its message"))
+            }
             Err(error) => Err(columns.corrupt(error)),
         }
     }
@@ -109,7 +111,7 @@ impl Base {
 pub const FIRST: MessageId = MessageId(Uuid::nil());
 
 fn missing(table: &'static str) -> StoreError {
-    StoreError::Corrupt { table, detail: "it is missing".to_owned() }
+    StoreError::Corrupt { table, detail: "the row is missing".to_owned() }
 }
 
 fn is_of(bytes: &[u8], digest: Digest) -> bool {

@@ -76,7 +76,7 @@ impl Challenges {
                     });
                 }
                 Err(error) => {
-                    tracing::warn!(error = %error, "connection for a challenge not accepted");
+                    tracing::warn!(error = %error, "cannot accept an ACME challenge connection");
                     sleep(PAUSE).await;
                 }
             }
@@ -96,7 +96,7 @@ impl Challenges {
             .serve_connection(TokioIo::new(stream), service);
         // The timeout ends the connection, whatever a stranger does.
         if let Ok(Err(error)) = timeout(rules.connection(), connection).await {
-            tracing::debug!(error = %error, "connection for a challenge lost");
+            tracing::debug!(error = %error, "ACME challenge connection lost");
         }
     }
 

@@ -19,27 +19,27 @@ pub type Unusable = Box<dyn std::error::Error + Send + Sync>;
 pub(super) enum AcmeError {
     #[error(transparent)]
     Kept(#[from] KeptError),
-    #[error("cannot listen on {address}, where the authority is to look for our answers")]
+    #[error("cannot listen on {address} for ACME challenges")]
     Listen { address: SocketAddr, source: io::Error },
     /// For the account, or the order as a whole.
-    #[error("the authority refuses: {}", said(.0))]
+    #[error("the authority refused the request: {}", said(.0))]
     Refused(Problem),
     /// The authority's own account of its look-up.
-    #[error("the authority did not find {name} to be here: {}", said(.problem))]
+    #[error("the authority could not verify {name}: {}", said(.problem))]
     NotProven { name: String, problem: Problem },
-    #[error("the authority offers no challenge over HTTP for {0}")]
+    #[error("the authority offers no HTTP-01 challenge for {0}")]
     NoChallenge(String),
     #[error("the authority cannot be reached, or does not speak ACME")]
     Exchange(#[source] instant_acme::Error),
     #[error("the authority did not finish in time")]
     Late,
-    #[error("what the authority gave cannot be used")]
+    #[error("cannot use the certificate that the authority issued")]
     Unusable(#[source] Unusable),
-    #[error("the new certificate, valid from {from} until {until}, is due for renewal already")]
+    #[error("the new certificate, valid from {from} until {until}, is already due for renewal")]
     Clock { from: Timestamp, until: Timestamp },
-    #[error("the server is ending")]
+    #[error("the server is shutting down")]
     Stopped,
-    #[error("no request for a certificate can be made")]
+    #[error("cannot make the certificate request")]
     Request(#[from] rcgen::Error),
 }
 
@@ -66,7 +66,8 @@ impl AcmeError {
             }
             Self::Kept(error) => of_folder(error),
             Self::Late => Some(
-                "see whether the authority works; one that is slow needs more of                  attempt.timeout_seconds and patience_seconds (acme.toml)",
+                "check whether the authority works; for a slow one, raise attempt.timeout_seconds \
+                 and attempt.patience_seconds (acme.toml)",
             ),
             Self::Unusable(_) => Some("use another authority, or a certificate in files"),
             Self::Request(_) => Some("check the hostname and acme-names"),
@@ -96,35 +97,38 @@ impl AcmeError {
 fn of_kind(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "connection" => {
-            "let port 80 of this name through to the address of acme-http, from everywhere, and check \
-             that its A and AAAA records lead here"
+            "let everyone reach port 80 of this name, forward that port to the address of \
+             acme-http, and check that its A and AAAA records lead here"
         }
-        "dns" => "give the name an A or AAAA record that leads to this machine",
+        "dns" => "publish an A or AAAA record that leads from this name to this machine",
         "unauthorized" | "incorrectResponse" => {
-            "another server answers on port 80 of this name: its A and AAAA records must lead to \
-             this gateway alone"
+            "another server answers on port 80 of this name: let its A and AAAA records lead to \
+             this gateway only"
         }
-        "caa" => "let the CAA records of the domain name this authority (RFC 8659)",
+        "caa" => "add this authority to the CAA records of the domain (RFC 8659)",
         "rejectedIdentifier" | "malformed" => {
-            "give the public name of this server by --hostname; this authority has none for others"
+            "set --hostname to the public name of this server; this authority certifies no other \
+             names"
         }
-        "rateLimited" => "wait: asking more often makes it longer",
+        "rateLimited" => "wait: more requests make the wait longer",
         "externalAccountRequired" => {
-            "use an authority that makes accounts by itself, such as letsencrypt"
+            "use an authority that needs no external account, such as letsencrypt"
         }
-        "userActionRequired" => "agree to the authority's new terms, as it says",
-        "invalidContact" | "unsupportedContact" => "give acme-contact as mailto:NAME@DOMAIN",
+        "userActionRequired" => "agree to the authority's new terms, as its message says",
+        "invalidContact" | "unsupportedContact" => "set acme-contact to mailto:NAME@DOMAIN",
         _ => return None,
     })
 }
 
 fn of_folder(error: &KeptError) -> Option<&'static str> {
     Some(match error {
-        KeptError::Write { .. } => "let the server write into the folder (acme.folder)",
-        KeptError::Read { .. } => "let the server read what is in the folder (acme.folder)",
+        KeptError::Write { .. } => "give the server write access to the folder (acme.folder)",
+        KeptError::Read { .. } => {
+            "give the server read access to the files in the folder (acme.folder)"
+        }
         KeptError::Damaged { .. } => {
-            "bring it back as it was, or remove it, and a new one is made; a new key.pem needs a new \
-             TLSA record where there is one"
+            "restore the file, or remove the file and the server makes a new one; if you publish \
+             a TLSA record, a new key.pem needs a new one"
         }
         KeptError::Key(_) => return None,
     })
@@ -134,31 +138,30 @@ fn of_folder(error: &KeptError) -> Option<&'static str> {
 pub(super) const fn of_listening(kind: io::ErrorKind) -> &'static str {
     match kind {
         io::ErrorKind::AddrInUse => {
-            "end the program that listens there, or name another address by --acme-http, and lead \
-             port 80 to it"
+            "stop the program that listens there, or choose another address with --acme-http and \
+             forward port 80 to it"
         }
         io::ErrorKind::PermissionDenied => {
-            "let the server listen on low ports (CAP_NET_BIND_SERVICE), or name another address by \
-             --acme-http, and lead port 80 to it"
+            "let the server listen on low ports (CAP_NET_BIND_SERVICE), or choose another address \
+             with --acme-http and forward port 80 to it"
         }
-        _ => "name an address of this machine by --acme-http",
+        _ => "set --acme-http to an address of this machine",
     }
 }
 
 fn of_exchange(error: &instant_acme::Error) -> &'static str {
     use instant_acme::Error;
-    let directory =
-        "check the URL of the directory (acme.directory), and whether the authority works";
+    let directory = "check the directory URL (acme.directory), and whether the authority works";
     match error {
         Error::Other(error) => {
             let not_https = error.downcast_ref::<TransportError>();
             if matches!(not_https, Some(TransportError::NotHttps(_))) {
-                return "use an authority all of whose URLs are https";
+                return "use an authority whose URLs are all https";
             }
             error.downcast_ref::<EgressError>().and_then(of_way_out).unwrap_or(directory)
         }
         Error::KeyRejected | Error::Crypto => {
-            "remove account.json from the folder (acme.folder), and a new account is made"
+            "remove account.json from the folder (acme.folder): the server then makes a new account"
         }
         _ => directory,
     }
@@ -166,11 +169,11 @@ fn of_exchange(error: &instant_acme::Error) -> &'static str {
 
 fn of_way_out(error: &EgressError) -> Option<&'static str> {
     Some(match error {
-        error if error.is_tls() => "name the authority's own root certificate by --acme-ca-file",
+        error if error.is_tls() => "set --acme-ca-file to the authority's root certificate",
         EgressError::PrivateAddress | EgressError::Url(_) => {
-            "let an authority in your own network be reached by --egress-allow"
+            "if the authority is in your own network, allow that network with --egress-allow"
         }
-        EgressError::Lookup => "check the name of the directory, and the resolvers (--dns)",
+        EgressError::Lookup => "check the host name of the directory, and the resolvers (--dns)",
         EgressError::Connect | EgressError::ConnectTimeout => {
             "let this machine connect to the authority"
         }
@@ -185,7 +188,7 @@ fn kind(problem: &Problem) -> &str {
 
 /// Returns the authority's text in one line of bounded length: it is not trusted.
 fn said(problem: &Problem) -> String {
-    let mut text = problem.detail.clone().unwrap_or_else(|| "without a reason".to_owned());
+    let mut text = problem.detail.clone().unwrap_or_else(|| "no reason given".to_owned());
     for one in &problem.subproblems {
         text.push_str("; ");
         text.push_str(one.detail.as_deref().unwrap_or_default());

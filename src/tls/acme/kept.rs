@@ -64,11 +64,11 @@ impl Tried {
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeptError {
-    #[error("cannot keep {path}")]
+    #[error("cannot write {path}")]
     Write { path: PathBuf, source: io::Error },
     #[error("cannot read {path}")]
     Read { path: PathBuf, source: io::Error },
-    #[error("no key can be made")]
+    #[error("cannot make a key")]
     Key(#[from] rcgen::Error),
     #[error("{path} is damaged")]
     Damaged { path: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },

@@ -38,7 +38,7 @@ impl Work {
         match self.order(&key, account).await {
             // Some authorities forget accounts that are unused for long.
             Err(error) if error.is_unknown_account() => {
-                tracing::warn!("the authority does not know the account any more; making another");
+                tracing::warn!("the authority no longer knows the account: making another");
                 self.on_disk(AcmeFolder::forget_account).await?;
                 self.order(&key, None).await
             }

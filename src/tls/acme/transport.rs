@@ -29,7 +29,7 @@ pub(super) struct Transport {
 pub(super) enum TransportError {
     #[error("the directory names {0}, which is not https")]
     NotHttps(String),
-    #[error("the authority answered {0}, without a word of ACME")]
+    #[error("the authority answered {0} without an ACME error")]
     Status(u16),
 }
 

@@ -92,14 +92,16 @@ impl Evaluation<'_> {
                 Err(Verdict { result: SpfResult::None, why })
             }
             [record] if record.len() > MAX_RECORD => {
-                let why = format!("the record of {domain} is longer than {MAX_RECORD} octets");
+                let why = format!("the record of {domain} is longer than {MAX_RECORD} bytes");
                 Err(permanent(why))
             }
             [record] => Record::read(record)
                 .map_err(|why| permanent(format!("the record of {domain} is wrong: {why}"))),
             several => {
                 let why = format!("{domain} publishes {} SPF records", several.len());
-                Err(permanent(format!("{why}, and which of them counts is open (RFC 7208 4.5)")))
+                Err(permanent(format!(
+                    "{why}, and it is undefined which of them counts (RFC 7208 4.5)"
+                )))
             }
         }
     }

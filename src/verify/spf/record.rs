@@ -56,7 +56,7 @@ impl Record {
         let text = std::str::from_utf8(terms)
             .ok()
             .filter(|text| text.bytes().all(|octet| octet == b' ' || octet.is_ascii_graphic()));
-        let text = text.ok_or("the record has characters that may not be there")?;
+        let text = text.ok_or("the record has forbidden characters")?;
         let mut record = Self { directives: Vec::new(), redirect: None };
         let mut has_exp = false;
         for term in text.split(' ').filter(|term| !term.is_empty()) {
@@ -67,13 +67,13 @@ impl Record {
             match name.to_ascii_lowercase().as_str() {
                 "redirect" => {
                     if record.redirect.replace(Template::domain(value)?).is_some() {
-                        return Err("redirect= is there twice".into());
+                        return Err("redirect= appears twice".into());
                     }
                 }
                 "exp" => {
                     Template::domain(value)?;
                     if std::mem::replace(&mut has_exp, true) {
-                        return Err("exp= is there twice".into());
+                        return Err("exp= appears twice".into());
                     }
                 }
                 _ => drop(Template::macro_string(value)?),
@@ -104,7 +104,7 @@ impl Directive {
         let text: String = term.chars().take(80).collect();
         match Mechanism::read(mechanism) {
             Ok(mechanism) => Ok(Self { result, mechanism, text }),
-            Err(why) if why.is_empty() => Err(format!("{text:?} is no mechanism")),
+            Err(why) if why.is_empty() => Err(format!("{text:?} is not a mechanism")),
             Err(why) => Err(why),
         }
     }
@@ -176,7 +176,7 @@ fn length(text: &str) -> Option<(&str, &str)> {
 fn prefix(digits: &str, longest: u8) -> Result<u8, String> {
     let is_plain = digits == "0" || !digits.starts_with(['0', '+']);
     let bits = digits.parse().ok().filter(|bits| is_plain && *bits <= longest);
-    bits.ok_or_else(|| format!("/{digits} is no length of a network, 0 to {longest}"))
+    bits.ok_or_else(|| format!("/{digits} is not a prefix length from 0 to {longest}"))
 }
 
 #[cfg(test)]

@@ -70,9 +70,8 @@ impl Template {
                         .get(1..)
                         .and_then(|inside| inside.split_once('}'))
                         .ok_or_else(|| format!("{text:?} has an open macro"))?;
-                    let read = Macro::read(inside).ok_or_else(|| {
-                        format!("{text:?} has a macro that is not known, %{{{inside}}}")
-                    })?;
+                    let read = Macro::read(inside)
+                        .ok_or_else(|| format!("{text:?} has an unknown macro, %{{{inside}}}"))?;
                     if !literal.is_empty() {
                         pieces.push(Piece::Literal(std::mem::take(&mut literal)));
                     }
@@ -80,7 +79,7 @@ impl Template {
                     rest = after.get(inside.len() + 2..).unwrap_or_default();
                     continue;
                 }
-                _ => return Err(format!("{text:?} has a % that begins no macro")),
+                _ => return Err(format!("{text:?} has a % that starts no macro")),
             }
             rest = following.as_str();
         }

@@ -99,7 +99,7 @@ async fn what_counts_and_what_does_not() {
         ("t=900000000; x=1000000000;".into(), Some("expired")),
         ("l=8;".into(), None),
         ("l=9;".into(), Some("l= covers 9 of 8")),
-        ("d=good.example;".into(), Some("d= is there twice")),
+        ("d=good.example;".into(), Some("d= appears twice")),
         ("i=boss@good.example;".into(), None),
         ("i=boss@sub.good.example;".into(), None),
         ("i=boss@evil.example;".into(), Some("i= lies outside d=")),

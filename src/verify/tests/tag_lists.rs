@@ -76,9 +76,9 @@ async fn two_domains_in_one_signature_prove_neither() {
     let signer = bench.rsa("good.example");
     bench.txt("s1._domainkey.both.example", &signer.key().txt_record().unwrap());
     for (first, last, reason, why) in [
-        ("evil.example", "good.example", Reason::DkimUnacceptable, "d= is there twice"),
-        ("both.example", "good.example", Reason::DkimUnacceptable, "d= is there twice"),
-        ("good.example", "both.example", Reason::DkimUnacceptable, "d= is there twice"),
+        ("evil.example", "good.example", Reason::DkimUnacceptable, "d= appears twice"),
+        ("both.example", "good.example", Reason::DkimUnacceptable, "d= appears twice"),
+        ("good.example", "both.example", Reason::DkimUnacceptable, "d= appears twice"),
         ("good.example", "evil.example", Reason::DkimFailed, "not found"),
     ] {
         let tags = format!(

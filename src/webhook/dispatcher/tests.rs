@@ -301,7 +301,7 @@ async fn the_log_names_the_delivery_but_no_query_secret_or_text() {
         text.lines().filter(|line| line.contains("webhook attempt ended")).collect();
     let expected = [
         ["http.status=500", "outcome=\"retry\""],
-        ["ended without a proper answer", "outcome=\"retry\""],
+        ["closed before the answer was complete", "outcome=\"retry\""],
         ["http.status=200", "outcome=\"delivered\""],
     ];
     assert_eq!(lines.len(), expected.len(), "{text}");

@@ -255,7 +255,7 @@ async fn a_missing_or_damaged_original_is_said_so(kind: Kind) {
     let mut flipped = whole.clone();
     flipped[4999] ^= 1;
     for (bytes, words) in [
-        (Some(whole[..4999].to_vec()), "another size"),
+        (Some(whole[..4999].to_vec()), "differs in size"),
         (Some(flipped), "damaged"),
         (None, "is missing"),
     ] {

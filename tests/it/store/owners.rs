@@ -138,8 +138,8 @@ async fn a_server_does_not_start_on_the_blobs_of_another_database() {
     let sockets = ["--smtp", "127.0.0.1:0", "--http", "127.0.0.1:0"];
     let serve = [&["serve", "--data", "two", "--blobs", "one/blobs"], &sockets[..]].concat();
     let said = failing(here, &serve).await;
-    assert!(said.contains("belongs to the database") && said.contains("one/blobs"), "{said}");
+    assert!(said.contains("belongs to another database") && said.contains("one/blobs"), "{said}");
     let init = ["init", "--data", "three", "--blobs", "one/blobs"];
     let said = failing(here, &init).await;
-    assert!(said.contains("belongs to the database"), "{said}");
+    assert!(said.contains("belongs to another database"), "{said}");
 }

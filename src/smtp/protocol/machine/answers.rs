@@ -135,7 +135,7 @@ impl Machine {
             Ending::TooLarge { head, size, cut } => {
                 self.mode = Mode::Refusing(Refusal::TooLarge { cut });
                 let limit = self.settings.body.max_message;
-                let detail = format!("{size} octets came, {limit} are allowed");
+                let detail = format!("received {size} bytes; the limit is {limit}");
                 self.refusal(Reason::TooLarge, detail, head, size)
             }
             Ending::NoMemory => {

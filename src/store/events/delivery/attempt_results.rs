@@ -115,7 +115,7 @@ impl Attempts {
         for one in group.iter().filter(counts) {
             let id = one.destination.id;
             let Some(Fared::GivenUp { since }) = fared.get(&id).copied() else { continue };
-            // Only a failure behind a closed gate disables a destination; else a later one does.
+            // Only a failure whose gate was closed above disables; otherwise a later failure does.
             let lineage = failing.get(&one.destination.account).filter(|_| one.failed());
             if let Some(lineage) = lineage {
                 self.give_up(&mut tx, one, since, *lineage).await?;
@@ -169,7 +169,7 @@ impl Attempts {
         let days = self.base.deliveries.breaker.disable_after.as_secs() / 3600;
         let why = Why {
             reason: format!(
-                "nothing but failures for {days} hours: mend the receiver, then enable the webhook"
+                "all attempts failed for {days} hours: repair the receiver, then enable the webhook"
             ),
             failing_since: Some(self.base.mint().clock().wall_of(since)),
             last_status: one.attempt.status,

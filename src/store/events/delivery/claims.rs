@@ -17,13 +17,13 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Value, sql};
 
-/// A delivery that this gateway cannot read (another version wrote it, or it is damaged) is put off
-/// by this pause, until it has had this many attempts; then it is exhausted.
+/// Pause for a delivery that this gateway cannot read: another version wrote it, or it is damaged.
+/// After `UNREADABLE_TRIES` attempts such a delivery is exhausted.
 pub const UNREADABLE_PAUSE: Duration = Duration::from_hours(1);
 const UNREADABLE_TRIES: i64 = 48;
 
 /// Steps from destination to destination, and takes from each the deliveries that have been due
-/// longest (fewer if many destinations wait). A destination that is busy, rests or was removed
+/// longest (fewer if many destinations wait). A destination that is busy, rests or is draining
 /// costs one step, however long its backlog. Ordered destinations: takes the heads of rooms that
 /// `ordered_queue.rs` found. Destinations that have rested: takes one delivery, as a probe.
 /// (`LIMIT $3 + 0`: with a bare `$3`, SQLite plans the statement anew for each value.)
@@ -143,7 +143,7 @@ impl Base {
         let busy: Vec<String> = busy.iter().map(|id| id.0.as_simple().to_string()).collect();
         let busy = serde_json::Value::from(busy).to_string();
         let lease = (now, lease_until);
-        // First and in separate transactions: no lease runs meanwhile, and an error loses no claim.
+        // First, in its own transaction: no lease runs meanwhile, and an error loses no claim.
         self.work_on_a_replay(now).await;
         let (claims, draining) = settled!(self.try_claim_deliveries(lease, limit, &busy))?;
         if let Some(destination) = draining {
@@ -222,8 +222,8 @@ impl Base {
     }
 
     /// Keeps one claim, the probe, of each destination that has rested, and lets the destination
-    /// rest until the lease ends. Gives back its other claims; also the probe, if another gateway
-    /// makes one or the rest has changed beside this transaction.
+    /// rest until the lease ends. Gives back its other claims; also the probe, if the rest has
+    /// changed since it was read, for example because another gateway probes.
     async fn probes(
         &self,
         tx: &mut Transaction,
@@ -295,7 +295,7 @@ impl Base {
             Row::Sqlite(_) => row.get::<i64>("place")?.into(),
             Row::Postgres(_) => row.get::<Uuid>("place")?.into(),
         };
-        tracing::error!(delivery.row = ?place, %error, "a delivery cannot be read: put off");
+        tracing::error!(delivery.row = ?place, %error, "cannot read a delivery: postponed");
         let ended = self.mint().clock().wall_of(now);
         sql("INSERT INTO attempts (id, delivery_id, at, latency_ms, response, error, organization_id)
              SELECT $2, id, $3, 0, $4, 'the gateway could not read this event', organization_id

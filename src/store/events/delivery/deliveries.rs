@@ -38,7 +38,7 @@ pub struct DeliveryRecord {
     pub attempts: Vec<Attempt>,
 }
 
-/// Which deliveries a list shows; absent fields match everything.
+/// Conditions on the deliveries of a list; absent fields match everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryFilter {
     pub state: Option<State>,
@@ -129,8 +129,9 @@ impl Base {
         Ok(self.records(&row, attempts).await?.pop())
     }
 
-    /// Makes a delivery that has ended pending again, due at once, with all attempts of the
-    /// schedule and the same event id; for an `ordered` destination, at its old place in the room.
+    /// Makes an ended delivery pending again, with the same event id and all attempts of the
+    /// schedule. It is due at once; in a room of an `ordered` destination, at its old place, and
+    /// once the lease of the room's head has ended.
     pub async fn replay_delivery(
         &self,
         account: AccountId,

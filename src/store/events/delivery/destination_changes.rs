@@ -43,14 +43,13 @@ pub enum Rotated {
     NoDestination,
 }
 
-/// A destination of an account, removed or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownDestination {
     pub destination: Destination,
     pub removed: bool,
 }
 
-const BY_REQUEST: &str = "it was disabled by a request: update it with disabled false to go on";
+const BY_REQUEST: &str = "disabled by a request: set disabled to false to enable the webhook";
 
 impl Base {
     /// Returns a destination of this account, also a removed one.

@@ -46,7 +46,6 @@ pub fn headers(headers: &[CustomHeader]) -> String {
     headers.iter().map(pair).collect::<serde_json::Value>().to_string()
 }
 
-/// Returns the stored form of former secrets.
 pub fn former_secrets(former: &[FormerSecret]) -> String {
     let pair =
         |one: &FormerSecret| json!([STANDARD.encode(one.secret.expose()), one.until.millis()]);

@@ -91,8 +91,8 @@ impl Base {
         rows.iter().map(destination).collect()
     }
 
-    /// Removes the account's destinations that match everything given, and returns them. No claim
-    /// takes their pending deliveries any more. They are of one of `categories`, if given.
+    /// Removes and returns the account's destinations that match each condition given (if
+    /// `categories`, one of them). No claim takes their pending deliveries any more.
     pub async fn remove_destinations(
         &self,
         account: AccountId,
@@ -187,7 +187,10 @@ impl Base {
             tx.commit().await
         }) {
             let error = &error as &(dyn std::error::Error + 'static);
-            tracing::warn!(error, "cannot give up what waits for a webhook that is out of use");
+            tracing::warn!(
+                error,
+                "cannot cancel the waiting deliveries of a webhook that is not in use"
+            );
         }
     }
 }

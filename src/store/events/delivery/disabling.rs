@@ -19,7 +19,7 @@ pub struct Why {
     /// The reason and the remedy, in words for a customer.
     pub reason: String,
     pub failing_since: Option<Timestamp>,
-    /// HTTP status of the last attempt; if there was none, `error` tells why.
+    /// HTTP status of the last attempt; None if no response came (see `error`), or on request.
     pub last_status: Option<u16>,
     pub error: Option<String>,
 }

@@ -17,7 +17,7 @@ use crate::store::events::event_row::event;
 use crate::store::mailbox::contacts::{self, contact};
 use crate::store::mailbox::messages::{self, message};
 
-/// Rows of events by id, with the messages and contacts that they name, each as it could be read.
+/// Rows of events by id, with their messages and contacts, or the errors of reading these.
 pub struct Subjects {
     rows: HashMap<Uuid, Row>,
     messages: HashMap<Uuid, Result<Message, StoreError>>,
@@ -67,7 +67,12 @@ impl Subjects {
                 Ok(one) => found.extend(one),
                 Err(error @ StoreError::Corrupt { .. }) => {
                     if let Some(left_out) = repeats.due(LogCause::Event) {
-                        tracing::error!(event.id = %event, %error, left_out, "an event cannot be read");
+                        tracing::error!(
+                            event.id = %event,
+                            %error,
+                            left_out,
+                            "cannot read an event"
+                        );
                     }
                 }
                 Err(error) => return Err(error),

@@ -54,7 +54,7 @@ pub enum FoundEvent {
     At(i64),
     /// It exists, but has no position yet.
     Unplaced,
-    /// Older than all kept events of the scope: it was erased, or never existed.
+    /// Missing, and older than all kept events of the scope: it was deleted, or never existed.
     Older,
     Unknown,
 }
@@ -81,7 +81,8 @@ impl Base {
         if ranges.is_empty() || filter.passes_over() && end.is_none() {
             return Ok(EventPage { events: Vec::new(), last: None, more: false });
         }
-        // The first row may have only events before `after`; the last shows that more follow.
+        // One extra row shows that more follow; one replaces a first row that matches only by an
+        // event up to `after`.
         let wanted = i64::from(limit).saturating_add(2);
         let until = end.map_or(i64::MAX, |(end, _)| end.position);
         let mut query = of_each(scope, &ranges, |query| {
@@ -108,7 +109,7 @@ impl Base {
     }
 
     /// Returns where a walk over about `most` rows after `after` ends, and whether rows follow.
-    /// None if there are no events.
+    /// None if no events follow.
     async fn end_of_events(
         &self,
         scope: &Scope,
@@ -331,7 +332,7 @@ fn of_each(
     query
 }
 
-/// Returns a bound: rows below it have all events up to `position`.
+/// Returns a bound: the rows below it include those of all events up to `position`.
 fn beyond(position: i64) -> i64 {
     position.saturating_add(EventId::TOGETHER.into())
 }

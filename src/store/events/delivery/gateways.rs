@@ -20,7 +20,7 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, sql};
 
-/// Most ids that a joining gateway tries: they are random, and may be taken.
+/// Most ids that a joining gateway tries: the first is random, and each may be taken.
 const NAMES: i64 = 16;
 
 const MENDED_AT_ONCE: i64 = 1000;
@@ -215,7 +215,7 @@ impl Base {
         Ok(rows)
     }
 
-    /// Ends this gateway: its claims are free, and nobody counts it as dead. Its row stays for a
+    /// Ends this gateway: its claims are free, and it does not count as died. Its row stays for a
     /// while, so that steady time continues from it.
     pub async fn leave(&self) -> Result<(), StoreError> {
         settled!(self.try_leave())

@@ -1,5 +1,5 @@
 //! Health of destinations, in steady times. The transaction that records attempts writes it, and
-//! all gateways read it from the destination's row. Nothing is written while attempts succeed.
+//! all gateways read it from the destination's row. Successes write nothing if it is healthy.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,8 +23,8 @@ pub enum Fared {
     GivenUp { since: Timestamp },
 }
 
-/// Updates the health of destinations after attempts; locks their rows in the order of ids. Returns
-/// those that failed now or were not healthy before.
+/// Updates the health of destinations after attempts. Locks and returns, in the order of ids, only
+/// those that failed now, were not healthy before, or are disabled.
 pub async fn note(
     tx: &mut Transaction,
     breaker: &Breaker,

@@ -1,16 +1,17 @@
 //! Deliveries to destinations (claims, attempts, replays, rests), and the lists that clients read.
 //!
-//! A delivery is pending, delivered, exhausted (may be replayed) or cancelled. A claim leases
-//! pending deliveries to one gateway and raises their fences (`claims.rs`). The result of an
-//! attempt counts only with the fence of the latest claim (`attempt_results.rs`). When the lease
-//! ends or the gateway dies (`gateways.rs`), the delivery may be claimed again: a receiver may get
-//! an event twice. A removed or disabled destination is `draining` while some of its deliveries are
-//! pending: each claim is followed by a batch that gives them up (`destinations.rs`).
+//! A delivery is pending, or has ended: delivered, exhausted, or cancelled with its destination.
+//! Ended deliveries can be replayed while their destination is in use. A claim leases pending
+//! deliveries to one gateway and raises their fences (`claims.rs`). The result of an attempt counts
+//! only with the fence of the latest claim (`attempt_results.rs`). When the lease ends or the
+//! gateway dies (`gateways.rs`), the delivery may be claimed again: a receiver may get an event
+//! twice. A removed or disabled destination is `draining` while some of its deliveries are pending:
+//! each claim is followed by a batch that ends them (`destinations.rs`).
 //!
 //! Locks on PostgreSQL: gates first, then rows. No transaction takes both the gate of rooms and
-//! gates of accounts. Claims and results lock deliveries before destinations. Removals and replays
-//! lock the destination first; then removals skip locked deliveries, and replays change only ended
-//! ones. If transactions still wait in a circle, the database aborts one, which is run again.
+//! gates of accounts. Claims and results lock deliveries before destinations. Others lock the
+//! destination first: removals then skip locked deliveries, replays change ended ones, and releases
+//! their own claims. If a deadlock occurs, the database aborts one transaction, which is run again.
 
 pub mod attempt_results;
 pub mod claimed;

@@ -17,7 +17,7 @@ use crate::store::engine::sql::{Row, sql};
 
 /// Steps from destination to destination, and in each from room to room, from where the last claim
 /// ended (from the first room if none follows). Returns the heads that are due, and the last head
-/// of a walk that ended before the rooms did.
+/// of each walk that reached `rooms_at_once`.
 const HEADS: &str = "
     WITH RECURSIVE in_order (destination) AS (
         SELECT MIN(destination_id) FROM deliveries INDEXED BY deliveries_in_order
@@ -103,8 +103,7 @@ const HEADS_BESIDE_OTHERS: &str = "
     ORDER BY number, due_at, place";
 
 impl Base {
-    /// Returns the rows of up to `most` due heads, as JSON for the claim: of each destination the
-    /// same number, as far as it has so many.
+    /// Returns up to `most` due heads as JSON for the claim: one of each destination in turn.
     pub(in crate::store) async fn due_heads(
         &self,
         tx: &mut Transaction,

@@ -1,5 +1,5 @@
-//! Deliveries that a customer requests: a test, and a replay of missed events. A request for a
-//! replay is stored here; claims work it off (`replays.rs`).
+//! Deliveries that a customer requests: tests and replays. A request for a replay is stored here;
+//! claims work it off (`replays.rs`).
 
 use uuid::Uuid;
 

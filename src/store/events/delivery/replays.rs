@@ -1,13 +1,13 @@
 //! Replays: exhausted deliveries, or all deliveries since a time, become pending again. A request
 //! is a row of `replays`. Claims of any gateway work it off in batches. The row is deleted when
-//! nothing is left to do, or when its destination is no longer in use.
+//! nothing is left to do, its destination is no longer in use, or the row cannot be read.
 //!
 //! In a room of an ordered destination, a replayed delivery has its old place, before all later
-//! ones. No gateway claims while it is put there, and it waits for the lease of a delivery of its
-//! room that may be under way.
+//! ones. No gateway claims while it is put there. It is due when the lease of the room's former
+//! head ends, because that delivery may be under way.
 //!
-//! Locks on PostgreSQL: the gate of replays (tried; one gateway at a time works on replays), the
-//! gate of rooms (`gates::close_rooms`), the destination, its deliveries.
+//! Locks on PostgreSQL: the gate of replays (tried: one gateway at a time works on them); then the
+//! gate of the event log alone, or the gate of rooms (if needed), the destination, its deliveries.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::PoisonError;
@@ -82,7 +82,7 @@ impl Base {
         };
         if let Err(error) = done.await {
             let error = &error as &(dyn std::error::Error + 'static);
-            tracing::warn!(error, "cannot make ready what is to be sent again");
+            tracing::warn!(error, "cannot prepare a replay");
         }
     }
 
@@ -96,7 +96,7 @@ impl Base {
         let left = match asked(&row) {
             Ok(asked) => self.step(&mut tx, &asked, now).await?,
             Err(error) => {
-                tracing::error!(replay.id = %id, %error, "a replay cannot be read: dropped");
+                tracing::error!(replay.id = %id, %error, "dropped a replay that cannot be read");
                 Left::Nothing
             }
         };
@@ -358,7 +358,7 @@ async fn given_up(
 }
 
 /// Makes ended deliveries (`id`, `room`) of a destination pending again, with all attempts of the
-/// schedule; returns how many there were. The transaction has closed the gate of rooms.
+/// schedule; returns their number. If any has a room, the gate of rooms is closed.
 pub async fn revive(
     (tx, company): (&mut Transaction, &Company),
     destination: Uuid,
@@ -390,7 +390,7 @@ pub async fn revive(
 }
 
 /// Returns when a new head of each of these rooms is due: at the end of the lease of the present
-/// head, which may be under way, unless its holder is dead. Absent rooms have no head.
+/// head, which may be under way, unless its holder is dead. Leaves out rooms without a head.
 async fn due(
     (tx, company): (&mut Transaction, &Company),
     destination: Uuid,
