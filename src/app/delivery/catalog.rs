@@ -101,7 +101,7 @@ fn mode(name: EventName, mode: Payload, generator: &mut SchemaGenerator) -> Sche
         let whole = data(name, generator);
         let erased = is_erasable.then(|| generator.subschema_for::<ErasedData>());
         let any: Vec<_> = [whole].into_iter().chain(erased).chain([thin]).collect();
-        json_schema!({ "description": "What happened.", "anyOf": any })
+        json_schema!({ "description": "Data of the event.", "anyOf": any })
     };
     let mut schema = body(name, generator);
     let about = match mode {
