@@ -132,7 +132,10 @@ impl AuditLog {
             let written = self.store.count_denials(id, actor.at(*at), operation, *count).await;
             if let Err(error) = written {
                 let error = &error as &(dyn Error + 'static);
-                tracing::warn!(error, "refused attempts are not in the audit log yet");
+                tracing::warn!(
+                    error,
+                    "cannot write refused attempts to the audit log: trying again"
+                );
                 self.count(of, attempts);
                 self.denied.came.notify_one();
             }

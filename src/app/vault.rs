@@ -23,15 +23,15 @@ const NAME_LEN: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VaultError {
     #[error(
-        "this server keeps no secrets, because it has no key for them: its operator gives it one \
-         with --secrets-key-file"
+        "this server cannot store secrets, because it has no key to seal them: ask the operator to \
+         set --secrets-key-file"
     )]
     NoKey,
     /// The secret was sealed by a key that is not configured, or is damaged, or is from another
     /// place.
     #[error(
-        "what is kept here was sealed by a key that this server does not have: its operator adds \
-         that key to the file of --secrets-key-file, or it is set once more"
+        "these secrets were sealed with a key that this server does not have: ask the operator to \
+         add that key to the file of --secrets-key-file, or set the secrets again"
     )]
     NotOurs,
 }

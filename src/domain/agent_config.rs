@@ -33,10 +33,11 @@ const PREFIX: &str = "camp";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     #[error(
-        "the id of a configuration is \"{PREFIX}\" and 32 hexadecimal digits, as answers show it"
+        "a configuration id must be \"{PREFIX}\" followed by 32 hexadecimal digits, as answers \
+         show it"
     )]
     Config,
-    #[error("the id of a version is a whole number, as answers show it")]
+    #[error("a version id must be a whole number, as answers show it")]
     Version,
 }
 

@@ -48,7 +48,7 @@ causes! {
         "The key at {key} has been revoked (p= is empty).",
         "Sign with a selector whose key is in force.";
     KeyUnreadable = "key_unreadable",
-        "What is published at {key} cannot be read as a key.",
+        "The TXT record at {key} cannot be read as a key.",
         "Correct the TXT record at {key}: one record like v=DKIM1; k=rsa; p=…, each tag once, the base64 behind p= whole and without quotes.";
     KeyShort = "key_short",
         "The RSA key at {key} is too short to prove anything.",

@@ -48,15 +48,15 @@ pub struct LogFilter {
 /// Why a field does not accept a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConditionError {
-    #[error("{} does not take {op}: expected one of {}", field.name(), known(*field))]
+    #[error("{} does not support {op}: expected one of {}", field.name(), known(*field))]
     Op { field: LogField, op: Op },
     #[error("{} {op}: expected {expected}", field.name())]
     Shape { field: LogField, op: Op, expected: &'static str },
     #[error("{} {op}: the text is empty, send at least one character", field.name())]
     Empty { field: LogField, op: Op },
-    #[error("{} {op}: at most {most} values", field.name())]
+    #[error("{} {op}: too many values: send at most {most}", field.name())]
     TooMany { field: LogField, op: Op, most: usize },
-    #[error("{}: a value is not what it takes: expected {expected}", field.name())]
+    #[error("{}: invalid value: expected {expected}", field.name())]
     Value { field: LogField, expected: &'static str },
 }
 
@@ -216,7 +216,7 @@ mod tests {
             (LogField::Outcome, Op::Contains, "", "at least one character"),
             (LogField::Outcome, Op::Isnull, "yes", "expected true or false"),
             (LogField::Size, Op::Eq, "07", "a whole number"),
-            (LogField::Size, Op::Icontains, "7", "does not take icontains"),
+            (LogField::Size, Op::Icontains, "7", "does not support icontains"),
             (LogField::Timestamp, Op::Eq, "2026-11-20T10:00:00.5Z", "date has fractions"),
             (LogField::Uuid, Op::Eq, "0198c0de000070008000000000000000", "a UUID"),
         ] {

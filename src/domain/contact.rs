@@ -53,11 +53,11 @@ impl FromStr for Handle {
 pub enum HandleError {
     #[error("is empty")]
     Empty,
-    #[error("has more than {LONGEST} octets")]
+    #[error("has more than {LONGEST} bytes: shorten it")]
     TooLong,
-    #[error("has characters that nobody sees: controls, or marks of direction")]
+    #[error("has invisible characters (control or direction marks): remove them")]
     Unseen,
-    #[error("is no telephone number of E.164: + and 7 to 15 digits, the first not 0")]
+    #[error("is not an E.164 telephone number: send + and 7 to 15 digits, the first not 0")]
     NoNumber,
 }
 

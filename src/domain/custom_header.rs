@@ -23,7 +23,7 @@ pub struct HeaderBounds {
 /// Why fields cannot be sent, in words for customers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    #[error("headers: there are at most {0}: leave some out")]
+    #[error("headers: too many: send at most {0}")]
     TooMany(usize),
     /// `at` is the index in the request, from 0.
     #[error("headers[{at}]: {fault}")]
@@ -32,17 +32,17 @@ pub enum HeaderError {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderFault {
-    #[error("a name has 1 to {0} octets")]
+    #[error("the name must have 1 to {0} bytes")]
     NameLength(usize),
-    #[error("a name is made of letters, digits and !#$%&'*+-.^_`|~ (RFC 9110 §5.6.2)")]
+    #[error("the name may have only letters, digits and !#$%&'*+-.^_`|~ (RFC 9110 §5.6.2)")]
     NameCharacters,
     #[error("{0} cannot be set: {1}")]
     Reserved(&'static str, &'static str),
-    #[error("this name is there twice, whatever its case: send each once")]
+    #[error("the name is sent twice (upper and lower case are the same): send it once")]
     Repeated,
-    #[error("a value has 1 to {0} octets")]
+    #[error("the value must have 1 to {0} bytes")]
     ValueLength(usize),
-    #[error("a value is made of visible ASCII characters, with blanks only between them")]
+    #[error("the value may have only visible ASCII characters, with spaces only between them")]
     ValueCharacters,
     #[error("{MASK} keeps an existing value, but none exists: send the value")]
     NothingMasked,
@@ -50,17 +50,17 @@ pub enum HeaderFault {
 
 const OWN: &str = "use a header of your own, such as X-Api-Key";
 const SIGNED: &str = "use a header of your own, such as X-Api-Key: deliveries are signed";
-const CONNECTION: &str = "it is about the connection, which is made here: leave it out";
-const BODY: &str = "it describes the body, which is made here: leave it out";
-const SIGNATURE: &str = "it is part of the signature, or of what is said beside it: leave it out";
-const PROXY: &str = "no proxy passes deliveries on: use a header of your own";
+const CONNECTION: &str = "the gateway sets the headers of the connection: leave it out";
+const BODY: &str = "the gateway sets the headers of the body: leave it out";
+const SIGNATURE: &str = "the gateway sets the headers of the signature: leave it out";
+const PROXY: &str = "no proxy forwards deliveries: use a header of your own";
 
 const AUTHORIZATION: &str = "authorization";
 
 /// Reserved names (`*` matches any suffix), and what to do instead. Compared in lower case with `_`
 /// read as `-`: many servers treat `Content_Length` as `Content-Length` (RFC 3875 §4.1.18).
 const RESERVED: &[(&str, &str)] = &[
-    ("host", "it follows from the url: name the host there"),
+    ("host", "the gateway sets the host of url: name the host there"),
     ("content-*", BODY),
     ("transfer-encoding", CONNECTION),
     ("connection", CONNECTION),
@@ -70,7 +70,7 @@ const RESERVED: &[(&str, &str)] = &[
     ("upgrade", CONNECTION),
     ("expect", CONNECTION),
     ("proxy-*", CONNECTION),
-    ("date", "webhook-timestamp says when a delivery was signed: leave it out"),
+    ("date", "webhook-timestamp already says when a delivery was signed: leave it out"),
     ("sec-*", OWN),
     ("cookie", OWN),
     (AUTHORIZATION, SIGNED),
@@ -78,8 +78,8 @@ const RESERVED: &[(&str, &str)] = &[
     ("accept-encoding", "answers are not decompressed: leave it out"),
     ("webhook-*", SIGNATURE),
     ("x-service-*", SIGNATURE),
-    ("gatepost-*", "it is this gateway's own: use a header of your own"),
-    ("x-gatepost-*", "it is this gateway's own: use a header of your own"),
+    ("gatepost-*", "it is reserved for this gateway: use a header of your own"),
+    ("x-gatepost-*", "it is reserved for this gateway: use a header of your own"),
     ("x-forwarded-*", PROXY),
     ("x-forwarded", PROXY),
     ("forwarded", PROXY),

@@ -86,7 +86,7 @@ events! {
     EmailReceived = "email.received", Incoming, Message, Arrival, None,
         "A message was accepted for an Agent.";
     MessageReceived = "message.received", Incoming, Message, Arrival, None,
-        "A platform handed in a message for an Agent.";
+        "A platform submitted a message for an Agent.";
     ConversationStarted = "conversation.started", Conversation, Message, Arrival, None,
         "The first message of a room was accepted.";
     ConversationUpdated = "conversation.updated", Conversation, Message, Arrival, None,
@@ -108,7 +108,7 @@ events! {
     MemberInvited = "member.invited", Onboarding, Invitation, Change, Some("/members"),
         "A member was invited to an account.";
     WebhookDisabled = "webhook.disabled", Onboarding, DisabledWebhook, Change, Some("/webhooks"),
-        "A webhook gets nothing any more: it failed for too long, or was switched off.";
+        "A webhook was disabled: it failed for too long, or was switched off.";
     WebhookTest = "webhook.test", Onboarding, Webhook, Change, Some("/webhooks"),
         "A test of a webhook was requested; only that webhook gets it.";
 }

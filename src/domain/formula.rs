@@ -72,14 +72,14 @@ impl Operator {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormulaError {
-    #[error("formula has at most {LONGEST} octets")]
+    #[error("formula is too long: at most {LONGEST} bytes")]
     TooLong,
     #[error("formula is too large: at most {LARGEST} numbers and operators")]
     TooLarge,
     #[error("formula is too deep: at most {DEEPEST} levels")]
     TooDeep,
     #[error(
-        "formula could lead beyond the range of numbers (10 to the power of {WIDEST}): multiply and \
+        "formula could exceed the range of numbers (10 to the power of {WIDEST}): multiply and \
          divide less"
     )]
     TooWide,
@@ -318,14 +318,14 @@ impl Reader<'_> {
             Kind::Text => self.is(field),
             Kind::Id | Kind::Time | Kind::Unfilled => {
                 self.at = begin;
-                Err(self.fault("a field of numbers or of text"))
+                Err(self.fault("a number field or a text field"))
             }
         }
     }
 
     /// Parses a comparison after the name of a text field.
     fn is(&mut self, field: LogField) -> Result<Formula, FormulaError> {
-        let fault = "== or != and a text in quotes behind a field of text";
+        let fault = "== or != and a text in quotes after a text field";
         let negated = self.take(&[("==", false), ("!=", true)]);
         let negated = negated.ok_or_else(|| self.fault(fault))?;
         let quote = self.take(&[("'", '\''), ("\"", '"')]).ok_or_else(|| self.fault(fault))?;
@@ -400,8 +400,8 @@ mod tests {
                 "character 1: expected a number, a field, or a parenthesis; fields are id,",
             ),
             ("size; DROP TABLE messages", "character 5: expected an operator"),
-            ("uuid", "a field of numbers or of text"),
-            ("experiments.id", "a field of numbers or of text"),
+            ("uuid", "a number field or a text field"),
+            ("experiments.id", "a number field or a text field"),
             ("outcome", "== or !="),
             ("outcome == refused", "a text in quotes"),
             ("outcome == 'refused", "a closing quote"),
@@ -410,9 +410,9 @@ mod tests {
             (&deep, "too deep"),
             (&"-".repeat(30), "too deep"),
             (&wide, "too large"),
-            (&far, "beyond the range"),
-            (&near, "beyond the range"),
-            (&"1".repeat(501), "at most 500 octets"),
+            (&far, "exceed the range"),
+            (&near, "exceed the range"),
+            (&"1".repeat(501), "at most 500 bytes"),
         ] {
             let fault = Formula::parse(text).unwrap_err().to_string();
             assert!(fault.contains(said), "{text}: {fault}");

@@ -84,15 +84,15 @@ macro_rules! fields {
 
 fields! {
     Id = "id", Id, true, "The intake record.";
-    Uuid = "uuid", Id, true, "The message, where one was accepted; of a repeat the first one.";
-    Timestamp = "timestamp", Integer, true, "When it was decided, Unix seconds.";
-    Date = "date", Time, true, "The same, ISO 8601 with milliseconds.";
-    AccountIdV2 = "account_id", Integer, true, "The Agent that it came for.";
-    AccountId = "accountId", Integer, false, "The Agent that it came for.";
-    OrgId = "org_id", Integer, true, "The Agent's organization, or the one that has the domain.";
-    OrganizationId = "organizationId", Integer, false, "The Agent's organization, or the one that has the domain.";
+    Uuid = "uuid", Id, true, "The message, if accepted; for a repeat, the first message.";
+    Timestamp = "timestamp", Integer, true, "Time of the decision, in Unix seconds.";
+    Date = "date", Time, true, "Time of the decision, ISO 8601 with milliseconds.";
+    AccountIdV2 = "account_id", Integer, true, "The Agent that the message came for.";
+    AccountId = "accountId", Integer, false, "The Agent that the message came for.";
+    OrgId = "org_id", Integer, true, "The Agent's or the domain's organization.";
+    OrganizationId = "organizationId", Integer, false, "The Agent's or the domain's organization.";
     ResellerId = "resellerId", Integer, false, "The reseller above it.";
-    EventType = "eventType", Text, true, "inbound-<source>, whatever became of it.";
+    EventType = "eventType", Text, true, "inbound-<source>, for every outcome.";
     Outcome = "outcome", Text, true, "accepted, refused or deferred.";
     Reason = "reason", Text, true, "The reason code, unless it was accepted.";
     RoomId = "roomId", Text, true, "The room of the message.";
@@ -101,14 +101,14 @@ fields! {
     Source = "source", Text, true, "email, sms, chat or call.";
     Direction = "direction", Text, false, "inbound.";
     Sender = "sender", Text, true, "The mailbox in From; proven only if accepted.";
-    Recipient = "recipient", Text, true, "As given in RCPT.";
-    EnvelopeFrom = "envelopeFrom", Text, false, "As given in MAIL.";
+    Recipient = "recipient", Text, true, "The recipient, as given in RCPT.";
+    EnvelopeFrom = "envelopeFrom", Text, false, "The sender, as given in MAIL.";
     RemoteAddress = "remoteAddress", Text, false, "The address of the client.";
     Subject = "subject", Text, true, "The subject of the message, its first 1000 characters.";
-    Size = "size", Integer, false, "Octets.";
-    Count = "count", Integer, true, "How many refusals a counted record stands for, else 1.";
+    Size = "size", Integer, false, "Size of the message, in bytes.";
+    Count = "count", Integer, true, "Number of refusals that a counted record stands for, else 1.";
     LatencyMs = "latencyMs", Real, true,
-        "From the end of the message until its commit began, milliseconds.";
+        "Milliseconds from the end of the message until its commit began.";
     Deliveries = "deliveries", Integer, false,
         "Webhook deliveries that the message made for destinations below the target; null where \
          retention took its events.";

@@ -31,11 +31,13 @@ pub fn warnings(address: &Address) -> Vec<String> {
     let mut found: Vec<String> = words.filter_map(of_word).collect();
     let local = address.local();
     if !ComposingNormalizerBorrowed::new_nfkc().is_normalized(local) {
-        found.push(format!("{local:?} has variants of other letters, which are not those letters"));
+        found.push(format!(
+            "{local:?} has variant letters, which differ from the plain letters that they look like"
+        ));
     }
     if local.chars().any(|c| !c.is_ascii() && c.is_uppercase()) {
         found.push(format!(
-            "{local:?} has capital letters outside ASCII, which are not equal to small ones"
+            "{local:?} has capital letters outside ASCII, which do not match small letters"
         ));
     }
     found
@@ -66,7 +68,7 @@ pub fn deceit_of_name(name: &str, own: &Address) -> Option<String> {
     })?;
     let plain: String = shown.chars().map(latin).collect();
     let looks = if plain == shown { String::new() } else { format!(", which looks like {plain}") };
-    Some(format!("the display name shows {shown}{looks}, and the sender is {own}"))
+    Some(format!("the display name shows {shown}{looks}, but the sender is {own}"))
 }
 
 /// Characters of no width, or too narrow to be noticed.
@@ -106,7 +108,7 @@ fn of_word(word: &str) -> Option<String> {
     }
     let mut letters = word.chars().filter(|c| c.is_alphabetic()).peekable();
     let looks_latin = letters.peek().is_some() && letters.all(|c| LATIN_SHAPES.contains(c));
-    looks_latin.then(|| format!("{word:?} looks like Latin letters and is of another script"))
+    looks_latin.then(|| format!("{word:?} looks like Latin letters but is in another script"))
 }
 
 /// Returns the scripts of the letters, each once. Digits, signs and marks belong to all scripts.
@@ -158,7 +160,7 @@ mod tests {
             ("김さ@good.example", "mixes"),
             ("boss@\u{430}\u{440}\u{440}\u{4cf}\u{435}.example", "looks like Latin"),
             ("\u{3bf}\u{3bd}1@good.example", "looks like Latin"),
-            ("\u{ff42}oss@good.example", "variants"),
+            ("\u{ff42}oss@good.example", "variant letters"),
             ("J\u{d6}RG@good.example", "capital"),
         ] {
             let found = warned(text);
@@ -189,7 +191,7 @@ mod tests {
         ] {
             let found = deceit_of_name(name, &own).unwrap_or_default();
             assert!(found.contains(shown), "{name}: {found:?}");
-            assert!(found.ends_with("and the sender is m@attack.com"), "{found}");
+            assert!(found.ends_with("but the sender is m@attack.com"), "{found}");
         }
     }
 

@@ -15,7 +15,7 @@ use crate::domain::words::Words;
 use crate::wire::{Id, Word};
 
 /// For unmatched paths, and for links and inbound keys that open nothing.
-pub(super) const NOTHING_HERE: &str = "there is nothing at this path: GET / says where to look";
+pub(super) const NOTHING_HERE: &str = "there is nothing at this path: GET / shows where to begin";
 
 macro_rules! codes {
     ($($variant:ident = $word:literal, $status:ident, $title:literal, $about:literal;)*) => {
@@ -66,37 +66,38 @@ codes! {
     Unauthorized = "unauthorized", UNAUTHORIZED, "No valid key",
         "The key is missing, unknown, revoked, or of an inactive account.";
     Forbidden = "forbidden", FORBIDDEN, "Not allowed",
-        "Outside the reach of the key, whether it exists or not.";
+        "The target is outside the reach of the key, whether it exists or not.";
     FeatureRequired = "feature_required", FORBIDDEN, "A feature is missing",
         "The target does not have the feature that this needs.";
     NotFound = "not_found", NOT_FOUND, "Not found",
         "Nothing of this kind and name is in the target's scope.";
     MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "Method not allowed",
-        "This path does not take this method.";
+        "This path does not support this method.";
     MailRefused = "mail_refused", NOT_ACCEPTABLE, "The mail is refused",
         "No recipient here accepts this mail; the provider must not retry.";
     RequestTimeout = "request_timeout", REQUEST_TIMEOUT, "The request took too long",
         "The body did not come in time.";
     Conflict = "conflict", CONFLICT, "Conflict",
-        "The state of the target does not allow it, or the Idempotency-Key was used for something else.";
+        "The state of the target does not allow this, or the Idempotency-Key was used for another \
+         request.";
     LinkExpired = "link_expired", GONE, "The link has expired",
-        "The time of the signed link is over.";
+        "The signed link has expired.";
     PayloadTooLarge = "payload_too_large", PAYLOAD_TOO_LARGE, "The body is too large",
         "The body is too long.";
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "Unsupported Content-Type",
         "Send the body as application/json.";
     RangeNotSatisfiable = "range_not_satisfiable", RANGE_NOT_SATISFIABLE, "Range not satisfiable",
-        "Nothing of the file lies where the request asks for it.";
+        "The requested range lies outside the file.";
     RateLimited = "rate_limited", TOO_MANY_REQUESTS, "Too many requests",
-        "Too many requests: Retry-After says when to go on.";
+        "Too many requests: try again after the time in Retry-After.";
     Internal = "internal", INTERNAL_SERVER_ERROR, "Something went wrong here",
-        "A mistake of ours, which was logged.";
+        "An error of this server, which was logged.";
     OriginalLost = "original_lost", INTERNAL_SERVER_ERROR, "The original is lost",
         "The original of the message is missing, or damaged.";
     LoopDetected = "loop_detected", LOOP_DETECTED, "A delivery came back",
         "A webhook or a relay leads back to this gateway.";
     Unavailable = "unavailable", SERVICE_UNAVAILABLE, "Not available for the moment",
-        "The store is down, or too much is under way: try again later.";
+        "The store is down, or the server is too busy: try again later.";
 }
 
 /// An error on its way to the client. `detail` is for the client and says what to do; `cause` is

@@ -25,9 +25,9 @@ impl From<StoreError> for Problem {
                 Self { cause: Some(chain(&error)), ..Self::new(Code::OriginalLost, DETAIL) }
             }
             StoreError::Repeated => {
-                const DETAIL: &str = "a request with this Idempotency-Key is being carried out, or \
-                    was, and its answer is not there (lost, or too large to be kept): read what \
-                    there is before you send another";
+                const DETAIL: &str = "a request with this Idempotency-Key is under way, or was \
+                                      carried out and its answer was not stored (lost, or too \
+                                      large): check the result before you send another request";
                 Self::new(Code::Conflict, DETAIL)
             }
             // As if the account had never existed.

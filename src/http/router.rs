@@ -77,8 +77,8 @@ pub(super) fn observed(router: Router<Arc<Http>>, http: Arc<Http>) -> Router {
 /// of each event, forever (threats H10), whichever key its URL holds.
 async fn refuse_deliveries(request: Request, next: Next) -> Response {
     if request.headers().contains_key(LOOP) {
-        let detail = "a webhook or a relay of this gateway leads back to it: give it the URL of \
-                      your own application";
+        let detail = "a webhook or a relay leads back to this gateway: give it the URL of your own \
+                      application";
         return Problem::new(Code::LoopDetected, detail).into_response();
     }
     next.run(request).await

@@ -62,12 +62,12 @@ pub struct UseCases {
 
 /// Errors: the key has a turn already; no place is free.
 const UPLOADS: (&str, &str) = (
-    "this key has another message under examination: send one at a time",
-    "every place for a message is taken",
+    "another message of this key is being examined: send one at a time",
+    "too many messages are being examined",
 );
 const LOGS: (&str, &str) = (
-    "this key has another request for the log under way: send one at a time",
-    "every place for a request for the log is taken",
+    "another request for the log with this key is under way: send one at a time",
+    "too many requests for the log are under way",
 );
 
 /// Pages by name below `/docs`, with their media types; the first page has the empty name.

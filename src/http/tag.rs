@@ -60,13 +60,15 @@ impl Tag {
         match self {
             Self::Agents => "Configurations of Agents: staged, live, and kept versions.",
             Self::InboundEmail => {
-                "Policies, addresses and domains of inbound mail, and the record of every verdict."
+                "Policies, addresses and domains for inbound mail, and records of all verdicts."
             }
-            Self::Features => "Features that an account has and passes on to accounts below.",
-            Self::ConversationLogs => "All conversations as a table, and metrics over it.",
-            Self::ComputerAgents => "Workers that take the mail of an Agent as their work.",
-            Self::ComputerAgentSessions => "Which session of a worker a room belongs to.",
-            Self::Accounts => "Accounts, their members, their keys, and who did what to them.",
+            Self::Features => "Features of accounts, which accounts above assign.",
+            Self::ConversationLogs => "The conversation log as a table, and metrics over it.",
+            Self::ComputerAgents => "Workers that handle the messages of an Agent.",
+            Self::ComputerAgentSessions => {
+                "Sessions of workers, one for each part of a room's conversation."
+            }
+            Self::Accounts => "Accounts, members and API keys, and the audit log.",
             Self::AgentTemplates => "Configurations that many Agents share.",
             Self::Messaging => "Messages, rooms and contacts.",
             Self::Authorization => "Access that others give to an account.",

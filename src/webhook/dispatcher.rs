@@ -226,7 +226,10 @@ impl<Q: Queue> Dispatcher<Q> {
             let released = timeout(within, queue.release(&claims));
             if let Err(error) = released.await.unwrap_or(Err(QueueError::TooSlow)) {
                 let error = &error as &(dyn Error + 'static);
-                tracing::warn!(error, "deliveries come back only when their lease ends");
+                tracing::warn!(
+                    error,
+                    "cannot release deliveries: they are sent after their lease ends"
+                );
             }
         });
     }

@@ -302,7 +302,7 @@ async fn mistakes_are_said_plainly() {
             "not a key id; list them with `gatepost key list ID`",
         ),
         (vec!["policy", "allow", "1", "A <a@b.example>"], 2, "letters"),
-        (vec!["init", "--name", ""], 1, "a name has 1 to"),
+        (vec!["init", "--name", ""], 1, "a name must have 1 to"),
     ] {
         let output = gatepost(here, &arguments).await;
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();

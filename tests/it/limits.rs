@@ -167,7 +167,7 @@ async fn without_descriptors_nobody_spins_and_what_is_freed_is_used() {
     for _ in 0..100 {
         idle.push(TcpStream::connect(server.http).await.unwrap());
     }
-    stage.has_said("connection not accepted").await;
+    stage.has_said("cannot accept a connection").await;
     drop((idle, inside));
     let mut session = let_in(&server).await;
     session.begin(TO).await;

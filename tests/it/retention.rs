@@ -85,6 +85,6 @@ async fn an_account_that_does_not_exist_is_named() {
     timeout(PATIENCE, Retention::new(store, clock, Arc::new(rules)).run(stop)).await.unwrap();
     drop(listening);
     let said = said.0.lock().unwrap().join("\n");
-    assert!(said.contains("account 17: there is none"), "{said}");
+    assert!(said.contains("account 17, which does not exist"), "{said}");
     assert!(said.contains("retention pass: complete"), "{said}");
 }

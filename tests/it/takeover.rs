@@ -276,6 +276,6 @@ async fn a_gateway_that_ends_is_not_taken_for_dead() {
     place.until(BEATS, place.count(BEATS).await + 6).await;
     let log = std::fs::read_to_string(log).unwrap();
     canary::keep("log", log.as_bytes(), None);
-    assert!(log.contains("another gateway has ended") && !log.contains("dead gateway"), "{log}");
+    assert!(log.contains("another gateway has stopped") && !log.contains("dead gateway"), "{log}");
     place.finish(second).await;
 }

@@ -39,7 +39,7 @@ pub enum Denied {
     OutOfScope,
     #[error("this operation needs a key of {} or above", .0.account_type())]
     TooNarrow(Level),
-    #[error("this operation is for administrators, and the member who owns this key is none")]
+    #[error("this operation needs an administrator, and the member who owns this key is not one")]
     NotAdministrator,
     #[error(
         "the member who owns this key is restricted to some Agents (permittedAccountIds), and this \
@@ -47,8 +47,8 @@ pub enum Denied {
     )]
     Restricted,
     #[error(
-        "this key expires at {0} and makes none that outlives it: send an expiresAt no later than \
-         that"
+        "this key expires at {0} and cannot make a key that lives longer: send an expiresAt no \
+         later than that"
     )]
     Outlives(Timestamp),
     /// The target is in reach, but the operation does not apply to its type.
@@ -56,14 +56,14 @@ pub enum Denied {
     WrongTarget(TargetType),
     /// The target is in reach, but lacks the feature that the operation is about.
     #[error(
-        "the account does not have the feature {:?}: an account above it that has the feature \
-         assigns it, by POST /features/assign",
+        "the account does not have the feature {:?}: an account above it that has the feature can \
+         assign it with POST /features/assign",
         .0.as_str()
     )]
     NoFeature(Feature),
     #[error(
-        "nobody assigns features to itself: an account above this one does, as its partner or \
-         reseller"
+        "an account cannot assign features to itself: ask an account above it, such as its partner \
+         or reseller"
     )]
     OwnFeatures,
     #[error("your account does not have the feature {:?}, and so cannot assign it", .0.as_str())]

@@ -40,7 +40,7 @@ impl Usage {
         let (store, id) = (self.store.clone(), key.id);
         tokio::spawn(async move {
             if let Err(error) = store.note_use(id, now, since).await {
-                tracing::debug!(key.id = %id, %error, "the use of a key was not noted");
+                tracing::debug!(key.id = %id, %error, "cannot record the use of an API key");
             }
             drop(place);
         });

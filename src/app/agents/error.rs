@@ -15,54 +15,64 @@ pub enum AgentError {
     Incomplete(Vec<Fault>),
 
     // Configurations.
-    #[error("the Agent has no configuration and no version of this id")]
+    #[error("the Agent has no configuration and no version with this id")]
     NoConfig,
-    #[error("nothing was published yet: POST /agent/publish publishes what is staged")]
+    #[error("nothing is published yet: publish the staged configuration with POST /agent/publish")]
     NothingPublished,
-    #[error("nothing is staged: POST /agent writes what is")]
+    #[error("nothing is staged: write the staged configuration with POST /agent")]
     NothingStaged,
-    #[error("nothing was published that staging could go back to")]
+    #[error("nothing is published yet, so staging has nothing to revert to")]
     NothingToRevertTo,
-    #[error("{what} has revision {revision}, not {wanted}: read it, and decide again")]
+    #[error(
+        "{what} has revision {revision}, not {wanted}: read {what} again before you send the change"
+    )]
     Stale { what: &'static str, revision: i64, wanted: i64 },
     #[error("the {0} was changed by another request at the same time: read it again and retry")]
     Busy(&'static str),
     #[error(
-        "apps: {} is not installed on this Agent: POST /apps/{{appId}}/{{appVersion}} installs it",
+        "apps: {} is not installed on this Agent: install it with POST \
+         /apps/{{appId}}/{{appVersion}}",
         .0.join(", ")
     )]
     NotInstalled(Vec<String>),
     #[error(
-        "the template {} ({}) locks {}: leave as it is what it locks; whoever manages the template \
-         may detach the Agent",
+        "the template {} ({}) locks {}: leave these fields unchanged, or ask the owner of the \
+         template to detach the Agent",
         .0.name, .0.template, .0.fields.join(", ")
     )]
     Locked(Locked),
-    #[error("the configuration would have {length} octets of JSON: at most {most}")]
+    #[error("the configuration would have {length} bytes of JSON: at most {most} are allowed")]
     TooLarge { length: usize, most: usize },
 
     // Versions.
-    #[error("this is the id of what is staged; versions hang on what is live: {live}")]
+    #[error(
+        "this is the id of the staged configuration: send the id of the live one, which has the \
+         versions: {live}"
+    )]
     StagedId { live: ConfigId },
-    #[error("there is nothing in {0} that could be kept")]
+    #[error("there is nothing in {0} to keep as a version")]
     NothingToKeep(ConfigKind),
     #[error("an Agent has at most {most} versions: delete one first")]
     TooManyVersions { most: u32 },
 
     // Templates.
-    #[error("there is no such template here: GET /templates lists those there are")]
+    #[error(
+        "there is no such template in the scope of this request: GET /templates lists all in scope"
+    )]
     NoTemplate,
     #[error("an account has at most {most} templates: delete one first")]
     TooManyTemplates { most: u64 },
-    #[error("this template belongs to account {0}: set targetAccountId to that to change it")]
+    #[error(
+        "this template belongs to account {0}: to change it, set targetAccountId to that account"
+    )]
     TemplateOf(AccountId),
     #[error(
         "the template is a draft: enable it first (POST /templates/{{templateId}} with enabled)"
     )]
     Draft,
     #[error(
-        "Agents are linked with this template: detach them, or delete it with detachAll, which lets \
-         them keep what they have"
+        "Agents are linked with this template: detach them, or delete the template with detachAll, \
+         which leaves their configurations as they are"
     )]
     InUse,
     #[error("the Agent is linked with the template {0}: detach it first")]
@@ -72,8 +82,8 @@ pub enum AgentError {
     #[error("account {0} is not linked with this template: leave it out of targetAccountIds")]
     TargetNotLinked(AccountId),
     #[error(
-        "a migration of this template is under way: GET /templates/{{templateId}} shows how far it \
-         has come"
+        "a migration of this template is under way: GET /templates/{{templateId}} shows its \
+         progress"
     )]
     MigrationUnderWay,
 

@@ -78,8 +78,9 @@ impl Agents {
         if length <= most {
             return Ok(());
         }
-        let detail =
-            format!("the configuration would have {length} octets of JSON: at most {most}");
+        let detail = format!(
+            "the configuration would have {length} bytes of JSON: at most {most} are allowed"
+        );
         Err(AgentError::Invalid(vec![Fault::new(at, detail)]))
     }
 }

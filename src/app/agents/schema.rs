@@ -90,7 +90,7 @@ pub fn faults(fields: &Config, at: &str, rules: &AgentRules) -> Vec<Fault> {
             Some(field) if !value.is_null() => found.check(field.shape, value, &pointer),
             Some(_) => {}
             None if CALCULATED.contains(&name.as_str()) => {
-                found.add(&pointer, "is calculated, and cannot be set: leave it out");
+                found.add(&pointer, "is calculated by the server and cannot be set: leave it out");
             }
             None => found.add(&pointer, UNKNOWN),
         }
@@ -103,7 +103,7 @@ pub fn missing(config: &Config) -> Vec<Fault> {
     let lacks = |field: &&Field| field.needed && !config.contains_key(field.name);
     let fault = |field: &Field| Fault {
         pointer: join("", field.name),
-        detail: "is missing: set it before it is published".to_owned(),
+        detail: "is missing: set it before you publish".to_owned(),
     };
     FIELDS.iter().filter(lacks).map(fault).collect()
 }
@@ -201,13 +201,13 @@ impl FaultCollector<'_> {
 
     fn line(&self, text: &str) -> Option<String> {
         let most = self.rules.max_title_bytes;
-        (!is_line(text, most)).then(|| format!("must be one line of 1 to {most} octets"))
+        (!is_line(text, most)).then(|| format!("must be one line of 1 to {most} bytes"))
     }
 
     fn list(&mut self, shape: Shape, items: &[Value], at: &str) {
         let most = self.rules.max_items;
         if items.len() > most {
-            return self.add(at, format!("has at most {most} entries"));
+            return self.add(at, format!("must have at most {most} entries"));
         }
         for (index, item) in items.iter().enumerate() {
             self.check(shape, item, &format!("{at}/{index}"));

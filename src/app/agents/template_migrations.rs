@@ -212,5 +212,5 @@ impl Agents {
 fn warn(error: &StoreError, template: Option<TemplateId>) {
     let error = error as &(dyn std::error::Error + 'static);
     let template = template.map(tracing::field::display);
-    tracing::warn!(error, template.id = template, "a migration failed; it is tried again");
+    tracing::warn!(error, template.id = template, "a template migration failed: trying again");
 }

@@ -188,7 +188,7 @@ impl Agents {
             self.check(config, "/config")?;
             // Nothing checks that each Agent which gets the template may hand work there.
             if schema::delegate(config).is_some() {
-                let detail = "is each Agent's own, and no template's: leave it out";
+                let detail = "belongs to each Agent and cannot be in a template: leave it out";
                 return Err(mistake("/config/computerDelegateAccountId", detail));
             }
             content.config = merged(&before.config, config);
@@ -206,7 +206,7 @@ impl Agents {
         match locked.find(|(name, _)| !content.config.contains_key(*name)) {
             None => Ok(content),
             Some((name, _)) => {
-                let detail = "is locked, and config does not have it: set it there, or unlock it";
+                let detail = "is locked, but config does not have it: set it there, or unlock it";
                 Err(mistake(&join("/fields", name), detail))
             }
         }

@@ -12,34 +12,36 @@ use super::settings::SettingError;
 pub enum AppsError {
     #[error(transparent)]
     Setting(#[from] SettingError),
-    #[error("at most {most} fields are kept of one app")]
+    #[error("one app can have at most {most} fields: send fewer")]
     TooManyFields { most: usize },
-    #[error("what is kept of one app has at most {most} octets: send less")]
+    #[error("the fields of one app must have at most {most} bytes together: send less")]
     TooLarge { most: usize },
-    #[error("the catalogue has no such app in this version: GET /apps lists what it has")]
+    #[error("the catalogue does not have this version of the app: GET /apps lists the catalogue")]
     NotOffered,
-    #[error("{0} is not in the catalogue any more: it can only be removed")]
+    #[error("{0} is no longer in the catalogue: it can only be removed")]
     Withdrawn(AppRef),
     #[error(
-        "the Agent has no such app in this version: install it by POST, GET /apps lists what there \
-         is"
+        "this version of the app is not installed on the Agent: install it with POST; GET /apps \
+         lists the catalogue"
     )]
     NotInstalled,
-    #[error("{0} is installed: change its settings by PUT, or remove it first")]
+    #[error("{0} is already installed: change its settings with PUT, or remove it first")]
     Installed(AppRef),
     #[error("an Agent has at most {most} apps: remove one first")]
     TooManyApps { most: u64 },
-    #[error("the configuration {kind} of this Agent assigns {app}: take it out of its apps first")]
+    #[error(
+        "the configuration {kind} of this Agent uses {app}: remove it from the apps there first"
+    )]
     Assigned { app: AppRef, kind: ConfigKind },
-    #[error("the account keeps no data of this integration: PUT keeps some")]
+    #[error("the account has no data for this integration: store data with PUT")]
     NoIntegration,
     #[error("an account has at most {most} integrations: send fewer")]
     TooManySent { most: u64 },
-    #[error("integrations has {0} twice: send all its data at once")]
+    #[error("integrations has {0} twice: send all its data in one entry")]
     Twice(AppRef),
-    #[error("an account has at most {most} integrations: use one that is there")]
+    #[error("an account has at most {most} integrations: change an existing one")]
     TooManyIntegrations { most: u64 },
-    #[error("changed by another request at the same time: read it again and retry")]
+    #[error("the app was changed by another request at the same time: read it again and retry")]
     Busy,
     #[error("the account does not have the feature {0}")]
     Feature(Feature),

@@ -103,7 +103,7 @@ impl Apps {
         };
         let corrupt = |_| StoreError::Corrupt {
             table: "app_records",
-            detail: "what the vault opened is no object".to_owned(),
+            detail: "the decrypted secrets are not a JSON object".to_owned(),
         };
         Ok(Some(serde_json::from_slice(open.expose()).map_err(corrupt)?))
     }

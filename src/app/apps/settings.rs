@@ -53,13 +53,13 @@ pub enum SettingError {
     )]
     Unknown { name: Option<String>, known: Vec<String> },
     #[error(
-        "a field has a name of 1 to {LONGEST_NAME} letters, digits, '-', '_' and '.', a letter or a \
-         digit first"
+        "the name of a field must have 1 to {LONGEST_NAME} letters, digits, '-', '_' and '.', a \
+         letter or a digit first"
     )]
     Name,
     #[error("{name} {fault}")]
     Value { name: String, fault: ValueFault },
-    #[error("{0} is said to be kept, and there is none: send its value")]
+    #[error("{0} has no stored value to keep: send the value")]
     NothingKept(String),
 }
 
@@ -70,7 +70,7 @@ pub enum ValueFault {
     Shape(&'static str),
     #[error("must be one of {}", .0.join(", "))]
     Choice(Vec<String>),
-    #[error("has 1 to {longest} octets; null takes it away")]
+    #[error("must have 1 to {longest} bytes; null removes it")]
     Length { longest: usize },
     #[error("has control characters: leave them out")]
     Control,
@@ -268,8 +268,8 @@ mod tests {
             ("crm", json!({ "baseUrl": "https://u:hunter2@crm.example" }), "holds a password"),
             ("crm", json!({ "apiToken": ["hunter2"] }), "apiToken must be a string"),
             ("crm", json!({ "apiToken": "hunter2\0" }), "apiToken has control characters"),
-            ("crm", json!({ "apiToken": long }), "apiToken has 1 to 100 octets"),
-            ("crm", json!({ "apiToken": "" }), "apiToken has 1 to 100 octets"),
+            ("crm", json!({ "apiToken": long }), "apiToken must have 1 to 100 bytes"),
+            ("crm", json!({ "apiToken": "" }), "apiToken must have 1 to 100 bytes"),
             ("crm", json!({ "pipeline": { "present": true } }), "pipeline must be a string"),
             ("calendar", json!({ "defaultMinutes": "hunter2" }), "must be a number"),
             ("tickets", json!({ "priority": "hunter2" }), "must be one of low, normal, high"),

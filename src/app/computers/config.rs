@@ -41,33 +41,28 @@ enum Kind {
 const SETTINGS: &[Setting] = &[
     Setting {
         name: "instructions",
-        about: "What the worker is to do, in words.",
+        about: "Instructions for the worker.",
         kind: Kind::Text { most: 20_000 },
     },
     Setting {
         name: "maxConcurrency",
-        about: "How many sessions the worker works on at a time.",
+        about: "Number of sessions that the worker handles at a time.",
         kind: Kind::Number { least: 1, most: 100, otherwise: 1 },
     },
     Setting {
         name: "pollSeconds",
-        about: "How long the worker waits between two readings of GET /events.",
+        about: "Seconds that the worker waits between two requests for GET /events.",
         kind: Kind::Number { least: 1, most: 3600, otherwise: 30 },
     },
-    Setting {
-        name: "events",
-        about: "The events that the worker takes as work.",
-        kind: Kind::Events,
-    },
+    Setting { name: "events", about: "The events that the worker handles.", kind: Kind::Events },
     Setting {
         name: "labels",
-        about: "Whatever its operator wants to find it by.",
+        about: "Labels of your own, to find the computer by.",
         kind: Kind::Texts { entries: 50, most: 256, secret: false },
     },
     Setting {
         name: SECRETS,
-        about: "Names and values that are kept sealed: whether they are there is shown, no value \
-                ever is.",
+        about: "Names and values that are stored sealed: answers show the names, never a value.",
         kind: Kind::Texts { entries: 50, most: 4096, secret: true },
     },
 ];
@@ -95,7 +90,7 @@ pub(super) fn faults(config: &Map<String, Value>, at: &str) -> Vec<Fault> {
         return vec![Fault::new(
             at,
             format!(
-                "makes a configuration of more than {LONGEST} octets: send less, or remove settings"
+                "makes a configuration of more than {LONGEST} bytes: send less, or remove settings"
             ),
         )];
     }
@@ -170,7 +165,8 @@ impl Setting {
                 let mut value = json!({ "type": "string", "maxLength": most });
                 if let (true, Value::Object(value)) = (*secret, &mut value) {
                     value.insert("writeOnly".into(), true.into());
-                    let about = format!("Answers show {mask} in its place; sent, that keeps it.");
+                    let about =
+                        format!("Answers show {mask} in its place; send {mask} to keep the value.");
                     value.insert("description".into(), about.into());
                 }
                 json!({
@@ -196,7 +192,7 @@ impl Setting {
             (Kind::Events, value) => check_events(at, value, faults),
             (Kind::Texts { entries, most, .. }, Value::Object(texts)) => {
                 if texts.len() > *entries {
-                    faults.push(Fault::new(at, format!("has at most {entries} entries")));
+                    faults.push(Fault::new(at, format!("must have at most {entries} entries")));
                 }
                 for (name, value) in texts.iter().take(*entries) {
                     if faults.len() >= MOST_FAULTS {
@@ -225,18 +221,18 @@ impl Setting {
 fn bounded(at: &str, text: &str, most: usize, faults: &mut Vec<Fault>) {
     // Characters, as JSON Schema counts.
     if text.chars().count() > most {
-        faults.push(Fault::new(at, format!("has at most {most} characters")));
+        faults.push(Fault::new(at, format!("must have at most {most} characters")));
     }
 }
 
 fn check_events(at: &str, value: &Value, faults: &mut Vec<Fault>) {
     let Some(items) = value.as_array() else {
-        faults.push(Fault::new(at, "must be an array of names of events"));
+        faults.push(Fault::new(at, "must be an array of event names"));
         return;
     };
     let most = events().count();
     if items.len() > most {
-        faults.push(Fault::new(at, format!("has at most {most} entries")));
+        faults.push(Fault::new(at, format!("must have at most {most} entries")));
     }
     for (number, item) in items.iter().take(most).enumerate() {
         if faults.len() >= MOST_FAULTS {
@@ -248,7 +244,7 @@ fn check_events(at: &str, value: &Value, faults: &mut Vec<Fault>) {
             let detail = format!("must be one of {}", names.join(", "));
             faults.push(Fault::new(&format!("{at}/{number}"), detail));
         } else if items.iter().take(number).any(|other| other == item) {
-            faults.push(Fault::new(&format!("{at}/{number}"), "is there twice"));
+            faults.push(Fault::new(&format!("{at}/{number}"), "is sent twice: send it once"));
         }
     }
 }
@@ -266,7 +262,10 @@ mod tests {
     fn each_fault_is_named_with_its_place() {
         for (config, expected) in [
             (json!({ "instructions": 1 }), "/instructions must be a string"),
-            (json!({ "instructions": "ü".repeat(20_001) }), "/instructions has at most 20000"),
+            (
+                json!({ "instructions": "ü".repeat(20_001) }),
+                "/instructions must have at most 20000",
+            ),
             (
                 json!({ "maxConcurrency": 0 }),
                 "/maxConcurrency must be a whole number from 1 to 100",
@@ -276,12 +275,12 @@ mod tests {
             (json!({ "pollSeconds": null }), "/pollSeconds must be a whole number"),
             (json!({ "events": "email.received" }), "/events must be an array"),
             (json!({ "events": ["x"] }), "/events/0 must be one of"),
-            (json!({ "events": ["email.received", "email.received"] }), "/events/1 is there"),
+            (json!({ "events": ["email.received", "email.received"] }), "/events/1 is sent twice"),
             (json!({ "labels": [] }), "/labels must be an object"),
             (json!({ "labels": { "a/b~": "x" } }), "/labels/a~1b~0 needs a name"),
             (json!({ "labels": { "": "x" } }), "/labels/ needs a name"),
             (json!({ "labels": { "a": 1 } }), "/labels/a must be a string"),
-            (json!({ "secrets": { "a": "x".repeat(4097) } }), "/secrets/a has at most 4096"),
+            (json!({ "secrets": { "a": "x".repeat(4097) } }), "/secrets/a must have at most 4096"),
             (json!({ "speed": 1 }), "/speed is not a setting: use one of instructions,"),
         ] {
             let found = wrong(config.clone());
@@ -289,18 +288,18 @@ mod tests {
             assert!(found[0].starts_with(expected), "{config}: {found:?}");
         }
         let many: Map<_, _> = (0..51).map(|n| (format!("l{n}"), json!("x"))).collect();
-        assert_eq!(wrong(json!({ "labels": many })), ["/labels has at most 50 entries"]);
+        assert_eq!(wrong(json!({ "labels": many })), ["/labels must have at most 50 entries"]);
         let whole: Map<_, _> =
             (0..17).map(|n| (format!("s{n}"), json!("x".repeat(4000)))).collect();
         assert_eq!(
             wrong(json!({ "secrets": whole })),
-            [" makes a configuration of more than 65536 octets: send less, or remove settings"]
+            [" makes a configuration of more than 65536 bytes: send less, or remove settings"]
         );
         // Nothing else in a longer one is checked.
         let long = json!({ "speed": "x".repeat(LONGEST), "events": 1 });
         assert_eq!(
             wrong(long),
-            [" makes a configuration of more than 65536 octets: send less, or remove settings"]
+            [" makes a configuration of more than 65536 bytes: send less, or remove settings"]
         );
         let unknown: Map<_, _> = (0..99).map(|n| (format!("u{n}"), json!(1))).collect();
         assert_eq!(faults(&unknown, "").len(), MOST_FAULTS);
@@ -309,7 +308,7 @@ mod tests {
         // Each of 3000 equal names is not compared with all others.
         let most = events().count();
         let found = wrong(json!({ "events": vec!["email.received"; 3000] }));
-        assert_eq!(found[0], format!("/events has at most {most} entries"));
+        assert_eq!(found[0], format!("/events must have at most {most} entries"));
         assert_eq!(found.len(), most.min(MOST_FAULTS), "{found:?}");
         assert_eq!(wrong(json!({})), Vec::<String>::new());
     }

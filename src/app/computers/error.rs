@@ -11,21 +11,25 @@ use super::sessions::LONGEST_REASON;
 #[derive(Debug, thiserror::Error)]
 pub enum ComputerError {
     #[error(
-        "this Agent has no computer: POST /computer/accounts/{{targetAccountId}} makes its record"
+        "this Agent has no computer: create its record with POST \
+         /computer/accounts/{{targetAccountId}}"
     )]
     NoComputer,
-    #[error("this Agent's computer is not provisioned: POST …/provision does that")]
+    #[error("this Agent's computer is not provisioned: provision it with POST …/provision")]
     NotProvisioned,
-    #[error("this Agent has a computer already: PUT changes its record, DELETE removes it")]
+    #[error(
+        "this Agent already has a computer: change its record with PUT, or remove it with DELETE"
+    )]
     Exists,
-    #[error("name must have at most {LONGEST_NAME} octets and no control characters")]
+    #[error("name must have at most {LONGEST_NAME} bytes and no control characters")]
     Name,
     #[error("{}", sentence(.0))]
     Configuration(Vec<Fault>),
     #[error(transparent)]
     Patch(#[from] PatchError),
     #[error(
-        "the configuration is at revision {current}: read it again and send your change with that"
+        "the configuration is at revision {current}: read it again and send your change with that \
+         revision"
     )]
     Stale { current: i64 },
     #[error(
@@ -38,9 +42,9 @@ pub enum ComputerError {
     NoSession,
     #[error("this list has no such session")]
     NoPlace,
-    #[error("nothing has come for this Agent yet")]
+    #[error("this Agent has received no message yet")]
     NothingCame,
-    #[error("reason must have at most {LONGEST_REASON} octets and no control characters")]
+    #[error("reason must have at most {LONGEST_REASON} bytes and no control characters")]
     Reason,
     #[error(transparent)]
     Vault(#[from] VaultError),

@@ -10,9 +10,11 @@ const DEEPEST: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
-    #[error("replacePaths: {0:?} is no JSON pointer to a part of the patch (\"/labels\")")]
+    #[error(
+        "replacePaths: {0:?} is not a JSON Pointer to a part of the patch, such as \"/labels\""
+    )]
     NoPart(String),
-    #[error("{0}: lies too deep")]
+    #[error("{0} is nested too deep: nest at most {DEEPEST} objects")]
     TooDeep(String),
 }
 

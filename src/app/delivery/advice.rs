@@ -14,26 +14,35 @@ pub fn explanation(attempt: &Attempt) -> Option<String> {
         }
     };
     let meaning = match status {
-        100..=199 => "the answer was an interim one: finish it with a 2xx",
-        300..=399 => "redirects are not followed: give the final URL to a new webhook",
+        100..=199 => "this is an interim answer: finish with a 2xx",
+        300..=399 => "redirects are not followed: create a webhook with the final URL",
         401 | 403 => {
-            "the receiver wants to know who is calling: let deliveries in and verify their \
-             signature, or give it a header of your own, such as X-Api-Key (headers)"
+            "the receiver requires authentication: let deliveries in and verify their signature, \
+             or set a header of your own in headers, such as X-Api-Key"
         }
-        404 => "nothing is at this path of the receiver: check the URL, and that it is deployed",
-        405 => "the receiver does not take POST at this path: check the URL and its routes",
-        408 | 504 => "the receiver, or what is behind it, took too long: answer first, work later",
-        410 => "the receiver said that it is gone for good: this webhook was removed",
+        404 => {
+            "the receiver has nothing at this path: check the URL, and that the receiver is \
+             deployed"
+        }
+        405 => {
+            "the receiver does not accept POST at this path: check the URL and the receiver's \
+             routes"
+        }
+        408 | 504 => "the receiver, or a server behind it, took too long: answer first, work later",
+        410 => "the receiver is gone for good: this webhook was removed",
         413 => "the event is too large for the receiver: allow more, or set payload to summary",
-        415 => "the receiver does not take application/json at this path: check its routes",
-        429 => "the receiver asks for a slower pace: it is tried again later, as Retry-After says",
-        400..=499 => "the receiver refused it: see its answer, and its own log",
-        502 | 503 => "the receiver, or what is behind it, is not running at the moment",
+        415 => "the receiver does not accept application/json at this path: check its routes",
+        429 => {
+            "the receiver asks for fewer requests: the delivery is tried again later, as \
+             Retry-After says"
+        }
+        400..=499 => "the receiver refused the delivery: see its answer, and its own log",
+        502 | 503 => "the receiver, or a server behind it, is not running at the moment",
         508 if ours(attempt) => {
             "the URL leads back to this gateway: give the URL of your own application"
         }
-        500..=599 => "the receiver failed while it worked on it: see its answer, and its own log",
-        _ => "that is no status of HTTP: see what answers at this URL",
+        500..=599 => "the receiver failed on the delivery: see its answer, and its own log",
+        _ => "this is not an HTTP status: see which server answers at this URL",
     };
     Some(format!("the receiver answered {status}: {meaning}"))
 }
@@ -81,7 +90,7 @@ mod tests {
             (500, "its own log"),
             (503, "not running"),
             (508, "its own log"),
-            (600, "no status of HTTP"),
+            (600, "not an HTTP status"),
         ] {
             let told = told(Some(status), None).unwrap();
             assert!(told.contains(&format!("answered {status}: ")), "{told}");

@@ -101,7 +101,7 @@ fn mode(name: EventName, mode: Payload, generator: &mut SchemaGenerator) -> Sche
         let whole = data(name, generator);
         let erased = is_erasable.then(|| generator.subschema_for::<ErasedData>());
         let any: Vec<_> = [whole].into_iter().chain(erased).chain([thin]).collect();
-        json_schema!({ "description": "What happened.", "anyOf": any })
+        json_schema!({ "description": "Data of the event.", "anyOf": any })
     };
     let mut schema = body(name, generator);
     let about = match mode {
@@ -109,7 +109,7 @@ fn mode(name: EventName, mode: Payload, generator: &mut SchemaGenerator) -> Sche
         Payload::Summary => {
             "The event without HTML, with the beginning of the text and the number of attachments."
         }
-        Payload::Thin => "The ids of the event: nothing that needs protecting.",
+        Payload::Thin => "Only the ids of the event: no personal data.",
     };
     schema.insert("description".to_owned(), about.into());
     if let Some(Value::Object(fields)) = schema.get_mut("properties") {

@@ -12,7 +12,7 @@ pub enum DestinationError {
     NoWebhook,
     #[error("there is no such delivery in the scope of this request")]
     NoDelivery,
-    #[error("a label has at most {LONGEST_LABEL} octets and no control characters")]
+    #[error("label must have at most {LONGEST_LABEL} bytes and no control characters")]
     Label,
     #[error(transparent)]
     Header(#[from] HeaderError),
@@ -23,17 +23,17 @@ pub enum DestinationError {
     )]
     Disabled,
     #[error(
-        "{most} former secrets are still signing: wait until the first of them ends ({first}), or \
-         end them all at once with endFormer"
+        "{most} former secrets still sign: wait until the first of them ends ({first}), or end all \
+         of them now with endFormer"
     )]
     TooManySecrets { most: usize, first: Timestamp },
-    #[error("since lies in the future: nothing was made since then")]
+    #[error("since lies in the future: send a time in the past")]
     Future,
-    #[error("{most} replays of this webhook are waiting already: try again when they are done")]
+    #[error("{most} replays of this webhook are already waiting: try again when they are done")]
     TooManyReplays { most: u64 },
-    #[error("this delivery is pending: it is tried again by itself (see nextAttemptAt)")]
+    #[error("this delivery is pending: wait for its next attempt (see nextAttemptAt)")]
     Pending,
-    #[error("its webhook was removed: events go to webhooks that are in use")]
+    #[error("the webhook of this delivery was removed, so the delivery cannot be sent again")]
     Removed,
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -49,9 +49,14 @@ impl Heartbeat {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
                 let error = &error as &(dyn Error + 'static);
-                tracing::warn!(error, "cannot say that this gateway ends: others take it for dead");
+                tracing::warn!(
+                    error,
+                    "cannot record that this gateway stops: other gateways will take it for dead"
+                );
             }
-            Err(_) => tracing::warn!("cannot say in time that this gateway ends"),
+            Err(_) => tracing::warn!(
+                "timed out recording that this gateway stops: other gateways will take it for dead"
+            ),
         }
     }
 
@@ -71,8 +76,8 @@ impl Heartbeat {
         tracing::warn!(
             clock.step_ms = step,
             clock.steps = self.clock.steps(),
-            "the clock of this machine was set {}: nothing waits longer or shorter for it, but dates \
-             and signatures are by that clock; check its time service",
+            "the clock of this machine was set {}: waiting times stay the same, but dates and \
+             signatures follow this clock; check the time service",
             if step > 0 { "forward" } else { "back" }
         );
         true
@@ -85,18 +90,24 @@ impl Heartbeat {
             Ok(census) => census,
             Err(error) => {
                 let error = &error as &(dyn Error + 'static);
-                tracing::warn!(error, "cannot say that this gateway lives: others may take over");
+                tracing::warn!(
+                    error,
+                    "cannot record the heartbeat of this gateway: other gateways may take over"
+                );
                 return;
             }
         };
         if buried {
-            tracing::warn!("this gateway was silent for too long: others may have taken over");
+            tracing::warn!(
+                "this gateway recorded no heartbeat for too long: other gateways may have taken \
+                 over"
+            );
         }
         if died > 0 {
-            tracing::warn!(gateways.died = died, "taking over what a dead gateway had claimed");
+            tracing::warn!(gateways.died = died, "taking over the claims of a dead gateway");
         }
         if left > 0 {
-            tracing::info!(gateways.left = left, "another gateway has ended");
+            tracing::info!(gateways.left = left, "another gateway has stopped");
         }
         if buried || died > 0 || left > 0 {
             self.wake.wake();
@@ -110,12 +121,15 @@ impl Heartbeat {
             match self.store.mend_waits().await {
                 Ok(0) => {}
                 Ok(mended) => {
-                    tracing::warn!(mended, "what waited longer than the rules allow is due now");
+                    tracing::warn!(
+                        mended,
+                        "work that waited longer than the rules allow is due now"
+                    );
                     self.wake.wake();
                 }
                 Err(error) => {
                     let error = &error as &(dyn Error + 'static);
-                    tracing::warn!(error, "cannot look for what waits too long");
+                    tracing::warn!(error, "cannot look for work that waits too long");
                 }
             }
             let pause = self.rules.beat().saturating_mul(MENDED_EVERY);

@@ -236,7 +236,7 @@ impl EventLog {
     }
 
     fn body(&self, event: &Event, subject: &Subject) -> Bytes {
-        tracing::trace!(event.id = %event.id, "the body of an event is made");
+        tracing::trace!(event.id = %event.id, "building the body of an event");
         payload::body(event, subject, Payload::Full, &self.payload, &self.links)
     }
 
@@ -281,7 +281,7 @@ impl EventLog {
         let mut seen = None;
         loop {
             if let Err(error) = self.follow(&mut seen).await {
-                tracing::error!(%error, "the log of events cannot be kept: trying again");
+                tracing::error!(%error, "cannot write the event log: trying again");
                 sleep(self.rules.events.poll()).await;
             }
         }

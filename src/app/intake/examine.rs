@@ -181,7 +181,7 @@ impl Examination {
 fn told(automation: &Automation) -> String {
     match automation.signs.as_slice() {
         [] => "nothing says that a machine sent it".to_owned(),
-        signs => format!("not to be answered by a machine: {}", signs.join(", ")),
+        signs => format!("no automatic answer should be sent: {}", signs.join(", ")),
     }
 }
 

@@ -161,15 +161,15 @@ impl Flood {
         match over {
             Over::Signature => {
                 let rate = self.rules.signature_messages_per_minute;
-                format!("over {rate} a minute with the same signature to one Agent")
+                format!("more than {rate} messages a minute with the same signature to one Agent")
             }
             Over::Sender => {
                 let rate = self.rules.sender_messages_per_minute;
-                format!("over {rate} a minute from this sender")
+                format!("more than {rate} messages a minute from this sender")
             }
             Over::Room => {
                 let rate = self.rules.room_messages_per_minute;
-                format!("over {rate} a minute from this sender to one Agent")
+                format!("more than {rate} messages a minute from this sender to one Agent")
             }
         }
     }
@@ -301,7 +301,12 @@ impl Gateway {
         let counted = self.store.count_refusal(&record, &sender).await?;
         if counted == record.id {
             let agent = record.agent.map(AccountId::get);
-            info!(agent.id = agent, record.id = %counted, over = rate, "mail is deferred");
+            info!(
+                agent.id = agent,
+                record.id = %counted,
+                over = rate,
+                "mail deferred: rate exceeded"
+            );
         }
         Ok(counted)
     }

@@ -166,7 +166,7 @@ impl Gateway {
             Some(agent) => agent,
             None => {
                 let now = self.store.addressed(id, &recipient.address, sender).await?;
-                let now = now.ok_or_else(|| corrupt("is gone, or has no policy"))?;
+                let now = now.ok_or_else(|| corrupt("does not exist, or has no policy"))?;
                 if admits(&now) && examination.mail.is_some() {
                     self.standings.keep(recipient, sender, &now);
                 }
@@ -193,7 +193,7 @@ impl Gateway {
                 })
             }
             // Never answers 250 for a message that is not stored.
-            (None, None) => return Err(corrupt("was sent a message that nobody has read")),
+            (None, None) => return Err(corrupt("would accept a message that was not parsed")),
             (_, Some(_)) => None,
         };
         Ok(Intake { record, accepted })

@@ -19,7 +19,7 @@ use crate::domain::marker::{FIELD, Marker};
 
 /// The detail about a returning message, in words fit for the SMTP reply.
 pub(super) const BEEN_HERE: &str =
-    "the message bears the delivery marker of this address: it has been here before";
+    "the message has the delivery marker of this address: it was delivered here before";
 
 #[derive(Clone, Debug)]
 pub struct Visit {
@@ -47,7 +47,7 @@ impl Examination {
         let (result, detail) = if is_return {
             ("fail", BEEN_HERE)
         } else {
-            ("pass", "the message bears no delivery marker of this address")
+            ("pass", "the message has no delivery marker of this address")
         };
         let facts = Loop { field: FIELD.into(), address: address.to_string() };
         Some(Visit { is_return, step: step(Facts::Loop(facts), result, detail, began) })

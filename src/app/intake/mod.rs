@@ -195,7 +195,10 @@ impl Gateway {
         }
         // The recipients no longer agree, or the policy keeps changing: nothing was written, and
         // the sender's retry is decided from the start.
-        info!(recipients = envelope.recipients.len(), "the policy changed while it was applied");
+        info!(
+            recipients = envelope.recipients.len(),
+            "message deferred: the policy changed while it was applied"
+        );
         Ok(unavailable())
     }
 }

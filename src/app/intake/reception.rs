@@ -59,14 +59,14 @@ struct Rooms {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReceptionError {
-    #[error("no Agent in reach is called so")]
+    #[error("the key reaches no Agent with this username or id")]
     Nobody,
-    #[error("several Agents are called so: send the id of one as targetAgent")]
+    #[error("several Agents have this username: send the id of one as targetAgent")]
     Several,
     #[error("the Agent, or an account above it, is not active")]
     Inactive,
     /// `wait` is the time until one more may come.
-    #[error("over {per_minute} messages a minute in one room")]
+    #[error("more than {per_minute} messages a minute in one room")]
     TooMany { per_minute: u32, wait: Duration },
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -189,7 +189,7 @@ impl Reception {
             Who::Operator | Who::Gateway => None,
         };
         let by = account.map_or("the operator".to_owned(), |id| format!("a key of account {id}"));
-        let detail = format!("handed in by {by}, whose word it is that the sender is who it says");
+        let detail = format!("submitted by {by}, which vouches for the sender");
         let facts = ReceiveMessage { account_id: account, source: handle.source().as_str().into() };
         let facts = Facts::ReceiveMessage(facts);
         let step = step(facts, "accepted", detail.as_str(), std::time::Instant::now());

@@ -130,7 +130,11 @@ impl Gateway {
             Err(error) => {
                 if let Some(left_out) = self.repeats.due(LogCause::Relay) {
                     let error = &error as &dyn std::error::Error;
-                    tracing::error!(error, left_out, "a relay cannot be used");
+                    tracing::error!(
+                        error,
+                        left_out,
+                        "cannot use a relay: its messages are deferred"
+                    );
                 }
                 Ok(Nearest::Closed(error))
             }
@@ -139,7 +143,7 @@ impl Gateway {
 }
 
 /// Shown to customers.
-const CHANGING: &str = "the relay was changed again and again while its application was asked";
+const CHANGING: &str = "the relay was changed repeatedly while its application was asked";
 
 fn forwarded(
     Examined { envelope, raw, examination }: Examined<'_>,

@@ -28,7 +28,7 @@ fn session(envelope: &Envelope, size: usize, arrived: Timestamp) -> Step {
     let size = u64::try_from(size).unwrap_or(u64::MAX);
     let detail = match (&envelope.client.tls, &envelope.posted) {
         (Some(tls), _) => format!("encrypted: {} {}", tls.version, tls.cipher),
-        (None, Some(_)) => "handed on over HTTP: the envelope is as the provider says".to_owned(),
+        (None, Some(_)) => "received over HTTP: the provider supplied the envelope".to_owned(),
         (None, None) => "in clear".to_owned(),
     };
     let facts = Session { arrived: Some(arrived.to_string()), ..facts(envelope, size) };

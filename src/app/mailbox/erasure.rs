@@ -106,5 +106,5 @@ impl Erasures {
 
 fn warn(error: &StoreError, subject: Option<i64>) {
     let error = error as &(dyn std::error::Error + 'static);
-    tracing::warn!(error, erasure.subject = subject, "erasing failed; it is tried again");
+    tracing::warn!(error, erasure.subject = subject, "erasure failed: trying again");
 }

@@ -23,7 +23,7 @@ async fn index(store: &Store, limits: SearchLimits) {
             Ok(true) => Duration::ZERO,
             Ok(false) => limits.index_look(),
             Err(error) => {
-                warn(&error, "messages were not indexed for the search: tried again");
+                warn(&error, "cannot index messages for the search: trying again");
                 limits.index_patience()
             }
         };
@@ -61,7 +61,10 @@ async fn forget(store: &Store, limits: SearchLimits) {
             Ok(Some(true)) => sleep(limits.forget_pause()).await,
             Ok(Some(false)) => sleep(limits.forget_look()).await,
             Err(error) => {
-                warn(&error, "words of deleted messages were not forgotten: tried again");
+                warn(
+                    &error,
+                    "cannot remove words of deleted messages from the search index: trying again",
+                );
                 sleep(limits.forget_look()).await;
             }
         }

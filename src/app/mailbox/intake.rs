@@ -56,11 +56,11 @@ pub struct IntakeRecord {
 pub struct WholeIntakeRecord {
     #[serde(flatten)]
     pub record: IntakeRecord,
-    /// Size of the message in octets; 0 if none was sent.
+    /// Size of the message in bytes; 0 if none was sent.
     size: u64,
     /// SHA-256 of the message in hexadecimal; null if no message was read to its end.
     sha256: Option<String>,
-    /// The header section, cut if it is long; U+FFFD stands for octets that are not UTF-8.
+    /// The header section, cut if it is long; U+FFFD stands for bytes that are not UTF-8.
     headers: String,
     /// The steps of the verdict, in order.
     #[schemars(schema_with = "steps")]

@@ -121,8 +121,8 @@ impl Retention {
         let mut passed = Passed::default();
         let ended = match self.go_through(&mut passed).await {
             Ok(()) => "complete",
-            Err(Halt::Enough) => "goes on next time",
-            Err(Halt::Taken) => "another gateway is at it",
+            Err(Halt::Enough) => "incomplete, the next pass continues",
+            Err(Halt::Taken) => "left to another gateway",
             Err(Halt::Failed(error)) => {
                 let error = &error as &(dyn Error + 'static);
                 tracing::warn!(error, "retention failed; the next pass tries again");
@@ -149,7 +149,9 @@ impl Retention {
         for id in self.rules.accounts() {
             match self.store.account(id).await {
                 Ok(Some(_)) => {}
-                Ok(None) => tracing::warn!("retention.toml names account {id}: there is none"),
+                Ok(None) => {
+                    tracing::warn!("retention.toml names account {id}, which does not exist")
+                }
                 Err(error) => {
                     let error = &error as &(dyn Error + 'static);
                     return tracing::warn!(error, "cannot look up the accounts of retention.toml");

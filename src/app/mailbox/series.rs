@@ -97,12 +97,13 @@ pub struct Measured {
 #[derive(Debug, thiserror::Error)]
 pub enum Unmeasured {
     #[error(
-        "more than {0} records lie between start and end: narrow them, or choose a target with \
-         less below it"
+        "more than {0} records lie between start and end: narrow start and end, or choose a target \
+         with fewer accounts below it"
     )]
     TooManyRows(u32),
     #[error(
-        "more than {0} buckets lie between start and end: narrow them, or choose a longer interval"
+        "more than {0} buckets lie between start and end: narrow start and end, or choose a longer \
+         interval"
     )]
     TooManyBuckets(usize),
     #[error("more than {0} groups: choose another groupBy, or filter")]

@@ -53,7 +53,7 @@ impl Attempts {
             Queued::Unserved => drop(tokio::spawn(self.clone().write())),
             Queued::Dropped => {
                 if let Some(left_out) = self.repeats.due(LogCause::RelayQueue) {
-                    const SAID: &str = "too many attempts wait to be written; one is not kept";
+                    const SAID: &str = "too many relay attempts wait to be written: one is dropped";
                     warn!(relay.id = %relay, left_out, "{SAID}");
                 }
             }
@@ -68,10 +68,7 @@ impl Attempts {
                 && let Some(left_out) = self.repeats.due(LogCause::RelayAttempt)
             {
                 let error = &error as &(dyn std::error::Error + 'static);
-                warn!(
-                    error,
-                    left_out, "an attempt at a relay cannot be kept; what it came to holds"
-                );
+                warn!(error, left_out, "cannot record a relay attempt: its result still counts");
             }
         }
     }

@@ -14,9 +14,9 @@ use super::verification::VerificationError;
 pub enum RelayError {
     #[error("there is no such relay of this type in the scope of this request")]
     NoRelay,
-    #[error("this server sets up no relays of type {0}")]
+    #[error("relays of type {0} are not available on this server")]
     NotOffered(RelayType),
-    #[error("mail comes in over SMTP without a key: leave rotateInboundKey and verification out")]
+    #[error("relays of type smtp have no inbound key: leave rotateInboundKey and verification out")]
     NoWayIn,
     #[error("url is required: the https:// URL of your application")]
     NoUrl,
@@ -25,11 +25,14 @@ pub enum RelayError {
         ForwardRules::SHORTEST.as_millis(), longest.as_millis()
     )]
     Timeout { longest: Duration },
-    #[error("successStatusCodes: there are at most {most}")]
+    #[error("successStatusCodes: too many: send at most {most}")]
     TooManyCodes { most: usize },
-    #[error("successStatusCodes: {REFUSES} is how your application refuses: leave it out")]
+    #[error(
+        "successStatusCodes: {REFUSES} means that your application refuses the message: leave it \
+         out"
+    )]
     CodeRefuses,
-    #[error("successStatusCodes: {0} ends no request: send codes from 200 to 599")]
+    #[error("successStatusCodes: {0} is not a final status: send codes from 200 to 599")]
     CodeEndsNothing(u16),
     #[error(transparent)]
     Header(#[from] HeaderError),
@@ -37,7 +40,7 @@ pub enum RelayError {
     Verification(#[from] VerificationError),
     /// A sealed value that cannot be opened is replaced only by a request that sends a new one:
     /// this gateway may be the only one that lacks the key of the vault.
-    #[error("{}; for that send {what} along", VaultError::NotOurs)]
+    #[error("{}; to set them again, send {what}", VaultError::NotOurs)]
     Closed { what: &'static str },
     #[error("the relay was changed by another request at the same time: read it again and retry")]
     Busy,

@@ -174,10 +174,10 @@ impl Inbound {
     ) -> IntakeReply {
         let provider = kind.as_str();
         if let Some(left_out) = self.repeats.due(LogCause::Provider) {
-            const SAID: &str = "a provider's request turned away";
+            const SAID: &str = "request of a provider refused";
             warn!(account.id = %account.id, provider, reason = words, left_out, "{SAID}");
         }
-        let posted = posted(kind, "nothing was looked at");
+        let posted = posted(kind, "nothing was examined");
         let envelope = envelope(client(None, None, from), String::new(), posted);
         let why = (Reason::Malformed, words);
         self.gateway.turned_away(account, &envelope, why, size).await
@@ -332,7 +332,7 @@ impl Inbound {
     fn unfit(&self, raw: &Bytes) -> Option<(Reason, String)> {
         let most = self.gateway.max_message_bytes();
         if raw.len() > most {
-            return Some((Reason::TooLarge, format!("more than {most} octets")));
+            return Some((Reason::TooLarge, format!("more than {most} bytes")));
         }
         refused_on_the_wire(raw).map(|words| (Reason::Malformed, words))
     }

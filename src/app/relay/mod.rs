@@ -122,7 +122,11 @@ impl Relays {
         let account = whose.ids().last().unwrap_or(relay.account);
         let tenant = whose.organization.unwrap_or(account);
         let Some(_place) = self.places.take(tenant, relay.id) else {
-            info!(relay.id = %relay.id, account.id = %account, "too much is under way to ask");
+            info!(
+                relay.id = %relay.id,
+                account.id = %account,
+                "relay not asked: too many requests are under way"
+            );
             return Hop::Deferred(BUSY.to_owned());
         };
         let (id, at) = (RelayAttemptId(self.mint.uuid()), self.mint.clock().now());
@@ -149,5 +153,5 @@ impl Relays {
 }
 
 /// Shown to customers.
-const BUSY: &str = "too many requests to the application, or to those of its organization, are under \
-                    way: they are too slow, or the messages are too many";
+const BUSY: &str = "too many requests to the application, or to others of its organization, are \
+                    under way: they answer too slowly, or there are too many messages";

@@ -262,7 +262,8 @@ impl Relays {
         };
         let anew = change.verification.is_some() && change.rotate_key;
         if !is_new && verified.is_none() && !anew {
-            let what = "verification (null for what it has not) and rotateInboundKey: true";
+            let what = "verification (null for each value that is not used) and rotateInboundKey: \
+                        true";
             return Err(RelayError::Closed { what });
         }
         let wanted = verification::wanted(kind, change.verification.as_ref(), verified.as_ref())?;

@@ -51,7 +51,7 @@ pub enum AskError {
     Egress(#[from] EgressError),
     #[error("status {0}")]
     Status(u16),
-    #[error("the server is ending")]
+    #[error("the server is shutting down")]
     Ending,
 }
 

@@ -14,9 +14,9 @@ const LONGEST: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerificationError {
-    #[error("verification: {kind} has no {name}; it has: {}", names(*kind).join(", "))]
+    #[error("verification: {kind} does not use {name}; it uses: {}", names(*kind).join(", "))]
     Unknown { kind: RelayType, name: String },
-    #[error("verification: {name} must have 1 to {LONGEST} octets, and no control characters")]
+    #[error("verification: {name} must have 1 to {LONGEST} bytes, and no control characters")]
     Text { name: String },
     #[error(
         "verification: signingKey is required: Mailgun shows it as HTTP webhook signing key, under \
@@ -24,7 +24,7 @@ pub enum VerificationError {
     )]
     NoSigningKey,
     #[error(
-        "verification: publicKey is no key of SendGrid's: send the base64 that the security policy \
+        "verification: publicKey is not a SendGrid key: send the base64 that the security policy \
          of the webhook shows"
     )]
     PublicKey,

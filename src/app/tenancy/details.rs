@@ -50,7 +50,7 @@ struct Field {
 }
 
 const FIELDS: &[Field] = &[
-    field("email", Kind::Email, "The address at which somebody can be reached."),
+    field("email", Kind::Email, "The email address of a contact person."),
     field("firstName", Kind::Text, "A first name."),
     field("lastName", Kind::Text, "A last name."),
     field("description", Kind::Text, "A description, for people."),
@@ -58,22 +58,26 @@ const FIELDS: &[Field] = &[
     field("businessName", Kind::Text, "The name of the business."),
     field("businessAddress", Kind::Text, "The address of the business."),
     field("productPlanId", Kind::Text, "The plan of the account."),
-    field("offeredProductPlanId", Kind::Text, "The plan that the account is offered."),
+    field("offeredProductPlanId", Kind::Text, "The plan offered to the account."),
     field("externalBillingId", Kind::Text, "The id of the account in your billing."),
     field("smsBrandId", Kind::Text, "The brand for SMS."),
     field("smsCampaignId", Kind::Text, "The campaign for SMS."),
     field("smsEnabled", Kind::Flag, "Whether the account has SMS."),
     field("servicePremium", Kind::Flag, "Whether the account has the premium service."),
-    field("hipaaEnabledDefault", Kind::Flag, "Whether accounts below begin with HIPAA."),
-    field("hipaaSetting", Kind::Word(&["on", "off", "inherit"]), "Whether HIPAA holds."),
-    field("orgAccountType", Kind::Word(&["internal", "customer"]), "Whose organization it is."),
+    field("hipaaEnabledDefault", Kind::Flag, "Whether new accounts below start with HIPAA on."),
+    field("hipaaSetting", Kind::Word(&["on", "off", "inherit"]), "Whether HIPAA applies."),
+    field(
+        "orgAccountType",
+        Kind::Word(&["internal", "customer"]),
+        "Kind of organization: internal, or a customer's.",
+    ),
     field("settings", Kind::Object, "Settings of your own; secrets in them are masked."),
     field(
         "numberingProviders",
         Kind::List(&[
             ("providerId", Part::Text, "The provider."),
-            ("default", Part::Flag, "Whether this provider is the usual one."),
-            ("config", Part::Secret, "The credentials; answers show only that there are any."),
+            ("default", Part::Flag, "Whether this provider is the default."),
+            ("config", Part::Secret, "The credentials; answers show only whether there are any."),
         ]),
         "Providers of telephone numbers.",
     ),
@@ -85,7 +89,7 @@ const FIELDS: &[Field] = &[
             (
                 "appData",
                 Part::Secret,
-                "The settings of the app; answers show only that there are any.",
+                "The settings of the app; answers show only whether there are any.",
             ),
         ]),
         "Apps of the account.",
@@ -235,7 +239,7 @@ pub struct DetailError {
 /// A mistake in a field. Its text follows the JSON Pointer of the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DetailFault {
-    #[error("is not known of accounts")]
+    #[error("is not a field of an account")]
     Unknown,
     #[error("must be {0}")]
     Shape(String),
@@ -252,7 +256,7 @@ pub enum DetailFault {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextFault {
-    #[error("has at most {LONGEST_TEXT} octets")]
+    #[error("must have at most {LONGEST_TEXT} bytes")]
     TooLong,
     #[error("has control characters: leave them out")]
     Control,
@@ -380,7 +384,7 @@ mod tests {
             ("email", json!("nobody"), "/email"),
             ("email", json!(1), "/email must be a string"),
             ("description", json!("\u{0}"), "control characters"),
-            ("description", json!("x".repeat(2001)), "at most 2000 octets"),
+            ("description", json!("x".repeat(2001)), "at most 2000 bytes"),
             ("smsEnabled", json!("true"), "must be true or false"),
             ("hipaaSetting", json!("On"), "must be one of on, off, inherit"),
             ("settings", json!([]), "must be an object"),
@@ -392,7 +396,7 @@ mod tests {
                 json!([{ "providerId": "x", "config": {}, "__proto__": {} }]),
                 "providerId, default, config",
             ),
-            ("superAdmin", json!(true), "not known"),
+            ("superAdmin", json!(true), "not a field"),
             (
                 "settings",
                 json!({ "a": [{ "b": "\u{0}" }] }),
@@ -404,7 +408,7 @@ mod tests {
                 "settings is refused: a field name in it has control",
             ),
             ("settings", json!({ "apiKey": "\u{0}" }), "control characters"),
-            ("settings", json!({ "a": "x".repeat(2001) }), "at most 2000 octets"),
+            ("settings", json!({ "a": "x".repeat(2001) }), "at most 2000 bytes"),
             ("settings", nested(33), "at most 32 deep"),
             (
                 "integrations",

@@ -16,11 +16,11 @@ pub enum TenancyError {
     // Accounts.
     #[error("there is no account {0}")]
     NoAccount(AccountId),
-    #[error("a name has 1 to {LONGEST_NAME} octets and no control characters")]
+    #[error("a name must have 1 to {LONGEST_NAME} bytes and no control characters")]
     Name,
     #[error(
-        "externalAccountId has 1 to {LONGEST_NAME} octets and no control characters; null takes it \
-         away"
+        "externalAccountId must have 1 to {LONGEST_NAME} bytes and no control characters; null \
+         removes it"
     )]
     ExternalId,
     #[error("another account below the same parent has this externalAccountId: choose another one")]
@@ -28,13 +28,12 @@ pub enum TenancyError {
     #[error("no account in the scope of this request has this externalAccountId")]
     NoExternalId,
     #[error(
-        "several accounts have this externalAccountId: narrow the request to one of their parents \
-         by targetAccountId"
+        "several accounts have this externalAccountId: set targetAccountId to one of their parents"
     )]
     SeveralExternalIds,
-    #[error("what is known of an account has at most {most} octets: shorten its settings")]
+    #[error("the data of an account must have at most {most} bytes: shorten its settings")]
     AccountTooLarge { most: usize },
-    #[error("this store has its partner account already")]
+    #[error("this store already has a partner account")]
     HasPartner,
     #[error("an account of type {0} has no parent")]
     Root(AccountType),
@@ -47,23 +46,23 @@ pub enum TenancyError {
     #[error("{}", still_below(.account, *.below))]
     HasBelow { account: AccountId, below: usize },
     #[error(
-        "more than {most} accounts are below account {account}: delete it part by part, those below \
+        "more than {most} accounts are below account {account}: delete some of the accounts below \
          it first"
     )]
     HasManyBelow { account: AccountId, most: usize },
 
     // Keys.
     #[error(
-        "what a key is for is said in at most {LONGEST_PURPOSE} octets without control characters"
+        "the purpose of a key must have at most {LONGEST_PURPOSE} bytes and no control characters"
     )]
     Purpose,
-    #[error("a key must expire in the future, or never: leave expiresAt out for that")]
+    #[error("expiresAt must lie in the future: leave it out for a key that never expires")]
     Expired,
     #[error("there is no account or member {0}")]
     NoOwner(i64),
     #[error("there is no key {0} in force")]
     NoKey(KeyId),
-    #[error("the key that asks for this one has just been revoked")]
+    #[error("the key of this request has just been revoked")]
     MakerRevoked,
     #[error("an account or a member has at most {most} keys in force: revoke one first")]
     TooManyKeys { most: u64 },
@@ -71,32 +70,34 @@ pub enum TenancyError {
     // Members.
     #[error("there is no such member in the scope of this request")]
     NoMember,
-    #[error("there is no such account to be a member of")]
+    #[error("there is no account with this id for the member")]
     NoAccountOfMember,
     #[error(
         "a member invited to an Agent is restricted to it: leave permittedAccountIds out, send \
          [{0}], or invite it to the organization"
     )]
     InvitedBeyond(AccountId),
-    #[error("permittedAccountIds has at most {most} ids")]
+    #[error("permittedAccountIds must have at most {most} ids")]
     TooManyPermitted { most: usize },
     #[error("permittedAccountIds: {0} is not the id of an Agent below the member's account")]
     PermittedElsewhere(AccountId),
     #[error(
-        "redirectUrl must be an http or https URL of at most {LONGEST_URL} octets without user name"
+        "redirectUrl must be an http or https URL of at most {LONGEST_URL} bytes without a user \
+         name"
     )]
     Redirect,
-    #[error("the account has a member with this email: change that one, or remove it first")]
+    #[error("the account already has a member with this email: change or remove that member")]
     EmailTaken,
     #[error("an account has at most {most} members: remove one first")]
     TooManyMembers { most: usize },
     #[error(
-        "this is the last administrator of the account who is not restricted to some Agents: make \
+        "this is the last administrator of the account who is not restricted to some Agents: add \
          another one first"
     )]
     LastAdministrator,
     #[error(
-        "the member may act on more than this Agent, or would: set targetAccountId to {account}"
+        "the member acts on more than this Agent, or would after this change: set targetAccountId \
+         to {account}"
     )]
     ActsOnMore { account: AccountId },
 
@@ -107,13 +108,15 @@ pub enum TenancyError {
     NoAgent { account: AccountId, kind: AccountType },
     #[error("address: {0}")]
     NoAddress(AddressError),
-    #[error("{0} has a tag: give the Agent the address without it, and every tag reaches it")]
+    #[error(
+        "{0} has a tag: send the address without the tag; mail with any tag then reaches the Agent"
+    )]
     Tagged(Address),
     #[error("{0} is not an address of this Agent")]
     AddressElsewhere(Address),
     #[error("{0} is the address of another Agent")]
     AddressInUse(Address),
-    #[error("the domain of {0} has another catch-all")]
+    #[error("the domain of {0} already has another catch-all")]
     CatchAllInUse(Address),
     #[error("an Agent has at most {most} addresses: remove one first, or make it the catch-all")]
     TooManyAddresses { most: u64 },
@@ -137,7 +140,7 @@ pub enum TenancyError {
     Unprovable { domain: DomainName, why: Unprovable },
     #[error("{0} belongs to another account")]
     DomainTaken(DomainName),
-    #[error("an account claims at most {most} domains at a time: prove one, or delete one")]
+    #[error("an account can claim at most {most} domains at a time: verify or delete one first")]
     TooManyClaims { most: u64 },
     #[error("an account has at most {most} domains, claimed ones included: delete one first")]
     TooManyDomains { most: u64 },
@@ -161,13 +164,13 @@ pub enum TenancyError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unprovable {
     #[error(
-        "is a public suffix: whoever publishes a record there does not speak for the names below \
-         it; claim a domain of your own below it"
+        "is a public suffix, and a record there proves nothing about the names below it: claim a \
+         domain of your own below it"
     )]
     PublicSuffix,
     #[error("is the name of this server: claim the domain that its mail is for")]
     ThisServer,
-    #[error("is too long to be proven: with _gatepost. before it, it has more than 253 octets")]
+    #[error("is too long to be proven: with _gatepost. in front, the name has more than 253 bytes")]
     TooLong,
 }
 
@@ -189,5 +192,5 @@ fn there(parent: AccountId, found: Option<AccountType>) -> String {
 
 fn still_below(account: &AccountId, below: usize) -> String {
     let (accounts, them) = if below == 1 { ("account is", "it") } else { ("accounts are", "them") };
-    format!("{below} {accounts} below account {account}: delete {them} first, or ask for cascade")
+    format!("{below} {accounts} below account {account}: delete {them} first, or send cascade")
 }

@@ -37,19 +37,19 @@ pub enum QueryError {
     TooLong,
     #[error("q has more than {MAX_TERMS} terms: leave some out")]
     TooMany,
-    #[error("q opens a quote and does not close it: end the phrase with \"")]
+    #[error("q has an open quote: end the phrase with \"")]
     OpenQuote,
-    #[error("q has no word to look for: send at least one letter or digit")]
+    #[error("q has no word to search for: send at least one letter or digit")]
     Empty,
-    #[error("q only says what to leave out: add a word to look for")]
+    #[error("q has only excluded words: add a word to search for")]
     OnlyWithout,
-    #[error("q has {0} without a word behind it: write {0}word, without a space")]
+    #[error("q has {0} without a word after it: write {0}word, without a space")]
     LoneField(&'static str),
     #[error(
-        "q has a beginning of fewer than {BEGINNING} characters before *: send more of the word"
+        "q has a prefix that is too short: a prefix needs at least {BEGINNING} characters before *"
     )]
     ShortBeginning,
-    #[error("q has a * that follows no word: it stands at the end of a word that goes on")]
+    #[error("q has a * without a word before it: write * at the end of a prefix, like invoi*")]
     LoneStar,
 }
 

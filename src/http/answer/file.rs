@@ -114,7 +114,7 @@ impl File {
             WantedRange::Part(part) => (StatusCode::PARTIAL_CONTENT, part),
             WantedRange::Had => return not_modified(&self.tag),
             WantedRange::Nothing => {
-                let detail = format!("the file has {length} octets: ask for some of those");
+                let detail = format!("the file has {length} bytes: request a range within them");
                 let mut refused = Problem::new(Code::RangeNotSatisfiable, detail).into_response();
                 refused
                     .headers_mut()

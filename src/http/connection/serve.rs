@@ -71,7 +71,7 @@ pub async fn serve(
                 let client = if http.proxies.contain(peer) { &[][..] } else { &client };
                 let Some(own) = each.take(client) else {
                     // At debug only: a line for each would let a stranger fill the log.
-                    tracing::debug!(client.address = %peer, "connection of too many turned away");
+                    tracing::debug!(client.address = %peer, "connection refused: too many");
                     continue;
                 };
                 let connection = Connection {
@@ -88,7 +88,7 @@ pub async fn serve(
             }
             Err(error) => {
                 if let Some(left_out) = http.repeats.due(LogCause::HttpAccept) {
-                    tracing::warn!(error = %error, left_out, "connection not accepted");
+                    tracing::warn!(error = %error, left_out, "cannot accept a connection");
                 }
                 sleep(PAUSE).await;
             }

@@ -37,7 +37,7 @@ impl<S> Impatient<S> {
             self.until.as_mut().reset(Instant::now() + self.patience);
         }
         ready!(self.until.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes nothing")))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client stopped reading")))
     }
 }
 

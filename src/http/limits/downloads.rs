@@ -66,7 +66,7 @@ impl Downloads {
             Problem::new(Code::RateLimited, detail)
         })?;
         let permit = Arc::clone(&self.places).acquire_owned().await;
-        let permit = permit.map_err(|_| Problem::busy("every place for downloads is taken"))?;
+        let permit = permit.map_err(|_| Problem::busy("too many downloads are under way"))?;
         Ok(DownloadPlace { _permit: permit, _share: share })
     }
 }

@@ -58,13 +58,13 @@ impl Places {
     pub(in crate::http) async fn large(&self, whose: &Account) -> Result<InboundPlace, Problem> {
         match timeout(self.patience, self.large.in_turn(whose)).await {
             Ok(Some(place)) => Ok(place),
-            _ => Err(Problem::busy("every place for a large request of a provider is taken")),
+            _ => Err(Problem::busy("too many large requests of providers are under way")),
         }
     }
 }
 
 fn taken() -> Problem {
-    Problem::busy("every place for what providers post is taken")
+    Problem::busy("too many requests of providers are under way")
 }
 
 /// Places of one kind.

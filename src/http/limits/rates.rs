@@ -239,8 +239,8 @@ impl Limits {
 impl Quota {
     fn exceeded(self) -> Refused {
         let what = match self.effect {
-            Effect::Read => "this key has read too often",
-            Effect::Write => "this key has changed too much",
+            Effect::Read => "too many requests to read with this key",
+            Effect::Write => "too many requests to write with this key",
         };
         Refused { problem: Box::new(too_many(what, self.next_in)), quota: Some(self) }
     }

@@ -65,7 +65,7 @@ fn security() -> Value {
     let [expires, signature] = SIGNED;
     let key = |name: &str, about: &str| json!({ "type": "apiKey", "in": "query", "name": name, "description": about });
     json!({
-        TOKEN: key(TOKEN, "The key: gp_ and 43 characters, sent once, and nowhere else."),
+        TOKEN: key(TOKEN, "The API key: gp_ and 43 characters. Send it once, and only here."),
         "linkExpires": key(expires, "Signed link: expiry, in Unix seconds."),
         "linkSignature": key(signature, "Signed link: signature."),
     })
@@ -75,8 +75,8 @@ fn headers() -> Value {
     let header = |about: &str, schema: Value| json!({ "description": about, "schema": schema });
     json!({
         "X-Request-Id": header("The id of the request, for the log.", json!({ "type": "string", "format": "uuid" })),
-        "Retry-After": header("After how many seconds to try again.", json!({ "type": "integer", "minimum": 0 })),
-        "Link": header("Other pages of the list (RFC 8288): next goes on; prev leads back, to what is newer.", json!({ "type": "string" })),
+        "Retry-After": header("Seconds to wait before a retry.", json!({ "type": "integer", "minimum": 0 })),
+        "Link": header("Other pages of the list (RFC 8288): next continues; prev leads back to newer items.", json!({ "type": "string" })),
     })
 }
 
@@ -147,7 +147,7 @@ fn parameters(operation: &Operation, description: &Description, path: &str) -> V
 const ONCE: &str = "Idempotency-Key";
 /// Names of a target, with their descriptions.
 const TARGETS: &[(&str, &str)] = &[
-    (TARGET, "The account that the request acts on; without it the one that owns the key."),
+    (TARGET, "The account that the request acts on; by default the owner of the key."),
     ("targetOrganizationId", "The organization that the request acts on."),
     ("targetResellerId", "The reseller that the request acts on."),
     ("targetPartnerId", "The partner that the request acts on."),
@@ -170,8 +170,9 @@ fn target_shapes() -> impl Iterator<Item = (String, Value)> {
 fn once_schema() -> Value {
     json!({
         "type": "string", "pattern": "^[!-~]{1,255}$",
-        "description": "A name of your own for this creation: sent again with the same body, it is \
-                        carried out once, and its answer is the same; with another body it is 409.",
+        "description": "A name of your own for this creation. A request sent again with the same \
+                        name and body is carried out once and gets the same answer; with another \
+                        body it gets 409.",
     })
 }
 
@@ -248,7 +249,7 @@ impl DescribedSuccess {
         let enveloped = |fields: &Fields| {
             let mut all: Fields = vec![
                 ("success", json!({ "const": true, "description": "Always true." })),
-                ("message", schema::like(schema::text("What was done."), self.about)),
+                ("message", schema::like(schema::text("The result, in words."), self.about)),
             ];
             all.extend(fields.iter().cloned());
             object("A success.", all)

@@ -25,7 +25,7 @@ pub(super) fn webhooks() -> Map<String, Value> {
             "responses": {
                 "2XX": { "description": "Delivered." },
                 "410": { "description": "The webhook is removed." },
-                "default": { "description": "Tried again later." },
+                "default": { "description": "The delivery is tried again later." },
             },
         });
         (name.to_owned(), json!({ "post": post }))
@@ -43,11 +43,14 @@ fn capital(word: &str) -> String {
 pub(super) const HEADERS: &[(&str, &str)] = &[
     ("webhook-id", "The event's id, the same on every attempt: deduplicate by it."),
     ("webhook-timestamp", "When this attempt was made, in Unix seconds."),
-    ("webhook-signature", "What proves that it comes from here (Standard Webhooks 1.0)."),
+    ("webhook-signature", "The signature, which proves the origin (Standard Webhooks 1.0)."),
     ("X-Service-Event", "The event's name, as in the body."),
-    ("X-Service-Timestamp", "The same as webhook-timestamp, as v2 has it."),
-    ("X-Service-Signature-Version", "Which signature it is."),
-    ("X-Service-Signature", "The signature of webhook-signature with the secret of today, alone."),
+    ("X-Service-Timestamp", "Equal to webhook-timestamp, for v2 receivers."),
+    ("X-Service-Signature-Version", "Version of the signature."),
+    (
+        "X-Service-Signature",
+        "Only the signature of webhook-signature that is made with the current secret.",
+    ),
     ("User-Agent", "Always gatepost."),
 ];
 

@@ -68,13 +68,13 @@ pub(in crate::http) async fn visit(
             *refused.problem
         })?;
         http.limits.refuse(refused);
-        const DETAIL: &str = "this link was not made here, or was changed: copy it whole, or send a key \
-                              as the query parameter token";
+        const DETAIL: &str = "this link was not made here, or was changed: copy the whole link, or \
+                              send a key as the query parameter token";
         return Err(Problem::new(Code::Unauthorized, DETAIL));
     };
     http.limits.open(from)?;
     if opening == Opening::Expired {
-        let detail = "the time of this link is over: read the event again, which has a new one, or use \
+        let detail = "this link has expired: read the event again, which has a new link, or use \
                       this path with a key";
         return Err(Problem::new(Code::LinkExpired, detail));
     }

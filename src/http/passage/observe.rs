@@ -182,7 +182,7 @@ fn log(
                     http.route = route,
                     reason = masked(detail),
                     left_out,
-                    "request put off"
+                    "request refused for now: the client is asked to try again later"
                 );
             }
         }

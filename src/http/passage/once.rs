@@ -163,7 +163,7 @@ async fn keep(
         Err(error) => {
             if let Some(left_out) = http.repeats.due(LogCause::AnswerNotKept) {
                 let error = &error as &(dyn std::error::Error + 'static);
-                const SAID: &str = "the answer to a request with an Idempotency-Key was not kept";
+                const SAID: &str = "cannot store the answer to a request with an Idempotency-Key";
                 tracing::warn!(error, left_out, "{SAID}");
             }
         }

@@ -132,7 +132,8 @@ async fn collect(
     let read = timeout(limits.body(), reading).await.map_err(|_| late())?;
     let (octets, place) = read.map_err(|error| match error {
         Unread::TooLarge => {
-            let detail = format!("a request of a provider has at most {most} octets here");
+            let detail =
+                format!("the body has more than {most} bytes, the limit for requests of providers");
             Problem::new(Code::PayloadTooLarge, detail)
         }
         Unread::CutShort => again(Problem::invalid("the body was cut short: send it again")),

@@ -152,7 +152,7 @@ async fn collect(
     let read = whole(body, Bounds { most, limits, expects }, || http.uploads.place(key));
     read.await.map_err(|error| match error {
         Unread::TooLarge => {
-            let detail = format!("a body has at most {most} octets here: send less");
+            let detail = format!("the body has more than {most} bytes: send less");
             Problem::new(Code::PayloadTooLarge, detail)
         }
         Unread::CutShort => Problem::invalid("the body ended before it was complete"),
@@ -228,7 +228,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
         while let Some(name) = fields.next_key::<String>()? {
             if map.contains_key(&name) {
                 return Err(A::Error::custom(format_args!(
-                    "field {} is there twice",
+                    "field {} is sent twice",
                     quoted(&name)
                 )));
             }
@@ -254,9 +254,9 @@ mod tests {
     fn refuses_what_readers_could_read_differently() {
         let deep = format!("{{\"a\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
         for (text, expected) in [
-            (r#"{"a": 1, "a": 1}"#, "field \"a\" is there twice"),
-            (r#"{"a": 1, "\u0061": 2}"#, "field \"a\" is there twice"),
-            (r#"{"x": [{"a": 1, "a": 1}]}"#, "field \"a\" is there twice"),
+            (r#"{"a": 1, "a": 1}"#, "field \"a\" is sent twice"),
+            (r#"{"a": 1, "\u0061": 2}"#, "field \"a\" is sent twice"),
+            (r#"{"x": [{"a": 1, "a": 1}]}"#, "field \"a\" is sent twice"),
             ("[]", "must be a JSON object"),
             ("\"x\"", "must be a JSON object"),
             ("null", "must be a JSON object"),

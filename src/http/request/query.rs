@@ -29,7 +29,7 @@ impl Query {
     ) -> Result<Self, Problem> {
         if raw.len() > max_bytes {
             return Err(Problem::invalid(format!(
-                "the query is longer than {max_bytes} octets: shorten it"
+                "the query is longer than {max_bytes} bytes: shorten it"
             )));
         }
         let (mut query, mut unknown) = (Self::default(), Vec::new());

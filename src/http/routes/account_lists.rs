@@ -35,7 +35,7 @@ macro_rules! paged {
             $($(#[$doc])* $field: $type,)*
             /// Only accounts that are active, or only those that are not.
             active: Option<bool>,
-            /// Whether to page by page and pageSize.
+            /// Whether to use page and pageSize.
             pagination: Option<bool>,
             /// The number of the page, from 0.
             #[schemars(extend("minimum" = 0, "maximum" = "limits.max_walk"))]
@@ -88,7 +88,7 @@ paged! {
         #[schemars(example = &"x-1")]
         external_account_id: Option<String>,
         /// Only false, for all accounts: nothing is ever cancelled here.
-        #[schemars(extend("enum" = [false], "x-expected" = "false: nothing is ever cancelled here"))]
+        #[schemars(extend("enum" = [false], "x-expected" = "false: accounts are never cancelled"))]
         canceled: Option<bool>,
     }
     canceled_start canceled_end onboarding_complete product_plan_term billing_subscription_id
@@ -107,8 +107,8 @@ struct Refused {}
 
 schema_of!([] Refused, "Refused", json!({
     "type": "string", "deprecated": true, mark::KIND: mark::REFUSED,
-    mark::EXPECTED: "left out: nothing is kept here that it could be compared with",
-    "description": "A filter of v2 that is refused: nothing is kept here that it could be compared with.",
+    mark::EXPECTED: "left out: this server stores no such data",
+    "description": "A filter of v2 that is refused, because this server stores no such data.",
 }));
 
 /// Common parts of these requests.
@@ -220,7 +220,8 @@ async fn find(
     // Skipped accounts are read, too: beyond the limit, `after` continues.
     let last = limits.max_walk / limit.max(1);
     if number > last {
-        let detail = format!("must be a whole number from 0 to {last}: go on by after");
+        let detail =
+            format!("must be a whole number from 0 to {last}: for later accounts, use after");
         return Err(wrong("page", detail));
     }
     let page = AccountPage { after: asked.after, skip: number.saturating_mul(limit), limit };

@@ -190,13 +190,14 @@ async fn update(
     let sent = named.filter(|(_, is_sent)| *is_sent).map(|(field, _)| field.to_owned());
     let sent: Vec<String> = sent.chain(change.details.keys().cloned()).collect();
     if sent.is_empty() {
-        return Err(Problem::invalid("nothing is to be changed: send at least one field"));
+        return Err(Problem::invalid("the request changes nothing: send at least one field"));
     }
     // A member restricted to some Agents is not above them (contract §4).
     let is_above = call.caller().account.id != account.id && call.caller().permitted().is_none();
     let is_from_above = |name: &&&str| sent.iter().any(|one| one == **name);
     if let Some(name) = FROM_ABOVE.iter().find(is_from_above).filter(|_| !is_above) {
-        let detail = format!("{name} is set by an account above this one: use a key of that one");
+        let detail =
+            format!("{name} is set by an account above this one: use a key of that account");
         return Err(Problem::new(Code::Forbidden, detail));
     }
     let name = own_name(names, account.kind)?;

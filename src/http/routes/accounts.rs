@@ -175,7 +175,7 @@ async fn create(
 
 /// Deletes an organization or a reseller
 ///
-/// It cannot be read any more once this is answered.
+/// The account can no longer be read after the answer.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteOrganization {
@@ -189,7 +189,7 @@ pub struct DeleteOrganization {
 
 /// Deletes an Agent
 ///
-/// It cannot be read any more once this is answered.
+/// The account can no longer be read after the answer.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteAccount {

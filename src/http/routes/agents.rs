@@ -58,7 +58,7 @@ pub async fn stage(http: Arc<Http>, call: Call, asked: Stage) -> Result<Staged, 
     let SomeFields(fields) = asked.fields;
     if fields.is_empty() {
         return Err(Problem::invalid(
-            "the body names no field of a configuration: send what changes",
+            "the body has no field of a configuration: send the fields to change",
         ));
     }
     check_delegate(&http, &call, &fields).await?;
@@ -188,7 +188,7 @@ struct Sponsorship {
 successes! {
     Staged = OK "staging saved";
     Published = OK "staging published";
-    Reverted = OK "staging is what was published";
+    Reverted = OK "staging reset to the live configuration";
     StagingFound = OK "staging found";
     LiveFound = OK "live configuration found";
     AgentAnswer = OK "configuration found";

@@ -30,9 +30,9 @@ impl JsonSchema for Config {
         let mut schema = Schema::try_from(Computers::schema()).unwrap_or_default();
         // The document sets the dialect.
         schema.remove("$schema");
-        let about = "The configuration of a computer, as it was written. A setting that is left out has \
-                     its default. Answers show ******** in the place of a secret; sent back, ******** \
-                     keeps the secret.";
+        let about = "The configuration of a computer, as it was written. A setting that is left \
+                     out has its default. Answers show ******** in the place of a secret; send \
+                     ******** back to keep the secret.";
         let example =
             json!({ "instructions": "Answer what the manual answers.", "pollSeconds": 10 });
         schema.insert("description".to_owned(), about.into());

@@ -69,7 +69,7 @@ struct Webhook {
     disabled: bool,
     /// How often it failed since it last succeeded.
     failures: u64,
-    /// Since when it fails, if it does.
+    /// Since when the webhook fails; null if it does not.
     failing_since: Option<Date>,
     /// When it last accepted a delivery.
     last_delivered_at: Option<Date>,
@@ -113,22 +113,24 @@ fn judged(health: &Health) -> (Status, Vec<Finding>) {
     };
     let is_provisioned = health.computer.state == ComputerState::Provisioned;
     if !is_provisioned {
-        let detail = "the computer is not provisioned: POST …/provision does that";
+        let detail = "the computer is not provisioned: provision it with POST …/provision";
         find(Code::NotProvisioned, Severity::Error, detail);
     }
     let has_bad = health.webhooks.iter().any(is_bad);
     if has_bad {
-        let detail = "a webhook of the Agent is disabled or fails: GET /webhooks says why";
+        let detail = "a webhook of the Agent is disabled or fails: GET /webhooks shows the reason";
         find(Code::WebhookFailing, Severity::Warning, detail);
     }
     let is_reached = health.webhooks.iter().any(|way| !is_bad(way));
     if !is_reached && health.key_in_use {
-        let detail = "no webhook of the Agent tells of messages. A key of the Agent was used lately: \
-                      whether by a worker that reads GET /events, or to ask for this, is not known";
+        let detail = "no webhook of the Agent gets events about messages. A key of the Agent was \
+                      used lately, either by a worker that reads GET /events or only for this \
+                      request";
         find(Code::KeyOnly, Severity::Warning, detail);
     } else if !is_reached {
-        let detail = "no webhook of the Agent tells of messages, and no key of the Agent was used \
-                      lately: let the worker read GET /events with a key of the Agent, or add a webhook";
+        let detail = "no webhook of the Agent gets events about messages, and no key of the Agent \
+                      was used lately: let the worker read GET /events with a key of the Agent, or \
+                      add a webhook";
         find(Code::NoWay, Severity::Warning, detail);
     }
     let status = match (is_provisioned, findings.is_empty()) {

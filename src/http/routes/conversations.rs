@@ -93,7 +93,9 @@ pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Headed<Thr
     let from = match after {
         None => first,
         Some((Direction::After, cursor)) => cursor,
-        Some((Direction::Before, _)) => return Err(refused("after", &"it is of another list")),
+        Some((Direction::Before, _)) => {
+            return Err(refused("after", &"the cursor belongs to another list"));
+        }
     };
     let thread = Some(found.thread);
     let page = Page { limit, from: Some((Direction::After, from)), until: None };
@@ -218,8 +220,8 @@ fn outcome(Item { room_id, uuid }: Item, conversation: Option<Conversation>) -> 
             (false, "there is no such message in such a room in the scope of this request", vec![])
         }
         Some(Conversation::TooLong) => {
-            let message = "too long beside the others: ask for it alone, \
-                           GET /conversation/{roomId}/{uuid}";
+            let message = "too long to show with the others: request it alone with GET \
+                           /conversation/{roomId}/{uuid}";
             (false, message, vec![])
         }
         None => {

@@ -77,8 +77,8 @@ pub async fn claim(http: Arc<Http>, call: Call, asked: Claim) -> Result<Claimed,
     let message = match tenancy.claim_domain(&domain, call.account().id, dns).await? {
         Proof::Given => format!("{domain} belongs to the account"),
         Proof::Missing => format!(
-            "not verified yet: publish a TXT record {} with the text in challenge, and send it \
-             again when the record is published, with another Idempotency-Key if you use one",
+            "not verified yet: publish a TXT record {} with the text in challenge, then send the \
+             domain again, with another Idempotency-Key if you use one",
             proof_name(&domain)
         ),
     };

@@ -46,7 +46,7 @@ pub async fn message(http: Arc<Http>, call: Call, asked: Message) -> Result<Mess
 
 /// Erases a contact with all messages
 ///
-/// Nobody can read any of it once this is answered.
+/// Nothing of the contact can be read after the answer.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Contact {
     /// The contact.
@@ -79,7 +79,7 @@ struct ErasedContact {
 successes! {
     MessageGone = OK "message erased";
     ContactGone = OK "contact erased";
-    ContactGoing = ACCEPTED "contact erased; the rest of it is being deleted";
+    ContactGoing = ACCEPTED "contact erased; its remaining parts are being deleted";
 }
 
 pub async fn contact(

@@ -92,7 +92,8 @@ impl Answers for Followed {
     }
 
     fn heeds() -> Fields {
-        let about = "The last event that a client of a stream saw: only newer ones follow.";
+        let about = "The last event that the client of a stream saw: the stream continues with \
+                     newer events.";
         let id = json!({ "type": "string", "format": "uuid", "description": about });
         vec![("Last-Event-ID?", id)]
     }
@@ -290,8 +291,8 @@ fn begin(call: &Call, asked: &List) -> Result<Begin, Problem> {
 
 /// 503: the event is in a backlog whose order is not decided yet.
 fn later(http: &Http) -> Problem {
-    let detail = "this event is not in order yet because many events wait: try again after the \
-                  time in Retry-After";
+    let detail = "this event has no place in the log yet because many events wait: try again after \
+                  the time in Retry-After";
     let retry_after = Some(http.rules.limits.retry_after_seconds);
     Problem { retry_after, ..Problem::new(Code::Unavailable, detail) }
 }

@@ -71,7 +71,8 @@ pub struct Assignments(BTreeMap<Word<Feature>, Option<bool>>);
 schema_of!([] Assignments, "Assignments", {
     let value = json!({
         "type": ["boolean", "null"], "x-null": true, "x-expected": "true, false or null (the default)",
-        "description": "Assignments, denied, or (null) left to the default.",
+        "description": "Features by name: true assigns one, false denies it, null leaves it to the \
+                        default.",
     });
     let value = |feature: &Feature| (feature.to_string(), value.clone());
     json!({

@@ -137,7 +137,7 @@ pub async fn add(http: Arc<Http>, call: Call, asked: Add) -> Result<Added, Probl
     let senders = read(name, named.iter().map(|text| Address::parse(text)))?;
     let (note, most) = (asked.note.as_deref(), http.rules.limits.max_note_bytes);
     if note.is_some_and(|note| note.len() > most || note.chars().any(char::is_control)) {
-        let why = format!("send at most {most} octets and no control characters");
+        let why = format!("send at most {most} bytes and no control characters");
         return Err(refused("note", &why));
     }
     let change = call.tenancy(&http).allow(call.account().id, &senders, note).await?;

@@ -32,7 +32,7 @@ pub struct List {
     /// Number of the page, from 1.
     #[schemars(range(min = 1, max = 4_294_967_295_u32))]
     page: Option<u32>,
-    /// Most rows on a page.
+    /// Maximum number of rows on a page.
     #[schemars(extend("minimum" = 1, "maximum" = "logs.max_page", "default" = "logs.default_page"))]
     page_size: Option<u32>,
     #[serde(rename = "field__op")]
@@ -49,15 +49,14 @@ pub(super) enum Format {
 }
 
 fn about_fields(schema: &mut Schema) {
-    let about = format!("Names with commas between them: {}.", LogField::names());
+    let about = format!("Names, separated by commas: {}.", LogField::names());
     schema.insert("description".to_owned(), about.into());
 }
 
 fn about_filters(schema: &mut Schema) {
     let ops = Op::ALL.iter().map(|op| op.as_str()).collect::<Vec<_>>().join(", ");
     let about = format!(
-        "Filters, each a parameter of its own: field=value, or field__op=value with one of {ops} \
-         behind the name of the field."
+        "Filters, each as a parameter: field=value, or field__op=value, where op is one of {ops}."
     );
     schema.insert("description".to_owned(), about.into());
 }
@@ -77,7 +76,7 @@ pub(super) struct LogQuery {
 pub(super) fn wanted(asked: List, rules: &LogRules) -> Result<LogQuery, Problem> {
     let (since, before) = (asked.start.map(|Moment(at)| at), asked.end.map(|Moment(at)| at));
     if since.zip(before).is_some_and(|(since, before)| since > before) {
-        return Err(Problem::invalid("start lies behind end: exchange them"));
+        return Err(Problem::invalid("start lies after end: swap them"));
     }
     let conditions = conditions(&asked.filters.unwrap_or_default(), rules)?;
     Ok(LogQuery {
@@ -98,7 +97,7 @@ fn fields(asked: Option<&str>) -> Result<Vec<LogField>, Problem> {
         let unknown = || refused("fields", &format!("{} {}", quoted(name), FilterError::Field));
         let field = LogField::named(name).ok_or_else(unknown)?;
         if fields.contains(&field) {
-            return Err(refused("fields", &format!("{name} is there twice")));
+            return Err(refused("fields", &format!("{name} is sent twice")));
         }
         fields.push(field);
     }
@@ -107,7 +106,10 @@ fn fields(asked: Option<&str>) -> Result<Vec<LogField>, Problem> {
 
 fn conditions(filters: &Filters, rules: &LogRules) -> Result<Vec<Condition>, Problem> {
     if filters.len() > rules.max_filters {
-        return Err(Problem::invalid(format!("at most {} filters at once", rules.max_filters)));
+        return Err(Problem::invalid(format!(
+            "too many filters: send at most {}",
+            rules.max_filters
+        )));
     }
     let (mut conditions, mut faults) = (Vec::new(), Vec::new());
     for (name, value) in filters {
@@ -126,7 +128,7 @@ fn conditions(filters: &Filters, rules: &LogRules) -> Result<Vec<Condition>, Pro
 /// A mistake in a filter. Its text follows the place of the filter.
 #[derive(Debug, thiserror::Error)]
 enum FilterError {
-    #[error("is no field of the log: expected {}", LogField::names())]
+    #[error("is not a field of the log: expected {}", LogField::names())]
     Field,
     #[error("has an unknown operator after __: expected one of {}", .0.kind().ops().iter().map(|op| op.as_str()).collect::<Vec<_>>().join(", "))]
     Op(LogField),
@@ -162,8 +164,8 @@ pub(super) fn checked(
 /// 400 for a page beyond the rows that a request examines.
 pub(super) fn behind(most: u32) -> Problem {
     Problem::invalid(format!(
-        "a request looks at the newest {most} records between start and end, and this page lies \
-         behind them: narrow start and end"
+        "a request reads only the newest {most} records between start and end, and this page lies \
+         beyond them: narrow start and end"
     ))
 }
 
@@ -171,8 +173,8 @@ pub(super) fn behind(most: u32) -> Problem {
 pub(super) fn check_delivery_terms(terms: usize, rules: &LogRules) -> Result<(), Problem> {
     let most = rules.max_delivery_terms;
     let detail = format!(
-        "filters and formula name deliveries, delivered, exhausted and pending {terms} times: at \
-         most {most} times in one request"
+        "filters and formula name deliveries, delivered, exhausted and pending {terms} times: name \
+         them at most {most} times in one request"
     );
     if terms > most { Err(Problem::invalid(detail)) } else { Ok(()) }
 }

@@ -51,7 +51,7 @@ pub struct LogsAnswer {
 struct Pagination {
     /// Number of the page, from 1.
     page: u32,
-    /// Most rows on a page.
+    /// Maximum number of rows on a page.
     page_size: u32,
     /// Number of pages.
     total_pages: u64,

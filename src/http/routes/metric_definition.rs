@@ -123,15 +123,15 @@ pub(super) struct Defined {
 /// A mistake in a definition.
 #[derive(Debug, thiserror::Error)]
 enum DefinitionError {
-    #[error("{} is no field of the log: expected {}", quoted(.0), LogField::names())]
+    #[error("{} is not a field of the log: expected {}", quoted(.0), LogField::names())]
     Field(String),
-    #[error("at most {0} filters at once")]
+    #[error("too many filters: send at most {0}")]
     TooMany(usize),
     #[error("filters: {}: expected {{\"op\": …, \"value\": …}}", .0.name())]
     NoValue(LogField),
     #[error(
-        "filters: {}: a value must be a text, a number, true or false, or a list of such; whether \
-         there is one, isset says", .0.name()
+        "filters: {}: a value must be a text, a number, true or false, or a list of these; to ask \
+         whether there is a value, use isset", .0.name()
     )]
     Value(LogField),
     #[error("filters: {0}")]

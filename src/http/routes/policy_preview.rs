@@ -123,7 +123,10 @@ pub async fn preview(http: Arc<Http>, call: Call, asked: Preview) -> Result<Prev
     let draft = Draft::new(asked.mode.map(|Word(mode)| mode), add, remove.iter().cloned());
     let draft = draft.map_err(|both| {
         let place = remove.iter().position(|address| *address == both).unwrap_or(0);
-        refused(&format!("remove/{place}"), &format!("{both} is to be added, too"))
+        refused(
+            &format!("remove/{place}"),
+            &format!("{both} is also in add: send it in one of the two"),
+        )
     })?;
     match (asked.days, asked.eml) {
         (Some(days), _) => past(&http, &call, &draft, days).await,
@@ -136,7 +139,10 @@ async fn past(http: &Http, call: &Call, draft: &Draft, days: u64) -> Result<Prev
     let agent = call.account();
     let kept = preview.days(&agent.lineage);
     if days > kept {
-        return Err(refused("days", &format!("send 1 to {kept}: so long records are kept")));
+        return Err(refused(
+            "days",
+            &format!("send 1 to {kept}, the number of days for which records are kept"),
+        ));
     }
     let most = http.rules.limits.max_preview;
     let found = preview.past((agent, &call.target().scope), draft, days, most).await?;
@@ -208,12 +214,12 @@ fn octets(eml: String, most: usize, bare: BareLineEnds) -> Result<Vec<u8>, Probl
         let packed: Vec<u8> = eml.bytes().filter(|octet| !octet.is_ascii_whitespace()).collect();
         let decoded = BASE64.decode(packed).ok().filter(|raw| !raw.is_empty());
         decoded.ok_or_else(|| {
-            refused("eml", &"send the text of a message, or the base64 of its octets")
+            refused("eml", &"send the text of a message, or the base64 of its bytes")
         })?
     };
     let raw = as_received(raw, bare);
     if raw.len() > most {
-        let detail = format!("a message has at most {most} octets: send less");
+        let detail = format!("a message must have at most {most} bytes: send less");
         return Err(Problem::new(Code::PayloadTooLarge, detail));
     }
     Ok(raw)

@@ -91,8 +91,8 @@ pub struct Receive {
     cnam_spam: Option<bool>,
 }
 
-const CHANNELS: &str = "sms, chat or call: mail is proven by its signature, so send it to the Agent's \
-                        address, or hand it in as chat";
+const CHANNELS: &str = "sms, chat or call; send mail to the Agent's address, where its signature \
+                        is verified, or submit it as chat";
 const LINK: &str = "https://files.example/a.pdf";
 
 /// The Agent, by id or username.
@@ -192,7 +192,7 @@ impl Receive {
             .map(|(place, file)| file.linked(place))
             .collect::<Result<Vec<_>, _>>()?;
         if self.message.is_empty() && attachments.is_empty() && source != Source::Call {
-            return Err(Problem::invalid("message is empty, and nothing is attached: send a text"));
+            return Err(Problem::invalid("message is empty and has no attachments: send a text"));
         }
         let recording = self.voicemail_recording.as_deref();
         let outbound = self.outbound_message_webhook_url.as_deref();
@@ -240,7 +240,7 @@ impl Receive {
             None => Ok(()),
             Some((name, _)) => {
                 let others = if is_call { "texts and chats" } else { "calls (source call)" };
-                let detail = format!("is for {others}: this is a message of source {source}");
+                let detail = format!("is only for {others}, and source is {source}: leave it out");
                 Err(wrong(name, detail))
             }
         }
@@ -272,7 +272,7 @@ fn bounded(name: &str, octets: usize, most: usize) -> Result<(), Problem> {
     if octets <= most {
         return Ok(());
     }
-    Err(wrong(name, format!("has at most {most} octets: send less")))
+    Err(wrong(name, format!("must have at most {most} bytes: send less")))
 }
 
 /// Refuses metadata names that a reader would take for ours, and so for proven facts.
@@ -290,7 +290,7 @@ fn not_ours(metadata: Map<String, Value>) -> Result<Map<String, Value>, Problem>
         None => Ok(metadata),
         Some(name) => Err(Problem::mistaken(vec![Fault {
             pointer: join("/metadata", name),
-            detail: "is a name that this service gives a meaning: choose another".to_owned(),
+            detail: "is a reserved name: choose another".to_owned(),
         }])),
     }
 }
@@ -312,7 +312,10 @@ fn https(name: &str, text: &str) -> Result<String, Problem> {
         url.scheme() == "https" && url.has_host() && plain && text.len() <= LONGEST_URL
     });
     let url = url.ok_or_else(|| {
-        wrong(name, format!("must be an https URL of at most {LONGEST_URL} octets, without a user"))
+        wrong(
+            name,
+            format!("must be an https URL of at most {LONGEST_URL} bytes, without a user name"),
+        )
     })?;
     Ok(url.to_string())
 }

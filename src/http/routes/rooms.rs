@@ -31,7 +31,7 @@ pub struct List {
     /// The number of the page, from 0.
     #[schemars(extend("maximum" = "limits.max_walk"))]
     page: Option<u32>,
-    /// The most rooms on a page.
+    /// Maximum number of rooms on a page.
     #[schemars(extend("minimum" = 1, "maximum" = "limits.max_page"))]
     page_size: Option<u32>,
     /// Only rooms with new messages.
@@ -50,7 +50,7 @@ pub struct ListJunk(List);
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
 pub struct Rooms {
-    /// The most rooms on a page.
+    /// Maximum number of rooms on a page.
     page_size: u32,
     /// The number of the page, from 0.
     page_number: u32,
@@ -137,26 +137,26 @@ async fn list(
         return Err(wrong(
             "page",
             format!(
-                "must be a whole number from 0 to {deepest}: to read on, send next of an answer as \
-             before, or name a narrower target"
+                "must be a whole number from 0 to {deepest}: for later rooms, send next of an \
+                 answer as before, or narrow the target"
             ),
         ));
     }
     let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
-    let before = match asked.before.as_deref().map(|text| (text, text.parse::<Room>())) {
-        None => None,
-        Some((_, Ok(room))) => {
-            let found = mailbox.room_place(scope, room).await?;
-            Some(found.ok_or_else(|| refused("before", &"this list has no such room"))?)
-        }
-        Some((text, Err(_))) => {
-            let place = text.parse();
-            Some(
-                place
-                    .map_err(|_| wrong("before", "must be a room, or next of an earlier answer"))?,
-            )
-        }
-    };
+    let before =
+        match asked.before.as_deref().map(|text| (text, text.parse::<Room>())) {
+            None => None,
+            Some((_, Ok(room))) => {
+                let found = mailbox.room_place(scope, room).await?;
+                Some(found.ok_or_else(|| refused("before", &"this list has no such room"))?)
+            }
+            Some((text, Err(_))) => {
+                let place = text.parse();
+                Some(place.map_err(|_| {
+                    wrong("before", "must be a roomId, or next of an earlier answer")
+                })?)
+            }
+        };
     let filter = RoomFilter { inbox, unread: asked.unread.unwrap_or(false) };
     let page = RoomPage { before, skip: number.saturating_mul(size), limit: size };
     let found = mailbox.rooms(scope, filter, page, limits.max_walk).await?;

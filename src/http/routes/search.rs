@@ -67,8 +67,8 @@ pub async fn messages(
 
 /// Sent with a page that ended before it was full.
 const ENDED_EARLY: HeaderName = HeaderName::from_static("x-search-ended-early");
-const NARROW: &str = "as many messages were read as one request may: narrow it by a rarer word, by \
-                      since and until, or by source; or follow next";
+const NARROW: &str = "the search reached the limit of messages for one request: narrow it with a \
+                      rarer word, since and until, or source; or follow next";
 
 /// Reads a few messages at a time until the page is full or large, or the search ends. Also returns
 /// whether it ended before the end of the list.

@@ -143,7 +143,7 @@ impl Success for HasBeenReset {
     fn message(&self) -> &'static str {
         match self.ended {
             Some(_) => Self::MESSAGE,
-            None => "the session has no message yet: it goes on",
+            None => "the session has no message yet and continues",
         }
     }
 }

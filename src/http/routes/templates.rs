@@ -148,12 +148,11 @@ pub struct Updated {
 
 impl Success for Updated {
     const STATUS: StatusCode = StatusCode::OK;
-    const MESSAGE: &'static str =
-        "template updated, or migration foreseen; then nothing was changed";
+    const MESSAGE: &'static str = "template updated, or migration forecast without changes";
 
     fn message(&self) -> &'static str {
         match self.migration {
-            Some(_) => "migration foreseen; nothing was changed",
+            Some(_) => "migration forecast; nothing was changed",
             None => "template updated",
         }
     }
@@ -184,7 +183,7 @@ pub async fn update(
             self::migrate(&http, &call, id, migrate).await
         }
         Some(_) => Err(Problem::invalid(
-            "a migration brings the template as it is: change the template first, then send migrate \
+            "a migration applies the stored template: change the template first, then send migrate \
              alone",
         )),
         None => {

@@ -79,7 +79,7 @@ pub async fn measure(http: Arc<Http>, call: Call, asked: Measure) -> Result<Meas
     }?;
     let (Moment(since), Moment(before)) = (asked.start, asked.end);
     if since > before {
-        return Err(Problem::invalid("start lies behind end: exchange them"));
+        return Err(Problem::invalid("start lies after end: swap them"));
     }
     let interval = asked.interval.map_or(Interval::Day, |Word(interval)| interval);
     let grouping = asked.group_by.map(|Word(grouping)| grouping);

@@ -117,7 +117,11 @@ pub async fn revoke(http: Arc<Http>, call: Call, asked: Revoke) -> Result<Revoke
         (Some(Id(id)), None) => NamedKey::Id(KeyId(id)),
         // A text that cannot be a key belongs to nobody.
         (None, Some(value)) => NamedKey::Hash(token::hash(&value).ok_or_else(missing)?),
-        _ => return Err(Problem::invalid("name the token to revoke once: by id, or by token")),
+        _ => {
+            return Err(Problem::invalid(
+                "name the token to revoke in one way: by id, or by token",
+            ));
+        }
     };
     let tenancy = call.tenancy(&http);
     let revoked = tenancy.revoke_key_among(call.target().keys(), named).await?;
@@ -126,7 +130,7 @@ pub async fn revoke(http: Arc<Http>, call: Call, asked: Revoke) -> Result<Revoke
 
 successes! {
     Listed = OK "tokens found";
-    Created = OK "token created; it is shown this once";
+    Created = OK "token created; it is shown only once";
     Revoked = OK "token revoked";
 }
 

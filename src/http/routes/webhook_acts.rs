@@ -46,11 +46,11 @@ pub struct Rotated {
 impl Success for Rotated {
     const STATUS: StatusCode = StatusCode::OK;
     const MESSAGE: &'static str =
-        "secret rotated; it is shown this once, and the former one signs beside it";
+        "secret rotated; it is shown only once, and the previous secret also signs for a while";
 
     fn message(&self) -> &'static str {
         match self.ended_former {
-            true => "secret rotated; it is shown this once, and no former one signs any more",
+            true => "secret rotated; it is shown only once, and no previous secret signs any more",
             false => Self::MESSAGE,
         }
     }
@@ -139,7 +139,7 @@ struct AcceptedReplay {
 }
 
 successes! {
-    Tested = CREATED "test on its way: GET /deliveries/{id} says what becomes of it";
+    Tested = CREATED "test queued: GET /deliveries/{id} shows the result";
     Replayed = ACCEPTED "replay accepted";
 }
 

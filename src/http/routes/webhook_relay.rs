@@ -158,7 +158,7 @@ pub async fn types(http: Arc<Http>, call: Call, _: Types) -> Result<TypesListed,
 
 /// Lists the relays of an account
 ///
-/// Its own, not those of the accounts above it.
+/// Lists only relays of the account itself, not those of the accounts above.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
 
@@ -235,12 +235,12 @@ pub struct HasBeenSet {
 
 impl Success for HasBeenSet {
     const STATUS: StatusCode = StatusCode::OK;
-    const MESSAGE: &'static str = "relay set; its secret is shown this once";
+    const MESSAGE: &'static str = "relay set; its secret is shown only once";
 
     fn message(&self) -> &'static str {
         match (&self.secret, &self.config.config.url) {
             (Some(_), _) => Self::MESSAGE,
-            (None, None) => "way in set",
+            (None, None) => "inbound key set",
             (None, Some(_)) => "relay set",
         }
     }
@@ -285,7 +285,7 @@ successes! {
     TypesListed = OK "relay types found";
     Listed = OK "relays found";
     RelayAnswer = OK "relay found";
-    Removed = OK "relay deleted: what comes in is processed without it from now on";
+    Removed = OK "relay deleted; messages are processed without it from now on";
 }
 
 /// Removes the relay at once, but not the way in.

@@ -98,7 +98,7 @@ async fn create(http: &Http, call: &Call, asked: Keep) -> Result<Created, Proble
     if asked.disabled.is_some() {
         return Err(wrong(
             "disabled",
-            "belongs to an update: send the id of the webhook, too, or leave it out",
+            "is only for updates: send the id of the webhook, too, or leave it out",
         ));
     }
     let (Some(url), Some(label), Some(Word(category))) = (&asked.url, &asked.label, asked.r#type)
@@ -120,8 +120,8 @@ async fn create(http: &Http, call: &Call, asked: Keep) -> Result<Created, Proble
     let new = match destinations.add_wanting(account, (url, category), label, wants).await? {
         Added::Created(new) => new,
         Added::Existed(_) => {
-            let detail = "this account has a webhook of this url and type already: delete that one \
-                          first, or choose another type";
+            let detail = "this account already has a webhook with this url and type: delete that \
+                          one first, or choose another type";
             return Err(Problem::new(Code::Conflict, detail));
         }
     };
@@ -219,7 +219,7 @@ pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Remove
 
 successes! {
     Listed = OK "webhooks found";
-    Created = CREATED "webhook created; its secret is shown this once";
+    Created = CREATED "webhook created; its secret is shown only once";
     Updated = OK "webhook updated";
     Removed = OK "webhooks deleted";
 }

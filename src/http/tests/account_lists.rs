@@ -184,7 +184,11 @@ async fn a_name_elsewhere_leads_back_within_reach_only() {
         assert_eq!(answer["account"]["id"], id(expected), "{caller}");
     }
     for caller in ["partner", "reseller1"] {
-        house.get(caller, path).await.problem(409, "conflict", "narrow the request");
+        house.get(caller, path).await.problem(
+            409,
+            "conflict",
+            "set targetAccountId to one of their parents",
+        );
     }
     house.get("agent2", path).await.problem(404, "not_found", "no account in the scope");
     let unknown = "/getAccountByExternalId?externalAccountId=acct";

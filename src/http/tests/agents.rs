@@ -56,9 +56,9 @@ async fn what_is_staged_is_live_once_it_is_published() {
     house.configure("/agent/revert", json!({})).await.problem(
         409,
         "conflict",
-        "nothing was published",
+        "nothing is published",
     );
-    house.configure("/agent", json!({})).await.problem(400, "invalid_request", "names no field");
+    house.configure("/agent", json!({})).await.problem(400, "invalid_request", "has no field");
 
     let staged = house.configure("/agent", json!({ "title": "A", "links": ["x", "y"] })).await;
     let staged = staged.success(200);
@@ -70,7 +70,7 @@ async fn what_is_staged_is_live_once_it_is_published() {
     let pointers: Vec<_> = lacking.json()["errors"].as_array().unwrap().clone();
     assert_eq!((&pointers[1]["pointer"], pointers.len()), (&json!("/description"), 2));
     let path = format!("/agent/{live}");
-    house.get("agent1", &path).await.problem(404, "not_found", "nothing was published yet");
+    house.get("agent1", &path).await.problem(404, "not_found", "nothing is published yet");
 
     // An omitted field stays, a list is replaced, null removes.
     let more =
@@ -241,7 +241,7 @@ async fn versions_are_kept_read_replaced_restored_renamed_and_deleted() {
         ("PUT", format!("{one}/title"), Some(json!({ "title": "x" }))),
     ] {
         let reply = house.call("agent1", verb, &path, body.as_ref()).await;
-        reply.problem(404, "not_found", "no version of this id");
+        reply.problem(404, "not_found", "no version with this id");
     }
     assert_eq!(house.versions(&live, "").await.len(), 1);
 }
@@ -297,7 +297,7 @@ async fn versions_are_bounded_those_that_publishing_makes_by_themselves() {
     assert_eq!(house.versions(&live, "").await.len(), 4);
     for title in ["", " ", "a\nb", &"x".repeat(201)] {
         let reply = house.configure(&path, json!({ "title": title })).await;
-        reply.problem(400, "invalid_request", "one line of 1 to 200 octets");
+        reply.problem(400, "invalid_request", "one line of 1 to 200 bytes");
     }
 }
 

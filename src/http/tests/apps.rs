@@ -75,14 +75,18 @@ async fn an_app_is_installed_set_up_changed_and_removed() {
     assert!(before["settingsSchema"].as_array().unwrap().contains(&token), "{before}");
     // Both versions are offered; of the organization nothing is ever installed.
     listed(&house, "org1", "crm", "v2").await;
-    house.get("agent1", path).await.problem(404, "not_found", "install it by POST");
+    house.get("agent1", path).await.problem(404, "not_found", "install it with POST");
     house.put("agent1", path, json!({ "settings": {} })).await.problem(404, "not_found", "install");
 
     let made = house.call("agent1", "POST", path, None).await.success(201)["app"].clone();
     assert_eq!(made["missing"], json!(["apiToken", "baseUrl"]));
     assert_eq!((&made["installed"], &made["setupComplete"]), (&json!(true), &json!(false)));
     assert_eq!(made["settings"], json!({ "apiToken": { "present": false } }));
-    house.post("agent1", path, json!({})).await.problem(409, "conflict", "is installed: change");
+    house.post("agent1", path, json!({})).await.problem(
+        409,
+        "conflict",
+        "is already installed: change",
+    );
 
     let settings = json!({ "baseUrl": "https://crm.example/", "apiToken": SECRET });
     let kept = house.put("agent1", path, json!({ "settings": settings })).await.success(200);
@@ -111,8 +115,16 @@ async fn an_app_is_installed_set_up_changed_and_removed() {
     assert_eq!(other["installed"], false, "it is its own Agent's");
     let gone = house.call("agent1", "DELETE", path, None).await.success(200);
     assert_eq!(gone["removed"], json!({ "appId": "crm", "version": "v1" }));
-    house.call("agent1", "DELETE", path, None).await.problem(404, "not_found", "no such app");
-    house.get("agent1", path).await.problem(404, "not_found", "no such app");
+    house.call("agent1", "DELETE", path, None).await.problem(
+        404,
+        "not_found",
+        "this version of the app is not installed",
+    );
+    house.get("agent1", path).await.problem(
+        404,
+        "not_found",
+        "this version of the app is not installed",
+    );
 }
 
 #[tokio::test]
@@ -152,7 +164,7 @@ async fn data_of_an_integration_is_kept_and_not_shown() {
     let house = House::new().await;
     let path = "/integration/acme/v1";
     for who in ["agent1", "org1", "partner"] {
-        house.get(who, path).await.problem(404, "not_found", "PUT keeps some");
+        house.get(who, path).await.problem(404, "not_found", "store data with PUT");
     }
     let body = json!({ "appData": { "key": SECRET, "deep": { "er": [SECRET] }, "n": 1 } });
     let kept = house.put("org1", path, body).await.success(200);
@@ -161,8 +173,8 @@ async fn data_of_an_integration_is_kept_and_not_shown() {
     let (id, version) = (&kept["appId"], &kept["appVersion"]);
     assert_eq!((id, version, &kept["appData"]), (&json!("acme"), &json!("v1"), &shown));
     assert_eq!(house.get("org1", path).await.success(200)["appData"], shown);
-    house.get("agent1", path).await.problem(404, "not_found", "keeps no data");
-    house.get("org1", "/integration/acme/v2").await.problem(404, "not_found", "keeps no data");
+    house.get("agent1", path).await.problem(404, "not_found", "has no data");
+    house.get("org1", "/integration/acme/v2").await.problem(404, "not_found", "has no data");
     let change = json!({ "appData": { "n": null, "deep": there } });
     let left = house.put("org1", path, change).await.success(200);
     assert_eq!(left["appData"], json!({ "key": there, "deep": there }));
@@ -170,7 +182,7 @@ async fn data_of_an_integration_is_kept_and_not_shown() {
     let gone = json!({ "appData": { "key": null, "deep": null } });
     for body in [gone, json!({ "appData": {} })] {
         assert_eq!(house.put("org1", path, body).await.success(200)["appData"], json!({}));
-        house.get("org1", path).await.problem(404, "not_found", "keeps no data");
+        house.get("org1", path).await.problem(404, "not_found", "has no data");
     }
     // Fields in the catalogue have types, and are shown unless they are secret.
     let path = "/integration/crm/v1";
@@ -183,9 +195,9 @@ async fn data_of_an_integration_is_kept_and_not_shown() {
     wrong.problem(400, "invalid_request", "baseUrl must be a URL");
     for (data, words) in [
         (json!([]), "appData must be an object"),
-        (json!({ "a b": 1 }), "a field has a name"),
-        (json!({ "none": there }), "none is said to be kept"),
-        (json!({ "x": "y".repeat(40_000) }), "at most 32768 octets"),
+        (json!({ "a b": 1 }), "the name of a field must have"),
+        (json!({ "none": there }), "none has no stored value to keep"),
+        (json!({ "x": "y".repeat(40_000) }), "at most 32768 bytes"),
         (Value::from_iter((0..65).map(|n| (format!("f{n}"), json!(n)))), "at most 64 fields"),
     ] {
         let reply = house.put("agent1", path, json!({ "appData": data })).await;

@@ -27,7 +27,11 @@ async fn a_record_is_made_changed_and_removed() {
     assert_eq!((&account["name"], &account["state"]), (&json!("Mail desk"), &json!("created")));
     let first = account["revision"].as_i64().unwrap();
     assert_eq!(account["job"], Value::Null);
-    house.call("org1", "POST", &own, None).await.problem(409, "conflict", "PUT changes");
+    house.call("org1", "POST", &own, None).await.problem(
+        409,
+        "conflict",
+        "change its record with PUT",
+    );
     // A record alone is no computer that runs.
     let status = path(&house, "agent1", "/status");
     house.get("agent1", &status).await.problem(404, "not_found", "provision");

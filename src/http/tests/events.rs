@@ -321,7 +321,7 @@ async fn only_administrators_hear_of_accounts_and_members() {
     assert!(!names(&list(&house, "few", "").await).contains(&"agent.policyChanged"));
     for query in ["type=onboarding", "event=member.invited"] {
         let reply = house.get("member", &format!("/events?{query}")).await;
-        reply.problem(403, "forbidden", "administrators");
+        reply.problem(403, "forbidden", "administrator");
     }
     assert_eq!(house.residents["org1"].account.kind, AccountType::Organization);
 }

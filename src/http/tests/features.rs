@@ -68,12 +68,12 @@ async fn only_those_above_assign_and_only_what_they_have() {
     for (caller, target, words) in [
         ("org1", "agent1", "needs a key of reseller"),
         ("agent1", "agent1", "needs a key of reseller"),
-        ("reseller1", "reseller1", "nobody assigns features to itself"),
-        ("partner", "partner", "nobody assigns features to itself"),
-        ("boss", "reseller1", "nobody assigns features to itself"),
+        ("reseller1", "reseller1", "an account cannot assign features to itself"),
+        ("partner", "partner", "an account cannot assign features to itself"),
+        ("boss", "reseller1", "an account cannot assign features to itself"),
         ("reseller1", "partner", "does not reach"),
         ("reseller1", "org3", "does not reach"),
-        ("clerk", "org1", "for administrators"),
+        ("clerk", "org1", "needs an administrator"),
         ("few", "agent1", "restricted to some Agents"),
     ] {
         assign(&house, caller, target, on()).await.problem(403, "forbidden", words);

@@ -168,7 +168,7 @@ async fn a_body_is_one_json_object_of_known_fields() {
         ("{\"mode\":\"open\"} x", "not valid JSON"),
         ("mode=open", "not valid JSON"),
         ("{}", "/mode is missing: send one of: allowlist, open"),
-        (r#"{"mode":"open","mode":"open"}"#, "field \"mode\" is there twice"),
+        (r#"{"mode":"open","mode":"open"}"#, "field \"mode\" is sent twice"),
         (r#"{"mode":"open","superAdmin":true}"#, "field \"superAdmin\" is not known"),
         (r#"{"mode":"open","__proto__":{}}"#, "field \"__proto__\" is not known"),
         (r#"{"mode":null}"#, "/mode must be one of: allowlist, open"),
@@ -196,7 +196,7 @@ async fn bodies_are_bounded_in_size_depth_and_coding() {
     let house = House::new().await;
     let large = format!(r#"{{"mode":"{}"}}"#, "x".repeat(3 << 20));
     let reply = put_policy(&house, "application/json", &large).await;
-    reply.problem(413, "payload_too_large", "at most 1048576 octets");
+    reply.problem(413, "payload_too_large", "more than 1048576 bytes");
     let deep = format!(r#"{{"mode":{}"#, "[".repeat(100_000));
     let reply = put_policy(&house, "application/json", &deep).await;
     reply.problem(400, "invalid_request", "recursion limit");

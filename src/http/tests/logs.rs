@@ -167,21 +167,21 @@ async fn every_field_is_a_filter_and_nothing_else_is() {
         assert_eq!(found(query).await, expected, "{query}");
     }
     for (query, said) in [
-        ("nothing=1", "/nothing is no field of the log: expected id, uuid"),
-        ("field__op=1", "is no field of the log"),
+        ("nothing=1", "/nothing is not a field of the log: expected id, uuid"),
+        ("field__op=1", "is not a field of the log"),
         ("outcome__regex=x", "unknown operator after __: expected one of eq, ne, in"),
-        ("outcome__gte=x", "does not take gte"),
+        ("outcome__gte=x", "does not support gte"),
         ("size=x", "a whole number"),
         ("uuid=x", "a UUID"),
         ("date__gt=x", "a date like"),
         ("reason__isnull=1", "true or false"),
         ("fields=id,nothing", "/fields is refused: \\\"nothing\\\" is no field"),
-        ("fields=id,id", "id is there twice"),
+        ("fields=id,id", "id is sent twice"),
         ("format=xml", "/format must be one of: json, csv"),
         ("page=0", "page must be a whole number from 1"),
         ("pageSize=10001", "from 1 to 10000"),
         ("includeFields=1", "true or false"),
-        ("start=2&end=1", "start lies behind end"),
+        ("start=2&end=1", "start lies after end"),
         ("nothing=1&size=x", "; /size is refused"),
     ] {
         let reply = house.get("agent1", &format!("/logs?{query}")).await;
@@ -246,8 +246,8 @@ async fn pages_have_numbers_and_end_where_a_request_ends() {
     let narrow = house.get("partner", "/logs?start=2026-11-18&end=2026-11-18").await.success(200);
     assert_eq!(narrow["totalCountIsLowerBound"], false);
     let many = page("size=1&count=1&reason=x").await;
-    many.problem(400, "invalid_request", "at most 2 filters");
-    page("size__in=1,2,3").await.problem(400, "invalid_request", "at most 2 values");
+    many.problem(400, "invalid_request", "too many filters: send at most 2");
+    page("size__in=1,2,3").await.problem(400, "invalid_request", "too many values: send at most 2");
 }
 
 #[tokio::test]

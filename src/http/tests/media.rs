@@ -110,7 +110,7 @@ async fn a_part_of_a_file_is_served_by_its_range() {
         assert_eq!((reply.status, reply.body.len()), (200, 10), "{lines}");
     }
     let behind = ask("GET", &file, "Range: bytes=10-\r\n").await;
-    behind.problem(416, "range_not_satisfiable", "10 octets");
+    behind.problem(416, "range_not_satisfiable", "10 bytes");
     assert_eq!(behind.headers["content-range"], "bytes */10");
     let had = ask("GET", &file, &format!("If-None-Match: {tag}\r\nRange: bytes=0-1\r\n")).await;
     assert_eq!((had.status, had.body.len(), &had.headers["etag"]), (304, 0, &tag));

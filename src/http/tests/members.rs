@@ -235,7 +235,9 @@ async fn only_unrestricted_administrators_manage_members() {
     let boss = house.join("boss", "org1", Role::Admin, &[]).await.id.get();
     house.join("plain", "org1", Role::Member, &[]).await;
     let few = house.join("few", "org1", Role::Admin, &["agent1"]).await.id.get();
-    for (caller, words) in [("plain", "for administrators"), ("few", "restricted to some Agents")] {
+    for (caller, words) in
+        [("plain", "needs an administrator"), ("few", "restricted to some Agents")]
+    {
         // Neither itself nor others, by whatever target.
         for id in [boss, few] {
             for target in [None, Some(house.id("org1").get()), Some(house.id("agent1").get())] {

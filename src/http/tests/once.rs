@@ -198,7 +198,7 @@ async fn a_crash_before_the_answer_was_kept_is_told_and_nothing_is_done_twice() 
     house.store.insert_destination(&made, 9, actor.at(now)).await.unwrap();
     for _ in 0..2 {
         let reply = post(&house, "org1", "k", &hook("a")).await;
-        reply.problem(409, "conflict", "read what there is");
+        reply.problem(409, "conflict", "check the result");
     }
     post(&house, "org1", "k", &hook("b")).await.problem(409, "conflict", "another request");
     assert_eq!(webhooks(&house, "org1").await, 1);
@@ -223,7 +223,7 @@ async fn an_answer_is_at_rest_only_as_what_the_key_opens() {
     // One that is too large is not kept, and the request is carried out once all the same.
     let long = hook(&"b".repeat(900));
     post(&house, "org1", "long", &long).await.success(201);
-    post(&house, "org1", "long", &long).await.problem(409, "conflict", "too large to be kept");
+    post(&house, "org1", "long", &long).await.problem(409, "conflict", "lost, or too large");
     assert_eq!(webhooks(&house, "org1").await, 2);
 }
 

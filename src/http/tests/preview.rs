@@ -121,7 +121,7 @@ async fn mistakes_are_named_and_change_nothing() {
         (json!({ "mode": "open" }), "send days or eml"),
         (
             json!({ "days": 1, "eml": "From: a@b.example" }),
-            "/eml is one too many: send days or eml, once",
+            "/eml is one field too many: send only days or eml",
         ),
         (json!({ "days": 0 }), "/days must be a whole number from 1 to 3650"),
         (json!({ "days": 91 }), "/days is refused: send 1 to 90"),
@@ -135,7 +135,7 @@ async fn mistakes_are_named_and_change_nothing() {
         (json!({ "days": 1, "add": many }), "/add must be an array of 1 to 1000 items"),
         (
             json!({ "days": 1, "add": [BOSS], "remove": ["a@b.example", "BOSS@good.example"] }),
-            "/remove/1 is refused: boss@good.example is to be added, too",
+            "/remove/1 is refused: boss@good.example is also in add",
         ),
         (json!({ "days": 1, "draft": {} }), "field \"draft\" is not known here"),
         (json!({ "eml": "" }), "the text of a message, or the base64"),
@@ -157,11 +157,11 @@ async fn a_message_may_be_as_large_as_mail_may_be_and_no_larger() {
     assert_eq!(answer["current"]["reason"], "sender_invalid", "{answer}");
     let too_large = house.http.use_cases.preview.max_message_bytes();
     let reply = house.call("agent1", "POST", PATH, Some(&body(too_large))).await;
-    reply.problem(413, "payload_too_large", "a message has at most");
+    reply.problem(413, "payload_too_large", "a message must have at most");
     // The others have their own limit, and places are given back.
     let long = json!({ "mode": "x".repeat(2000) });
     let reply = house.call("agent1", "PUT", "/email/inboundPolicy", Some(&long)).await;
-    reply.problem(413, "payload_too_large", "at most 1024 octets");
+    reply.problem(413, "payload_too_large", "at most 1024 bytes");
     assert_eq!(house.free_places(), 1);
 }
 

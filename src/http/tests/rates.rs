@@ -31,7 +31,11 @@ async fn a_key_that_asks_for_too_much_is_told_when_to_go_on() {
     assert_eq!(refused.headers["ratelimit-policy"], "\"read\";q=2;w=60");
     assert_eq!(seconds(&refused, "ratelimit", "r"), 0);
     // Refused before its rights are looked at.
-    house.get("agent1", "/account?x=1").await.problem(429, "rate_limited", "read too often");
+    house.get("agent1", "/account?x=1").await.problem(
+        429,
+        "rate_limited",
+        "too many requests to read",
+    );
     // Changes are counted apart, other keys, too; and errors carry the fields as well.
     let body = Some(r#"{"mode":"closed"}"#);
     let reply = house.exact("agent1", ("PUT", "/email/inboundPolicy"), "", body).await;
@@ -45,7 +49,7 @@ async fn a_key_that_asks_for_too_much_is_told_when_to_go_on() {
         house.token("agent1")
     );
     let reply = house.exchange(head.as_bytes()).await;
-    reply.problem(429, "rate_limited", "changed too much");
+    reply.problem(429, "rate_limited", "too many requests to write");
     // Without a key nothing is told of anybody's.
     let reply = house.send("GET", "/api/v2/account", None).await;
     reply.problem(401, "unauthorized", "token");

@@ -191,7 +191,7 @@ async fn what_is_handed_in_is_never_taken_for_mail() {
     post(&house, "agent1", &with(&body, "source", json!("email"))).await.problem(
         400,
         "invalid_request",
-        "mail is proven",
+        "its signature is verified",
     );
     for name in ["authentication", "findings", "emailFrom", "emailSubject", "receivedSize"] {
         let body = with(&text(), "metadata", json!({ name: "x" }));
@@ -223,7 +223,7 @@ async fn what_is_not_in_order_is_refused_and_leaves_nothing() {
     let turn = json!({ "role": "user", "content": "x" });
     for (field, value, detail) in [
         ("sourceAddress", json!(""), "sourceAddress is empty"),
-        ("sourceAddress", json!("a\u{202e}b"), "nobody sees"),
+        ("sourceAddress", json!("a\u{202e}b"), "invisible characters"),
         ("sourceAddress", json!("x".repeat(257)), "256"),
         ("source", json!("fax"), "must be sms, chat or call"),
         ("targetInbox", json!("spam"), "must be one of: inbox, junk"),
@@ -231,7 +231,7 @@ async fn what_is_not_in_order_is_refused_and_leaves_nothing() {
         ("message", json!("x".repeat(1025)), "1024"),
         ("message", json!(7), "a string"),
         ("context", json!([]), "an object"),
-        ("metadata", json!({ "key": "x".repeat(40) }), "40 octets"),
+        ("metadata", json!({ "key": "x".repeat(40) }), "40 bytes"),
         ("attachments", json!([link, link]), "at most 1"),
         ("attachments", json!([{ "type": "image" }]), "/attachments/0/url is missing"),
         ("attachments", json!([{ "type": 7, "url": "https://example.com/" }]), "must be a string"),

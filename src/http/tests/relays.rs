@@ -121,8 +121,8 @@ async fn what_cannot_be_set_is_refused_by_name() {
     ] {
         refused(&house, SMTP, with("headers", headers), "headers").await;
     }
-    refused(&house, SMTP, with("rotateInboundKey", true.into()), "without a key").await;
-    refused(&house, SMTP, with("verification", json!({})), "without a key").await;
+    refused(&house, SMTP, with("rotateInboundKey", true.into()), "no inbound key").await;
+    refused(&house, SMTP, with("verification", json!({})), "no inbound key").await;
     refused(&house, SMTP, with("secret", json!("x")), "secret").await;
     refused(&house, MAILGUN, json!({ "url": url }), "HTTP webhook signing key").await;
     refused(
@@ -231,7 +231,7 @@ async fn part_of_it_is_refused(house: &House, url: &str) {
         (SMTP, json!({ "url": url, "timeout": 8000 })),
     ] {
         let reply = house.call("org1", "POST", path, Some(&partly)).await;
-        reply.problem(409, "conflict", "sealed by a key");
+        reply.problem(409, "conflict", "sealed with a key");
     }
 }
 

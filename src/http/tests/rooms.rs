@@ -101,7 +101,7 @@ async fn conversations_are_listed_as_v2_lists_them() {
         ("pagination=false", "page by page"),
         ("pagination=1", "page by page"),
         ("pageSize=0", "1 to 200"),
-        ("page=500", "0 to 499: to read on"),
+        ("page=500", "0 to 499: for later rooms"),
         ("page=-1", "whole number"),
         ("unread=yes", "true or false"),
         ("before=x", "/before must be a room"),
@@ -183,7 +183,7 @@ async fn what_is_too_much_beside_the_others_is_read_alone() {
         batch(&house, "org1", json!({ "items": items, "markRead": true })).await.success(200);
     let results = list(&asked, "results");
     assert_eq!((&results[0]["success"], &results[1]["success"]), (&json!(false), &json!(true)));
-    assert!(results[0]["message"].as_str().unwrap().contains("ask for it alone"));
+    assert!(results[0]["message"].as_str().unwrap().contains("request it alone"));
     // Messages that were not shown stay unread.
     let unread = house.get("org1", "/conversations?unread=true").await.json();
     assert_eq!(unread["rooms"][0]["roomId"], long.room.to_string());

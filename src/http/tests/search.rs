@@ -73,11 +73,11 @@ async fn what_is_not_understood_is_refused_and_nothing_is_an_operator_of_a_datab
     house.receive("agent1", "From: a\r\n\r\nhello", 0).await;
     for (query, expected) in [
         ("", "q is missing"),
-        ("q=", "no word to look for"),
-        ("q=%22open", "does not close it"),
-        ("q=-only", "only says what to leave out"),
+        ("q=", "no word to search for"),
+        ("q=%22open", "an open quote"),
+        ("q=-only", "only excluded words"),
         ("q=subject:+x", "subject: without a word"),
-        ("q=ab*", "fewer than 3 characters"),
+        ("q=ab*", "at least 3 characters"),
         (&format!("q={}", "x".repeat(257)), "more than 256 characters"),
         (&format!("q={}", "x+".repeat(33)), "more than 32 terms"),
         ("q=x&source=fax", "source must be one of"),

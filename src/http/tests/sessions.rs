@@ -28,7 +28,7 @@ async fn a_worker_finds_its_session_in_events_and_the_room_behind_it() {
     let house = House::new().await;
     let resolve = format!("/computer/accounts/{}/session/resolve", house.id("agent1"));
     let nothing = house.call("agent1", "POST", &resolve, None).await;
-    nothing.problem(404, "not_found", "nothing has come");
+    nothing.problem(404, "not_found", "has received no message");
     let mail = house.receive("agent1", "From: a\r\n\r\nm1", 0).await;
     let key = mail.session.to_string();
     assert_eq!(key, format!("{}:{}", mail.room, mail.message), "it begins with its first message");

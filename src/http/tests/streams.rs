@@ -60,7 +60,7 @@ async fn an_event_is_made_once_for_all_who_follow_and_they_ask_together() {
     };
     let told = events["events"].as_array().unwrap().iter().filter(of_it).count();
     assert!(told >= 2 && followers == 50, "{told} events for {followers}");
-    assert_eq!(count(&log, "the body of an event is made"), told, "once for all");
+    assert_eq!(count(&log, "building the body of an event"), told, "once for all");
     // Each of these was a statement or more of each who follows.
     for statement in ["keys.hash = given.wanted", "= given.wanted", "given.low AND events.position"]
     {

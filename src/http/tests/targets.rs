@@ -129,8 +129,8 @@ async fn whatever_is_no_id_is_400_in_every_body() {
                 tried += 1;
             }
             for (body, words) in [
-                (format!("{{\"{name}\":{id},\"{name}\":{id}}}"), "there twice"),
-                (format!("{{\"{name}\":{id},\"\\u0074{}\":{id}}}", &name[1..]), "there twice"),
+                (format!("{{\"{name}\":{id},\"{name}\":{id}}}"), "sent twice"),
+                (format!("{{\"{name}\":{id},\"\\u0074{}\":{id}}}", &name[1..]), "sent twice"),
                 (format!("{{\"{name}[]\":{id}}}"), "is not known here"),
                 (format!("{{\"{}\":{id}}}", name.to_uppercase()), "is not known here"),
                 (format!("{{\"{name}\":1e400}}"), "not valid JSON"),

@@ -154,11 +154,11 @@ async fn what_a_template_locks_an_agent_does_not_change() {
     // A lock takes effect at once.
     let locks = json!({ "links": { "locked": true } });
     let unset = house.change("partner", &id, json!({ "fields": locks })).await;
-    unset.problem(400, "invalid_request", "/fields/links is locked, and config does not have it");
+    unset.problem(400, "invalid_request", "/fields/links is locked, but config does not have it");
     let locks = json!({ "fields": locks, "config": { "links": ["x"] } });
     house.change("partner", &id, locks).await.success(200);
     let unset = house.change("partner", &id, json!({ "config": { "links": null } })).await;
-    unset.problem(400, "invalid_request", "/fields/links is locked, and config does not have it");
+    unset.problem(400, "invalid_request", "/fields/links is locked, but config does not have it");
     house.set("agent1", json!({ "title": "Mine" })).await.success(200);
     house.set("agent1", json!({ "links": ["y"] })).await.problem(409, "conflict", "locks links");
 
@@ -367,7 +367,7 @@ async fn mistakes_in_a_template_are_told_by_their_place() {
     for (body, place) in [
         (
             json!({ "config": { "links": 1 } }),
-            "/name is missing: send one line of 1 to 200 octets; /config/links must be an array",
+            "/name is missing: send one line of 1 to 200 bytes; /config/links must be an array",
         ),
         (json!({ "name": "" }), "/name must be one line"),
         (json!({ "name": "x", "config": [] }), "/config must be an object"),
@@ -375,11 +375,11 @@ async fn mistakes_in_a_template_are_told_by_their_place() {
         (json!({ "name": "x", "config": { "allowed": true } }), "/config/allowed is calculated"),
         (
             json!({ "name": "x", "config": { "computerDelegateAccountId": 7 } }),
-            "/config/computerDelegateAccountId is each Agent's own",
+            "/config/computerDelegateAccountId belongs to each Agent",
         ),
         (
             json!({ "name": "x", "fields": { "title": { "locked": true } } }),
-            "/fields/title is locked, and config does not have it",
+            "/fields/title is locked, but config does not have it",
         ),
         (json!({ "name": "x", "fields": { "no": {} } }), "/fields/no is not known here"),
         (json!({ "name": "x", "fields": { "title": { "lock": true } } }), "/fields/title/lock"),

@@ -202,7 +202,7 @@ async fn addresses_lie_in_domains_of_the_tree() {
         reply.problem(403, "forbidden", "claim the domain first");
     }
     for (body, words) in [
-        (json!({ "address": "a+tag@org1.example" }), "without it"),
+        (json!({ "address": "a+tag@org1.example" }), "without the tag"),
         (json!({ "address": "nobody" }), "/address is refused"),
         (json!({ "address": 1 }), "a string"),
         (json!({ "address": "a@org1.example", "catchAll": "yes" }), "true or false"),

@@ -146,10 +146,10 @@ async fn what_cannot_be_calculated_is_refused_with_the_reason() {
         (json!({ "metric": 1 }), "must be a name, or a definition"),
         (
             json!({ "metric": "accepted", "definition": {} }),
-            "/definition is one too many: send metric or definition, once",
+            "/definition is one field too many: send only metric or definition",
         ),
         (json!({ "metric": "accepted", "start": null }), "start must be Unix seconds"),
-        (json!({ "metric": "accepted", "end": 1 }), "start lies behind end"),
+        (json!({ "metric": "accepted", "end": 1 }), "start lies after end"),
         (
             json!({ "metric": "accepted", "interval": "year" }),
             "/interval must be one of: hour, day",
@@ -175,9 +175,12 @@ async fn what_cannot_be_calculated_is_refused_with_the_reason() {
             "/metric/title must be a string of at most 200 characters",
         ),
         (json!({ "metric": { "dateFilter": "yesterday" } }), "dateFilter must be"),
-        (json!({ "metric": { "fieldTypes": { "x": "number" } } }), "\"x\" is no field of the log"),
+        (
+            json!({ "metric": { "fieldTypes": { "x": "number" } } }),
+            "\"x\" is not a field of the log",
+        ),
         (json!({ "metric": { "filters": [] } }), "/metric/filters must be an object"),
-        (json!({ "metric": { "filters": { "x": [] } } }), "\"x\" is no field of the log"),
+        (json!({ "metric": { "filters": { "x": [] } } }), "\"x\" is not a field of the log"),
         (json!({ "metric": { "filters": { "size": {} } } }), "/metric/filters/size/op is missing"),
         (json!({ "metric": { "filters": { "size": 1 } } }), "/metric/filters/size must be {\"op\""),
         (
@@ -187,7 +190,7 @@ async fn what_cannot_be_calculated_is_refused_with_the_reason() {
         (json!({ "metric": { "filters": { "size": { "op": "eq" } } } }), "expected {\"op\""),
         (
             json!({ "metric": { "filters": { "size": { "op": "eq", "value": null } } } }),
-            "isset says",
+            "use isset",
         ),
         (
             json!({ "metric": { "filters": { "size": { "op": "eq", "value": "x" } } } }),

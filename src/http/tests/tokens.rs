@@ -79,8 +79,8 @@ async fn what_is_not_asked_for_rightly_makes_no_key() {
             "/type must be one of: admin; /description is missing",
         ),
         (json!({ "type": "admin" }), "description is missing"),
-        (json!({ "description": "x".repeat(201) }), "at most 200 octets"),
-        (json!({ "description": "a\nb" }), "without control characters"),
+        (json!({ "description": "x".repeat(201) }), "at most 200 bytes"),
+        (json!({ "description": "a\nb" }), "no control characters"),
         (json!({ "description": "x", "expiresAt": "tomorrow" }), "expiresAt must be"),
         (json!({ "description": "x", "expiresAt": 1.5 }), "expiresAt must be"),
         (json!({ "description": "x", "expiresAt": -1 }), "expiresAt must be"),
@@ -181,9 +181,9 @@ async fn members_have_keys_of_their_own() {
     assert_eq!(own.as_array().unwrap().len(), 2);
     for target in [org, eva, house.id("agent1").get()] {
         let body = json!({ "description": "x", "targetAccountId": target });
-        create(&house, "anna", body).await.problem(403, "forbidden", "for administrators");
+        create(&house, "anna", body).await.problem(403, "forbidden", "needs an administrator");
         let path = format!("/tokens?targetAccountId={target}");
-        house.get("anna", &path).await.problem(403, "forbidden", "for administrators");
+        house.get("anna", &path).await.problem(403, "forbidden", "needs an administrator");
     }
     let evas = listed(&house, "eva", eva).await[0]["id"].clone();
     revoke(&house, "anna", json!({ "id": evas })).await.problem(404, "not_found", "token");

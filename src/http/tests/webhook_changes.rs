@@ -79,8 +79,8 @@ async fn wishes_that_cannot_be_met_are_refused_by_name() {
         ("headers", json!([{ "Content-Length": "0" }]), "content-* cannot be set"),
         ("headers", json!([{ "webhook-id": "0" }]), "webhook-* cannot be set"),
         ("headers", json!([{ "X-A": "********" }]), "keeps an existing value, but none"),
-        ("headers", json!(many), "headers: there are at most 20"),
-        ("disabled", json!(true), "disabled belongs to an update"),
+        ("headers", json!(many), "headers: too many: send at most 20"),
+        ("disabled", json!(true), "disabled is only for updates"),
         ("secret", json!("whsec_x"), "field \"secret\" is not known here"),
     ] {
         let mut body = json!({ "url": "https://a.example/", "label": "x", "type": "incoming" });
@@ -231,14 +231,14 @@ async fn a_secret_is_rotated_with_an_overlap() {
         assert_eq!(webhook["secretRotatedAt"], at.to_string());
         secrets.push(secret);
     }
-    rotate(json!({})).await.problem(409, "conflict", "4 former secrets are still signing");
+    rotate(json!({})).await.problem(409, "conflict", "4 former secrets still sign");
     rotate(json!({ "endFormer": 1 })).await.problem(400, "invalid_request", "true or false");
     let listed = house.get("org1", PATH).await.text();
     assert!(secrets.iter().all(|secret| !listed.contains(&secret[6..])));
     // One that leaked ends at once.
     let ended = rotate(json!({ "endFormer": true })).await.success(200);
     assert_eq!(ended["formerSecretUntil"], json!(null));
-    assert!(ended["message"].as_str().unwrap().contains("no former one signs"));
+    assert!(ended["message"].as_str().unwrap().contains("no previous secret signs"));
     assert_eq!(stored(&house, &id).await.former_secrets, []);
     rotate(json!({})).await.success(200);
 }
@@ -296,13 +296,13 @@ async fn what_hears_of_members_is_for_administrators() {
     house.store.update_member(anna, &change, act).await.unwrap();
     let before = stored(&house, &id).await;
     for reply in all().await {
-        reply.problem(403, "forbidden", "for administrators");
+        reply.problem(403, "forbidden", "needs an administrator");
     }
     assert_eq!(listed().await, BTreeSet::from([beside.clone()]));
     let url = "https://hooks.example/a";
     for named in [json!({ "id": id }), json!({ "url": url, "type": "onboarding" })] {
         let reply = house.call("anna", "DELETE", PATH, Some(&named)).await;
-        reply.problem(403, "forbidden", "for administrators");
+        reply.problem(403, "forbidden", "needs an administrator");
     }
     // Webhooks that she may not change stay, and are not mentioned.
     let reply = house.call("anna", "DELETE", PATH, Some(&json!({ "url": url }))).await;

@@ -137,7 +137,7 @@ async fn only_administrators_hear_of_accounts_and_members() {
     house.join("boss", "org1", Role::Admin, &[]).await;
     let onboarding = hook("https://hooks.example/a", "onboarding");
     let reply = house.call("anna", "POST", PATH, Some(&onboarding)).await;
-    reply.problem(403, "forbidden", "for administrators");
+    reply.problem(403, "forbidden", "needs an administrator");
     assert_eq!(house.get("org1", PATH).await.success(200)["webhooks"], json!([]));
     house.call("boss", "POST", PATH, Some(&onboarding)).await.success(201);
     let incoming = hook("https://hooks.example/a", "incoming");

@@ -175,7 +175,7 @@ impl<K: Kinds> Answers for Download<K> {
 
     fn heeds() -> Fields {
         vec![
-            ("Range?", schema::text("The octets to send (RFC 9110 §14.2).")),
+            ("Range?", schema::text("The bytes to send (RFC 9110 §14.2).")),
             ("If-None-Match?", schema::text("The ETag of the file that the client has.")),
         ]
     }

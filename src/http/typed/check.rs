@@ -41,7 +41,7 @@ impl<'c> Check<'c> {
             [_] => {}
             [_, second, ..] => self.add(Fault {
                 pointer: join("", second),
-                detail: format!("is one too many: send {names}, once"),
+                detail: format!("is one field too many: send only {names}"),
             }),
         }
     }
@@ -184,7 +184,7 @@ impl<'c> Check<'c> {
             return expected.to_owned();
         }
         if schema.get(mark::KIND).is_some_and(|kind| kind == mark::LINE) {
-            return format!("one line of 1 to {} octets", self.length(schema));
+            return format!("one line of 1 to {} bytes", self.length(schema));
         }
         if let Some(Value::Array(words)) = schema.get("enum") {
             let words: Vec<_> = words.iter().filter_map(Value::as_str).collect();

@@ -152,14 +152,14 @@ fn what_is_special_is_checked_where_it_stands() {
     }));
     let found: Vec<_> = found.iter().map(|(at, detail)| format!("{at} {detail}")).collect();
     let expected = [
-        "/config/allowed is calculated, and cannot be set: leave it out",
+        "/config/allowed is calculated by the server and cannot be set: leave it out",
         "/config/no is not known here: leave it out",
         "/config/title must be a string",
         "/named/b must be a whole number, not negative",
         "/named/c is not known here: expected one of: a, b",
         "/once/2 is there twice: send it once",
-        "/once/3 must be one line of 1 to 200 octets",
-        "/once/4 must be one line of 1 to 200 octets",
+        "/once/3 must be one line of 1 to 200 bytes",
+        "/once/4 must be one line of 1 to 200 bytes",
         "/ways/1 must be true or false, or an array",
         "/ways/2/0/id must be a UUID, as answers show it",
     ];
@@ -199,7 +199,10 @@ fn of_fields_that_exclude_each_other_one_is_sent() {
         (json!({}), Some("/one is missing: send one or other")),
         (json!({ "one": 1, "more": 2 }), None),
         (json!({ "other": 1 }), None),
-        (json!({ "one": 1, "other": 1 }), Some("/other is one too many: send one or other, once")),
+        (
+            json!({ "one": 1, "other": 1 }),
+            Some("/other is one field too many: send only one or other"),
+        ),
     ] {
         let shapes = serde_json::Map::new();
         let mut check = Check::new(&shapes, &bounds);

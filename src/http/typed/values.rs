@@ -18,7 +18,7 @@ pub struct Limit(pub u32);
 
 schema_of!([] Limit, "Limit", json_schema!({
     "type": "integer", "minimum": 1, "maximum": "limits.max_page", "default": "limits.default_page",
-    "description": "How many at most.",
+    "description": "Maximum number of items.",
 }));
 
 /// A place in a list that shows the newest first, as a request gives it: by `next` of a page, by a

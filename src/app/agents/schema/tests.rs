@@ -72,7 +72,7 @@ fn faults_are_listed_up_to_a_bound_and_where_they_stand() {
     assert_eq!((found.len(), found[3].pointer.as_str()), (LISTED, "/snapshot/links/3"));
     let words = vec![json!("x"); 1001];
     let found = faults(&config(&json!({ "links": words })), "", &rules());
-    assert_eq!(sentence(&found), "/links has at most 1000 entries");
+    assert_eq!(sentence(&found), "/links must have at most 1000 entries");
     let long = "x".repeat(1000);
     let found =
         faults(&config(&json!({ "backgroundAudio": { "url": "u", long: 1 } })), "", &rules());

@@ -29,14 +29,14 @@ impl JsonSchema for SomeFields {
             (field.name.to_owned(), schema.to_value())
         };
         let refused = |name: &&str| {
-            let about = "Calculated by the server, and refused: leave it out.";
+            let about = "Calculated by the server, and refused in requests: leave it out.";
             let schema = json!({ "not": {}, "description": about, mark::KIND: mark::FIELD });
             ((*name).to_owned(), schema)
         };
         let all = FIELDS.iter().map(one).chain(CALCULATED.iter().map(refused));
         json_schema!({
             "type": "object", "properties": all.collect::<Map<_, _>>(), "additionalProperties": false,
-            "description": "Some fields of a configuration; null takes the value of one away.",
+            "description": "Some fields of a configuration; null removes a value.",
             mark::KIND: mark::CONFIG,
         })
     }
@@ -67,7 +67,7 @@ impl JsonSchema for WholeConfig {
         json_schema!({
             "type": "object", "properties": FIELDS.iter().map(one).collect::<Map<_, _>>(),
             "required": names,
-            "description": "A configuration: all fields as they were set, else their defaults.",
+            "description": "A configuration: all fields, as set or with their defaults.",
         })
     }
 }

@@ -12,11 +12,14 @@ use crate::rules::EventRules;
 /// The bound that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Full {
-    #[error("as many readers wait with this key as may: close one first")]
+    #[error("too many requests with this key are waiting for events: close one first")]
     Key,
-    #[error("as many readers wait with keys of this account as may: close one first")]
+    #[error("too many requests with keys of this account are waiting for events: close one first")]
     Account,
-    #[error("as many readers wait at this gateway as may: try again later, or without waiting")]
+    #[error(
+        "too many requests are waiting for events at this gateway: try again later, or without \
+         waiting"
+    )]
     Gateway,
 }
 

@@ -139,7 +139,7 @@ pub struct ErasedData {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThinData {
-    /// The account that it happened to.
+    /// The account that the event is about.
     #[schemars(with = "Number")]
     pub account_id: Option<Number>,
     /// The room: contact and Agent.

@@ -60,7 +60,7 @@ pub struct MailMetadata<'m> {
     pub email_delivery_marker: Option<DeliveryMarker>,
     /// The address that wants a receipt.
     pub email_disposition_notification_to: Option<&'m str>,
-    /// The size of the original, in octets.
+    /// The size of the original, in bytes.
     pub email_size: u64,
     /// The URL of the original: relative to the API, without a token.
     pub email_raw_url: String,
@@ -156,7 +156,7 @@ pub struct ReceivedMetadata<'m> {
     received_thread_id: Option<&'m str>,
     /// The URL where the platform wants answers; nothing is sent there.
     received_outbound_message_webhook_url: Option<&'m str>,
-    /// The size of the original, in octets.
+    /// The size of the original, in bytes.
     received_size: u64,
     /// The URL of the original: relative to the API, without a token.
     received_raw_url: String,

@@ -26,9 +26,9 @@ pub struct Certificate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
     /// Cut short, or a page from a middlebox: a retry may succeed.
-    #[error("what is at SigningCertURL is no certificate")]
+    #[error("SigningCertURL does not lead to a certificate")]
     Unreadable,
-    #[error("the certificate at SigningCertURL is not one of Amazon SNS")]
+    #[error("the certificate at SigningCertURL is not from Amazon SNS")]
     Name,
 }
 

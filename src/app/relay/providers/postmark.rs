@@ -53,9 +53,9 @@ pub fn read(post: &Post<'_>, login: Option<&Login>) -> Result<Letter, Refusal> {
     let proof = match login {
         Some(login) => {
             check(post, login)?;
-            "the user and the password of the URL"
+            "the user name and password in the URL"
         }
-        None => "the secret URL alone: no user and password are set here",
+        None => "only the secret URL: no user name and password are set",
     };
     let inbound: Inbound = serde_json::from_slice(post.body).map_err(|_| Broken::Postmark)?;
     let Some(raw) = inbound.raw_email else { return Err(OtherMode::Postmark.into()) };

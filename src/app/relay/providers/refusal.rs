@@ -20,34 +20,34 @@ pub enum Refusal {
 pub enum Forged {
     #[error("the signature is too old")]
     Old,
-    #[error("this token has been used, for another message")]
+    #[error("this token was already used for another message")]
     Token,
     #[error(
-        "the signature is not one by the signing key that is set here: take it from Mailgun, Settings, \
-         API security, HTTP webhook signing key"
+        "the signature does not match the signing key that is set here: copy the key from Mailgun, \
+         Settings, API security, HTTP webhook signing key"
     )]
     Mailgun,
     #[error(
-        "the signature is not one by the public key that is set here: take it from the security policy \
-         of the SendGrid webhook, or leave the key out if it has none"
+        "the signature does not match the public key that is set here: copy the key from the \
+         security policy of the SendGrid webhook, or remove the key if the policy has none"
     )]
     Sendgrid,
     #[error(
-        "the public key that is set here is not one of SendGrid: set it again, as SendGrid shows it"
+        "the public key that is set here is not a SendGrid key: set it again, as SendGrid shows it"
     )]
     SendgridKey,
     #[error(
-        "the user and the password are not those that are set here: put them into the webhook's URL at \
-         Postmark, https://USER:PASSWORD@…"
+        "the user name and password are not those that are set here: put those into the webhook's \
+         URL at Postmark, https://USER:PASSWORD@…"
     )]
     Postmark,
-    #[error("the message is of another topic than the one that is set here")]
+    #[error("the message is from another topic than the one that is set here")]
     Topic,
-    #[error("the signature is not one of Amazon SNS")]
+    #[error("the signature is not from Amazon SNS")]
     Sns,
-    #[error("SigningCertURL is not a certificate's at a host of Amazon SNS")]
+    #[error("SigningCertURL is not the URL of a certificate on a host of Amazon SNS")]
     CertificateUrl,
-    #[error("SubscribeURL does not lead to a host of Amazon SNS")]
+    #[error("SubscribeURL is not on a host of Amazon SNS")]
     SubscribeUrl,
     #[error(transparent)]
     Certificate(#[from] CertificateError),
@@ -57,23 +57,23 @@ pub enum Forged {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OtherMode {
     #[error(
-        "Mailgun posted the message taken apart: let the route forward to the same URL with /mime behind \
-         it, so that it is posted as it is (field body-mime)"
+        "Mailgun posted the parsed message instead of the original: let the route forward to the \
+         same URL with /mime at its end, which posts the original (field body-mime)"
     )]
     Mailgun,
     #[error(
-        "SendGrid posted the message taken apart: check \"POST the raw, full MIME message\" in the \
-         settings of Inbound Parse"
+        "SendGrid posted the parsed message instead of the original: check \"POST the raw, full \
+         MIME message\" in the settings of Inbound Parse"
     )]
     Sendgrid,
     #[error(
-        "Postmark posted the message taken apart: switch on \"Include raw email content in JSON \
-         payload\" in the settings of the inbound stream"
+        "Postmark posted the parsed message instead of the original: switch on \"Include raw email \
+         content in JSON payload\" in the settings of the inbound stream"
     )]
     Postmark,
     #[error(
-        "Amazon SES announced the message without its content: give the receipt rule an SNS action with \
-         the encoding Base64, and subscribe this URL to its topic"
+        "Amazon SES posted a notification without the message: give the receipt rule an SNS action \
+         with the encoding Base64, and subscribe this URL to its topic"
     )]
     Ses,
     #[error(
@@ -82,11 +82,11 @@ pub enum OtherMode {
     )]
     SnsRaw,
     #[error(
-        "Amazon SNS signed by SHA-1: set the attribute SignatureVersion of the topic to 2 (aws sns \
-         set-topic-attributes --attribute-name SignatureVersion --attribute-value 2)"
+        "Amazon SNS signed with SHA-1: set the attribute SignatureVersion of the topic to 2 (aws \
+         sns set-topic-attributes --attribute-name SignatureVersion --attribute-value 2)"
     )]
     SnsVersion,
-    #[error("this provider posts forms: multipart/form-data")]
+    #[error("the body is not a form: this provider posts multipart/form-data")]
     NoForm,
 }
 
@@ -94,7 +94,7 @@ pub enum OtherMode {
 pub enum Broken {
     #[error("the form cannot be read")]
     Form,
-    #[error("the field {0} is there twice")]
+    #[error("the form has the field {0} twice")]
     Twice(&'static str),
     #[error("the field {0} is missing, or not text")]
     Field(&'static str),
@@ -102,9 +102,9 @@ pub enum Broken {
     Envelope,
     #[error("the body is not the JSON of an inbound message")]
     Postmark,
-    #[error("the body is not the JSON of a message of Amazon SNS")]
+    #[error("the body is not the JSON of an Amazon SNS message")]
     Sns,
-    #[error("Amazon SNS posts no more than 256 KiB")]
+    #[error("the body has more than {} KiB, the limit for Amazon SNS", super::sns::MAX_REQUEST / 1024)]
     SnsSize,
     #[error("the content is not base64")]
     Content,
@@ -113,9 +113,9 @@ pub enum Broken {
 /// The proof of a request cannot be checked at the moment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
-    #[error("the signature is of a time that has not come: is our clock behind?")]
+    #[error("the signature is dated in the future: the clock of this server may be slow")]
     Early,
-    #[error("the certificate of Amazon SNS is of a time to come")]
+    #[error("the certificate of Amazon SNS is not valid yet: the clock of this server may be slow")]
     CertificateEarly,
     #[error(transparent)]
     CertificateUnreadable(CertificateError),

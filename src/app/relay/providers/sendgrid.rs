@@ -57,7 +57,7 @@ pub fn read(
             verify(post, key, ages, now)?;
             "signed by the key of the SendGrid webhook"
         }
-        None => "the secret URL alone: no public key of SendGrid is set here",
+        None => "only the secret URL: no public key of SendGrid is set",
     };
     let form = Form::read(post)?;
     let raw = form.one("email")?.ok_or(OtherMode::Sendgrid)?.clone();

@@ -79,9 +79,9 @@ pub fn read(message: &str, pinned: bool) -> Result<Letter, Refusal> {
         client: hop.as_ref().map(|(_, address)| *address),
         helo: hop.map(|(helo, _)| helo),
         proof: if pinned {
-            "signed by Amazon SNS, of the topic that is set here"
+            "signed by Amazon SNS, for the topic that is set here"
         } else {
-            "signed by Amazon SNS, of any topic: no topicArn is set here"
+            "signed by Amazon SNS, for any topic: no topicArn is set"
         },
         token: None,
     })

@@ -160,7 +160,7 @@ fn each_provider_hands_on_the_message_octet_by_octet() {
 fn a_topic_that_is_not_pinned_is_said_so() {
     let message = notification(&plain(), Between { from: FROM, to: &[TO] });
     let proof = |pinned| ses::read(&message, pinned).unwrap().proof;
-    assert!(proof(false).contains("of any topic") && !proof(true).contains("any topic"));
+    assert!(proof(false).contains("for any topic") && !proof(true).contains("any topic"));
 }
 
 /// A label that anybody can have as a bucket's name is no region.

@@ -90,7 +90,7 @@ async fn what_mailgun_did_not_sign_is_nobodys() {
     // A signature that was seen stands for no other message.
     post.send(&path, &of_mailgun(&raw, TO, now, "once")).await.success(200);
     let stolen = of_mailgun(&signed("stolen"), TO, now, "once");
-    post.send(&path, &stolen).await.problem(401, "unauthorized", "has been used");
+    post.send(&path, &stolen).await.problem(401, "unauthorized", "was already used");
     post.send(&path, &of_mailgun(&raw, TO, now, "once")).await.success(200);
     assert_eq!(post.messages().await, 1);
     // The account's administrator sees the failure, counted.
@@ -122,7 +122,7 @@ async fn what_sendgrid_did_not_sign_is_nobodys() {
     let change = RelayChange { verification: Some(given), ..RelayChange::default() };
     let relays = &post.house.http.use_cases.relays;
     let set = relays.set(post.house.id("org1"), RelayType::Sendgrid, &change).await;
-    assert!(set.unwrap_err().to_string().contains("no key of SendGrid's"));
+    assert!(set.unwrap_err().to_string().contains("not a SendGrid key"));
     assert_eq!(post.messages().await, 1);
 }
 
@@ -158,7 +158,7 @@ async fn what_sns_did_not_sign_is_nobodys() {
     let mut altered = SNS.notification(&message, now).unwrap();
     let body = String::from_utf8(altered.body).unwrap();
     altered.body = body.replace("165545c9", "265545c9").into_bytes();
-    post.send(&path, &altered).await.problem(401, "unauthorized", "not one of Amazon");
+    post.send(&path, &altered).await.problem(401, "unauthorized", "not from Amazon");
     let other = change("TopicArn", "arn:aws:sns:eu-west-1:666:mail");
     post.send(&path, &other).await.problem(401, "unauthorized", "another topic");
     let old = SNS.notification(&message, now.minus(hours(97))).unwrap();
@@ -274,7 +274,7 @@ async fn what_cannot_be_read_is_said_so_and_sizes_are_bounded() {
             "POST {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nExpect: 100-continue\r\n\
              Content-Length: {most}\r\n\r\n"
         );
-        post.house.exchange(head.as_bytes()).await.problem(413, "payload_too_large", "octets");
+        post.house.exchange(head.as_bytes()).await.problem(413, "payload_too_large", "bytes");
     }
     // Large, and within: it has a place of its own.
     let path = post.usual(RelayType::Mailgun).await;
