@@ -175,7 +175,7 @@ async fn every_field_is_a_filter_and_nothing_else_is() {
         ("uuid=x", "a UUID"),
         ("date__gt=x", "a date like"),
         ("reason__isnull=1", "true or false"),
-        ("fields=id,nothing", "/fields is refused: \\\"nothing\\\" is no field"),
+        ("fields=id,nothing", "/fields is refused: \\\"nothing\\\" is not a field"),
         ("fields=id,id", "id is sent twice"),
         ("format=xml", "/format must be one of: json, csv"),
         ("page=0", "page must be a whole number from 1"),

@@ -161,7 +161,7 @@ async fn a_message_may_be_as_large_as_mail_may_be_and_no_larger() {
     // The others have their own limit, and places are given back.
     let long = json!({ "mode": "x".repeat(2000) });
     let reply = house.call("agent1", "PUT", "/email/inboundPolicy", Some(&long)).await;
-    reply.problem(413, "payload_too_large", "at most 1024 bytes");
+    reply.problem(413, "payload_too_large", "more than 1024 bytes");
     assert_eq!(house.free_places(), 1);
 }
 
