@@ -13,8 +13,8 @@ use super::given::GlobalArgs;
 use super::reading::{self, text};
 use super::when::When;
 use super::{Failure, plain, print_json, say};
-use crate::app::delivery::Destinations;
 use crate::app::delivery::webhook_record::Webhook;
+use crate::app::delivery::{DestinationError, Destinations};
 use crate::app::tenancy::Tenancy;
 use crate::domain::delivery::{Attempt, Extent};
 use crate::domain::destination::Destination;
@@ -126,9 +126,13 @@ impl WebhookArgs {
 }
 
 async fn in_use(destinations: &Destinations, id: DestinationId) -> Result<Destination, Failure> {
-    let known = destinations.known_anywhere(id).await.ok().filter(|known| !known.removed);
-    let webhook = known.map(|known| known.destination);
-    Ok(webhook.ok_or_else(|| format!("no webhook {id}; list them with `gatepost webhook list`"))?)
+    match destinations.known_anywhere(id).await {
+        Ok(known) if !known.removed => Ok(known.destination),
+        Ok(_) | Err(DestinationError::NoWebhook) => {
+            Err(format!("no webhook {id}; list them with `gatepost webhook list`").into())
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Prints the result of a test. Fails unless the webhook responded with 2xx.

@@ -158,7 +158,10 @@ async fn one_bad_sender_refuses_all() {
         (json!({ "emails": ["a@good.example", 1] }), "/emails/1 must be a string"),
         (json!({ "emails": "a@good.example" }), "an array of 1 to 1000 items"),
         (json!({ "email": ["a@good.example"] }), "a string"),
-        (json!({ "email": "a@good.example", "emails": ["b@good.example"] }), "send only email or emails"),
+        (
+            json!({ "email": "a@good.example", "emails": ["b@good.example"] }),
+            "send only email or emails",
+        ),
         (json!({}), "/email is missing: send email or emails"),
         (json!({ "email": "a@good.example", "note": "x".repeat(501) }), "at most 500"),
         (json!({ "email": "a@good.example", "note": "a\r\nb" }), "control characters"),
