@@ -18,6 +18,7 @@ use sqlx::sqlite::{
 
 use super::checkpoints::Checkpoints;
 use super::error::StoreError;
+use super::schema;
 use super::sql::{Connection, Row, Statement};
 use super::trust::Trust;
 use crate::disk;
@@ -164,7 +165,7 @@ impl Drop for Watch {
 
 /// Returns the migrations of the schema that this program knows.
 pub fn migrations() -> Migrator {
-    sqlx::migrate!("migrations/sqlite")
+    schema::migrator(&schema::EMBEDDED)
 }
 
 /// Creates the folder and the database file, for this user only: they hold messages and signing

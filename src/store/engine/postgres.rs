@@ -74,7 +74,7 @@ pub async fn open(
 }
 
 fn migrations() -> Migrator {
-    let mut migrations = sqlx::migrate!("migrations/postgres");
+    let mut migrations = schema::migrator(&schema::POSTGRES);
     // sqlx would wait for its lock in silence, and forever: `lock` stands in.
     migrations.set_locking(false);
     migrations

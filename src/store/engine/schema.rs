@@ -1,11 +1,28 @@
-//! Compares the schema of a database with the one that this program knows.
+//! The schema that this program knows, and its comparison with the one of a database.
 
-use sqlx::migrate::{Migrate, MigrateError, Migrator};
+use include_dir::{Dir, include_dir};
+use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator};
+use sqlx::{AssertSqlSafe, SqlSafeStr as _};
 
 use super::error::StoreError;
 
+pub static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/migrations/sqlite");
+pub static POSTGRES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/migrations/postgres");
+
 /// The table in which sqlx records the migrations applied.
 pub const TABLE: &str = "_sqlx_migrations";
+
+/// Returns the migrations in files `NUMBER_SUBJECT.sql` of the folder. Not by `sqlx::migrate!`: its
+/// crate of macros builds both databases a second time, for the compiler.
+pub fn migrator(folder: &'static Dir<'_>) -> Migrator {
+    let migration = |file: &'static include_dir::File<'_>| {
+        let (number, subject) = file.path().file_stem()?.to_str()?.split_once('_')?;
+        let sql = AssertSqlSafe(file.contents_utf8()?).into_sql_str();
+        let subject = subject.replace('_', " ").into();
+        Some(Migration::new(number.parse().ok()?, subject, MigrationType::Simple, sql, false))
+    };
+    Migrator::with_migrations(folder.files().filter_map(migration).collect())
+}
 
 /// Whether the schema is the one that this program knows; false if it is older. Fails with `Newer`
 /// if it is newer. Changes nothing. The table must exist.
@@ -21,4 +38,27 @@ pub async fn is_current(database: &mut impl Migrate, known: &Migrator) -> Result
         applied.iter().any(|one| one.version == version && *one.checksum == *checksum)
     };
     Ok(known.iter().all(|one| is_applied(one.version, &one.checksum)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn every_file_of_both_folders_is_a_migration() {
+        for (folder, path) in [(&EMBEDDED, "migrations/sqlite"), (&POSTGRES, "migrations/postgres")]
+        {
+            let read = Migrator::new(Path::new(path)).await.unwrap();
+            let known = migrator(folder);
+            assert_eq!(known.iter().count(), folder.files().count());
+            let shown = |one: &Migrator| {
+                one.iter()
+                    .map(|one| (one.version, one.description.clone(), one.checksum.clone()))
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(shown(&known), shown(&read));
+        }
+    }
 }
