@@ -164,13 +164,13 @@ impl AppRules {
         }
         for (id, versions) in &self.apps {
             for (version, app) in versions {
-                self.check_app((id, version), app)?;
+                self.check_app(id, version, app)?;
             }
         }
         Ok(())
     }
 
-    fn check_app(&self, (id, version): (&str, &str), app: &App) -> Result<(), RulesError> {
+    fn check_app(&self, id: &str, version: &str, app: &App) -> Result<(), RulesError> {
         let key = format!("apps.{id}.{version}");
         if AppRef::new(id, version).is_none() {
             let shape = "an id has 1 to 64, a version 1 to 32 letters, digits, '-', '_' and '.', a \

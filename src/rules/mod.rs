@@ -77,10 +77,11 @@ macro_rules! files {
 
         impl Rules {
             fn read(folder: Option<&Path>) -> Result<Self, RulesError> {
-                Ok(Self { $($name: read(folder, (
+                Ok(Self { $($name: read(
+                    folder,
                     concat!(stringify!($name), ".toml"),
                     include_str!(concat!("../../policies/", stringify!($name), ".toml")),
-                ))?),+ })
+                )?),+ })
             }
 
             fn validate(&self) -> Result<(), RulesError> {
@@ -135,7 +136,8 @@ fn refuse_unknown_files(folder: &Path) -> Result<(), RulesError> {
 
 fn read<T: DeserializeOwned>(
     folder: Option<&Path>,
-    (file, default): (&'static str, &'static str),
+    file: &'static str,
+    default: &'static str,
 ) -> Result<T, RulesError> {
     let parse_error =
         |path: PathBuf| move |source| RulesError::Parse { path, source: Box::new(source) };
