@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::templates::TemplateRules;
-use super::{RulesError, durations, minutes, ranges, wide};
+use super::{RulesError, minutes, wide};
 
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::{RulesError, ranges};
+use super::RulesError;
 use crate::domain::app::{AppRef, is_name};
 use crate::domain::feature::Feature;
 use crate::domain::words::Words;

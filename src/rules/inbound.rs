@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{RulesError, durations, ranges};
+use super::RulesError;
 use crate::domain::relay::RelayType;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{RulesError, durations, ranges};
+use super::RulesError;
 use crate::domain::domain_name::DomainName;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]

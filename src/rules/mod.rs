@@ -13,7 +13,6 @@ macro_rules! durations {
         })+
     };
 }
-use durations;
 
 /// Checks numbers of a section against their ranges. Returns the first error.
 macro_rules! ranges {
@@ -28,7 +27,6 @@ macro_rules! ranges {
         .collect::<Result<(), RulesError>>()
     };
 }
-use ranges;
 
 mod access;
 mod acme;

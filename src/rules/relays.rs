@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{RulesError, durations, ranges, wide};
+use super::{RulesError, wide};
 use crate::domain::custom_header::HeaderBounds;
 use crate::domain::relay::RelayType;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use super::{RulesError, durations, ranges, within};
+use super::{RulesError, within};
 use crate::domain::account::Lineage;
 use crate::domain::id::AccountId;
 

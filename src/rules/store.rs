@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{RulesError, durations, ranges};
+use super::RulesError;
 use crate::domain::breaker::Breaker;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]

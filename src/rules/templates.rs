@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{RulesError, durations, ranges};
+use super::RulesError;
 
 /// Bounds on one account's templates, and the pace of their migrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]

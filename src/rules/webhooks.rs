@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{RulesError, durations, ranges, wide, within};
+use super::{RulesError, wide, within};
 use crate::domain::custom_header::HeaderBounds;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
