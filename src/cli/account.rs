@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::account_name::AccountName;
-use super::given::GlobalArgs;
+use super::global_args::GlobalArgs;
 use super::{Failure, print_json, say};
 use crate::app::tenancy::record::account_record;
 use crate::app::tenancy::{NewNode, Tenancy};
@@ -88,42 +88,42 @@ enum Action {
 }
 
 impl AccountArgs {
-    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
         match self.action {
             Action::Create { kind, parent, name, addresses, external_id } => {
                 if kind != AccountType::Agent && !addresses.is_empty() {
                     return Err("only an Agent (--type account) has addresses".into());
                 }
-                let tenancy = given.tenancy().await?;
+                let tenancy = global.tenancy().await?;
                 let new = NewNode {
                     addresses: &addresses,
                     external_id: external_id.as_deref(),
                     ..NewNode::plain(kind, parent.id(&tenancy).await?, &name)
                 };
                 let (account, _) = tenancy.create_node(&new).await?;
-                show(&tenancy, &account, given.json).await?;
+                show(&tenancy, &account, global.json).await?;
             }
             Action::Update { account, name, external_id } => {
-                let tenancy = given.tenancy().await?;
+                let tenancy = global.tenancy().await?;
                 let external_id = external_id.map(|id| (!id.is_empty()).then_some(id));
                 let update = AccountUpdate { name, external_id, ..AccountUpdate::default() };
                 let account = tenancy.update_account(account.id(&tenancy).await?, update).await?;
-                show(&tenancy, &account, given.json).await?;
+                show(&tenancy, &account, global.json).await?;
             }
             Action::Delete { account, cascade } => {
-                let tenancy = given.tenancy().await?;
+                let tenancy = global.tenancy().await?;
                 let id = account.id(&tenancy).await?;
                 let below = tenancy.delete_account(id, cascade).await?;
-                if given.json {
+                if global.json {
                     print_json(&json!({ "deleted": id.get(), "deletedBelow": below }))?;
                 } else {
                     say!("deleted account {id}, and {below} below it")?;
                 }
             }
             Action::List => {
-                let tenancy = given.tenancy().await?;
+                let tenancy = global.tenancy().await?;
                 let accounts = tenancy.accounts().await?;
-                if given.json {
+                if global.json {
                     let mut rows: Vec<Value> = Vec::with_capacity(accounts.len());
                     for account in &accounts {
                         rows.push(as_json(account, &tenancy.addresses(account.id).await?));
@@ -135,23 +135,23 @@ impl AccountArgs {
                     }
                 }
             }
-            Action::Tree { account } => tree::show(account.as_ref(), given).await?,
+            Action::Tree { account } => tree::show(account.as_ref(), global).await?,
             Action::Show { account } => {
-                let tenancy = given.tenancy().await?;
+                let tenancy = global.tenancy().await?;
                 let account = account.account(&tenancy).await?;
-                show(&tenancy, &account, given.json).await?;
+                show(&tenancy, &account, global.json).await?;
             }
-            Action::Deactivate { account } => switch(&account, false, given).await?,
-            Action::Activate { account } => switch(&account, true, given).await?,
+            Action::Deactivate { account } => switch(&account, false, global).await?,
+            Action::Activate { account } => switch(&account, true, global).await?,
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-async fn switch(name: &AccountName, active: bool, given: &GlobalArgs) -> Result<(), Failure> {
-    let tenancy = given.tenancy().await?;
+async fn switch(name: &AccountName, active: bool, global: &GlobalArgs) -> Result<(), Failure> {
+    let tenancy = global.tenancy().await?;
     let account = tenancy.set_active(name.id(&tenancy).await?, active).await?;
-    show(&tenancy, &account, given.json).await
+    show(&tenancy, &account, global.json).await
 }
 
 async fn show(tenancy: &Tenancy, account: &Account, json: bool) -> Result<(), Failure> {

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::beside::{self, BesideArgs};
-use super::given::{GlobalArgs, place};
+use super::global_args::{GlobalArgs, place};
 use super::{Failure, print_json, say};
 use crate::app::vault::Vault;
 use crate::run;
@@ -29,8 +29,8 @@ pub(super) struct Backup {
 }
 
 impl Backup {
-    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
-        let options = self.beside.options(given)?;
+    pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
+        let options = self.beside.options(global)?;
         let place = place(&options)?;
         let objects = Objects::of(&place);
         let key_file = run::secrets_key_file(options.secrets_key_file.as_deref(), &place);
@@ -62,7 +62,7 @@ impl Backup {
             eprintln!("gatepost: secrets.key does not open all sealed secrets ({closed})");
         }
         let (to, messages, octets) = (self.to.display(), copied.messages, copied.octets);
-        if given.json {
+        if global.json {
             print_json(&json!({
                 "to": to.to_string(),
                 "messages": messages,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::Failure;
-use super::given::GlobalArgs;
+use super::global_args::GlobalArgs;
 use crate::app::vault::Vault;
 use crate::config::ServeOptions;
 use crate::domain::secret::Secret;
@@ -26,8 +26,8 @@ pub(super) struct BesideArgs {
 
 impl BesideArgs {
     /// Returns the settings of the file, overridden by these flags.
-    pub(super) fn options(&self, given: &GlobalArgs) -> Result<ServeOptions, Failure> {
-        let mut options = given.options()?;
+    pub(super) fn options(&self, global: &GlobalArgs) -> Result<ServeOptions, Failure> {
+        let mut options = global.options()?;
         let (file, folder) = (self.secrets_key_file.clone(), self.acme_folder.clone());
         options.secrets_key_file = file.or(options.secrets_key_file);
         options.acme.folder = folder.or(options.acme.folder);

@@ -1,10 +1,10 @@
 //! `gatepost check`: shows the whole verdict on a file, step by step, without delivering it; or
-//! repeats the verdict of a record with the DNS answers kept in it.
+//! repeats the verdict of a record with the DNS answers recorded in it.
 
-mod again;
-mod assumed;
-mod kept;
-mod told;
+mod assumed_envelope;
+mod comparison;
+mod recorded_dns;
+mod recorded_verdict;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -15,10 +15,10 @@ use bytes::Bytes;
 use clap::Args;
 use serde_json::{Map, Value};
 
-use self::again::{Again, Verdict as Reached};
-use self::kept::RecordedVerdict;
+use self::comparison::{Comparison, ReachedVerdict};
+use self::recorded_verdict::RecordedVerdict;
 use super::account_name::AccountName;
-use super::given::GlobalArgs;
+use super::global_args::GlobalArgs;
 use super::send::HERE;
 use super::{Failure, print_json, say};
 use crate::app::intake::{Case, Examination, Visit, examine, examine_file, judge};
@@ -42,7 +42,7 @@ use crate::testkit::dns::DnsServer;
 /// Steps that a record alone cannot repeat, so their results are copied from it: `loop` depends on
 /// the installation's delivery marker, `rates` on earlier mail, `relay` on the application's
 /// answer.
-const GIVEN: [&str; 3] = ["loop", "rates", "relay"];
+const COPIED: [&str; 3] = ["loop", "rates", "relay"];
 
 /// Show the verdict on a message, step by step, without delivering it
 #[derive(Args, Debug)]
@@ -72,38 +72,47 @@ pub(super) struct Check {
     dns: Option<Vec<HostPort>>,
 }
 
+/// The Agent that the verdict is about.
+struct Recipient {
+    agent: Option<AccountId>,
+    address: String,
+    standing: Standing,
+    /// Is set if the message has reached the address before.
+    visit: Option<Visit>,
+}
+
 impl Check {
-    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
         let raw = std::fs::read(&self.file)
             .map_err(|error| format!("cannot read {}: {error}", self.file.display()))?;
         match &self.record {
-            None => self.check(given, raw).await,
-            Some(record) => self.check_again(given, RecordedVerdict::read(record)?, raw).await,
+            None => self.check(global, raw).await,
+            Some(record) => self.check_again(global, RecordedVerdict::read(record)?, raw).await,
         }
     }
 
-    async fn check(&self, given: &GlobalArgs, raw: Vec<u8>) -> Result<ExitCode, Failure> {
-        let mut options = given.options()?;
+    async fn check(&self, global: &GlobalArgs, raw: Vec<u8>) -> Result<ExitCode, Failure> {
+        let mut options = global.options()?;
         options.dns = self.dns.clone().or(options.dns);
         let dns = options.dns().await?;
-        let rules = given.rules()?;
+        let rules = global.rules()?;
         let raw = Bytes::from(as_received(raw, rules.smtp.framing.bare_line_ends));
         let rules = Arc::new(rules.intake);
         let authenticator = run::authenticator(dns.as_deref(), &rules, &options.hostname()?)?;
-        let assumed = self.assumed(&raw, &rules);
+        let assumed = self.assumed_envelope(&raw, &rules);
         let envelope = &assumed.envelope;
         let mint = run::system_mint();
         let now = mint.clock().now();
         let examination = examine_file(&authenticator, &rules, envelope, &raw, now).await;
-        let (agent, recipient, standing, visit) = self.standing(given, &examination).await?;
-        let visit = visit.as_ref();
-        let case = Case { envelope, recipient: &recipient, visit, now };
-        let mut record = judge::record(&case, &examination, &standing, &mint);
-        record.agent = agent;
+        let recipient = self.recipient(global, &examination).await?;
+        let visit = recipient.visit.as_ref();
+        let case = Case { envelope, recipient: &recipient.address, visit, now };
+        let mut record = judge::record(&case, &examination, &recipient.standing, &mint);
+        record.agent = recipient.agent;
         let mut shown = fields(&record)?;
         // Nothing was written, so there is no id.
         shown.insert("id".into(), Value::Null);
-        if given.json {
+        if global.json {
             print_json(&Value::Object(shown))?;
         } else {
             say!("{assumed}\n")?;
@@ -116,51 +125,52 @@ impl Check {
     /// Verifies the message of a record with the DNS answers of the record.
     async fn check_again(
         &self,
-        given: &GlobalArgs,
-        kept: RecordedVerdict,
+        global: &GlobalArgs,
+        recorded: RecordedVerdict,
         raw: Vec<u8>,
     ) -> Result<ExitCode, Failure> {
-        let raw = kept.same_message(raw, &self.file)?;
-        let rules = Arc::new(given.rules()?.intake);
+        let raw = recorded.same_message(raw, &self.file)?;
+        let rules = Arc::new(global.rules()?.intake);
         let helpers = Shutdown::default();
-        let mut told = kept.told()?;
-        let dns = DnsServer::start(std::mem::take(&mut told.zone), helpers).await?;
-        let hostname = match kept.receiver() {
+        let mut answers = recorded.dns_answers()?;
+        let dns = DnsServer::start(std::mem::take(&mut answers.zone), helpers).await?;
+        let hostname = match recorded.receiver() {
             Some(name) => DomainName::parse(name)?,
-            None => given.options()?.hostname()?,
+            None => global.options()?.hostname()?,
         };
         let authenticator = run::authenticator(Some(&[dns.addr()]), &rules, &hostname)?;
-        let envelope = &kept.envelope;
-        let examination = examine(&authenticator, &rules, envelope, &raw, kept.arrived).await;
-        let visit = kept.evidence.step("loop").map(Visit::of_record);
-        let (recipient, visit, now) = (kept.text("recipient"), visit.as_ref(), kept.arrived);
+        let envelope = &recorded.envelope;
+        let examination = examine(&authenticator, &rules, envelope, &raw, recorded.arrived).await;
+        let visit = recorded.evidence.step("loop").map(Visit::of_record);
+        let (recipient, visit, now) =
+            (recorded.text("recipient"), visit.as_ref(), recorded.arrived);
         let case = Case { envelope, recipient, visit, now };
-        let mut record = judge::record(&case, &examination, &kept.standing, &run::system_mint());
-        behind_policy(&mut record, &kept);
+        let mut record =
+            judge::record(&case, &examination, &recorded.standing, &run::system_mint());
+        apply_later_steps(&mut record, &recorded);
         let mut shown = fields(&record)?;
         for name in ["id", "date", "agentId", "messageUuid"] {
-            shown.insert(name.into(), kept.field(name).clone());
+            shown.insert(name.into(), recorded.field(name).clone());
         }
-        let was = Reached { fields: &kept.fields, evidence: &kept.evidence };
-        let is = Reached { fields: &shown, evidence: &record.evidence };
-        let again = Again::compare(was, is, &told);
-        if given.json {
-            again.add_to(&mut shown);
+        let was = ReachedVerdict { fields: &recorded.fields, evidence: &recorded.evidence };
+        let is = ReachedVerdict { fields: &shown, evidence: &record.evidence };
+        let comparison = Comparison::of(was, is, &answers);
+        if global.json {
+            comparison.add_to(&mut shown);
             print_json(&Value::Object(shown))?;
         } else {
             show_record(&Value::Object(shown))?;
-            again.tell()?;
+            comparison.print()?;
         }
-        Ok(if again.differences.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if comparison.differences.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Returns the Agent, its address, its standing, and a previous visit of the message. Without
-    /// `--agent`, the standing of an open Agent.
-    async fn standing(
+    /// Returns the named Agent as recipient; without `--agent`, an open one without a name.
+    async fn recipient(
         &self,
-        given: &GlobalArgs,
+        global: &GlobalArgs,
         examination: &Examination,
-    ) -> Result<(Option<AccountId>, String, Standing, Option<Visit>), Failure> {
+    ) -> Result<Recipient, Failure> {
         let Some(agent) = &self.agent else {
             let standing = Standing {
                 answers: true,
@@ -170,9 +180,9 @@ impl Check {
                 listed: false,
                 relay: None,
             };
-            return Ok((None, String::new(), standing, None));
+            return Ok(Recipient { agent: None, address: String::new(), standing, visit: None });
         };
-        let store = given.open().await?;
+        let store = global.open().await?;
         let (id, address) = match agent {
             AccountName::Id(id) => {
                 let account = store.account(*id).await?.ok_or(TenancyError::NoAccount(*id))?;
@@ -195,35 +205,34 @@ impl Check {
         let identity = store.known_identity().await?;
         let visit = identity.and_then(|identity| examination.visit(identity, &address));
         let sender = examination.sender.as_ref().unwrap_or(&address);
-        match store.standing(id, &address, sender).await? {
-            Some(standing) => Ok((Some(id), address.to_string(), standing, visit)),
-            None => Err(format!("account {id} is not an Agent").into()),
-        }
+        let standing = store.standing(id, &address, sender).await?;
+        let standing = standing.ok_or_else(|| format!("account {id} is not an Agent"))?;
+        Ok(Recipient { agent: Some(id), address: address.to_string(), standing, visit })
     }
 }
 
 /// Applies the record's `rates` and `relay` steps, which come after the policy, to a verdict that
 /// is accepted again.
-fn behind_policy(record: &mut IntakeRecord, kept: &RecordedVerdict) {
+fn apply_later_steps(record: &mut IntakeRecord, recorded: &RecordedVerdict) {
     if record.verdict != Verdict::Accepted {
         return;
     }
-    let over = kept.came_to("rates", Reason::RateLimited.as_str());
+    let over = recorded.has_result("rates", Reason::RateLimited.as_str());
     let (name, reason) = if over {
         ("rates", Some(Reason::RateLimited))
-    } else if kept.came_to("relay", HopOutcome::Refused.as_str()) {
+    } else if recorded.has_result("relay", HopOutcome::Refused.as_str()) {
         ("relay", Some(Reason::RelayRefused))
-    } else if kept.came_to("relay", HopOutcome::Deferred.as_str()) {
+    } else if recorded.has_result("relay", HopOutcome::Deferred.as_str()) {
         ("relay", Some(Reason::RelayUnavailable))
     } else {
         ("relay", None)
     };
-    if let Some(step) = kept.evidence.step(name) {
+    if let Some(step) = recorded.evidence.step(name) {
         record.evidence.push(step.clone());
     }
     if reason.is_some() {
         record.verdict = Verdict::of(reason);
-        record.explanation = kept.text("explanation").to_owned();
+        record.explanation = recorded.text("explanation").to_owned();
     }
 }
 

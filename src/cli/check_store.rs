@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use super::given::GlobalArgs;
+use super::global_args::GlobalArgs;
 use super::{Failure, print_json, say};
 use crate::store::{FIRST, Store, StoreError};
 
@@ -28,7 +28,7 @@ struct Sum {
 enum Ended {
     Unreadable(StoreError),
     /// Output failed.
-    Untold(Failure),
+    Unprintable(Failure),
 }
 
 impl From<StoreError> for Ended {
@@ -39,21 +39,21 @@ impl From<StoreError> for Ended {
 
 impl From<Failure> for Ended {
     fn from(failure: Failure) -> Self {
-        Self::Untold(failure)
+        Self::Unprintable(failure)
     }
 }
 
 impl CheckStore {
-    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
-        let location = given.location()?;
-        let store = given.open().await?;
-        let mut sum = Sum { json: given.json, ..Sum::default() };
+    pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
+        let location = global.location()?;
+        let store = global.open().await?;
+        let mut sum = Sum { json: global.json, ..Sum::default() };
         // An unreadable page ends the walk, but not the report.
         match sum.walk(&store).await {
             Err(Ended::Unreadable(error)) => {
-                sum.tell(None, &super::with_causes(&error))?;
+                sum.report(None, &super::with_causes(&error))?;
             }
-            Err(Ended::Untold(failure)) => return Err(failure),
+            Err(Ended::Unprintable(failure)) => return Err(failure),
             Ok(()) => {}
         }
         store.close().await;
@@ -75,7 +75,7 @@ impl CheckStore {
 impl Sum {
     async fn walk(&mut self, store: &Store) -> Result<(), Ended> {
         for line in store.check_integrity().await? {
-            self.tell(None, &line)?;
+            self.report(None, &line)?;
         }
         let mut after = FIRST;
         loop {
@@ -87,11 +87,11 @@ impl Sum {
                 match store.check_message(id).await {
                     Ok(found) => {
                         for damage in found {
-                            self.tell(Some(&id.to_string()), &damage.detail)?;
+                            self.report(Some(&id.to_string()), &damage.detail)?;
                         }
                     }
                     Err(error @ StoreError::Damaged(_)) => {
-                        self.tell(Some(&id.to_string()), &super::with_causes(&error))?;
+                        self.report(Some(&id.to_string()), &super::with_causes(&error))?;
                     }
                     Err(error) => return Err(error.into()),
                 }
@@ -99,7 +99,7 @@ impl Sum {
         }
     }
 
-    fn tell(&mut self, message: Option<&str>, detail: &str) -> Result<(), Failure> {
+    fn report(&mut self, message: Option<&str>, detail: &str) -> Result<(), Failure> {
         self.damaged += 1;
         if self.json {
             return print_json(&json!({ "message": message, "detail": detail }));

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::account_name::AccountName;
-use super::given::GlobalArgs;
+use super::global_args::GlobalArgs;
 use super::{Failure, print_json, say};
 use crate::app::tenancy::proof_name;
 use crate::domain::domain_name::DomainName;
@@ -43,26 +43,26 @@ enum Action {
 }
 
 impl DomainArgs {
-    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
         match self.action {
             Action::Add { domain, account } => {
-                let tenancy = given.tenancy().await?;
+                let tenancy = global.tenancy().await?;
                 let account = account.id(&tenancy).await?;
                 tenancy.add_domain(&domain, account).await?;
-                if given.json {
+                if global.json {
                     print_json(&record(&domain, Some(account), None))?;
                 } else {
                     say!("{domain} belongs to account {account}")?;
                 }
             }
             Action::List { account } => {
-                let tenancy = given.tenancy().await?;
+                let tenancy = global.tenancy().await?;
                 let account = match account {
                     Some(account) => Some(account.id(&tenancy).await?),
                     None => None,
                 };
                 let domains = tenancy.domains(account).await?;
-                if given.json {
+                if global.json {
                     let rows = domains.iter().map(|HeldDomain { domain, account, challenge }| {
                         record(domain, Some(*account), challenge.as_deref())
                     });
@@ -80,9 +80,9 @@ impl DomainArgs {
                 }
             }
             Action::Remove { domain, account } => {
-                let tenancy = given.tenancy().await?;
+                let tenancy = global.tenancy().await?;
                 tenancy.remove_domain(&domain, account.id(&tenancy).await?).await?;
-                if given.json {
+                if global.json {
                     print_json(&record(&domain, None, None))?;
                 } else {
                     say!("{domain} no longer belongs to an account")?;

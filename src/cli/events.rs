@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 pub(super) use self::about::about;
 use super::account_name::AccountName;
-use super::given::GlobalArgs;
+use super::global_args::GlobalArgs;
 use super::when::When;
 use super::{Failure, print_read, reading};
 use crate::app::delivery::{Begin, Begun, EventLog, RenderedEvent};
@@ -55,9 +55,9 @@ fn event_id(text: &str) -> Result<EventId, NotEventId> {
 }
 
 impl EventsArgs {
-    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
         tokio::select! {
-            shown = self.show(given) => shown?,
+            shown = self.show(global) => shown?,
             _ = tokio::signal::ctrl_c() => {}
         }
         Ok(ExitCode::SUCCESS)
@@ -65,12 +65,12 @@ impl EventsArgs {
 
     /// Prints the log to its end (with `--follow`, forever), or until the reader of the output is
     /// gone.
-    async fn show(&self, given: &GlobalArgs) -> Result<(), Failure> {
-        let (store, rules, clock) = (given.open().await?, given.rules()?, clock());
+    async fn show(&self, global: &GlobalArgs) -> Result<(), Failure> {
+        let (store, rules, clock) = (global.open().await?, global.rules()?, clock());
         let access = Arc::new(rules.access);
-        let scope = reading::scope(given, &store, self.account.as_ref()).await?;
+        let scope = reading::scope(global, &store, self.account.as_ref()).await?;
         let links = Links::open(&store, clock.clone(), &access).await?;
-        let links = links.at(given.options()?.public_url()?.as_ref());
+        let links = links.at(global.options()?.public_url()?.as_ref());
         let log = EventLog::new(store, Arc::clone(&access), rules.webhooks.payload, links);
         let names = (!self.names.is_empty()).then(|| self.names.clone());
         let filter = EventFilter { names, since: self.since.map(|when| when.before(clock.now())) };
@@ -89,7 +89,7 @@ impl EventsArgs {
             loop {
                 let part = log.read(&scope, &filter, after, bounds).await?;
                 for event in &part.events {
-                    if !print(given, event)? {
+                    if !print(global, event)? {
                         return Ok(());
                     }
                 }
@@ -130,8 +130,8 @@ fn clock() -> Clock {
 }
 
 /// Prints an event. Returns false if the reader of the output is gone.
-fn print(given: &GlobalArgs, event: &RenderedEvent) -> Result<bool, Failure> {
-    if given.json {
+fn print(global: &GlobalArgs, event: &RenderedEvent) -> Result<bool, Failure> {
+    if global.json {
         return print_read(&[&event.body[..], b"\n"].concat());
     }
     let body: Value = serde_json::from_slice(&event.body)?;

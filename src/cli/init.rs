@@ -8,7 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
-use super::given::GlobalArgs;
+use super::global_args::GlobalArgs;
 use super::{Failure, print_json, say};
 use crate::app::tenancy::Tenancy;
 use crate::config::{DEFAULT_FILE, TEMPLATE};
@@ -27,17 +27,17 @@ pub(super) struct Init {
 }
 
 impl Init {
-    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
         telemetry::init(false);
         // First: no key may be made and then lost because the folder is not writable.
-        let file = given.store.config.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
+        let file = global.store.config.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
         let wrote = write_template(file)?;
-        let (place, rules) = (given.place()?, given.rules()?);
+        let (place, rules) = (global.place()?, global.rules()?);
         let store = Store::create(place, &rules.store, run::system_mint()).await?;
         let tenancy = Tenancy::new(store, run::system_mint(), Arc::new(rules.access));
         let partner = tenancy.create_partner(&self.name).await?;
         let key = tenancy.create_key(partner.id, "first key").await?;
-        if given.json {
+        if global.json {
             print_json(&json!({ "account": { "id": partner.id.get() }, "key": key.token }))?;
         } else {
             say!("partner account  {}", partner.id)?;

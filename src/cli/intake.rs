@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::check::show_record;
-use super::given::GlobalArgs;
+use super::global_args::GlobalArgs;
 use super::reading::{self, Rows, text};
 use super::{Failure, say};
 use crate::app::mailbox::intake::{IntakeRecord, WholeIntakeRecord};
@@ -43,10 +43,10 @@ enum Action {
 }
 
 impl IntakeArgs {
-    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
         match self.action {
             Action::List { rows, before, verdict } => {
-                let (mailbox, scope) = reading::mailbox(given, rows.account.as_ref()).await?;
+                let (mailbox, scope) = reading::mailbox(global, rows.account.as_ref()).await?;
                 let before = match before {
                     Some(id) => {
                         let found = mailbox.intake_record(&scope, id).await?;
@@ -57,12 +57,12 @@ impl IntakeArgs {
                 };
                 let filter = IntakeFilter { verdict, ..IntakeFilter::default() };
                 let found = mailbox.intake_records(&scope, &filter, &rows.page(before)).await?;
-                reading::print_all(given, found.iter().map(IntakeRecord::from), line)?;
+                reading::print_all(global, found.iter().map(IntakeRecord::from), line)?;
             }
             Action::Show { id } => {
-                let (mailbox, scope) = reading::mailbox(given, None).await?;
+                let (mailbox, scope) = reading::mailbox(global, None).await?;
                 let found = mailbox.intake_record(&scope, id).await?.ok_or_else(|| missing(id))?;
-                reading::print_one(given, WholeIntakeRecord::from(&found), show)?;
+                reading::print_one(global, WholeIntakeRecord::from(&found), show)?;
             }
         }
         Ok(ExitCode::SUCCESS)

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::account_name::AccountName;
-use super::given::GlobalArgs;
+use super::global_args::GlobalArgs;
 use super::{Failure, print_json, say};
 use crate::app::tenancy::Tenancy;
 use crate::domain::clock::Timestamp;
@@ -70,24 +70,24 @@ impl Owner {
 }
 
 impl KeyArgs {
-    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
         match self.action {
             Action::Create { owner, purpose, expires_in_days } => {
                 let now = run::system_mint().clock().now();
                 let end = expires_in_days.map(|days| now.plus(Duration::from_secs(days * 86_400)));
-                let tenancy = given.tenancy().await?;
+                let tenancy = global.tenancy().await?;
                 let owner = owner.named(&tenancy).await?;
                 let made = tenancy.issue_key(owner, &purpose, end).await?;
-                if given.json {
+                if global.json {
                     print_json(&json!({ "id": made.key.id.to_string(), "key": made.token }))?;
                 } else {
                     say!("{}\n{}", made.key.id, made.token)?;
                 }
             }
             Action::List { owner } => {
-                let tenancy = given.tenancy().await?;
+                let tenancy = global.tenancy().await?;
                 let keys = keys(&tenancy, owner.named(&tenancy).await?).await?;
-                if given.json {
+                if global.json {
                     print_json(&Value::from(keys.iter().map(as_json).collect::<Vec<_>>()))?;
                 } else {
                     let now = run::system_mint().clock().now();
@@ -97,8 +97,8 @@ impl KeyArgs {
                 }
             }
             Action::Revoke { id } => {
-                given.tenancy().await?.revoke_key(id).await?;
-                if given.json {
+                global.tenancy().await?.revoke_key(id).await?;
+                if global.json {
                     print_json(&json!({ "revoked": id.to_string() }))?;
                 } else {
                     say!("revoked {id}")?;

@@ -7,7 +7,7 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 use serde_json::json;
 
-use super::given::GlobalArgs;
+use super::global_args::GlobalArgs;
 use super::{Failure, description, print_json, print_octets, say};
 
 #[derive(Args, Debug)]
@@ -32,7 +32,7 @@ pub(super) struct Man {
 }
 
 impl Man {
-    pub(super) fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
+    pub(super) fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
         let failure = |error| format!("cannot write to {}: {error}", self.folder.display());
         std::fs::create_dir_all(&self.folder).map_err(failure)?;
         let mut root = description();
@@ -46,7 +46,7 @@ impl Man {
             std::fs::write(self.folder.join(name), text).map_err(failure)?;
         }
         let (folder, count) = (self.folder.display(), pages.len());
-        if given.json {
+        if global.json {
             print_json(&json!({ "folder": folder.to_string(), "pages": count }))?;
         } else {
             say!("{count} pages are in {folder}: man {folder}/gatepost.1")?;

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::account_name::{AccountName, ids};
-use super::given::GlobalArgs;
+use super::global_args::GlobalArgs;
 use super::{Failure, print_json, say};
 use crate::app::tenancy::record::MemberRecord;
 use crate::app::tenancy::{Invitation, Tenancy};
@@ -61,10 +61,10 @@ enum Action {
 }
 
 impl MemberArgs {
-    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
         match self.action {
             Action::Invite { account, email, role, permitted } => {
-                let tenancy = given.tenancy().await?;
+                let tenancy = global.tenancy().await?;
                 let permitted = ids(&permitted, &tenancy).await?;
                 let permitted = Some(permitted).filter(|ids| !ids.is_empty());
                 let invitation = Invitation {
@@ -75,31 +75,31 @@ impl MemberArgs {
                     send_welcome_email: None,
                 };
                 let account = account.account(&tenancy).await?;
-                show(&tenancy.invite(&account, invitation).await?, given.json)?;
+                show(&tenancy.invite(&account, invitation).await?, global.json)?;
             }
             Action::List { account } => {
-                let tenancy = given.tenancy().await?;
+                let tenancy = global.tenancy().await?;
                 let members = tenancy.members(&account.account(&tenancy).await?).await?;
-                if given.json {
+                if global.json {
                     print_json(&json!(members.iter().map(MemberRecord::of).collect::<Vec<_>>()))?;
                 } else {
                     members.iter().try_for_each(|member| show(member, false))?;
                 }
             }
             Action::Update { id, email, role, permitted, unrestricted } => {
-                let tenancy = given.tenancy().await?;
+                let tenancy = global.tenancy().await?;
                 let named = unrestricted || !permitted.is_empty();
                 let permitted = ids(&permitted, &tenancy).await?;
                 let permitted = named.then(|| permitted.into_iter().collect());
                 let change = MemberChange { email, role, permitted };
                 let account = home(&tenancy, id).await?;
-                show(&tenancy.update_member(&account, id, &change).await?, given.json)?;
+                show(&tenancy.update_member(&account, id, &change).await?, global.json)?;
             }
             Action::Remove { id } => {
-                let tenancy = given.tenancy().await?;
+                let tenancy = global.tenancy().await?;
                 let account = home(&tenancy, id).await?;
                 let removed = tenancy.remove_member(&account, id).await?;
-                if given.json {
+                if global.json {
                     print_json(&json!(MemberRecord::of(&removed)))?;
                 } else {
                     say!("removed {id}")?;

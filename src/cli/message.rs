@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use super::given::GlobalArgs;
+use super::global_args::GlobalArgs;
 use super::reading::{self, Rows, text};
 use super::{Failure, say};
 use crate::app::mailbox::record::MessageRecord;
@@ -38,10 +38,10 @@ enum Action {
 }
 
 impl MessageArgs {
-    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
         match self.action {
             Action::List { rows, before } => {
-                let (mailbox, scope) = reading::mailbox(given, rows.account.as_ref()).await?;
+                let (mailbox, scope) = reading::mailbox(global, rows.account.as_ref()).await?;
                 let before = match before {
                     Some(id) => {
                         let found = mailbox.original(&scope, id).await?;
@@ -51,12 +51,12 @@ impl MessageArgs {
                     None => None,
                 };
                 let found = mailbox.recent(&scope, &rows.page(before)).await?;
-                reading::print_all(given, found.iter().map(MessageRecord::of), line)?;
+                reading::print_all(global, found.iter().map(MessageRecord::of), line)?;
             }
             Action::Show { id } => {
-                let (mailbox, scope) = reading::mailbox(given, None).await?;
+                let (mailbox, scope) = reading::mailbox(global, None).await?;
                 let found = mailbox.message(&scope, id).await?.ok_or_else(|| missing(id))?;
-                reading::print_one(given, MessageRecord::of(&found), show)?;
+                reading::print_one(global, MessageRecord::of(&found), show)?;
             }
         }
         Ok(ExitCode::SUCCESS)

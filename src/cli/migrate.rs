@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::json;
 
-use super::given::GlobalArgs;
+use super::global_args::GlobalArgs;
 use super::{Failure, print_json, say};
 use crate::telemetry;
 
@@ -14,12 +14,12 @@ use crate::telemetry;
 pub(super) struct Migrate;
 
 impl Migrate {
-    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
         // The log says when it waits.
         telemetry::init(false);
-        let location = given.location()?;
-        given.open().await?.close().await;
-        if given.json {
+        let location = global.location()?;
+        global.open().await?.close().await;
+        if global.json {
             print_json(&json!({ "store": location.to_string() }))?;
         } else {
             say!("the store at {location} is ready for this version")?;

@@ -17,7 +17,7 @@ mod dev;
 mod domain;
 mod environment;
 mod events;
-mod given;
+mod global_args;
 mod init;
 mod intake;
 mod key;
@@ -44,7 +44,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use self::given::GlobalArgs;
+use self::global_args::GlobalArgs;
 
 /// An error that ends a command; printed with all its causes.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -54,7 +54,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 #[command(name = "gatepost", version, max_term_width = 100)]
 struct Arguments {
     #[command(flatten)]
-    given: GlobalArgs,
+    global: GlobalArgs,
     #[command(subcommand)]
     command: Command,
 }
@@ -140,7 +140,7 @@ fn parse() -> Result<Arguments, clap::Error> {
     if let Some(mistake) = environment::mistake(&command, std::env::vars_os()) {
         return Err(command.error(ErrorKind::InvalidValue, mistake));
     }
-    arguments.given.names_folder = matches.value_source("data") == Some(ValueSource::CommandLine);
+    arguments.global.names_folder = matches.value_source("data") == Some(ValueSource::CommandLine);
     Ok(arguments)
 }
 
@@ -171,29 +171,29 @@ pub fn main() -> ExitCode {
     }
 }
 
-async fn run_command(Arguments { given, command }: Arguments) -> Result<ExitCode, Failure> {
+async fn run_command(Arguments { global, command }: Arguments) -> Result<ExitCode, Failure> {
     match command {
         Command::Demo(command) => command.run().await,
-        Command::Dev(command) => command.run(&given).await,
-        Command::Serve(command) => command.run(&given).await,
-        Command::Init(command) => command.run(&given).await,
-        Command::Migrate(command) => command.run(&given).await,
-        Command::Backup(command) => command.run(&given).await,
-        Command::Restore(command) => command.run(&given).await,
-        Command::CheckStore(command) => command.run(&given).await,
-        Command::Account(command) => command.run(&given).await,
-        Command::Key(command) => command.run(&given).await,
-        Command::Member(command) => command.run(&given).await,
-        Command::Domain(command) => command.run(&given).await,
-        Command::Policy(command) => command.run(&given).await,
-        Command::Intake(command) => command.run(&given).await,
-        Command::Message(command) => command.run(&given).await,
-        Command::Events(command) => command.run(&given).await,
-        Command::Webhook(command) => command.run(&given).await,
-        Command::Send(command) => command.run(&given).await,
-        Command::Check(command) => command.run(&given).await,
+        Command::Dev(command) => command.run(&global).await,
+        Command::Serve(command) => command.run(&global).await,
+        Command::Init(command) => command.run(&global).await,
+        Command::Migrate(command) => command.run(&global).await,
+        Command::Backup(command) => command.run(&global).await,
+        Command::Restore(command) => command.run(&global).await,
+        Command::CheckStore(command) => command.run(&global).await,
+        Command::Account(command) => command.run(&global).await,
+        Command::Key(command) => command.run(&global).await,
+        Command::Member(command) => command.run(&global).await,
+        Command::Domain(command) => command.run(&global).await,
+        Command::Policy(command) => command.run(&global).await,
+        Command::Intake(command) => command.run(&global).await,
+        Command::Message(command) => command.run(&global).await,
+        Command::Events(command) => command.run(&global).await,
+        Command::Webhook(command) => command.run(&global).await,
+        Command::Send(command) => command.run(&global).await,
+        Command::Check(command) => command.run(&global).await,
         Command::Completions(command) => command.run(),
-        Command::Man(command) => command.run(&given),
+        Command::Man(command) => command.run(&global),
     }
 }
 

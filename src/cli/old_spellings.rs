@@ -15,39 +15,48 @@ enum SpellingPlace {
     Last,
 }
 
-/// Commands, an old flag of each, and the position of its value.
-const OLD: &[(&[[&str; 2]], &str, SpellingPlace)] = &[
-    (
-        &[["policy", "show"], ["policy", "set"], ["policy", "allow"], ["policy", "remove"]],
-        "--account",
-        SpellingPlace::First,
-    ),
-    (&[["policy", "allow"], ["policy", "remove"]], "--address", SpellingPlace::Last),
-    (&[["policy", "set"]], "--mode", SpellingPlace::Last),
-    (&[["key", "create"], ["key", "list"]], "--account", SpellingPlace::First),
-    (&[["member", "invite"], ["member", "list"]], "--account", SpellingPlace::First),
-    (
-        &[["domain", "add"], ["domain", "remove"], ["domain", "list"]],
-        "--account",
-        SpellingPlace::Last,
-    ),
+/// An old flag of commands of one noun.
+struct OldFlag {
+    noun: &'static str,
+    verbs: &'static [&'static str],
+    name: &'static str,
+    place: SpellingPlace,
+}
+
+impl OldFlag {
+    const fn new(
+        noun: &'static str,
+        verbs: &'static [&'static str],
+        name: &'static str,
+        place: SpellingPlace,
+    ) -> Self {
+        Self { noun, verbs, name, place }
+    }
+
+    fn is_of(&self, [noun, verb]: [&OsString; 2]) -> bool {
+        noun == self.noun && self.verbs.iter().any(|known| verb == known)
+    }
+}
+
+const OLD: &[OldFlag] = &[
+    OldFlag::new("policy", &["show", "set", "allow", "remove"], "--account", SpellingPlace::First),
+    OldFlag::new("policy", &["allow", "remove"], "--address", SpellingPlace::Last),
+    OldFlag::new("policy", &["set"], "--mode", SpellingPlace::Last),
+    OldFlag::new("key", &["create", "list"], "--account", SpellingPlace::First),
+    OldFlag::new("member", &["invite", "list"], "--account", SpellingPlace::First),
+    OldFlag::new("domain", &["add", "remove", "list"], "--account", SpellingPlace::Last),
 ];
 
 /// Rewrites old flags of a command line.
 pub(super) fn renewed(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let words: Vec<OsString> = words.into_iter().collect();
-    let is_command = |at: usize, command: &[&str; 2]| {
-        let pair = words.get(at..at + 2);
-        pair.is_some_and(|pair| pair.iter().zip(command).all(|(word, name)| word == name))
-    };
-    let commands = || OLD.iter().flat_map(|(commands, ..)| commands.iter());
-    let found = (1..words.len()).find(|at| commands().any(|command| is_command(*at, command)));
-    let Some(at) = found else { return words };
-    let flags: Vec<(&str, SpellingPlace)> = OLD
-        .iter()
-        .filter(|(commands, ..)| commands.iter().any(|command| is_command(at, command)))
-        .map(|(_, flag, place)| (*flag, *place))
-        .collect();
+    let mut commands = (1..words.len()).zip(words.windows(2).skip(1));
+    let found = commands.find_map(|(at, pair)| {
+        let [noun, verb] = pair else { return None };
+        let flags = OLD.iter().filter(|flag| flag.is_of([noun, verb])).collect::<Vec<_>>();
+        (!flags.is_empty()).then_some((at, flags))
+    });
+    let Some((at, flags)) = found else { return words };
 
     let mut rest = words.into_iter();
     let mut before: Vec<OsString> = rest.by_ref().take(at + 2).collect();
@@ -71,17 +80,14 @@ pub(super) fn renewed(words: impl IntoIterator<Item = OsString>) -> Vec<OsString
 }
 
 /// Returns the position of an old flag's value, and the value if it is part of the word.
-fn old_flag(
-    flags: &[(&str, SpellingPlace)],
-    word: &OsStr,
-) -> Option<(SpellingPlace, Option<OsString>)> {
+fn old_flag(flags: &[&OldFlag], word: &OsStr) -> Option<(SpellingPlace, Option<OsString>)> {
     let text = word.to_str()?;
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, Some(OsString::from(value))),
         None => (text, None),
     };
-    let (_, place) = flags.iter().find(|(flag, _)| *flag == name)?;
-    Some((*place, value))
+    let flag = flags.iter().find(|flag| flag.name == name)?;
+    Some((flag.place, value))
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::account_name::AccountName;
-use super::given::GlobalArgs;
+use super::global_args::GlobalArgs;
 use super::{Failure, print_json, say};
 use crate::app::tenancy::Tenancy;
 use crate::domain::address::{Address, AddressError};
@@ -51,14 +52,14 @@ enum Action {
 }
 
 impl PolicyArgs {
-    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
         let (Action::Show { agent }
         | Action::Set { agent, .. }
         | Action::Allow { agent, .. }
         | Action::Remove { agent, .. }) = &self.action;
-        let tenancy = given.tenancy().await?;
+        let tenancy = global.tenancy().await?;
         let agent = agent.agent(&tenancy).await?;
-        let mut warned = Vec::new();
+        let mut new_warnings = Vec::new();
         match &self.action {
             Action::Show { .. } => {}
             Action::Set { mode, .. } => {
@@ -66,7 +67,7 @@ impl PolicyArgs {
             }
             Action::Allow { senders, .. } => {
                 tenancy.allow(agent, senders, None).await?;
-                warned = senders.iter().flat_map(warnings).collect();
+                new_warnings = senders.iter().flat_map(warnings).collect();
             }
             Action::Remove { senders, .. } => {
                 let texts: Vec<&str> = senders.iter().map(String::as_str).collect();
@@ -79,28 +80,32 @@ impl PolicyArgs {
                 tenancy.disallow(agent, &senders?).await?;
             }
         }
-        show(&tenancy, agent, given.json, &warned).await?;
+        show(&tenancy, agent, global.json, &new_warnings).await?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Returns the warnings about an entry (threats A13), each with the entry.
-fn warnings(address: &Address) -> Vec<(String, String)> {
+/// A warning about a new entry of the allowlist (threats A13).
+#[derive(Serialize)]
+struct EntryWarning {
+    email: String,
+    warning: String,
+}
+
+fn warnings(address: &Address) -> Vec<EntryWarning> {
     let found = lookalike::warnings(address).into_iter();
-    found.map(|warning| (address.to_string(), warning)).collect()
+    found.map(|warning| EntryWarning { email: address.to_string(), warning }).collect()
 }
 
 async fn show(
     tenancy: &Tenancy,
     agent: AccountId,
     json: bool,
-    warned: &[(String, String)],
+    warnings: &[EntryWarning],
 ) -> Result<(), Failure> {
     let policy = tenancy.policy(agent).await?;
     let senders = tenancy.allowed_senders(agent, u32::MAX, None).await?.senders;
     if json {
-        let shown =
-            |(email, warning): &(String, String)| json!({ "email": email, "warning": warning });
         let allowlist: Vec<String> =
             senders.iter().map(|sender| sender.address.to_string()).collect();
         print_json(&json!({
@@ -108,7 +113,7 @@ async fn show(
             "mode": policy.mode.as_str(),
             "allowlistCount": policy.allowlist_count,
             "allowlist": Value::from(allowlist),
-            "warnings": warned.iter().map(shown).collect::<Vec<_>>(),
+            "warnings": warnings,
         }))?;
         return Ok(());
     }
@@ -118,7 +123,7 @@ async fn show(
     for sender in &senders {
         say!("           {}", sender.address)?;
     }
-    for (email, warning) in warned {
+    for EntryWarning { email, warning } in warnings {
         say!("warning    {email}: {warning}")?;
     }
     Ok(())

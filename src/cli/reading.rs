@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::account_name::AccountName;
-use super::given::GlobalArgs;
+use super::global_args::GlobalArgs;
 use super::{Failure, plain, print_json};
 use crate::app::access::Access;
 use crate::app::mailbox::Mailbox;
@@ -40,23 +40,23 @@ impl Rows {
 
 /// Opens the mailbox, with the scope of an account and all below it.
 pub(super) async fn mailbox(
-    given: &GlobalArgs,
+    global: &GlobalArgs,
     account: Option<&AccountName>,
 ) -> Result<(Mailbox, Scope), Failure> {
-    let store = given.open().await?;
-    let scope = scope(given, &store, account).await?;
+    let store = global.open().await?;
+    let scope = scope(global, &store, account).await?;
     Ok((Mailbox::new(store), scope))
 }
 
 /// The scope of an account and all below it; without a name, of all accounts.
 pub(super) async fn scope(
-    given: &GlobalArgs,
+    global: &GlobalArgs,
     store: &Store,
     account: Option<&AccountName>,
 ) -> Result<Scope, Failure> {
     let account = match account {
         Some(name) => {
-            let rules = Arc::new(given.rules()?.access);
+            let rules = Arc::new(global.rules()?.access);
             name.account(&Tenancy::new(store.clone(), run::system_mint(), rules)).await?
         }
         None => {
@@ -69,12 +69,12 @@ pub(super) async fn scope(
 
 /// Prints one line per record; with `--json`, an array of API records.
 pub(super) fn print_all(
-    given: &GlobalArgs,
+    global: &GlobalArgs,
     records: impl Iterator<Item = impl Serialize>,
     line: impl Fn(&Value) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let shown = records.map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
-    match given.json {
+    match global.json {
         true => print_json(&Value::from(shown)),
         false => shown.iter().try_for_each(line),
     }
@@ -82,12 +82,12 @@ pub(super) fn print_all(
 
 /// Prints a record; with `--json`, the API record.
 pub(super) fn print_one(
-    given: &GlobalArgs,
+    global: &GlobalArgs,
     record: impl Serialize,
     show: impl Fn(&Value) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let shown = serde_json::to_value(record)?;
-    if given.json { print_json(&shown) } else { show(&shown) }
+    if global.json { print_json(&shown) } else { show(&shown) }
 }
 
 /// The text at a JSON Pointer (RFC 6901), made safe for a terminal; a dash if there is none.

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::beside::{self, BesideArgs};
-use super::given::{GlobalArgs, place};
+use super::global_args::{GlobalArgs, place};
 use super::{Failure, print_json, say};
 use crate::app::vault::Vault;
 use crate::config::ServeOptions;
@@ -34,9 +34,9 @@ struct Served {
 }
 
 impl Restore {
-    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
-        let options = self.beside.options(given)?;
-        let (place, rules) = (place(&options)?, given.rules()?);
+    pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
+        let options = self.beside.options(global)?;
+        let (place, rules) = (place(&options)?, global.rules()?);
         let location = &place.database;
         let mut beside = Beside { tls: beside::tls(&self.from)?, keys: None };
         let (path, mut own) = (self.from.join(SECRETS_KEY), None);
@@ -55,7 +55,7 @@ impl Restore {
         missing.extend(no_certificates(&options, &place, tls));
         missing.extend(no_originals(&restored, objects, &place));
         let (messages, octets) = (restored.messages, restored.octets);
-        if given.json {
+        if global.json {
             print_json(&json!({
                 "to": location.to_string(),
                 "messages": messages,

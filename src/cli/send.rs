@@ -9,12 +9,12 @@ use clap::Args;
 use serde_json::json;
 
 use super::dev::sending::DevArgs;
-use super::given::GlobalArgs;
+use super::global_args::GlobalArgs;
 use super::local::{one_line, record_of};
 use super::{Failure, print_json, say};
 use crate::mail::line_ends::with_crlf;
 use crate::testkit::signer::{Key, Signer};
-use crate::testkit::smtp_client::{Replies, Transaction, deliver};
+use crate::testkit::smtp_client::{Transaction, deliver};
 
 /// Send messages over SMTP, signed on the way if asked
 #[derive(Args, Debug)]
@@ -63,8 +63,8 @@ struct Posting<'p> {
 }
 
 impl Send {
-    pub(super) async fn run(mut self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
-        (self.dev.data, self.json) = (given.folder_of_dev(), given.json);
+    pub(super) async fn run(mut self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
+        (self.dev.data, self.json) = (global.folder_of_dev(), global.json);
         let went_well = match &self.server {
             Some(server) => self.send_files(server).await?,
             None => self.send_to_dev().await?,
@@ -99,7 +99,7 @@ impl Send {
         let to = if self.to.is_empty() { &agent[..] } else { &self.to };
         let dev = self.dev.prepare(&self.files, to)?;
         if !self.json {
-            dev.announce()?;
+            dev.print_expected()?;
         }
         let (server, mut went_well) = (&dev.server.to_string(), true);
         for message in &dev.messages {
@@ -114,7 +114,7 @@ impl Send {
                 if let Some(record) = record_of(&reply) {
                     say!("record: http://{}/api/v2/email/intake/{record}", dev.http)?;
                 }
-                dev.judge(is_as_expected)?;
+                dev.print_judgement(is_as_expected)?;
             }
         }
         Ok(went_well)
@@ -130,9 +130,18 @@ impl Send {
             let replies = deliver(server, &transaction)
                 .await
                 .map_err(|error| self.failure(server, &error))?;
-            let (shown, later) = sort(&replies, &waiting);
-            for (recipient, reply) in shown {
-                let reply = one_line(&reply);
+            let mut later = Vec::new();
+            for (index, recipient) in waiting.iter().enumerate() {
+                let reply = match replies.recipients.get(index) {
+                    // The recipient needs another transaction.
+                    Some(reply) if reply.starts_with("452 4.5.3") => {
+                        later.push(recipient.clone());
+                        continue;
+                    }
+                    Some(reply) if !reply.starts_with('2') => reply,
+                    _ => replies.settling(),
+                };
+                let reply = one_line(reply);
                 if self.json {
                     let record = record_of(&reply);
                     print_json(&json!({
@@ -177,22 +186,6 @@ impl Send {
             .into()),
         }
     }
-}
-
-/// Splits the recipients: those with a final reply, and those that need another transaction.
-fn sort(replies: &Replies, recipients: &[String]) -> (Vec<(String, String)>, Vec<String>) {
-    let mut shown = Vec::new();
-    let mut later = Vec::new();
-    for (index, recipient) in recipients.iter().enumerate() {
-        match replies.recipients.get(index) {
-            Some(reply) if reply.starts_with("452 4.5.3") => later.push(recipient.clone()),
-            Some(reply) if !reply.starts_with('2') => {
-                shown.push((recipient.clone(), reply.clone()));
-            }
-            _ => shown.push((recipient.clone(), replies.settling().to_owned())),
-        }
-    }
-    (shown, later)
 }
 
 /// The assumed client address of a message that is only checked.

@@ -1,17 +1,16 @@
 //! `gatepost serve`: receives mail and serves the API until stopped.
 
-mod refused;
+mod start_errors;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::refused::Named;
-use super::given::{GlobalArgs, place};
+use self::start_errors::NamedSettings;
+use super::global_args::{GlobalArgs, place};
 use super::{Failure, say};
-use crate::config::ServeOptions;
+use crate::config::{CertificateFiles, ServeOptions};
 use crate::domain::domain_name::DomainName;
 use crate::run::{self, FrontEnd, Running, Settings, TlsSettings};
 use crate::store::{Location, StorePlace, TLS};
@@ -29,9 +28,9 @@ pub(super) struct Serve {
 }
 
 impl Serve {
-    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
         telemetry::init(self.log_json);
-        let options = given.store.with(self.options)?;
+        let options = global.store.with(self.options)?;
         let grace = options.grace();
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
@@ -63,11 +62,11 @@ impl Serve {
 
 async fn start(options: ServeOptions) -> Result<Running, Failure> {
     let settings = settings(options).await?;
-    let named = Named::of(&settings);
+    let named = NamedSettings::of(&settings);
     run::start(settings, run::system_mint()).await.map_err(|error| named.explain(error))
 }
 
-fn paths((chain, key): (PathBuf, PathBuf)) -> Paths {
+fn paths(CertificateFiles { chain, key }: CertificateFiles) -> Paths {
     Paths { chain, key }
 }
 

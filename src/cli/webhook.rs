@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::account_name::AccountName;
-use super::given::GlobalArgs;
+use super::global_args::GlobalArgs;
 use super::reading::{self, text};
 use super::when::When;
 use super::{Failure, plain, print_json, say};
@@ -22,7 +22,7 @@ use crate::domain::id::{AccountId, DeliveryId, DestinationId, EventId};
 use crate::run;
 
 /// Polling interval while a test runs.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 #[derive(Args, Debug)]
 pub(super) struct WebhookArgs {
@@ -68,8 +68,8 @@ fn webhook_id(text: &str) -> Result<DestinationId, NotWebhookId> {
 }
 
 impl WebhookArgs {
-    pub(super) async fn run(self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
-        let (store, rules, mint) = (given.open().await?, given.rules()?, run::system_mint());
+    pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
+        let (store, rules, mint) = (global.open().await?, global.rules()?, run::system_mint());
         let (access, webhooks) = (Arc::new(rules.access), Arc::new(rules.webhooks));
         let clock = mint.clock().clone();
         let destinations =
@@ -84,7 +84,7 @@ impl WebhookArgs {
                     None => destinations.all().await?,
                 };
                 let records = found.iter().map(|one| Webhook::of(one, &clock));
-                reading::print_all(given, records, line)?;
+                reading::print_all(global, records, line)?;
                 Ok(ExitCode::SUCCESS)
             }
             Action::Test { id, wait } => {
@@ -102,14 +102,14 @@ impl WebhookArgs {
                     )
                     .into());
                 };
-                tell(given, &webhook, (event, delivery), &attempt?)
+                print_test(global, &webhook, event, delivery, &attempt?)
             }
             Action::Replay { id, since, all } => {
                 let account = in_use(&destinations, id).await?.account;
                 let extent = if all { Extent::All } else { Extent::Failed };
                 let since = since.before(clock.now());
                 let replay = destinations.replay(account, id, (since, extent)).await?;
-                if given.json {
+                if global.json {
                     print_json(&json!({
                         "id": replay.to_string(),
                         "since": since.to_string(),
@@ -136,13 +136,14 @@ async fn in_use(destinations: &Destinations, id: DestinationId) -> Result<Destin
 }
 
 /// Prints the result of a test. Fails unless the webhook responded with 2xx.
-fn tell(
-    given: &GlobalArgs,
+fn print_test(
+    global: &GlobalArgs,
     webhook: &Destination,
-    (event, delivery): (EventId, DeliveryId),
+    event: EventId,
+    delivery: DeliveryId,
     attempt: &Attempt,
 ) -> Result<ExitCode, Failure> {
-    if given.json {
+    if global.json {
         print_json(&json!({
             "event": { "id": event.to_string(), "event": "webhook.test" },
             "delivery": { "id": delivery.to_string() },
@@ -171,7 +172,7 @@ async fn first_attempt(
         if let Some(first) = record.attempts.into_iter().next() {
             return Ok(first);
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 

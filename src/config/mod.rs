@@ -25,7 +25,7 @@ use crate::domain::domain_name::DomainName;
 pub use acme::AcmeOptions;
 pub use host_port::{HostPort, NotHostPort};
 pub use store::{DatabaseUrl, S3Key, S3Options, StoreOptions};
-pub use tls::TlsOptions;
+pub use tls::{CertificateFiles, TlsOptions};
 
 /// The file that is read if no other is named and it exists.
 pub const DEFAULT_FILE: &str = "gatepost.toml";

@@ -7,6 +7,13 @@ use serde::Deserialize;
 
 use super::ConfigError;
 
+/// A certificate chain and its key, both PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    pub chain: PathBuf,
+    pub key: PathBuf,
+}
+
 /// Files in PEM form. Absent ones: mail is taken in with a self-signed certificate, the API is
 /// served in clear.
 #[derive(Args, Clone, Debug, Default, Deserialize, PartialEq)]
@@ -30,13 +37,13 @@ pub struct TlsOptions {
 
 impl TlsOptions {
     /// Returns the certificate and key files for SMTP.
-    pub fn smtp(&self) -> Result<Option<(PathBuf, PathBuf)>, ConfigError> {
-        both(("smtp-tls-cert", &self.smtp_cert), ("smtp-tls-key", &self.smtp_key))
+    pub fn smtp(&self) -> Result<Option<CertificateFiles>, ConfigError> {
+        pair(["smtp-tls-cert", "smtp-tls-key"], &self.smtp_cert, &self.smtp_key)
     }
 
     /// Returns the certificate and key files for the API.
-    pub fn http(&self) -> Result<Option<(PathBuf, PathBuf)>, ConfigError> {
-        both(("http-tls-cert", &self.http_cert), ("http-tls-key", &self.http_key))
+    pub fn http(&self) -> Result<Option<CertificateFiles>, ConfigError> {
+        pair(["http-tls-cert", "http-tls-key"], &self.http_cert, &self.http_key)
     }
 
     /// Fills absent settings from `file`.
@@ -50,19 +57,23 @@ impl TlsOptions {
     }
 }
 
-type Named<'a> = (&'static str, &'a Option<PathBuf>);
-
-/// Fails on half a pair: it must not silently mean mail without the intended certificate.
-fn both(cert: Named<'_>, key: Named<'_>) -> Result<Option<(PathBuf, PathBuf)>, ConfigError> {
-    let lacks = |given: Named<'_>, missing: Named<'_>| ConfigError::Invalid {
-        setting: given.0,
-        detail: format!("is given without {}: give both files, or neither", missing.0),
+/// Fails on half a pair: it must not silently mean mail without the intended certificate. `settings`
+/// names both.
+fn pair(
+    settings: [&'static str; 2],
+    chain: &Option<PathBuf>,
+    key: &Option<PathBuf>,
+) -> Result<Option<CertificateFiles>, ConfigError> {
+    let [of_chain, of_key] = settings;
+    let lacks = |setting, missing| ConfigError::Invalid {
+        setting,
+        detail: format!("is given without {missing}: give both files, or neither"),
     };
-    match (cert.1, key.1) {
-        (Some(cert), Some(key)) => Ok(Some((cert.clone(), key.clone()))),
+    match (chain.clone(), key.clone()) {
+        (Some(chain), Some(key)) => Ok(Some(CertificateFiles { chain, key })),
         (None, None) => Ok(None),
-        (Some(_), None) => Err(lacks(cert, key)),
-        (None, Some(_)) => Err(lacks(key, cert)),
+        (Some(_), None) => Err(lacks(of_chain, of_key)),
+        (None, Some(_)) => Err(lacks(of_key, of_chain)),
     }
 }
 
@@ -81,6 +92,7 @@ mod tests {
         assert!(error.starts_with("http-tls-key: is given without http-tls-cert"), "{error}");
         // The other half may come from the settings file.
         let file = TlsOptions { http_cert: Some("a".into()), ..TlsOptions::default() };
-        assert_eq!(options.or(file).http().unwrap(), Some(("a".into(), "b".into())));
+        let files = CertificateFiles { chain: "a".into(), key: "b".into() };
+        assert_eq!(options.or(file).http().unwrap(), Some(files));
     }
 }

@@ -145,7 +145,8 @@ pub fn locked(
     fields: &BTreeMap<String, bool>,
     applied: &Config,
     staged: &Config,
-    (old, new): (&Config, &Config),
+    old: &Config,
+    new: &Config,
 ) -> Vec<String> {
     let breaks = |name: &String| {
         let becomes = new.get(name);
@@ -258,7 +259,7 @@ mod tests {
         let applied = config(json!({ "title": "ours" }));
         let old = config(json!({ "title": "old" }));
         let broken =
-            |new: Value, staged: &Config| locked(&fields, &applied, staged, (&old, &config(new)));
+            |new: Value, staged: &Config| locked(&fields, &applied, staged, &old, &config(new));
         assert_eq!(broken(json!({ "title": "mine" }), &old), ["title"]);
         assert_eq!(broken(json!({}), &old), ["title"]);
         assert_eq!(broken(json!({ "title": "old", "links": ["x"] }), &old), [""; 0]);

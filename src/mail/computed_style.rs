@@ -2,7 +2,7 @@
 //! to tell whether its text is visible and what hides it.
 
 use super::colour::Colour;
-use super::css::{Declared, Property, Value, declarations};
+use super::css::{Declarations, Declared, Property, Value};
 use super::tags::{Tag, decode_entities};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,17 +120,16 @@ pub(super) struct Style {
 }
 
 impl Style {
-    /// Returns the style of `tag`. `sheet` has the normal and important declarations of the style
-    /// sheets.
-    pub(super) fn of(tag: &Tag<'_>, sheet: Option<&(Declared, Declared)>) -> Self {
-        let own = tag.style.map(|style| declarations(&decode_entities(style)));
+    /// Returns the style of `tag`, to which the style sheets apply `sheet`.
+    pub(super) fn of(tag: &Tag<'_>, sheet: Option<&Declarations>) -> Self {
+        let own = tag.style.map(|style| Declarations::of_attribute(&decode_entities(style)));
         let mut declared = None;
         if own.is_some() || sheet.is_some() || has_hints(tag) {
             let declared = declared.insert(hints(tag));
             // The style attribute overrides the sheets, also among important declarations.
             let layers = || sheet.into_iter().chain(&own);
-            layers().for_each(|(normal, _)| declared.add(normal));
-            layers().for_each(|(_, important)| declared.add(important));
+            layers().for_each(|layer| declared.add(&layer.normal));
+            layers().for_each(|layer| declared.add(&layer.important));
         }
         let name = tag.name.as_str();
         let gone = match name {

@@ -81,30 +81,42 @@ impl Declared {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.0.iter().all(Option::is_none)
     }
 }
 
-/// Parses a style attribute. Returns the normal and the important declarations.
-pub(super) fn declarations(style: &str) -> (Declared, Declared) {
-    block(&mut Parser::new(style))
+/// Declarations by their weight: an important one overrides every normal one.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Declarations {
+    pub(super) normal: Declared,
+    pub(super) important: Declared,
 }
 
-/// Parses the block of a rule in the same way; nested rules are skipped.
-pub(super) fn block(input: &mut Parser<'_>) -> (Declared, Declared) {
-    let mut block = Block::default();
-    style::read_body(input, &mut block);
-    (block.normal, block.important)
+impl Declarations {
+    /// Parses a style attribute.
+    pub(super) fn of_attribute(style: &str) -> Self {
+        Self::read(&mut Parser::new(style))
+    }
+
+    /// Parses the block of a rule in the same way; nested rules are skipped.
+    pub(super) fn read(input: &mut Parser<'_>) -> Self {
+        let mut block = Self::default();
+        style::read_body(input, &mut block);
+        block
+    }
+
+    pub(super) fn add(&mut self, later: &Self) {
+        self.normal.add(&later.normal);
+        self.important.add(&later.important);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.normal.is_empty() && self.important.is_empty()
+    }
 }
 
-#[derive(Default)]
-struct Block {
-    normal: Declared,
-    important: Declared,
-}
-
-impl Style for Block {
+impl Style for Declarations {
     fn declaration(&mut self, property: &str, value: &str) {
         let value = value.to_ascii_lowercase();
         let (value, target) = match value.strip_suffix("important") {
@@ -398,14 +410,15 @@ mod tests {
             ("overflow:hidden;overflow-x:visible", Property::Overflow, true),
             ("position:absolute;position:x", Property::Position, true),
         ] {
-            let (mut declared, important) = declarations(style);
+            let Declarations { normal: mut declared, important } =
+                Declarations::of_attribute(style);
             declared.add(&important);
             assert_eq!(declared.get(property), Some(Value::Flag(hides)), "{style}");
         }
         for nothing in
             ["", ";;:", "color", "x:y", "color:zz", "background:zz", "display:\\6eone\\9"]
         {
-            assert!(declarations(nothing).0.is_empty(), "{nothing}");
+            assert!(Declarations::of_attribute(nothing).normal.is_empty(), "{nothing}");
         }
     }
 
@@ -423,7 +436,7 @@ mod tests {
             ("background:var(--x)", Value::Colour(None)),
             ("background:rgba(0,0,0,.5)", Value::Colour(None)),
         ] {
-            let (declared, _) = declarations(style);
+            let declared = Declarations::of_attribute(style).normal;
             assert_eq!(declared.get(Property::Background), Some(expected), "{style}");
         }
         for (style, is_image) in [
@@ -431,7 +444,8 @@ mod tests {
             ("background-image:linear-gradient(red,blue);background-color:#fff", true),
             ("background:url(x.png);background:#fff", false),
         ] {
-            assert_eq!(declarations(style).0.is(Property::Image), is_image, "{style}");
+            let declared = Declarations::of_attribute(style).normal;
+            assert_eq!(declared.is(Property::Image), is_image, "{style}");
         }
     }
 }

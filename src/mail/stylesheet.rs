@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use cssparser::Parser;
 
-use super::css::{self, Declared};
+use super::css::Declarations;
 use super::style::{self, Style};
 use super::tags::TagName;
 use super::visible;
@@ -82,8 +82,7 @@ struct Rule {
     path: Vec<Compound>,
     /// Specificity (ids, classes, names), then position in the document (Selectors 4 §17).
     weight: (usize, usize, usize, usize),
-    normal: Declared,
-    important: Declared,
+    declarations: Declarations,
 }
 
 #[derive(Debug, Default)]
@@ -107,7 +106,7 @@ impl Sheet {
         }
     }
 
-    fn push(&mut self, path: Vec<Compound>, normal: Declared, important: Declared) {
+    fn push(&mut self, path: Vec<Compound>, declarations: Declarations) {
         let Some(own) = path.first() else { return };
         let slot = match (&own.id, own.classes.first(), own.name) {
             (Some(id), _, _) => self.by_id.entry(id.clone()).or_default(),
@@ -123,16 +122,15 @@ impl Sheet {
             sum(|part| usize::from(part.name.is_some())),
             self.rules.len(),
         );
-        self.rules.push(Rule { path, weight, normal, important });
+        self.rules.push(Rule { path, weight, declarations });
     }
 
-    /// Returns the normal and the important declarations for `element` inside `around` (nearest
-    /// last); None if there are none.
+    /// Returns the declarations for `element` inside `around` (nearest last); None if there are none.
     pub(super) fn declared<'e, 'f: 'e>(
         &mut self,
         element: &Element<'_>,
         around: impl DoubleEndedIterator<Item = &'e Element<'f>> + Clone,
-    ) -> Option<(Declared, Declared)> {
+    ) -> Option<Declarations> {
         if self.rules.is_empty() || self.steps >= MOST_STEPS {
             self.is_cut |= self.steps >= MOST_STEPS;
             return None;
@@ -154,19 +152,18 @@ impl Sheet {
         }
         found.sort_unstable();
         found.dedup();
-        let (mut normal, mut important) = (Declared::default(), Declared::default());
+        let mut declarations = Declarations::default();
         for rule in found.iter().filter_map(|(_, number)| self.rules.get(*number)) {
-            normal.add(&rule.normal);
-            important.add(&rule.important);
+            declarations.add(&rule.declarations);
         }
-        Some((normal, important))
+        Some(declarations)
     }
 }
 
 impl Style for Sheet {
     fn rule(&mut self, selectors: &str, body: &mut Parser<'_>) {
-        let (normal, important) = css::block(body);
-        if normal.is_empty() && important.is_empty() {
+        let declarations = Declarations::read(body);
+        if declarations.is_empty() {
             return;
         }
         for path in selectors.split(',').filter_map(selector) {
@@ -174,7 +171,7 @@ impl Style for Sheet {
                 self.is_cut = true;
                 break;
             }
-            self.push(path, normal, important);
+            self.push(path, declarations);
         }
     }
 
@@ -274,7 +271,7 @@ mod tests {
         let elements: Vec<_> = path.iter().map(|text| element(text)).collect();
         let (own, around) = elements.split_last().unwrap();
         let found = sheet.declared(own, around.iter());
-        let (mut declared, important) = found.unwrap_or_default();
+        let Declarations { normal: mut declared, important } = found.unwrap_or_default();
         declared.add(&important);
         declared.is(Property::Display)
     }

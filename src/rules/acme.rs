@@ -25,8 +25,8 @@ pub struct Renewal {
 }
 
 impl Renewal {
-    pub const fn check(&self) -> Duration {
-        Duration::from_secs(self.check_seconds)
+    durations! {
+        check = seconds(check_seconds);
     }
 }
 
@@ -57,20 +57,11 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    pub const fn timeout(&self) -> Duration {
-        Duration::from_secs(self.timeout_seconds)
-    }
-
-    pub const fn patience(&self) -> Duration {
-        Duration::from_secs(self.patience_seconds)
-    }
-
-    pub const fn request(&self) -> Duration {
-        Duration::from_secs(self.request_seconds)
-    }
-
-    pub const fn connect(&self) -> Duration {
-        Duration::from_secs(self.connect_seconds)
+    durations! {
+        timeout = seconds(timeout_seconds);
+        patience = seconds(patience_seconds);
+        request = seconds(request_seconds);
+        connect = seconds(connect_seconds);
     }
 }
 
@@ -84,42 +75,40 @@ pub struct Challenges {
 }
 
 impl Challenges {
-    pub const fn connection(&self) -> Duration {
-        Duration::from_secs(self.connection_seconds)
-    }
-
-    pub const fn header(&self) -> Duration {
-        Duration::from_secs(self.header_seconds)
+    durations! {
+        connection = seconds(connection_seconds);
+        header = seconds(header_seconds);
     }
 }
 
 impl AcmeRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
         let file = "acme.toml";
-        let check = |key, value, low, high| within(file, key, value, low, high);
-        let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        let renewal = &self.renewal;
-        check("renewal.after_percent", renewal.after_percent.into(), 10, 90)?;
-        check("renewal.jitter_percent", renewal.jitter_percent.into(), 0, 10)?;
-        check("renewal.check_seconds", renewal.check_seconds, 1, 86_400)?;
+        ranges!("acme.toml", renewal of self.renewal, {
+            after_percent: 10..=90;
+            jitter_percent: 0..=10;
+            check_seconds: 1..=86_400;
+        })?;
         let waits = &self.retries.wait_seconds;
-        check("retries.wait_seconds (count)", wide(waits.len()), 1, 100)?;
+        within(file, "retries.wait_seconds (count)", waits.len(), 1..=100)?;
         for (index, wait) in waits.iter().enumerate() {
-            within(file, format!("retries.wait_seconds[{index}]"), *wait, 1, 604_800)?;
+            within(file, format!("retries.wait_seconds[{index}]"), *wait, 1..=604_800)?;
         }
-        check("retries.jitter_percent", self.retries.jitter_percent.into(), 0, 100)?;
-        let attempt = &self.attempt;
-        check("attempt.timeout_seconds", attempt.timeout_seconds, 10, 3600)?;
-        check("attempt.patience_seconds", attempt.patience_seconds, 1, 600)?;
-        check("attempt.request_seconds", attempt.request_seconds, 1, 300)?;
-        check("attempt.connect_seconds", attempt.connect_seconds, 1, attempt.request_seconds)?;
-        let response = wide(attempt.max_response_bytes);
-        check("attempt.max_response_bytes", response, 4096, 1 << 24)?;
-        let challenges = &self.challenges;
-        check("challenges.max_connections", wide(challenges.max_connections), 1, 10_000)?;
-        check("challenges.connection_seconds", challenges.connection_seconds, 1, 300)?;
-        let longest = challenges.connection_seconds;
-        check("challenges.header_seconds", challenges.header_seconds, 1, longest)?;
-        check("challenges.max_header_bytes", wide(challenges.max_header_bytes), 8192, 1 << 20)
+        ranges!("acme.toml", retries of self.retries, {
+            jitter_percent: 0..=100;
+        })?;
+        ranges!("acme.toml", attempt of self.attempt, {
+            timeout_seconds: 10..=3600;
+            patience_seconds: 1..=600;
+            request_seconds: 1..=300;
+            connect_seconds: 1..=self.attempt.request_seconds;
+            max_response_bytes: 4096..=1 << 24;
+        })?;
+        ranges!("acme.toml", challenges of self.challenges, {
+            max_connections: 1..=10_000;
+            connection_seconds: 1..=300;
+            header_seconds: 1..=self.challenges.connection_seconds;
+            max_header_bytes: 8192..=1 << 20;
+        })
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::{RulesError, within};
+use super::RulesError;
 use crate::domain::app::{AppRef, is_name};
 use crate::domain::feature::Feature;
 use crate::domain::words::Words;
@@ -149,14 +149,13 @@ impl AppRules {
     }
 
     pub(super) fn validate(&self) -> Result<(), RulesError> {
-        let check = |key, value, low, high| within("apps.toml", key, value, low, high);
-        let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        let limits = &self.limits;
-        check("limits.max_installed", limits.max_installed, 1, 1000)?;
-        check("limits.max_integrations", limits.max_integrations, 1, 1000)?;
-        check("limits.max_fields", wide(limits.max_fields), 1, 500)?;
-        check("limits.max_value_bytes", wide(limits.max_value_bytes), 16, 65_536)?;
-        check("limits.max_data_bytes", wide(limits.max_data_bytes), 64, 262_144)?;
+        ranges!("apps.toml", limits of self.limits, {
+            max_installed: 1..=1000;
+            max_integrations: 1..=1000;
+            max_fields: 1..=500;
+            max_value_bytes: 16..=65_536;
+            max_data_bytes: 64..=262_144;
+        })?;
         for feature in Feature::ALL {
             let rule = self.feature(*feature);
             said(&format!("features.{feature}.title"), &rule.title)?;
@@ -164,13 +163,13 @@ impl AppRules {
         }
         for (id, versions) in &self.apps {
             for (version, app) in versions {
-                self.check_app((id, version), app)?;
+                self.check_app(id, version, app)?;
             }
         }
         Ok(())
     }
 
-    fn check_app(&self, (id, version): (&str, &str), app: &App) -> Result<(), RulesError> {
+    fn check_app(&self, id: &str, version: &str, app: &App) -> Result<(), RulesError> {
         let key = format!("apps.{id}.{version}");
         if AppRef::new(id, version).is_none() {
             let shape = "an id has 1 to 64, a version 1 to 32 letters, digits, '-', '_' and '.', a \

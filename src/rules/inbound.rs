@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{RulesError, within};
+use super::RulesError;
 use crate::domain::relay::RelayType;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -53,39 +53,35 @@ pub struct Proofs {
 }
 
 impl Proofs {
-    /// The greatest age of a signature that covers the message.
-    pub const fn covering(&self) -> Duration {
-        Duration::from_secs(self.covering_seconds)
-    }
-
-    /// The greatest age of a signature that does not cover the message.
-    pub const fn bare(&self) -> Duration {
-        Duration::from_secs(self.bare_seconds)
-    }
-
-    /// How far a provider's clock may be ahead.
-    pub const fn ahead(&self) -> Duration {
-        Duration::from_secs(self.ahead_seconds)
+    durations! {
+        /// The greatest age of a signature that covers the message.
+        covering = seconds(covering_seconds);
+        /// The greatest age of a signature that does not cover the message.
+        bare = seconds(bare_seconds);
+        /// How far a provider's clock may be ahead.
+        ahead = seconds(ahead_seconds);
     }
 }
 
 impl InboundRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
-        let check = |key, value, low, high| within("inbound.toml", key, value, low, high);
-        let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        let (requests, proofs) = (&self.requests, &self.proofs);
-        check("requests.max_at_once", wide(requests.max_at_once), 1, 10_000)?;
-        check("requests.max_large", wide(requests.max_large), 1, 1000)?;
-        check("requests.message_times", wide(requests.message_times), 1, 10)?;
-        check("requests.max_recipients", wide(requests.max_recipients), 1, 1000)?;
-        let application = &self.application;
-        check("application.wait_seconds", application.wait_seconds, 1, 60)?;
-        check("application.ses_wait_seconds", application.ses_wait_seconds, 1, 14)?;
-        check("application.passes", wide(application.passes), 1, 10_000_000)?;
-        check("proofs.covering_seconds", proofs.covering_seconds, 60, 604_800)?;
-        check("proofs.bare_seconds", proofs.bare_seconds, 60, 604_800)?;
-        check("proofs.ahead_seconds", proofs.ahead_seconds, 0, 3600)?;
-        check("proofs.tokens", wide(proofs.tokens), 1, 10_000_000)?;
-        check("proofs.certificates", wide(proofs.certificates), 1, 1000)
+        ranges!("inbound.toml", requests of self.requests, {
+            max_at_once: 1..=10_000;
+            max_large: 1..=1000;
+            message_times: 1..=10;
+            max_recipients: 1..=1000;
+        })?;
+        ranges!("inbound.toml", application of self.application, {
+            wait_seconds: 1..=60;
+            ses_wait_seconds: 1..=14;
+            passes: 1..=10_000_000;
+        })?;
+        ranges!("inbound.toml", proofs of self.proofs, {
+            covering_seconds: 60..=604_800;
+            bare_seconds: 60..=604_800;
+            ahead_seconds: 0..=3600;
+            tokens: 1..=10_000_000;
+            certificates: 1..=1000;
+        })
     }
 }

@@ -1,10 +1,8 @@
 //! `policies/intake.toml`: required proof, sizes, deduplication. The file explains each number.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 
-use super::{RulesError, within};
+use super::RulesError;
 use crate::domain::domain_name::DomainName;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -77,32 +75,17 @@ pub struct Dns {
 }
 
 impl Dns {
-    pub const fn message_budget(&self) -> Duration {
-        Duration::from_secs(self.message_budget_seconds)
-    }
-
-    pub const fn query_timeout(&self) -> Duration {
-        Duration::from_secs(self.query_timeout_seconds)
-    }
-
-    pub const fn spf_budget(&self) -> Duration {
-        Duration::from_secs(self.spf_budget_seconds)
-    }
-
-    pub const fn dmarc_budget(&self) -> Duration {
-        Duration::from_secs(self.dmarc_budget_seconds)
-    }
-
-    pub const fn iprev_budget(&self) -> Duration {
-        Duration::from_secs(self.iprev_budget_seconds)
+    durations! {
+        message_budget = seconds(message_budget_seconds);
+        query_timeout = seconds(query_timeout_seconds);
+        spf_budget = seconds(spf_budget_seconds);
+        dmarc_budget = seconds(dmarc_budget_seconds);
+        iprev_budget = seconds(iprev_budget_seconds);
+        max_ttl = seconds(max_ttl_seconds);
     }
 
     pub const fn cache_octets(&self) -> usize {
         self.cache_mib << 20
-    }
-
-    pub const fn max_ttl(&self) -> Duration {
-        Duration::from_secs(self.max_ttl_seconds)
     }
 }
 
@@ -130,8 +113,8 @@ pub struct Dedup {
 }
 
 impl Dedup {
-    pub const fn window(&self) -> Duration {
-        Duration::from_secs(self.window_days * 86_400)
+    durations! {
+        window = days(window_days);
     }
 }
 
@@ -174,49 +157,59 @@ fn domains<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Vec<DomainName>
 
 impl IntakeRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
-        let check = |key, value, low, high| within("intake.toml", key, value, low, high);
-        let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        let (auth, limits) = (&self.authentication, &self.limits);
-        check("authentication.min_rsa_bits", wide(auth.min_rsa_bits), 512, 8192)?;
-        check("authentication.max_future_seconds", auth.max_future_seconds, 0, 86_400)?;
-        check("authentication.defer_future_days", auth.defer_future_days, 0, 365)?;
-        check("authentication.max_signatures", wide(auth.max_signatures), 1, 50)?;
-        check("authentication.max_signed_names", wide(auth.max_signed_names), 10, 1000)?;
-        check("authentication.max_body_hashes", wide(auth.max_body_hashes), 1, 50)?;
-        check("authentication.offload_above_bytes", wide(auth.offload_above_bytes), 0, 1 << 30)?;
-        check("authentication.max_offloaded", wide(auth.max_offloaded), 1, 256)?;
-        check("dns.message_budget_seconds", self.dns.message_budget_seconds, 1, 60)?;
-        check("dns.query_timeout_seconds", self.dns.query_timeout_seconds, 1, 10)?;
-        check("dns.spf_budget_seconds", self.dns.spf_budget_seconds, 1, 60)?;
-        check("dns.dmarc_budget_seconds", self.dns.dmarc_budget_seconds, 1, 60)?;
-        check("dns.iprev_budget_seconds", self.dns.iprev_budget_seconds, 1, 60)?;
-        check("dns.max_void_lookups", u64::from(self.dns.max_void_lookups), 0, 10)?;
-        check("dns.retries", wide(self.dns.retries), 0, 5)?;
-        check("dns.cache_mib", wide(self.dns.cache_mib), 0, 4096)?;
-        check("dns.max_ttl_seconds", self.dns.max_ttl_seconds, 0, 604_800)?;
-        check("limits.max_message_bytes", wide(limits.max_message_bytes), 65_536, 1 << 30)?;
-        check("limits.max_header_bytes", wide(limits.max_header_bytes), 4096, 1 << 20)?;
-        check("limits.max_header_fields", wide(limits.max_header_fields), 50, 10_000)?;
-        check("limits.max_received_fields", wide(limits.max_received_fields), 10, 1000)?;
-        check("limits.max_parts", wide(limits.max_parts), 1, 100_000)?;
-        check("limits.max_depth", wide(limits.max_depth), 1, 100)?;
-        check("limits.max_text_bytes", wide(limits.max_text_bytes), 1024, 1 << 26)?;
-        check("limits.max_html_bytes", wide(limits.max_html_bytes), 1024, 1 << 26)?;
-        check("limits.max_shown_mailboxes", wide(limits.max_shown_mailboxes), 1, 10_000)?;
-        check("limits.max_shown_bytes", wide(limits.max_shown_bytes), 64, 65_536)?;
-        check("limits.max_thread_keys", wide(limits.max_thread_keys), 0, 1000)?;
-        check("limits.max_findings", wide(limits.max_findings), 1, 1000)?;
-        check("dedup.window_days", self.dedup.window_days, 1, 365)?;
-        let (directory, rates) = (&self.directory, &self.rates);
-        let (sender, room) = (rates.sender_messages_per_minute, rates.room_messages_per_minute);
-        let signature = rates.signature_messages_per_minute;
-        check("rates.signature_messages_per_minute", signature.into(), 0, 1_000_000)?;
-        check("rates.sender_messages_per_minute", sender.into(), 0, 1_000_000)?;
-        check("rates.room_messages_per_minute", room.into(), 0, 1_000_000)?;
-        check("rates.max_tracked", wide(rates.max_tracked), 1024, 1_000_000)?;
-        check("directory.named_entries", wide(directory.named_entries), 0, 1_000_000)?;
-        check("directory.guessed_entries", wide(directory.guessed_entries), 0, 1_000_000)?;
-        check("raw.object_above_bytes", wide(self.raw.object_above_bytes), 4096, 1 << 30)?;
-        check("record.max_kept_header_bytes", wide(self.record.max_kept_header_bytes), 0, 1 << 20)
+        ranges!("intake.toml", authentication of self.authentication, {
+            min_rsa_bits: 512..=8192;
+            max_future_seconds: 0..=86_400;
+            defer_future_days: 0..=365;
+            max_signatures: 1..=50;
+            max_signed_names: 10..=1000;
+            max_body_hashes: 1..=50;
+            offload_above_bytes: 0..=1 << 30;
+            max_offloaded: 1..=256;
+        })?;
+        ranges!("intake.toml", dns of self.dns, {
+            message_budget_seconds: 1..=60;
+            query_timeout_seconds: 1..=10;
+            spf_budget_seconds: 1..=60;
+            dmarc_budget_seconds: 1..=60;
+            iprev_budget_seconds: 1..=60;
+            max_void_lookups: 0..=10;
+            retries: 0..=5;
+            cache_mib: 0..=4096;
+            max_ttl_seconds: 0..=604_800;
+        })?;
+        ranges!("intake.toml", limits of self.limits, {
+            max_message_bytes: 65_536..=1 << 30;
+            max_header_bytes: 4096..=1 << 20;
+            max_header_fields: 50..=10_000;
+            max_received_fields: 10..=1000;
+            max_parts: 1..=100_000;
+            max_depth: 1..=100;
+            max_text_bytes: 1024..=1 << 26;
+            max_html_bytes: 1024..=1 << 26;
+            max_shown_mailboxes: 1..=10_000;
+            max_shown_bytes: 64..=65_536;
+            max_thread_keys: 0..=1000;
+            max_findings: 1..=1000;
+        })?;
+        ranges!("intake.toml", dedup of self.dedup, {
+            window_days: 1..=365;
+        })?;
+        ranges!("intake.toml", rates of self.rates, {
+            signature_messages_per_minute: 0..=1_000_000;
+            sender_messages_per_minute: 0..=1_000_000;
+            room_messages_per_minute: 0..=1_000_000;
+            max_tracked: 1024..=1_000_000;
+        })?;
+        ranges!("intake.toml", directory of self.directory, {
+            named_entries: 0..=1_000_000;
+            guessed_entries: 0..=1_000_000;
+        })?;
+        ranges!("intake.toml", raw of self.raw, {
+            object_above_bytes: 4096..=1 << 30;
+        })?;
+        ranges!("intake.toml", record of self.record, {
+            max_kept_header_bytes: 0..=1 << 20;
+        })
     }
 }

@@ -5,6 +5,29 @@
 //! range fails at the start, with its file and path. (A policy is an Agent's; these are the
 //! operator's rules.) Only [`Rules::load`] reads files.
 
+/// Gives numbers of a file as the durations that they mean: `name = unit(field);`.
+macro_rules! durations {
+    ($($(#[$doc:meta])* $name:ident = $unit:ident($field:ident);)+) => {
+        $($(#[$doc])* pub const fn $name(&self) -> std::time::Duration {
+            $crate::rules::$unit(self.$field)
+        })+
+    };
+}
+
+/// Checks numbers of a section against their ranges. Returns the first error.
+macro_rules! ranges {
+    ($file:literal, $section:ident of $numbers:expr, { $($field:ident: $range:expr;)+ }) => {
+        [$($crate::rules::within(
+            $file,
+            concat!(stringify!($section), ".", stringify!($field)),
+            $numbers.$field,
+            $range,
+        )),+]
+        .into_iter()
+        .collect::<Result<(), RulesError>>()
+    };
+}
+
 mod access;
 mod acme;
 mod apps;
@@ -18,7 +41,9 @@ mod templates;
 mod webhooks;
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
@@ -77,10 +102,11 @@ macro_rules! files {
 
         impl Rules {
             fn read(folder: Option<&Path>) -> Result<Self, RulesError> {
-                Ok(Self { $($name: read(folder, (
+                Ok(Self { $($name: read(
+                    folder,
                     concat!(stringify!($name), ".toml"),
                     include_str!(concat!("../../policies/", stringify!($name), ".toml")),
-                ))?),+ })
+                )?),+ })
             }
 
             fn validate(&self) -> Result<(), RulesError> {
@@ -135,7 +161,8 @@ fn refuse_unknown_files(folder: &Path) -> Result<(), RulesError> {
 
 fn read<T: DeserializeOwned>(
     folder: Option<&Path>,
-    (file, default): (&'static str, &'static str),
+    file: &'static str,
+    default: &'static str,
 ) -> Result<T, RulesError> {
     let parse_error =
         |path: PathBuf| move |source| RulesError::Parse { path, source: Box::new(source) };
@@ -169,15 +196,38 @@ fn within(
     file: &'static str,
     key: impl Into<Cow<'static, str>>,
     value: impl TryInto<u64>,
-    low: u64,
-    high: u64,
+    range: RangeInclusive<u64>,
 ) -> Result<(), RulesError> {
     let value = value.try_into().unwrap_or(u64::MAX);
-    if (low..=high).contains(&value) {
-        Ok(())
-    } else {
-        Err(RulesError::Range { file, key: key.into(), value, low, high })
+    if range.contains(&value) {
+        return Ok(());
     }
+    let (low, high) = range.into_inner();
+    Err(RulesError::Range { file, key: key.into(), value, low, high })
+}
+
+fn wide(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+const fn millis(number: u64) -> Duration {
+    Duration::from_millis(number)
+}
+
+const fn seconds(number: u64) -> Duration {
+    Duration::from_secs(number)
+}
+
+const fn minutes(number: u64) -> Duration {
+    seconds(number.saturating_mul(60))
+}
+
+const fn hours(number: u64) -> Duration {
+    minutes(number.saturating_mul(60))
+}
+
+const fn days(number: u64) -> Duration {
+    hours(number.saturating_mul(24))
 }
 
 #[cfg(test)]

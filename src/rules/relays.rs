@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{RulesError, within};
+use super::{RulesError, wide};
 use crate::domain::custom_header::HeaderBounds;
 use crate::domain::relay::RelayType;
 
@@ -33,16 +33,10 @@ impl Forward {
     /// The shortest time that an account may set: the lower bound of the default.
     pub const SHORTEST: Duration = Duration::from_millis(SHORTEST_MILLIS);
 
-    pub const fn default_timeout(&self) -> Duration {
-        Duration::from_millis(self.default_timeout_millis)
-    }
-
-    pub const fn max_timeout(&self) -> Duration {
-        Duration::from_millis(self.max_timeout_millis)
-    }
-
-    pub const fn connect_timeout(&self) -> Duration {
-        Duration::from_secs(self.connect_timeout_seconds)
+    durations! {
+        default_timeout = millis(default_timeout_millis);
+        max_timeout = millis(max_timeout_millis);
+        connect_timeout = seconds(connect_timeout_seconds);
     }
 }
 
@@ -111,25 +105,26 @@ impl RelayRules {
     }
 
     pub(super) fn validate(&self) -> Result<(), RulesError> {
-        let check = |key, value, low, high| within("relays.toml", key, value, low, high);
-        let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        let (forward, headers) = (&self.forward, &self.headers);
-        let longest = forward.max_timeout_millis;
-        check("forward.max_timeout_millis", longest, SHORTEST_MILLIS, 60_000)?;
-        let default = forward.default_timeout_millis;
-        check("forward.default_timeout_millis", default, SHORTEST_MILLIS, longest)?;
-        check("forward.connect_timeout_seconds", forward.connect_timeout_seconds, 1, 60)?;
-        check("forward.max_at_once", wide(forward.max_at_once), 1, 10_000)?;
-        let (of_one, quarter) =
-            (wide(forward.max_at_once_per_organization), forward.max_at_once / 4);
-        check("forward.max_at_once_per_organization", of_one, 1, wide(quarter.max(1)))?;
-        let of_one = wide(forward.max_at_once_per_relay);
-        check("forward.max_at_once_per_relay", of_one, 1, 10_000)?;
-        check("attempts.kept", self.attempts.kept.into(), 1, 1000)?;
-        check("attempts.max_waiting", wide(self.attempts.max_waiting), 1, 100_000)?;
-        check("headers.max_per_relay", wide(headers.max_per_relay), 0, 100)?;
-        check("headers.max_name_bytes", wide(headers.max_name_bytes), 1, 256)?;
-        check("headers.max_value_bytes", wide(headers.max_value_bytes), 1, 8192)?;
-        check("status_codes.max_per_relay", wide(self.status_codes.max_per_relay), 1, 100)
+        let quarter = wide(self.forward.max_at_once / 4).max(1);
+        ranges!("relays.toml", forward of self.forward, {
+            max_timeout_millis: SHORTEST_MILLIS..=60_000;
+            default_timeout_millis: SHORTEST_MILLIS..=self.forward.max_timeout_millis;
+            connect_timeout_seconds: 1..=60;
+            max_at_once: 1..=10_000;
+            max_at_once_per_organization: 1..=quarter;
+            max_at_once_per_relay: 1..=10_000;
+        })?;
+        ranges!("relays.toml", attempts of self.attempts, {
+            kept: 1..=1000;
+            max_waiting: 1..=100_000;
+        })?;
+        ranges!("relays.toml", headers of self.headers, {
+            max_per_relay: 0..=100;
+            max_name_bytes: 1..=256;
+            max_value_bytes: 1..=8192;
+        })?;
+        ranges!("relays.toml", status_codes of self.status_codes, {
+            max_per_relay: 1..=100;
+        })
     }
 }

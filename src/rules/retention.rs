@@ -2,6 +2,7 @@
 //! each number.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::de::Error as _;
@@ -34,11 +35,11 @@ impl RetainedKind {
     }
 
     /// The range of days. Rows that only accumulate must have an end; mail may be kept forever.
-    const fn days(self) -> (u64, u64) {
+    const fn days(self) -> RangeInclusive<u64> {
         match self {
-            Self::Messages => (0, 36_500),
-            Self::IntakeRecords | Self::Events => (1, 3650),
-            Self::Audit => (1, 36_500),
+            Self::Messages => 0..=36_500,
+            Self::IntakeRecords | Self::Events => 1..=3650,
+            Self::Audit => 1..=36_500,
         }
     }
 }
@@ -66,17 +67,11 @@ pub struct Pass {
 }
 
 impl Pass {
-    pub const fn interval(&self) -> Duration {
-        Duration::from_secs(self.pass_minutes * 60)
-    }
-
-    pub const fn pause(&self) -> Duration {
-        Duration::from_millis(self.pause_millis)
-    }
-
-    /// Time for which a clock that was set forward must run on before it is believed.
-    pub const fn calm(&self) -> Duration {
-        Duration::from_secs(self.believe_clock_after_hours * 3600)
+    durations! {
+        interval = minutes(pass_minutes);
+        pause = millis(pause_millis);
+        /// Time for which a clock that was set forward must run on before it is believed.
+        calm = hours(believe_clock_after_hours);
     }
 }
 
@@ -89,8 +84,8 @@ pub struct Erasure {
 }
 
 impl Erasure {
-    pub const fn look(&self) -> Duration {
-        Duration::from_secs(self.look_seconds)
+    durations! {
+        look = seconds(look_seconds);
     }
 }
 
@@ -165,25 +160,26 @@ impl RetentionRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
         let file = "retention.toml";
         for kept in RetainedKind::ALL {
-            let (key, (low, high)) = (kept.key(), kept.days());
-            within(file, format!("keep.{key}"), self.keep.days(kept), low, high)?;
+            let key = kept.key();
+            within(file, format!("keep.{key}"), self.keep.days(kept), kept.days())?;
             for (id, here) in &self.accounts {
                 if let Some(days) = here.days(kept) {
-                    within(file, format!("accounts.{id}.{key}"), days, low, high)?;
+                    within(file, format!("accounts.{id}.{key}"), days, kept.days())?;
                 }
             }
         }
-        let pass = &self.pass;
-        within(file, "pass.pass_minutes", pass.pass_minutes, 1, 1440)?;
-        within(file, "pass.batch_rows", pass.batch_rows, 1, 2000)?;
-        within(file, "pass.batch_bytes", pass.batch_bytes, 65_536, 1 << 30)?;
-        within(file, "pass.batches_per_pass", pass.batches_per_pass, 1, 1_000_000)?;
-        let calm = pass.believe_clock_after_hours;
-        within(file, "pass.believe_clock_after_hours", calm, 1, 720)?;
-        within(file, "pass.pause_millis", pass.pause_millis, 1, 60_000)?;
-        let Erasure { look_seconds, batches_before_answer } = self.erasure;
-        within(file, "erasure.look_seconds", look_seconds, 1, 3600)?;
-        within(file, "erasure.batches_before_answer", batches_before_answer, 0, 1000)
+        ranges!("retention.toml", pass of self.pass, {
+            pass_minutes: 1..=1440;
+            batch_rows: 1..=2000;
+            batch_bytes: 65_536..=1 << 30;
+            batches_per_pass: 1..=1_000_000;
+            believe_clock_after_hours: 1..=720;
+            pause_millis: 1..=60_000;
+        })?;
+        ranges!("retention.toml", erasure of self.erasure, {
+            look_seconds: 1..=3600;
+            batches_before_answer: 0..=1000;
+        })
     }
 }
 

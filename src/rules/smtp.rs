@@ -1,12 +1,11 @@
 //! `policies/smtp.toml`: limits and deadlines of a session. The file explains each number.
 
 use std::net::IpAddr;
-use std::time::Duration;
 
 use ipnet::IpNet;
 use serde::Deserialize;
 
-use super::{RulesError, within};
+use super::RulesError;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,9 +53,9 @@ pub enum BareLineEnds {
 }
 
 impl Limits {
-    /// Delay of the reply to one error too many.
-    pub const fn tarpit(&self) -> Duration {
-        Duration::from_millis(self.tarpit_millis)
+    durations! {
+        /// Delay of the reply to one error too many.
+        tarpit = millis(tarpit_millis);
     }
 }
 
@@ -103,48 +102,18 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    pub const fn proxy(&self) -> Duration {
-        Duration::from_secs(self.proxy_seconds)
-    }
-
-    pub const fn command(&self) -> Duration {
-        Duration::from_secs(self.command_seconds)
-    }
-
-    pub const fn data_block(&self) -> Duration {
-        Duration::from_secs(self.data_block_seconds)
-    }
-
-    pub const fn data_grace(&self) -> Duration {
-        Duration::from_secs(self.data_grace_seconds)
-    }
-
-    pub const fn write(&self) -> Duration {
-        Duration::from_secs(self.write_seconds)
-    }
-
-    pub const fn session(&self) -> Duration {
-        Duration::from_secs(self.session_seconds)
-    }
-
-    pub const fn answer(&self) -> Duration {
-        Duration::from_secs(self.answer_seconds)
-    }
-
-    pub const fn farewell(&self) -> Duration {
-        Duration::from_millis(self.farewell_millis)
-    }
-
-    pub const fn linger(&self) -> Duration {
-        Duration::from_millis(self.linger_millis)
-    }
-
-    pub const fn accept_pause(&self) -> Duration {
-        Duration::from_millis(self.accept_pause_millis)
-    }
-
-    pub const fn handshake(&self) -> Duration {
-        Duration::from_secs(self.handshake_seconds)
+    durations! {
+        proxy = seconds(proxy_seconds);
+        command = seconds(command_seconds);
+        data_block = seconds(data_block_seconds);
+        data_grace = seconds(data_grace_seconds);
+        write = seconds(write_seconds);
+        session = seconds(session_seconds);
+        answer = seconds(answer_seconds);
+        farewell = millis(farewell_millis);
+        linger = millis(linger_millis);
+        accept_pause = millis(accept_pause_millis);
+        handshake = seconds(handshake_seconds);
     }
 }
 
@@ -159,10 +128,10 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// While all memory is taken, a message must receive as many bytes as it holds within this
-    /// time.
-    pub const fn turnover(&self) -> Duration {
-        Duration::from_secs(self.turnover_seconds)
+    durations! {
+        /// While all memory is taken, a message must receive as many bytes as it holds within this
+        /// time.
+        turnover = seconds(turnover_seconds);
     }
 }
 
@@ -171,17 +140,6 @@ impl Memory {
 pub struct Space {
     /// 0: free space is not checked.
     pub min_free_bytes: u64,
-}
-
-impl Pace {
-    fn validate(&self) -> Result<(), RulesError> {
-        let check = |key, value, low, high| within("smtp.toml", key, value, low, high);
-        check("rates.connections_per_minute", self.connections_per_minute, 0, 1_000_000)?;
-        check("rates.messages_per_minute", self.messages_per_minute, 0, 1_000_000)?;
-        check("rates.recipients_per_minute", self.recipients_per_minute, 0, 1_000_000)?;
-        let networks = u32::try_from(self.max_networks).unwrap_or(u32::MAX);
-        check("rates.max_networks", networks, 1, 1_000_000)
-    }
 }
 
 /// Checks of certificate files, those of the API included.
@@ -193,12 +151,9 @@ pub struct Tls {
 }
 
 impl Tls {
-    pub const fn reload(&self) -> Duration {
-        Duration::from_secs(self.reload_seconds)
-    }
-
-    pub const fn expiry_warning(&self) -> Duration {
-        Duration::from_secs(self.expiry_warning_days * 86_400)
+    durations! {
+        reload = seconds(reload_seconds);
+        expiry_warning = days(expiry_warning_days);
     }
 }
 
@@ -211,49 +166,57 @@ pub struct Mailin {
 
 impl SmtpRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
-        let check = |key, value, low, high| within("smtp.toml", key, value, low, high);
-        let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        let (limits, deadlines) = (&self.limits, &self.deadlines);
-        self.rates.validate()?;
-        check("limits.max_sessions", wide(limits.max_sessions), 1, 100_000)?;
-        let per_network = wide(limits.max_sessions_per_network);
-        check("limits.max_sessions_per_network", per_network, 1, 100_000)?;
-        let per_address = wide(limits.max_sessions_per_address);
-        check("limits.max_sessions_per_address", per_address, 1, 100_000)?;
-        check("limits.max_command_line", wide(limits.max_command_line), 512, 65_536)?;
-        check("limits.max_recipients", wide(limits.max_recipients), 1, 10_000)?;
-        let put_off = limits.max_recipients_put_off.into();
-        check("limits.max_recipients_put_off", put_off, 1, 1_000_000)?;
-        check("limits.max_errors", limits.max_errors.into(), 1, 1000)?;
-        // RFC 9422: LIMITS announces at most six digits.
-        check("limits.max_transactions", limits.max_transactions.into(), 1, 999_999)?;
-        check("limits.max_idle_commands", limits.max_idle_commands.into(), 10, 1_000_000)?;
-        let unknown = limits.max_unknown_recipients;
-        check("limits.max_unknown_recipients", unknown.into(), 1, 1000)?;
-        check("limits.tarpit_after_errors", limits.tarpit_after_errors.into(), 0, 1000)?;
-        check("limits.tarpit_millis", limits.tarpit_millis, 0, 10_000)?;
-        check("deadlines.proxy_seconds", deadlines.proxy_seconds, 1, 300)?;
-        check("deadlines.command_seconds", deadlines.command_seconds, 1, 3600)?;
-        check("deadlines.data_block_seconds", deadlines.data_block_seconds, 1, 3600)?;
-        check("deadlines.min_data_rate", deadlines.min_data_rate, 1, 1 << 20)?;
-        check("deadlines.data_grace_seconds", deadlines.data_grace_seconds, 1, 3600)?;
-        check("deadlines.write_seconds", deadlines.write_seconds, 1, 3600)?;
-        check("deadlines.session_seconds", deadlines.session_seconds, 1, 86_400)?;
-        check("deadlines.answer_seconds", deadlines.answer_seconds, 1, 540)?;
-        check("deadlines.farewell_millis", deadlines.farewell_millis, 0, 60_000)?;
-        check("deadlines.linger_millis", deadlines.linger_millis, 0, 60_000)?;
-        check("deadlines.accept_pause_millis", deadlines.accept_pause_millis, 1, 60_000)?;
-        check("deadlines.handshake_seconds", deadlines.handshake_seconds, 1, 300)?;
-        check("tls.reload_seconds", self.tls.reload_seconds, 1, 86_400)?;
-        check("tls.expiry_warning_days", self.tls.expiry_warning_days, 0, 365)?;
-        let memory = &self.memory;
-        let in_flight = wide(memory.max_bytes_in_flight);
-        check("memory.max_bytes_in_flight", in_flight, 1 << 20, 1 << 40)?;
-        check("memory.reserve_step_bytes", wide(memory.reserve_step_bytes), 1024, 1 << 20)?;
-        check("memory.kept_head_bytes", wide(memory.kept_head_bytes), 0, 1 << 20)?;
-        check("memory.max_drained_bytes", memory.max_drained_bytes, 0, 1 << 40)?;
-        check("memory.turnover_seconds", memory.turnover_seconds, 1, 86_400)?;
-        check("space.min_free_bytes", self.space.min_free_bytes, 0, 1 << 62)?;
-        check("mailin.threads", self.mailin.threads.into(), 1, 4096)
+        ranges!("smtp.toml", rates of self.rates, {
+            connections_per_minute: 0..=1_000_000;
+            messages_per_minute: 0..=1_000_000;
+            recipients_per_minute: 0..=1_000_000;
+            max_networks: 1..=1_000_000;
+        })?;
+        ranges!("smtp.toml", limits of self.limits, {
+            max_sessions: 1..=100_000;
+            max_sessions_per_network: 1..=100_000;
+            max_sessions_per_address: 1..=100_000;
+            max_command_line: 512..=65_536;
+            max_recipients: 1..=10_000;
+            max_recipients_put_off: 1..=1_000_000;
+            max_errors: 1..=1000;
+            // RFC 9422: LIMITS announces at most six digits.
+            max_transactions: 1..=999_999;
+            max_idle_commands: 10..=1_000_000;
+            max_unknown_recipients: 1..=1000;
+            tarpit_after_errors: 0..=1000;
+            tarpit_millis: 0..=10_000;
+        })?;
+        ranges!("smtp.toml", deadlines of self.deadlines, {
+            proxy_seconds: 1..=300;
+            command_seconds: 1..=3600;
+            data_block_seconds: 1..=3600;
+            min_data_rate: 1..=1 << 20;
+            data_grace_seconds: 1..=3600;
+            write_seconds: 1..=3600;
+            session_seconds: 1..=86_400;
+            answer_seconds: 1..=540;
+            farewell_millis: 0..=60_000;
+            linger_millis: 0..=60_000;
+            accept_pause_millis: 1..=60_000;
+            handshake_seconds: 1..=300;
+        })?;
+        ranges!("smtp.toml", tls of self.tls, {
+            reload_seconds: 1..=86_400;
+            expiry_warning_days: 0..=365;
+        })?;
+        ranges!("smtp.toml", memory of self.memory, {
+            max_bytes_in_flight: 1 << 20..=1 << 40;
+            reserve_step_bytes: 1024..=1 << 20;
+            kept_head_bytes: 0..=1 << 20;
+            max_drained_bytes: 0..=1 << 40;
+            turnover_seconds: 1..=86_400;
+        })?;
+        ranges!("smtp.toml", space of self.space, {
+            min_free_bytes: 0..=1 << 62;
+        })?;
+        ranges!("smtp.toml", mailin of self.mailin, {
+            threads: 1..=4096;
+        })
     }
 }

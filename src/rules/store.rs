@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{RulesError, within};
+use super::RulesError;
 use crate::domain::breaker::Breaker;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -32,9 +32,9 @@ pub struct Grouping {
 }
 
 impl Grouping {
-    /// Time for which the record of a refusal waits for others.
-    pub const fn refusal(&self) -> Duration {
-        Duration::from_millis(self.refusal_millis)
+    durations! {
+        /// Time for which the record of a refusal waits for others.
+        refusal = millis(refusal_millis);
     }
 
     /// Bytes of refusals' records that may wait.
@@ -42,8 +42,8 @@ impl Grouping {
         self.refusal_mib.saturating_mul(1 << 20)
     }
 
-    pub const fn patience(&self) -> Duration {
-        Duration::from_secs(self.patience_seconds)
+    durations! {
+        patience = seconds(patience_seconds);
     }
 }
 
@@ -74,8 +74,8 @@ pub struct Gateways {
 }
 
 impl Gateways {
-    pub const fn beat(&self) -> Duration {
-        Duration::from_millis(self.beat_millis)
+    durations! {
+        beat = millis(beat_millis);
     }
 
     /// A gateway that is silent for this long may be taken for dead.
@@ -83,9 +83,9 @@ impl Gateways {
         self.beat().saturating_mul(self.silent_beats)
     }
 
-    /// No clock moves by this much unless it is set.
-    pub const fn step(&self) -> Duration {
-        Duration::from_secs(self.step_seconds)
+    durations! {
+        /// No clock moves by this much unless it is set.
+        step = seconds(step_seconds);
     }
 }
 
@@ -129,28 +129,13 @@ impl Connections {
         }
     }
 
-    pub const fn acquire(&self) -> Duration {
-        Duration::from_secs(self.acquire_seconds)
-    }
-
-    pub const fn probe(&self) -> Duration {
-        Duration::from_secs(self.probe_seconds)
-    }
-
-    pub const fn statement(&self) -> Duration {
-        Duration::from_secs(self.statement_seconds)
-    }
-
-    pub const fn lock(&self) -> Duration {
-        Duration::from_secs(self.lock_seconds)
-    }
-
-    pub const fn silence(&self) -> Duration {
-        Duration::from_secs(self.silence_seconds)
-    }
-
-    pub const fn deadline(&self) -> Duration {
-        Duration::from_secs(self.deadline_seconds)
+    durations! {
+        acquire = seconds(acquire_seconds);
+        probe = seconds(probe_seconds);
+        statement = seconds(statement_seconds);
+        lock = seconds(lock_seconds);
+        silence = seconds(silence_seconds);
+        deadline = seconds(deadline_seconds);
     }
 }
 
@@ -169,69 +154,57 @@ pub struct Objects {
 }
 
 impl Objects {
-    pub const fn put(&self) -> Duration {
-        Duration::from_secs(self.put_seconds)
-    }
-
-    pub const fn read(&self) -> Duration {
-        Duration::from_secs(self.read_seconds)
-    }
-
-    pub const fn orphaned(&self) -> Duration {
-        Duration::from_secs(self.orphan_hours * 3600)
-    }
-
-    pub const fn sweep(&self) -> Duration {
-        Duration::from_secs(self.sweep_hours * 3600)
+    durations! {
+        put = seconds(put_seconds);
+        read = seconds(read_seconds);
+        orphaned = hours(orphan_hours);
+        sweep = hours(sweep_hours);
     }
 }
 
 impl StoreRules {
     pub(super) fn validate(&self) -> Result<(), RulesError> {
-        let check = |key, value, low, high| within("store.toml", key, value, low, high);
-        let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        let Self { commit, deliveries, gateways, connections, objects } = self;
-        check("commit.max_messages", wide(commit.max_messages), 1, 1000)?;
-        check("commit.max_bytes", wide(commit.max_bytes), 65_536, 1 << 30)?;
-        check("commit.refusal_millis", commit.refusal_millis, 0, 500)?;
-        check("commit.refusal_mib", wide(commit.refusal_mib), 1, 1024)?;
-        check("commit.writers", wide(commit.writers), 1, 16)?;
-        // A caller must get the result of its commit, not a timeout.
-        let shortest = connections.acquire_seconds;
-        check("commit.patience_seconds", commit.patience_seconds, shortest, 120)?;
-        check("deliveries.cancel_at_once", deliveries.cancel_at_once.into(), 1, 10_000)?;
-        check("deliveries.replay_at_once", deliveries.replay_at_once.into(), 1, 10_000)?;
-        check("deliveries.rooms_at_once", deliveries.rooms_at_once.into(), 1, 10_000)?;
-        check("gateways.beat_millis", gateways.beat_millis, 100, 10_000)?;
-        check("gateways.silent_beats", gateways.silent_beats.into(), 2, 100)?;
-        check("gateways.step_seconds", gateways.step_seconds, 1, 3600)?;
-        check("connections.embedded_readers", connections.embedded_readers.into(), 1, 64)?;
-        let of_api = connections.embedded_api_readers.into();
-        check("connections.embedded_api_readers", of_api, 1, 64)?;
-        let of_streams = connections.embedded_stream_readers.into();
-        check("connections.embedded_stream_readers", of_streams, 1, 64)?;
-        check("connections.embedded_cache_mib", connections.embedded_cache_mib.into(), 2, 4096)?;
-        let pages = connections.embedded_checkpoint_pages.into();
-        check("connections.embedded_checkpoint_pages", pages, 100, 1 << 20)?;
-        check("connections.postgres", connections.postgres.into(), 4, 500)?;
-        check("connections.postgres_api", connections.postgres_api.into(), 1, 500)?;
-        check("connections.postgres_streams", connections.postgres_streams.into(), 1, 500)?;
-        check("connections.acquire_seconds", connections.acquire_seconds, 1, 60)?;
-        check(
-            "connections.probe_seconds",
-            connections.probe_seconds,
-            1,
-            connections.acquire_seconds,
-        )?;
-        check("connections.statement_seconds", connections.statement_seconds, 1, 60)?;
-        check("connections.lock_seconds", connections.lock_seconds, 1, 60)?;
-        check("connections.silence_seconds", connections.silence_seconds, 1, 60)?;
-        check("objects.max_puts", wide(objects.max_puts), 1, 256)?;
-        check("objects.put_seconds", objects.put_seconds, 1, 300)?;
-        check("objects.read_seconds", objects.read_seconds, 1, 300)?;
-        check("objects.orphan_hours", objects.orphan_hours, 1, 8760)?;
-        check("objects.sweep_hours", objects.sweep_hours, 1, 720)?;
-        let longer = connections.statement_seconds + 1;
-        check("connections.deadline_seconds", connections.deadline_seconds, longer, 120)
+        ranges!("store.toml", commit of self.commit, {
+            max_messages: 1..=1000;
+            max_bytes: 65_536..=1 << 30;
+            refusal_millis: 0..=500;
+            refusal_mib: 1..=1024;
+            writers: 1..=16;
+            // A caller must get the result of its commit, not a timeout.
+            patience_seconds: self.connections.acquire_seconds..=120;
+        })?;
+        ranges!("store.toml", deliveries of self.deliveries, {
+            cancel_at_once: 1..=10_000;
+            replay_at_once: 1..=10_000;
+            rooms_at_once: 1..=10_000;
+        })?;
+        ranges!("store.toml", gateways of self.gateways, {
+            beat_millis: 100..=10_000;
+            silent_beats: 2..=100;
+            step_seconds: 1..=3600;
+        })?;
+        ranges!("store.toml", connections of self.connections, {
+            embedded_readers: 1..=64;
+            embedded_api_readers: 1..=64;
+            embedded_stream_readers: 1..=64;
+            embedded_cache_mib: 2..=4096;
+            embedded_checkpoint_pages: 100..=1 << 20;
+            postgres: 4..=500;
+            postgres_api: 1..=500;
+            postgres_streams: 1..=500;
+            acquire_seconds: 1..=60;
+            probe_seconds: 1..=self.connections.acquire_seconds;
+            statement_seconds: 1..=60;
+            lock_seconds: 1..=60;
+            silence_seconds: 1..=60;
+            deadline_seconds: self.connections.statement_seconds.saturating_add(1)..=120;
+        })?;
+        ranges!("store.toml", objects of self.objects, {
+            max_puts: 1..=256;
+            put_seconds: 1..=300;
+            read_seconds: 1..=300;
+            orphan_hours: 1..=8760;
+            sweep_hours: 1..=720;
+        })
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{RulesError, within};
+use super::{RulesError, wide, within};
 use crate::domain::custom_header::HeaderBounds;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -57,12 +57,9 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    pub const fn timeout(&self) -> Duration {
-        Duration::from_secs(self.timeout_seconds)
-    }
-
-    pub const fn connect_timeout(&self) -> Duration {
-        Duration::from_secs(self.connect_timeout_seconds)
+    durations! {
+        timeout = seconds(timeout_seconds);
+        connect_timeout = seconds(connect_timeout_seconds);
     }
 }
 
@@ -80,17 +77,11 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    pub const fn lease(&self) -> Duration {
-        Duration::from_secs(self.lease_seconds)
-    }
-
-    /// An attempt that takes longer is slow.
-    pub const fn slow(&self) -> Duration {
-        Duration::from_millis(self.slow_millis)
-    }
-
-    pub const fn poll(&self) -> Duration {
-        Duration::from_millis(self.poll_millis)
+    durations! {
+        lease = seconds(lease_seconds);
+        /// An attempt that takes longer is slow.
+        slow = millis(slow_millis);
+        poll = millis(poll_millis);
     }
 }
 
@@ -149,9 +140,9 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// Time for which a replaced secret also signs.
-    pub const fn overlap(&self) -> Duration {
-        Duration::from_secs(self.overlap_hours * 3600)
+    durations! {
+        /// Time for which a replaced secret also signs.
+        overlap = hours(overlap_hours);
     }
 }
 
@@ -170,56 +161,63 @@ impl WebhookRules {
     }
 
     pub(super) fn validate(&self) -> Result<(), RulesError> {
-        let check = |key, value, low, high| within("webhooks.toml", key, value, low, high);
-        let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-        let (attempt, dispatcher) = (&self.attempt, &self.dispatcher);
-        check("schedule.wait_seconds (count)", wide(self.schedule.wait_seconds.len()), 1, 100)?;
-        for wait in &self.schedule.wait_seconds {
-            check("schedule.wait_seconds", *wait, 0, 30 * 86_400)?;
+        let (file, waits) = ("webhooks.toml", &self.schedule.wait_seconds);
+        within(file, "schedule.wait_seconds (count)", waits.len(), 1..=100)?;
+        for wait in waits {
+            within(file, "schedule.wait_seconds", *wait, 0..=30 * 86_400)?;
         }
-        check("schedule.jitter_percent", self.schedule.jitter_percent.into(), 0, 100)?;
-        check("attempt.timeout_seconds", attempt.timeout_seconds, 1, 300)?;
-        check("attempt.connect_timeout_seconds", attempt.connect_timeout_seconds, 1, 60)?;
-        check("attempt.max_response_bytes", wide(attempt.max_response_bytes), 0, 1 << 24)?;
-        check("attempt.kept_response_bytes", wide(attempt.kept_response_bytes), 0, 65_536)?;
-        check("dispatcher.concurrency", wide(dispatcher.concurrency), 1, 10_000)?;
-        let per_destination = wide(dispatcher.concurrency_per_destination);
-        check("dispatcher.concurrency_per_destination", per_destination, 1, 1000)?;
-        check("dispatcher.slow_millis", dispatcher.slow_millis, 1, 300_000)?;
-        check("dispatcher.concurrency_slow", wide(dispatcher.concurrency_slow), 1, 10_000)?;
-        let remembered = wide(dispatcher.remembered_destinations);
-        check("dispatcher.remembered_destinations", remembered, 1, 1_000_000)?;
-        check("dispatcher.claim_batch", wide(dispatcher.claim_batch), 1, 1000)?;
-        let lease = dispatcher.lease_seconds;
-        check("dispatcher.lease_seconds", lease, attempt.timeout_seconds + 1, 3600)?;
-        check("dispatcher.poll_millis", dispatcher.poll_millis, 10, 60_000)?;
+        ranges!("webhooks.toml", schedule of self.schedule, {
+            jitter_percent: 0..=100;
+        })?;
+        ranges!("webhooks.toml", attempt of self.attempt, {
+            timeout_seconds: 1..=300;
+            connect_timeout_seconds: 1..=60;
+            max_response_bytes: 0..=1 << 24;
+            kept_response_bytes: 0..=65_536;
+            shown_per_delivery: 1..=100;
+        })?;
+        ranges!("webhooks.toml", dispatcher of self.dispatcher, {
+            concurrency: 1..=10_000;
+            concurrency_per_destination: 1..=1000;
+            slow_millis: 1..=300_000;
+            concurrency_slow: 1..=10_000;
+            remembered_destinations: 1..=1_000_000;
+            claim_batch: 1..=1000;
+            lease_seconds: self.attempt.timeout_seconds + 1..=3600;
+            poll_millis: 10..=60_000;
+        })?;
         self.check_breaker()?;
-        check("egress.max_url_bytes", wide(self.egress.max_url_bytes), 16, 65_536)?;
-        let (headers, rotation) = (&self.headers, &self.rotation);
-        check("attempt.shown_per_delivery", attempt.shown_per_delivery.into(), 1, 100)?;
-        check("headers.max_per_destination", wide(headers.max_per_destination), 0, 100)?;
-        check("headers.max_name_bytes", wide(headers.max_name_bytes), 1, 256)?;
-        check("headers.max_value_bytes", wide(headers.max_value_bytes), 1, 8192)?;
-        check("rotation.overlap_hours", rotation.overlap_hours, 1, 168)?;
-        check("rotation.max_former", wide(rotation.max_former), 1, 10)?;
-        check("replays.max_per_destination", self.replays.max_per_destination, 1, 100)?;
-        let payload = &self.payload;
-        check("payload.max_text_bytes", wide(payload.max_text_bytes), 100, 1 << 20)?;
-        let preview = wide(payload.preview_bytes);
-        check("payload.preview_bytes", preview, 0, wide(payload.max_text_bytes))?;
-        check("payload.max_body_bytes", wide(payload.max_body_bytes), 4096, 1 << 24)
+        ranges!("webhooks.toml", egress of self.egress, {
+            max_url_bytes: 16..=65_536;
+        })?;
+        ranges!("webhooks.toml", headers of self.headers, {
+            max_per_destination: 0..=100;
+            max_name_bytes: 1..=256;
+            max_value_bytes: 1..=8192;
+        })?;
+        ranges!("webhooks.toml", rotation of self.rotation, {
+            overlap_hours: 1..=168;
+            max_former: 1..=10;
+        })?;
+        ranges!("webhooks.toml", replays of self.replays, {
+            max_per_destination: 1..=100;
+        })?;
+        ranges!("webhooks.toml", payload of self.payload, {
+            max_text_bytes: 100..=1 << 20;
+            preview_bytes: 0..=wide(self.payload.max_text_bytes);
+            max_body_bytes: 4096..=1 << 24;
+        })
     }
 
     fn check_breaker(&self) -> Result<(), RulesError> {
-        let check = |key, value, low, high| within("webhooks.toml", key, value, low, high);
-        let Breaker { failures, rest_seconds, longest_rest_seconds, .. } = self.breaker;
-        check("breaker.failures", failures, 1, 10_000)?;
-        check("breaker.rest_seconds", rest_seconds, 1, 3600)?;
-        check("breaker.longest_rest_seconds", longest_rest_seconds, rest_seconds, 86_400)?;
-        check("breaker.disable_after_hours", self.breaker.disable_after_hours, 1, 8760)?;
-        // Failures must be remembered longer than the longest wait between two attempts.
-        let longest = self.schedule.longest_wait_seconds().div_ceil(3600).max(1);
-        let forget = self.breaker.forget_failures_after_hours;
-        check("breaker.forget_failures_after_hours", forget, longest, 8760)
+        let longest_wait = self.schedule.longest_wait_seconds().div_ceil(3600).max(1);
+        ranges!("webhooks.toml", breaker of self.breaker, {
+            failures: 1..=10_000;
+            rest_seconds: 1..=3600;
+            longest_rest_seconds: self.breaker.rest_seconds..=86_400;
+            disable_after_hours: 1..=8760;
+            // Failures must be remembered longer than the longest wait between two attempts.
+            forget_failures_after_hours: longest_wait..=8760;
+        })
     }
 }

@@ -30,7 +30,7 @@ const MAX_UNWRITTEN: usize = 4 * 1024;
 const LONGEST_TIMER: Duration = Duration::from_secs(30);
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub(super) enum ReadOutcome {
     Input,
     /// The client closed, or the connection broke.
     Gone,
@@ -113,16 +113,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Waits for more input until `deadline`. Cancel-safe: bytes that were read stay in the buffer.
-    pub(super) async fn read(&mut self, deadline: Instant) -> Arrival {
+    pub(super) async fn read(&mut self, deadline: Instant) -> ReadOutcome {
         // A client that always has input ready must not outrun the clock.
         if Instant::now() >= deadline {
-            return Arrival::Deadline;
+            return ReadOutcome::Deadline;
         }
         if self.input().is_empty() {
             self.rewind();
         }
         let Some(space) = self.buffer.get_mut(self.end..).filter(|space| !space.is_empty()) else {
-            return Arrival::Input;
+            return ReadOutcome::Input;
         };
         let size = space.len();
         let Self { stream, end, timer, filled, .. } = self;
@@ -132,10 +132,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Poll::Ready(Ok(())) if !read.filled().is_empty() => {
                     *filled = read.filled().len() == size;
                     *end += read.filled().len();
-                    Poll::Ready(Arrival::Input)
+                    Poll::Ready(ReadOutcome::Input)
                 }
-                Poll::Ready(_) => Poll::Ready(Arrival::Gone),
-                Poll::Pending => wait(timer, deadline, context).map(|()| Arrival::Deadline),
+                Poll::Ready(_) => Poll::Ready(ReadOutcome::Gone),
+                Poll::Pending => wait(timer, deadline, context).map(|()| ReadOutcome::Deadline),
             }
         })
         .await
@@ -195,7 +195,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         // Bounded in time, even for a client that always has input ready.
         self.rewind();
-        while self.read(deadline).await == Arrival::Input {
+        while self.read(deadline).await == ReadOutcome::Input {
             self.rewind();
         }
     }
@@ -292,9 +292,9 @@ mod tests {
     #[tokio::test]
     async fn the_deadline_counts_even_while_input_is_ready() {
         let mut connection = connection();
-        assert_eq!(connection.read(Instant::now()).await, Arrival::Deadline);
+        assert_eq!(connection.read(Instant::now()).await, ReadOutcome::Deadline);
         let later = Instant::now() + Duration::from_secs(9);
-        assert_eq!(connection.read(later).await, Arrival::Input);
+        assert_eq!(connection.read(later).await, ReadOutcome::Input);
         assert!(connection.has_input().await);
         connection.take(1);
         assert!(connection.input().is_empty());
@@ -308,11 +308,11 @@ mod tests {
         let after = |millis| Instant::now() + Duration::from_millis(millis);
         // Each first poll finds no input and the timer as the previous wait left it.
         let (arrival, _) = tokio::join!(connection.read(after(3_600_000)), client.write_all(b"x"));
-        assert_eq!(arrival, Arrival::Input);
+        assert_eq!(arrival, ReadOutcome::Input);
         let earlier = timeout(Duration::from_secs(20), connection.read(after(1)));
-        assert_eq!(earlier.await, Ok(Arrival::Deadline));
+        assert_eq!(earlier.await, Ok(ReadOutcome::Deadline));
         let (arrival, _) = tokio::join!(connection.read(after(3_600_000)), client.write_all(b"y"));
-        assert_eq!(arrival, Arrival::Input);
+        assert_eq!(arrival, ReadOutcome::Input);
         assert_eq!(connection.input(), b"xy");
     }
 

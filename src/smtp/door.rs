@@ -22,13 +22,13 @@ use super::protocol::machine::{Machine, Settings};
 use super::protocol::notice::Notice;
 use super::protocol::reply::Reply;
 use super::proxied;
-use super::rates::{Meter, Rates, What};
-use super::session::{Session, Times};
+use super::rates::{Counted, Meter, Rates};
+use super::session::{DeadlineStarts, Session};
 use super::stream::Stream;
 
 /// How connections arrive from one peer at one socket.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Arrival {
+pub(super) struct ConnectionKind {
     /// The connection begins with a TLS handshake.
     pub(super) implicit_tls: bool,
     /// The peer is a proxy: a PROXY header names the client first.
@@ -92,47 +92,52 @@ impl<I: Intake> Door<I> {
 
     /// Starts a session task, or turns the connection away if all places are taken. A panic ends
     /// that task only. The shutdown waits for all of them.
-    pub(super) fn open(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, way: Arrival) {
+    pub(super) fn open(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+        kind: ConnectionKind,
+    ) {
         let Some(place) = self.places.take() else {
-            return turn_away(stream, peer.ip(), Notice::TooManySessions, way.implicit_tls);
+            return turn_away(stream, peer.ip(), Notice::TooManySessions, kind.implicit_tls);
         };
         let door = Arc::clone(self);
         let patience = self.rules.deadlines.farewell();
         self.shutdown.spawn_with_last_word(patience, async move {
-            if let Err(error) = door.visit(stream, peer, place, way).await {
+            if let Err(error) = door.serve(stream, peer, place, kind).await {
                 tracing::debug!(client.address = %peer.ip(), error = %error, "connection lost");
             }
         });
     }
 
-    async fn visit(
+    async fn serve(
         &self,
         mut stream: TcpStream,
         peer: SocketAddr,
         mut place: SessionPlace,
-        way: Arrival,
+        kind: ConnectionKind,
     ) -> io::Result<()> {
         // A reply is one write: waiting to fill a segment would only delay it.
         stream.set_nodelay(true)?;
         let mut client = peer.ip().to_canonical();
-        if way.proxied {
-            match self.client_behind(&mut stream, client).await {
+        if kind.proxied {
+            match self.read_proxy_header(&mut stream, client).await {
                 Ok(named) => client = named.unwrap_or(client),
                 Err(notice) => {
-                    self.turn_back(stream, client, notice, way.implicit_tls).await;
+                    self.turn_away_after_input(stream, client, notice, kind.implicit_tls).await;
                     return Ok(());
                 }
             }
         }
-        let meter = match self.welcome(client, &mut place) {
+        let meter = match self.admit(client, &mut place) {
             Ok(meter) => meter,
             Err(notice) => {
-                turn_away(stream, client, notice, way.implicit_tls);
+                turn_away(stream, client, notice, kind.implicit_tls);
                 return Ok(());
             }
         };
         let mut machine = Machine::new(self.settings.clone(), client);
-        let Some((connection, early)) = self.begin(stream, &mut machine, way.implicit_tls).await?
+        let Some((connection, early)) = self.begin(stream, &mut machine, kind.implicit_tls).await?
         else {
             return Ok(());
         };
@@ -147,7 +152,7 @@ impl<I: Intake> Door<I> {
             share: self.budget.share(),
             repeats: self.repeats.clone(),
             shutdown: self.shutdown.clone(),
-            times: Times::new(),
+            times: DeadlineStarts::new(),
             errors: 0,
             has_quit: false,
         };
@@ -182,7 +187,7 @@ impl<I: Intake> Door<I> {
     }
 
     /// Reads the client's address from the PROXY header. None if the proxy names no client.
-    async fn client_behind(
+    async fn read_proxy_header(
         &self,
         stream: &mut TcpStream,
         proxy: IpAddr,
@@ -205,7 +210,7 @@ impl<I: Intake> Door<I> {
 
     /// Like [`turn_away`], for a peer that has sent input: the input is read to the end, because
     /// closing with unread input resets the connection and loses the reply.
-    async fn turn_back(
+    async fn turn_away_after_input(
         &self,
         stream: TcpStream,
         client: IpAddr,
@@ -225,7 +230,7 @@ impl<I: Intake> Door<I> {
 
     /// Checks the client's real address against the caps and the connection rate. Returns the meter
     /// of the session, which counts nothing for exempt clients.
-    fn welcome(&self, client: IpAddr, place: &mut SessionPlace) -> Result<Meter, Notice> {
+    fn admit(&self, client: IpAddr, place: &mut SessionPlace) -> Result<Meter, Notice> {
         if self.rules.exempt.is_exempt(client) {
             return Ok(Meter::new(None, client));
         }
@@ -233,7 +238,7 @@ impl<I: Intake> Door<I> {
             return Err(Notice::TooManyFromNetwork);
         }
         let meter = Meter::new(Some(Arc::clone(&self.rates)), client);
-        if meter.take(What::Connection) { Ok(meter) } else { Err(Notice::TooFast) }
+        if meter.take(Counted::Connection) { Ok(meter) } else { Err(Notice::TooFast) }
     }
 }
 
@@ -247,8 +252,8 @@ pub(super) fn turn_away(stream: TcpStream, client: IpAddr, notice: Notice, impli
     }
     let mut line = Vec::new();
     Reply::notice(notice).write(&mut line);
-    let told = stream.into_std().and_then(|mut stream| stream.write(&line));
-    if let Err(error) = told {
+    let written = stream.into_std().and_then(|mut stream| stream.write(&line));
+    if let Err(error) = written {
         tracing::debug!(error = %error, "cannot tell a client why its connection was rejected");
     }
 }

@@ -16,7 +16,7 @@ use crate::shutdown::Shutdown;
 use crate::tls::Acceptor;
 
 use super::descriptors::{self, Spare};
-use super::door::{Arrival, Door, turn_away};
+use super::door::{ConnectionKind, Door, turn_away};
 use super::protocol::body::BodyLimits;
 use super::protocol::data::BareLineEnds;
 use super::protocol::machine::Settings;
@@ -126,7 +126,7 @@ impl<I: Intake> Listener<I> {
                     self.door.open(
                         stream,
                         peer,
-                        Arrival { implicit_tls: self.implicit_tls, proxied },
+                        ConnectionKind { implicit_tls: self.implicit_tls, proxied },
                     );
                 }
                 Err(error) => match spare.accept(&self.socket, &error) {

@@ -11,7 +11,7 @@ use crate::domain::rate::{Rate, Tallies};
 use crate::rules::SmtpPace as Pace;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum What {
+pub(super) enum Counted {
     Connection,
     Message,
     Recipient,
@@ -23,7 +23,7 @@ pub(super) struct Rates {
     pace: Pace,
     /// Origin of all instants.
     began: Instant,
-    counted: Mutex<Tallies<(Network, What)>>,
+    tallies: Mutex<Tallies<(Network, Counted)>>,
 }
 
 /// The counts for one client; an exempt client has none.
@@ -35,49 +35,49 @@ pub(super) struct Meter {
 
 impl Rates {
     pub(super) fn new(pace: Pace) -> Self {
-        // Each network has one count per variant of `What`.
-        let counted = Mutex::new(Tallies::new(pace.max_networks.saturating_mul(3)));
-        Self { pace, began: Instant::now(), counted }
+        // Each network has one count per variant of `Counted`.
+        let tallies = Mutex::new(Tallies::new(pace.max_networks.saturating_mul(3)));
+        Self { pace, began: Instant::now(), tallies }
     }
 
-    fn may(&self, client: IpAddr, what: What, now: Instant) -> bool {
-        self.count(client, what, now, |may| (may, false))
+    fn may(&self, client: IpAddr, counted: Counted, now: Instant) -> bool {
+        self.count(client, counted, now, |_| false)
     }
 
-    fn take(&self, client: IpAddr, what: What, now: Instant) -> bool {
-        self.count(client, what, now, |may| (may, may))
+    fn take(&self, client: IpAddr, counted: Counted, now: Instant) -> bool {
+        self.count(client, counted, now, |is_within| is_within)
     }
 
-    fn add(&self, client: IpAddr, what: What, now: Instant) {
-        self.count(client, what, now, |_| (true, true));
+    fn add(&self, client: IpAddr, counted: Counted, now: Instant) {
+        self.count(client, counted, now, |_| true);
     }
 
-    /// Counts by `settle`, which gets whether one more is within the rate, and returns whether it
-    /// may come and whether it is counted.
+    /// Tells whether one more is within the rate. Counts it if `is_counted`, which gets this answer.
     fn count(
         &self,
         client: IpAddr,
-        what: What,
+        counted: Counted,
         now: Instant,
-        settle: impl Fn(bool) -> (bool, bool),
+        is_counted: impl Fn(bool) -> bool,
     ) -> bool {
-        let Some(rate) = self.rate(what) else { return true };
-        let (key, now) = ((Network::of(client), what), now.saturating_duration_since(self.began));
+        let Some(rate) = self.rate(counted) else { return true };
+        let (key, now) =
+            ((Network::of(client), counted), now.saturating_duration_since(self.began));
         // Nothing panics while it holds the lock; even then the counts would be whole.
-        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        let (may, is_counted) = settle(counted.may(&key, rate, now));
-        if is_counted {
-            counted.add(&key, rate, now);
+        let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_within = tallies.may(&key, rate, now);
+        if is_counted(is_within) {
+            tallies.add(&key, rate, now);
         }
-        may
+        is_within
     }
 
     /// None if no limit is set.
-    fn rate(&self, what: What) -> Option<Rate> {
-        Rate::per_minute(match what {
-            What::Connection => self.pace.connections_per_minute,
-            What::Message => self.pace.messages_per_minute,
-            What::Recipient => self.pace.recipients_per_minute,
+    fn rate(&self, counted: Counted) -> Option<Rate> {
+        Rate::per_minute(match counted {
+            Counted::Connection => self.pace.connections_per_minute,
+            Counted::Message => self.pace.messages_per_minute,
+            Counted::Recipient => self.pace.recipients_per_minute,
         })
     }
 }
@@ -88,19 +88,19 @@ impl Meter {
     }
 
     /// Whether the client may bring one more now. Counts nothing.
-    pub(super) fn may(&self, what: What) -> bool {
-        self.rates.as_ref().is_none_or(|rates| rates.may(self.client, what, Instant::now()))
+    pub(super) fn may(&self, counted: Counted) -> bool {
+        self.rates.as_ref().is_none_or(|rates| rates.may(self.client, counted, Instant::now()))
     }
 
     /// Whether the client may bring one more now; counts it if so.
-    pub(super) fn take(&self, what: What) -> bool {
-        self.rates.as_ref().is_none_or(|rates| rates.take(self.client, what, Instant::now()))
+    pub(super) fn take(&self, counted: Counted) -> bool {
+        self.rates.as_ref().is_none_or(|rates| rates.take(self.client, counted, Instant::now()))
     }
 
     /// Counts one that was let in, even if the rate is exceeded by now.
-    pub(super) fn add(&self, what: What) {
+    pub(super) fn add(&self, counted: Counted) {
         if let Some(rates) = &self.rates {
-            rates.add(self.client, what, Instant::now());
+            rates.add(self.client, counted, Instant::now());
         }
     }
 }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     fn taken(rates: &Rates, address: &str, now: Instant) -> usize {
-        (0..99).filter(|_| rates.take(ip(address), What::Connection, now)).count()
+        (0..99).filter(|_| rates.take(ip(address), Counted::Connection, now)).count()
     }
 
     #[test]
@@ -144,15 +144,17 @@ mod tests {
     #[test]
     fn one_count_is_not_another_and_zero_counts_nothing() {
         let (rates, client, now) = (rates(1, 9), ip("2001:db8::1"), Instant::now());
-        assert!(rates.take(client, What::Connection, now));
-        assert!(!rates.take(client, What::Connection, now));
-        assert!(rates.may(client, What::Message, now) && rates.may(client, What::Message, now));
-        rates.add(client, What::Message, now);
-        assert!(!rates.may(client, What::Message, now));
-        rates.add(client, What::Message, now);
-        assert!(!rates.may(client, What::Message, now + MINUTE), "what was let in is owed");
-        assert!(rates.may(client, What::Message, now + 2 * MINUTE));
-        assert!((0..999).all(|_| rates.take(client, What::Recipient, now)));
+        assert!(rates.take(client, Counted::Connection, now));
+        assert!(!rates.take(client, Counted::Connection, now));
+        assert!(
+            rates.may(client, Counted::Message, now) && rates.may(client, Counted::Message, now)
+        );
+        rates.add(client, Counted::Message, now);
+        assert!(!rates.may(client, Counted::Message, now));
+        rates.add(client, Counted::Message, now);
+        assert!(!rates.may(client, Counted::Message, now + MINUTE), "what was let in is owed");
+        assert!(rates.may(client, Counted::Message, now + 2 * MINUTE));
+        assert!((0..999).all(|_| rates.take(client, Counted::Recipient, now)));
     }
 
     #[test]
@@ -162,8 +164,8 @@ mod tests {
         for number in 0..=255 {
             let at = now + Duration::from_millis(number);
             assert_eq!(taken(&rates, &format!("192.{number}.4.1"), now), 2, "it is counted");
-            assert!(!rates.take(ip("192.0.2.1"), What::Connection, at), "and so is a flood");
-            rates.add(ip("192.0.2.1"), What::Connection, at);
+            assert!(!rates.take(ip("192.0.2.1"), Counted::Connection, at), "and so is a flood");
+            rates.add(ip("192.0.2.1"), Counted::Connection, at);
         }
         assert_eq!(taken(&rates, "192.0.2.1", now + 2 * 256 * MINUTE), 2);
     }

@@ -16,15 +16,15 @@ use crate::shutdown::Shutdown;
 use crate::tls::Acceptor;
 
 use super::budget::Share;
-use super::connection::{Arrival, Connection};
+use super::connection::{Connection, ReadOutcome};
 use super::protocol::machine::{Machine, Phase, Step};
 use super::protocol::notice::Notice;
 use super::protocol::reply::Reply;
-use super::rates::{Meter, What};
+use super::rates::{Counted, Meter};
 use super::stream::Stream;
 
 /// How long replies to earlier commands wait for the next answer.
-const QUICK: Duration = Duration::from_millis(200);
+const QUICK_ANSWER: Duration = Duration::from_millis(200);
 
 /// Break ends the session, for either side's reason.
 type Flow = ControlFlow<()>;
@@ -44,7 +44,7 @@ pub(super) struct Session<I> {
     pub(super) share: Share,
     pub(super) repeats: Repeats,
     pub(super) shutdown: Shutdown,
-    pub(super) times: Times,
+    pub(super) times: DeadlineStarts,
     /// Errors of the client whose replies were sent.
     pub(super) errors: u32,
     /// The last reply was to QUIT.
@@ -53,7 +53,7 @@ pub(super) struct Session<I> {
 
 /// Start times of the deadlines.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Times {
+pub(super) struct DeadlineStarts {
     session: Instant,
     /// The end of the previous command.
     command: Instant,
@@ -61,7 +61,7 @@ pub(super) struct Times {
     due: Instant,
 }
 
-impl Times {
+impl DeadlineStarts {
     pub(super) fn new() -> Self {
         let now = Instant::now();
         Self { session: now, command: now, due: now }
@@ -79,7 +79,7 @@ impl<I: Intake> Session<I> {
         };
         let shutdown = self.shutdown.clone();
         let dialogue = async {
-            let mut flow = self.say(&greeting).await;
+            let mut flow = self.queue_reply(&greeting).await;
             while flow.is_continue() {
                 flow = self.step().await;
             }
@@ -106,7 +106,7 @@ impl<I: Intake> Session<I> {
 
     async fn step(&mut self) -> Flow {
         if self.shutdown.is_stopping() && self.machine.phase() == Phase::Command {
-            return self.say(&Reply::notice(Notice::ShuttingDown)).await;
+            return self.queue_reply(&Reply::notice(Notice::ShuttingDown)).await;
         }
         let before = self.connection.input();
         let mut input = before;
@@ -117,16 +117,16 @@ impl<I: Intake> Session<I> {
             Step::Read => self.read().await,
             Step::Say(reply) => {
                 self.share.clear();
-                self.say(&reply).await
+                self.queue_reply(&reply).await
             }
             Step::StartTls => self.start_tls().await,
             Step::Silence => {
                 let silent = !self.connection.has_input().await;
                 let reply = self.machine.silence(silent);
-                self.meter.add(What::Message);
+                self.meter.add(Counted::Message);
                 let rules = &self.rules.deadlines;
                 self.times.due = Instant::now() + rules.data_grace().min(rules.data_block());
-                self.say(&reply).await
+                self.queue_reply(&reply).await
             }
             Step::Reserve(octets) => {
                 let granted = self.share.grow(octets);
@@ -139,7 +139,7 @@ impl<I: Intake> Session<I> {
             Step::Open { size } => {
                 let answer = self.may_open(size).await;
                 let reply = self.machine.opened(answer);
-                self.say(&reply).await
+                self.queue_reply(&reply).await
             }
             Step::Recipient { path } => self.recipient(&path).await,
             Step::Message { envelope, raw } => self.message(envelope, raw).await,
@@ -147,17 +147,17 @@ impl<I: Intake> Session<I> {
                 // A message refused at MAIL counts towards the network's messages, like one that is
                 // sent.
                 let declared = envelope.recipients.is_empty();
-                let answer = if declared && !self.meter.take(What::Message) {
+                let answer = if declared && !self.meter.take(Counted::Message) {
                     self.over_rate("").await
                 } else {
                     let Self { connection, intake, rules, .. } = self;
                     let asked = Box::pin(intake.refused(envelope, reason, detail, head, size));
                     let deadline = rules.deadlines.answer();
-                    within(deadline, connection, asked).await.unwrap_or_else(no_answer)
+                    await_answer(deadline, connection, asked).await.unwrap_or_else(no_answer)
                 };
                 self.share.clear();
                 let reply = self.machine.refused(&answer);
-                self.say(&reply).await
+                self.queue_reply(&reply).await
             }
         }
     }
@@ -166,11 +166,11 @@ impl<I: Intake> Session<I> {
     /// would take clear text for a part of it.
     async fn start_tls(&mut self) -> Flow {
         let Some(acceptor) = self.tls.clone() else {
-            return self.say(&Reply::notice(Notice::TlsUnavailable)).await;
+            return self.queue_reply(&Reply::notice(Notice::TlsUnavailable)).await;
         };
         let silent = !self.connection.has_input().await;
         let reply = self.machine.start_tls(silent);
-        self.say(&reply).await?;
+        self.queue_reply(&reply).await?;
         if self.connection.flush().await.is_err() {
             return Flow::Break(());
         }
@@ -194,27 +194,27 @@ impl<I: Intake> Session<I> {
         }
         let (deadline, late) = self.deadline(in_data);
         let known = self.connection.input().len();
-        let arrival = tokio::select! {
+        let outcome = tokio::select! {
             biased;
             () = self.shutdown.soft(), if !in_data => {
-                return self.say(&Reply::notice(Notice::ShuttingDown)).await;
+                return self.queue_reply(&Reply::notice(Notice::ShuttingDown)).await;
             }
-            arrival = self.connection.read(deadline) => arrival,
+            outcome = self.connection.read(deadline) => outcome,
         };
-        match arrival {
-            Arrival::Input => {
-                self.earn(self.connection.input().len().saturating_sub(known));
+        match outcome {
+            ReadOutcome::Input => {
+                self.extend_deadline(self.connection.input().len().saturating_sub(known));
                 Flow::Continue(())
             }
-            Arrival::Gone => Flow::Break(()),
-            Arrival::Deadline => self.say(&Reply::notice(late)).await,
+            ReadOutcome::Gone => Flow::Break(()),
+            ReadOutcome::Deadline => self.queue_reply(&Reply::notice(late)).await,
         }
     }
 
     /// Extends the deadline of a message by the bytes received, at the lowest allowed rate. That
     /// rate is higher for large messages while memory is short. The deadline is never more than one
     /// block's time ahead: a fast start buys a client no hours of dribbling while it holds memory.
-    fn earn(&mut self, octets: usize) {
+    fn extend_deadline(&mut self, octets: usize) {
         let rules = &self.rules.deadlines;
         let octets = u64::try_from(octets).unwrap_or(u64::MAX);
         let least = self.share.least_rate(self.rules.memory.turnover());
@@ -242,7 +242,7 @@ impl<I: Intake> Session<I> {
     /// Whether the network may bring another message, and the disk has room for `size` bytes beyond
     /// the required minimum. An unknown amount of free space counts as enough.
     async fn may_open(&mut self, size: u64) -> Result<(), IntakeReply> {
-        if !self.meter.may(What::Message) {
+        if !self.meter.may(Counted::Message) {
             return Err(self.over_rate("").await);
         }
         let least = self.rules.space.min_free_bytes;
@@ -252,7 +252,7 @@ impl<I: Intake> Session<I> {
         let Self { connection, intake, rules, .. } = self;
         let asked = Box::pin(intake.free_space());
         let deadline = rules.deadlines.answer();
-        let free = within(deadline, connection, asked).await.map_err(no_answer)?;
+        let free = await_answer(deadline, connection, asked).await.map_err(no_answer)?;
         match free {
             Some(free) if free < least.saturating_add(size) => {
                 if let Some(left_out) = self.repeats.due(LogCause::ShortOfSpace) {
@@ -275,23 +275,23 @@ impl<I: Intake> Session<I> {
     }
 
     async fn recipient(&mut self, path: &str) -> Flow {
-        let answer = if self.meter.take(What::Recipient) {
+        let answer = if self.meter.take(Counted::Recipient) {
             let Self { connection, machine, intake, rules, .. } = self;
             let asked = Box::pin(intake.recipient(machine.client(), machine.reverse_path(), path));
-            let answer = within(rules.deadlines.answer(), connection, asked).await;
+            let answer = await_answer(rules.deadlines.answer(), connection, asked).await;
             answer.unwrap_or_else(|late| Err(no_answer(late)))
         } else {
             Err(self.over_rate(path).await)
         };
         let reply = self.machine.recipient(answer);
-        self.say(&reply).await
+        self.queue_reply(&reply).await
     }
 
     async fn over_rate(&mut self, path: &str) -> IntakeReply {
         let Self { connection, machine, intake, rules, .. } = self;
         let asked = Box::pin(intake.over_rate(machine.client(), machine.reverse_path(), path));
         let deadline = rules.deadlines.answer();
-        within(deadline, connection, asked).await.unwrap_or_else(no_answer)
+        await_answer(deadline, connection, asked).await.unwrap_or_else(no_answer)
     }
 
     async fn message(&mut self, envelope: Envelope, raw: Bytes) -> Flow {
@@ -303,10 +303,10 @@ impl<I: Intake> Session<I> {
         let Self { connection, intake, rules, .. } = self;
         let asked = Box::pin(intake.message(envelope, raw));
         let deadline = rules.deadlines.answer();
-        let answer = within(deadline, connection, asked).await.unwrap_or_else(no_answer);
+        let answer = await_answer(deadline, connection, asked).await.unwrap_or_else(no_answer);
         self.share.clear();
         let reply = self.machine.message(&answer);
-        // `say` logs messages that are not accepted.
+        // `queue_reply` logs messages that are not accepted.
         if answer.reason.is_none() {
             let tls = self.machine.client().tls.as_ref();
             tracing::info!(
@@ -320,12 +320,12 @@ impl<I: Intake> Session<I> {
                 "message accepted"
             );
         }
-        self.say(&reply).await
+        self.queue_reply(&reply).await
     }
 
     /// Queues the reply, to be written together with its neighbours. Breaks if the reply closes.
-    async fn say(&mut self, reply: &Reply) -> Flow {
-        if self.has_erred_too_often() && !reply.closes() && self.hold_back().await.is_break() {
+    async fn queue_reply(&mut self, reply: &Reply) -> Flow {
+        if self.has_erred_too_often() && !reply.closes() && self.tarpit_delay().await.is_break() {
             return Flow::Break(());
         }
         self.times.command = Instant::now();
@@ -358,7 +358,7 @@ impl<I: Intake> Session<I> {
     }
 
     /// Writes the earlier replies, then waits the tarpit delay. `max_errors` bounds how often.
-    async fn hold_back(&mut self) -> Flow {
+    async fn tarpit_delay(&mut self) -> Flow {
         // Others may wait for the memory.
         self.share.clear();
         if self.connection.flush().await.is_err() {
@@ -385,18 +385,18 @@ struct Late;
 /// Replies to earlier commands wait for a quick answer, to be written with it (RFC 2920 §3.2), but
 /// not for a slow one: a client that has sent a hundred commands at once restarts its own deadline
 /// at each reply.
-async fn within<T>(
+async fn await_answer<T>(
     deadline: Duration,
     connection: &mut Connection<Stream>,
     mut asked: Pin<Box<impl Future<Output = T>>>,
 ) -> Result<T, Late> {
-    if let Ok(answer) = timeout(QUICK, asked.as_mut()).await {
+    if let Ok(answer) = timeout(QUICK_ANSWER, asked.as_mut()).await {
         return Ok(answer);
     }
     if connection.flush().await.is_err() {
         tracing::debug!("client disconnected before the reply");
     }
-    timeout(deadline.saturating_sub(QUICK), asked).await.map_err(|_| Late)
+    timeout(deadline.saturating_sub(QUICK_ANSWER), asked).await.map_err(|_| Late)
 }
 
 /// The message may have been stored or not: the client retries, and the repeat creates no second

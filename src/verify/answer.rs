@@ -196,11 +196,11 @@ impl EvidenceAnswers {
     }
 
     pub(super) fn all<'a>(answers: impl IntoIterator<Item = &'a Answer>) -> Vec<dns::UsedAnswer> {
-        let mut kept = Self::default();
+        let mut used = Self::default();
         for answer in answers {
-            kept.keep(answer);
+            used.keep(answer);
         }
-        kept.into_answers()
+        used.into_answers()
     }
 }
 
@@ -284,13 +284,13 @@ mod tests {
 
     #[test]
     fn what_is_cut_says_so() {
-        let mut kept = EvidenceAnswers::default();
-        kept.keep(&answer(&[b"short", &vec![b'x'; MAX_TEXT]]));
-        kept.keep(&answer(&[&vec![b'x'; MAX_TEXT + 1]]));
+        let mut answers = EvidenceAnswers::default();
+        answers.keep(&answer(&[b"short", &vec![b'x'; MAX_TEXT]]));
+        answers.keep(&answer(&[&vec![b'x'; MAX_TEXT + 1]]));
         for _ in 0..20 {
-            kept.keep(&answer(&[&vec![b'x'; MAX_TEXT], b"second"]));
+            answers.keep(&answer(&[&vec![b'x'; MAX_TEXT], b"second"]));
         }
-        let answers = kept.into_answers();
+        let answers = answers.into_answers();
         assert!(!answers[0].truncated && answers[1].truncated && answers[21].truncated);
         assert_eq!(records(&answers[1])[0].len(), MAX_TEXT);
         assert_eq!(answers.len(), 22);
@@ -300,11 +300,11 @@ mod tests {
 
     #[test]
     fn names_count_and_the_first_that_has_no_room_ends_it() {
-        let mut kept = EvidenceAnswers::default();
+        let mut answers = EvidenceAnswers::default();
         for _ in 0..1000 {
-            kept.keep(&Answer { name: "\r".repeat(253), ..answer(&[b"x"]) });
+            answers.keep(&Answer { name: "\r".repeat(253), ..answer(&[b"x"]) });
         }
-        let answers = kept.into_answers();
+        let answers = answers.into_answers();
         assert!(json!(answers).to_string().len() < MAX_KEPT + 100 * 100, "{}", answers.len());
         let marked: Vec<_> = answers.iter().map(|one| one.truncated).collect();
         let last = marked.len() - 1;
@@ -313,14 +313,14 @@ mod tests {
 
     #[test]
     fn each_answer_has_its_share_and_what_was_used_comes_first() {
-        let mut kept = EvidenceAnswers::of(16);
+        let mut answers = EvidenceAnswers::of(16);
         let filler = vec![b'x'; 4000];
         for place in 0..16 {
             let mut texts = vec![&filler[..]; 16];
             texts[place.min(9)] = b"the key";
-            kept.keep_first(&answer(&texts), place.min(9), 10);
+            answers.keep_first(&answer(&texts), place.min(9), 10);
         }
-        for answer in kept.into_answers() {
+        for answer in answers.into_answers() {
             assert_eq!((&*records(&answer)[0], records(&answer).len()), ("the key", 3));
             assert!(answer.truncated);
         }

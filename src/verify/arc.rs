@@ -23,7 +23,7 @@ use crate::rules::IntakeRules;
 const MAX_SETS: usize = 50;
 
 /// Facts about a chain before verification.
-pub(super) struct Plan {
+pub(super) struct UnreadChain {
     /// Number of sets that the message claims to have.
     pub(super) sets: usize,
     /// Why the chain is not verified at all.
@@ -32,7 +32,7 @@ pub(super) struct Plan {
     pub(super) key_names: Vec<String>,
 }
 
-pub(super) struct Arc {
+pub(super) struct ArcChain {
     pub(super) result: &'static str,
     pub(super) detail: String,
     sets: usize,
@@ -51,14 +51,14 @@ pub(super) struct Arc {
 }
 
 /// Other facts that the judgement needs.
-pub(super) struct Circumstances<'c> {
+pub(super) struct JudgementFacts<'c> {
     pub(super) from: &'c DomainName,
     pub(super) keys: &'c Keys,
     pub(super) rules: &'c IntakeRules,
     pub(super) now: Timestamp,
 }
 
-impl Plan {
+impl UnreadChain {
     pub(super) fn read(headers: &Headers<'_>, rules: &IntakeRules) -> Self {
         let seals: Vec<_> = headers.all(KnownField::ArcSeal).collect();
         let signatures: Vec<_> = headers.all(KnownField::ArcMessageSignature).collect();
@@ -103,14 +103,14 @@ fn key_name(domain: &str, selector: &str) -> Option<String> {
     is_selector(selector).then(|| format!("{}._domainkey.{domain}", selector.to_ascii_lowercase()))
 }
 
-impl Arc {
+impl ArcChain {
     /// The result if there is no chain, or if it is not verified.
-    pub(super) fn unread(plan: &Plan) -> Self {
-        let (result, detail) = match &plan.refusal {
+    pub(super) fn unread(chain: &UnreadChain) -> Self {
+        let (result, detail) = match &chain.refusal {
             Some(refusal) => ("fail", refusal.clone()),
             None => ("none", "no chain".into()),
         };
-        Self::word(result, detail, plan.sets)
+        Self::word(result, detail, chain.sets)
     }
 
     /// A result that replaces nothing.
@@ -122,7 +122,7 @@ impl Arc {
     }
 
     /// Applies the DMARC record of the From domain.
-    pub(super) fn hold_to(&mut self, adkim: &Adkim) {
+    pub(super) fn apply_adkim(&mut self, adkim: &Adkim) {
         self.relation = self.relation.under(adkim);
         self.stands_in &= self.relation.may_align();
         self.undecided &= self.relation.may_align();
@@ -130,7 +130,7 @@ impl Arc {
     }
 
     /// Tells whether the chain authenticates the message.
-    pub(super) const fn speaks(&self) -> bool {
+    pub(super) const fn authenticates(&self) -> bool {
         self.stands_in && self.relation.is_aligned()
     }
 
@@ -140,7 +140,7 @@ impl Arc {
         output: &ArcOutput<'_>,
         found: &ArcResult,
         covers_body: impl Fn(&Signature, u64) -> bool,
-        around: &Circumstances<'_>,
+        around: &JudgementFacts<'_>,
     ) -> Self {
         let (mut result, mut detail) = word(found);
         let newest = output.chain().last();
@@ -158,12 +158,12 @@ impl Arc {
         }
         let sealer = newest.map(|set| set.seal.header.d.chars().take(253).collect());
         let signed = newest.map(|set| set.signature.header.h.clone()).unwrap_or_default();
-        let mut arc = Self { sealer, signed, ..Self::word(result, detail, output.chain().len()) };
+        let mut chain = Self { sealer, signed, ..Self::word(result, detail, output.chain().len()) };
         // There are ARC fields, but mail-auth found no chain.
-        if arc.result == "none" {
-            (arc.result, arc.detail) = ("fail", "a set is incomplete".into());
+        if chain.result == "none" {
+            (chain.result, chain.detail) = ("fail", "a set is incomplete".into());
         }
-        let Some(set) = newest else { return arc };
+        let Some(set) = newest else { return chain };
         let (seal, signature) = (set.seal.header, set.signature.header);
         let seal_tags = TagList::read(set.seal.value);
         let tags = TagList::read(set.signature.value);
@@ -171,12 +171,12 @@ impl Arc {
         let Some(sealer) =
             sealer.filter(|name| around.rules.authentication.trusted_arc_sealers.contains(name))
         else {
-            return arc;
+            return chain;
         };
         let rules = &around.rules.authentication;
         let ahead = signature.t.max(seal.t).saturating_sub(seconds);
         let soon = ahead <= rules.max_clock_seconds();
-        arc.relation = reported(set.results.value, around);
+        chain.relation = reported(set.results.value, around);
         let sound = tags.defect().is_none()
             && seal_tags.defect().is_none()
             && host_name(&signature.d, tags.get("d")) == Some(sealer)
@@ -186,7 +186,7 @@ impl Arc {
             && !is_over
             && soon
             && tags.number("l").is_ok_and(|l| l.is_none_or(|l| covers_body(signature, l)))
-            && arc.relation.is_aligned();
+            && chain.relation.is_aligned();
         let allowed = |domain: &str, selector: &str, algorithm| {
             key_name(domain, selector).and_then(|name| around.keys.get(&name)).is_some_and(|key| {
                 key.facts
@@ -200,13 +200,13 @@ impl Arc {
                     && defect.is_none()
                     && allowed(&seal.d, &seal.s, seal.a)
                     && allowed(&signature.d, &signature.s, signature.a);
-                arc.to_come = counts && ahead > rules.max_future_seconds;
-                arc.stands_in = counts && !arc.to_come;
+                chain.to_come = counts && ahead > rules.max_future_seconds;
+                chain.stands_in = counts && !chain.to_come;
             }
-            ArcResult::TempError(_) => arc.undecided = sound,
+            ArcResult::TempError(_) => chain.undecided = sound,
             _ => {}
         }
-        arc
+        chain
     }
 
     pub(super) fn summary(&self) -> Chain {
@@ -214,7 +214,7 @@ impl Arc {
             result: self.result.into(),
             sets: count(self.sets),
             sealer: self.sealer.clone(),
-            stands_in: self.speaks(),
+            stands_in: self.authenticates(),
         }
     }
 }
@@ -304,7 +304,7 @@ fn defect(output: &ArcOutput<'_>) -> Option<String> {
 
 /// Returns the closest relation to From among the domains with dkim=pass in the sealer's own report
 /// (`i=N; authserv-id; method=result …`, RFC 8601 §2.2).
-fn reported(value: &[u8], around: &Circumstances<'_>) -> Relation {
+fn reported(value: &[u8], around: &JudgementFacts<'_>) -> Relation {
     let text = String::from_utf8_lossy(value);
     let parts = plain_parts(&text).unwrap_or_default();
     let relation = |part: &String| {
@@ -373,7 +373,7 @@ mod tests {
         let from = DomainName::parse("good.example").unwrap();
         let keys = Keys::default();
         let now = Timestamp::from_millis(0);
-        let around = Circumstances { from: &from, keys: &keys, rules: &rules, now };
+        let around = JudgementFacts { from: &from, keys: &keys, rules: &rules, now };
         for (text, expected) in [
             ("i=1; mx.lists.example; dkim=pass header.d=good.example", true),
             ("i=1; mx; dkim=pass header.d=a.good.example; dkim=pass header.d=good.example", true),

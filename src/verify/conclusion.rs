@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::alignment::{Adkim, Relation, organizational};
-use super::arc::Arc;
-use super::dkim::{Judged, codes};
+use super::arc::ArcChain;
+use super::dkim::{JudgedSignature, codes};
 use super::dmarc::Dmarc;
 use super::evidence::{micros, one_line};
 use super::iprev::Iprev;
@@ -37,8 +37,8 @@ pub(super) struct Verified {
     pub(super) keys: std::sync::Arc<Keys>,
     /// Names of the chain's keys, which are among `keys`.
     pub(super) chain_names: Vec<String>,
-    pub(super) signatures: Vec<Judged>,
-    pub(super) chain: Option<Arc>,
+    pub(super) signatures: Vec<JudgedSignature>,
+    pub(super) chain: Option<ArcChain>,
     pub(super) failure: Option<Unexamined>,
     pub(super) dkim_micros: u64,
     pub(super) chain_micros: u64,
@@ -46,30 +46,31 @@ pub(super) struct Verified {
 
 impl Verified {
     /// Applies the DMARC record of the From domain.
-    pub(super) fn hold_to(&mut self, adkim: &Adkim) {
-        self.signatures.iter_mut().for_each(|signature| signature.hold_to(adkim));
-        self.chain.iter_mut().for_each(|chain| chain.hold_to(adkim));
+    pub(super) fn apply_adkim(&mut self, adkim: &Adkim) {
+        self.signatures.iter_mut().for_each(|signature| signature.apply_adkim(adkim));
+        self.chain.iter_mut().for_each(|chain| chain.apply_adkim(adkim));
     }
 
-    fn first(&self, wanted: impl Fn(&Judged) -> bool) -> Option<&Judged> {
+    fn first(&self, wanted: impl Fn(&JudgedSignature) -> bool) -> Option<&JudgedSignature> {
         self.signatures.iter().find(|signature| wanted(signature))
     }
 
-    fn chain_is(&self, wanted: impl Fn(&Arc) -> bool) -> bool {
+    fn chain_is(&self, wanted: impl Fn(&ArcChain) -> bool) -> bool {
         self.chain.as_ref().is_some_and(wanted)
     }
 
     /// Returns what a DNS answer, or time, could still change.
     fn pending(&self) -> Option<Pending<'_>> {
-        let of = |relation| move |one: &Judged| one.claim.relation == relation && one.counts();
-        let coming = |one: &Judged| one.is_to_come() && one.claim.relation.may_align();
-        if let Some(signature) = self.first(Judged::is_undecided) {
+        let of =
+            |relation| move |one: &JudgedSignature| one.claim.relation == relation && one.counts();
+        let coming = |one: &JudgedSignature| one.is_to_come() && one.claim.relation.may_align();
+        if let Some(signature) = self.first(JudgedSignature::is_undecided) {
             Some(Pending::Key(signature))
         } else if self.chain_is(|chain| chain.undecided) {
             Some(Pending::ChainKey)
         } else if let Some(signature) = self.first(of(Relation::Open)) {
             Some(Pending::Dmarc(Some(signature)))
-        } else if self.chain_is(|chain| chain.stands_in && !chain.speaks()) {
+        } else if self.chain_is(|chain| chain.stands_in && !chain.authenticates()) {
             Some(Pending::Dmarc(None))
         } else if let Some(signature) = self.first(coming) {
             Some(Pending::Time(Some(signature)))
@@ -80,25 +81,26 @@ impl Verified {
 
     /// Returns a signature that counts but does not align; one that the From domain forbids comes
     /// first.
-    fn foreign(&self) -> Option<&Judged> {
-        let forbidden = |one: &Judged| one.claim.relation == Relation::Forbidden && one.counts();
-        self.first(forbidden).or_else(|| self.first(Judged::counts))
+    fn unaligned_signature(&self) -> Option<&JudgedSignature> {
+        let forbidden =
+            |one: &JudgedSignature| one.claim.relation == Relation::Forbidden && one.counts();
+        self.first(forbidden).or_else(|| self.first(JudgedSignature::counts))
     }
 }
 
 /// Why authentication is undecided, with the signature concerned; None for the chain.
 enum Pending<'v> {
     /// The key look-up failed.
-    Key(&'v Judged),
+    Key(&'v JudgedSignature),
     ChainKey,
     /// The look-up of the From domain's DMARC record failed.
-    Dmarc(Option<&'v Judged>),
+    Dmarc(Option<&'v JudgedSignature>),
     /// Made in the future by our clock.
-    Time(Option<&'v Judged>),
+    Time(Option<&'v JudgedSignature>),
 }
 
 impl<'v> Pending<'v> {
-    fn told(&self, from: &DomainName) -> (Reason, String) {
+    fn reason(&self, from: &DomainName) -> (Reason, String) {
         let detail = match self {
             Self::Key(signature) => {
                 let name = signature.claim.key_name.as_deref().unwrap_or_default();
@@ -110,7 +112,7 @@ impl<'v> Pending<'v> {
                 format!("signed by {signer}, the DMARC record of {from} could not be looked up")
             }
             Self::Dmarc(None) => format!("the DMARC record of {from} could not be looked up"),
-            Self::Time(Some(signature)) => return (Reason::DkimNotYetValid, told(signature)),
+            Self::Time(Some(signature)) => return (Reason::DkimNotYetValid, describe(signature)),
             Self::Time(None) => {
                 let detail = "the ARC chain was sealed ahead of our clock (t=)";
                 return (Reason::DkimNotYetValid, detail.into());
@@ -119,7 +121,7 @@ impl<'v> Pending<'v> {
         (Reason::DnsUnavailable, detail)
     }
 
-    const fn cause(&self) -> (Option<&'v Judged>, Cause) {
+    const fn cause(&self) -> (Option<&'v JudgedSignature>, Cause) {
         match self {
             Self::Key(signature) => (Some(*signature), Cause::KeyUnavailable),
             Self::ChainKey => (None, Cause::ChainKeyUnavailable),
@@ -135,8 +137,8 @@ impl Findings<'_> {
         let start = Instant::now();
         let (proof, detail) = self.proof();
         let detail = one_line(&detail);
-        let blame = self.blame(proof);
-        let explanation = blame.told(self.from());
+        let causes = self.causes(proof);
+        let explanation = causes.explanation(self.from());
         let signatures = self
             .verified
             .signatures
@@ -146,7 +148,7 @@ impl Findings<'_> {
         let unsigned = self.signed().map(|signed| self.unsigned(signed)).unwrap_or_default();
         let results = self.results(&unsigned);
         let dkim = self.dkim_step(&results);
-        let alignment = self.alignment_step(proof, &detail, &blame, start);
+        let alignment = self.alignment_step(proof, &detail, &causes, start);
         let chain = self.chain_step();
         let steps = [dkim, alignment, self.spf.step, chain, self.dmarc.step, self.iprev.step];
         Authentication { proof, signatures, unsigned, detail, explanation, steps, results }
@@ -161,7 +163,7 @@ impl Findings<'_> {
     }
 
     /// Returns the signature that authenticates the message.
-    fn winner(&self) -> Option<&Judged> {
+    fn authenticating_signature(&self) -> Option<&JudgedSignature> {
         self.verified
             .signatures
             .iter()
@@ -181,36 +183,36 @@ impl Findings<'_> {
             None => {}
         }
         let from = self.from();
-        if let Some(winner) = self.winner() {
-            return (Proof::Authenticated, format!("signed by {}", winner.signer()));
+        if let Some(signature) = self.authenticating_signature() {
+            return (Proof::Authenticated, format!("signed by {}", signature.signer()));
         }
-        if let Some(chain) = self.verified.chain.as_ref().filter(|chain| chain.speaks()) {
+        if let Some(chain) = self.verified.chain.as_ref().filter(|chain| chain.authenticates()) {
             let sealer = chain.sealer.as_deref().unwrap_or_default();
             return (Proof::Authenticated, format!("vouched for by {sealer} (ARC)"));
         }
         if let Some(pending) = self.verified.pending() {
-            let (reason, detail) = pending.told(from);
+            let (reason, detail) = pending.reason(from);
             return (Proof::Undecidable(reason), detail);
         }
         let (reason, detail) = if self.verified.signatures.is_empty() {
             (Reason::DkimMissing, format!("no DKIM-Signature, From is {from}"))
-        } else if let Some(other) = self.verified.foreign() {
+        } else if let Some(other) = self.verified.unaligned_signature() {
             let mut detail = format!("signed by {}, From is {from}", other.signer());
             if other.claim.relation == Relation::Forbidden {
                 detail.push_str(&format!(" (adkim=s at {})", self.dmarc.adkim.record()));
             }
             (Reason::DkimUnaligned, detail)
-        } else if let Some(weak) = self.best(Judged::is_unacceptable) {
-            (Reason::DkimUnacceptable, told(weak))
+        } else if let Some(weak) = self.reported_signature(JudgedSignature::is_unacceptable) {
+            (Reason::DkimUnacceptable, describe(weak))
         } else {
-            let failed = self.best(|_| true).map(told).unwrap_or_default();
+            let failed = self.reported_signature(|_| true).map(describe).unwrap_or_default();
             (Reason::DkimFailed, failed)
         };
         (Proof::Unproven(reason), detail)
     }
 
     /// Returns the causes that prevented authentication, and the signature concerned.
-    fn blame(&self, proof: Proof) -> Blame {
+    fn causes(&self, proof: Proof) -> ProofCauses {
         let pending = self.verified.pending().filter(|_| matches!(proof, Proof::Undecidable(_)));
         let (spoken, mut causes) = match proof {
             Proof::Undecidable(Reason::DnsUnavailable | Reason::DkimNotYetValid) => {
@@ -218,14 +220,16 @@ impl Findings<'_> {
                 (spoken.flatten(), cause.into_iter().collect())
             }
             Proof::Unproven(Reason::DkimMissing) => (None, vec![Cause::NotSigned]),
-            Proof::Unproven(Reason::DkimUnaligned) => (self.verified.foreign(), Vec::new()),
+            Proof::Unproven(Reason::DkimUnaligned) => {
+                (self.verified.unaligned_signature(), Vec::new())
+            }
             Proof::Unproven(Reason::DkimUnacceptable) => {
-                let weak = self.best(Judged::is_unacceptable);
-                (weak, weak.map(Judged::causes).unwrap_or_default())
+                let weak = self.reported_signature(JudgedSignature::is_unacceptable);
+                (weak, weak.map(JudgedSignature::causes).unwrap_or_default())
             }
             Proof::Unproven(Reason::DkimFailed) => {
-                let failed = self.best(|_| true);
-                (failed, failed.map(Judged::causes).unwrap_or_default())
+                let failed = self.reported_signature(|_| true);
+                (failed, failed.map(JudgedSignature::causes).unwrap_or_default())
             }
             _ => (None, Vec::new()),
         };
@@ -237,16 +241,19 @@ impl Findings<'_> {
                 Relation::Itself | Relation::Related | Relation::Open => {}
             }
         }
-        Blame {
+        ProofCauses {
             causes,
-            signer: spoken.map(Judged::signer).unwrap_or_default(),
-            selector: spoken.and_then(Judged::selector).unwrap_or_default(),
+            signer: spoken.map(JudgedSignature::signer).unwrap_or_default(),
+            selector: spoken.and_then(JudgedSignature::selector).unwrap_or_default(),
             record: self.dmarc.adkim.record().to_owned(),
         }
     }
 
     /// Returns the signature to report: an aligned one if possible.
-    fn best(&self, wanted: impl Fn(&Judged) -> bool) -> Option<&Judged> {
+    fn reported_signature(
+        &self,
+        wanted: impl Fn(&JudgedSignature) -> bool,
+    ) -> Option<&JudgedSignature> {
         let of = |may_align| {
             self.verified.first(|one| one.claim.relation.may_align() == may_align && wanted(one))
         };
@@ -257,11 +264,11 @@ impl Findings<'_> {
         let unsigned = unsigned.iter().map(|name| name.as_str().to_ascii_lowercase());
         Results {
             spf: self.spf.summary(),
-            dkim: self.verified.signatures.iter().map(Judged::summary).collect(),
+            dkim: self.verified.signatures.iter().map(JudgedSignature::summary).collect(),
             dmarc: self.dmarc.summary(),
-            arc: self.verified.chain.as_ref().map(Arc::summary),
+            arc: self.verified.chain.as_ref().map(ArcChain::summary),
             iprev: self.iprev.summary(),
-            aligned_domain: self.winner().map(Judged::signer),
+            aligned_domain: self.authenticating_signature().map(JudgedSignature::signer),
             unsigned_headers: unsigned.collect(),
         }
     }
@@ -269,8 +276,10 @@ impl Findings<'_> {
     /// Returns the names in `h=` of the proof: of the signature that authenticates, or of the
     /// newest one in the chain that replaces it. None without a proof.
     fn signed(&self) -> Option<&[String]> {
-        let chain = || self.verified.chain.as_ref().filter(|chain| chain.speaks());
-        self.winner().map(Judged::signed_headers).or_else(|| Some(&chain()?.signed))
+        let chain = || self.verified.chain.as_ref().filter(|chain| chain.authenticates());
+        self.authenticating_signature()
+            .map(JudgedSignature::signed_headers)
+            .or_else(|| Some(&chain()?.signed))
     }
 
     /// Returns the present fields that the proof does not cover. If a field occurs more often than
@@ -286,7 +295,7 @@ impl Findings<'_> {
     fn dkim_step(&self, results: &Results) -> Step {
         let fields = self.headers.all(KnownField::DkimSignature).count();
         let rules = &self.rules.authentication;
-        let best = self.winner().or_else(|| self.best(|_| true));
+        let best = self.authenticating_signature().or_else(|| self.reported_signature(|_| true));
         // If not all keys fit, those that may decide come first.
         let mut by_weight: Vec<_> = self.verified.signatures.iter().collect();
         by_weight.sort_by_key(|s| (!s.claim.relation.may_align(), !s.counts()));
@@ -304,12 +313,12 @@ impl Findings<'_> {
                 signatures: std::sync::Arc::clone(&results.dkim),
                 rules,
             }),
-            result: best.map_or("none", Judged::result).into(),
+            result: best.map_or("none", JudgedSignature::result).into(),
             detail: self
                 .verified
                 .signatures
                 .iter()
-                .map(|s| format!("{} {}", s.result(), one_line(&told(s))))
+                .map(|s| format!("{} {}", s.result(), one_line(&describe(s))))
                 .collect::<Vec<_>>()
                 .join("\n"),
             dns: self.verified.keys.evidence(names),
@@ -317,7 +326,13 @@ impl Findings<'_> {
         }
     }
 
-    fn alignment_step(&self, proof: Proof, detail: &str, blame: &Blame, start: Instant) -> Step {
+    fn alignment_step(
+        &self,
+        proof: Proof,
+        detail: &str,
+        causes: &ProofCauses,
+        start: Instant,
+    ) -> Step {
         let from = self.from();
         let organization = |domain| organizational(domain).map(str::to_owned);
         let signers = self
@@ -345,9 +360,9 @@ impl Findings<'_> {
                 rule: self.rules.authentication.alignment.as_str().into(),
                 adkim: self.dmarc.adkim.as_str().into(),
                 record: self.dmarc.adkim.record().to_owned(),
-                causes: codes(&blame.causes),
-                signer: one_line(&blame.signer),
-                selector: one_line(&blame.selector),
+                causes: codes(&causes.causes),
+                signer: one_line(&causes.signer),
+                selector: one_line(&causes.selector),
             }),
             result: Word::Borrowed(result),
             detail: detail.to_owned(),
@@ -359,7 +374,7 @@ impl Findings<'_> {
     fn chain_step(&self) -> Step {
         let chain = self.verified.chain.as_ref();
         Step {
-            facts: Facts::Arc(arc::Arc { chain: chain.map(Arc::summary) }),
+            facts: Facts::Arc(arc::Arc { chain: chain.map(ArcChain::summary) }),
             result: chain.map_or("none", |chain| chain.result).into(),
             detail: chain.map(|chain| chain.detail.clone()).unwrap_or_default(),
             dns: self.verified.keys.evidence(self.verified.chain_names.iter().map(String::as_str)),
@@ -369,15 +384,15 @@ impl Findings<'_> {
 }
 
 /// Causes that prevented authentication; empty if none did.
-struct Blame {
+struct ProofCauses {
     causes: Vec<Cause>,
     signer: String,
     selector: String,
     record: String,
 }
 
-impl Blame {
-    fn told(&self, from: &DomainName) -> String {
+impl ProofCauses {
+    fn explanation(&self, from: &DomainName) -> String {
         let (signer, selector) = (one_line(&self.signer), one_line(&self.selector));
         let record = one_line(&self.record);
         let (from, record) = (from.as_str(), record.as_str());
@@ -387,7 +402,7 @@ impl Blame {
 }
 
 /// Describes a signature and why it does not authenticate.
-fn told(signature: &Judged) -> String {
+fn describe(signature: &JudgedSignature) -> String {
     match signature.reason() {
         Some(reason) => format!("{}: {reason}", signature.signer()),
         None => signature.signer(),

@@ -44,7 +44,7 @@ pub(super) struct Claim {
 
 /// Result of the cryptographic check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Check {
+pub(super) enum SignatureCheck {
     Verified,
     /// Correct except for the signature itself: the RSA key is so short that no library verifies
     /// with it any more (RFC 8301 §3.2). It never counts.
@@ -56,9 +56,9 @@ pub(super) enum Check {
 }
 
 /// A claim with its result.
-pub(super) struct Judged {
+pub(super) struct JudgedSignature {
     pub(super) claim: Claim,
-    pub(super) check: Check,
+    pub(super) check: SignatureCheck,
     objections: Vec<Objection>,
     key_bits: Option<usize>,
 }
@@ -188,11 +188,11 @@ impl Claim {
     /// given if the signature has `l=`.
     pub(super) fn judge(
         mut self,
-        check: Check,
+        check: SignatureCheck,
         keys: &Keys,
         body_length: Option<u64>,
         rules: &IntakeRules,
-    ) -> Judged {
+    ) -> JudgedSignature {
         let mut objections = std::mem::take(&mut self.objections);
         if let (Some(covered), Some(length)) = (self.body_length, body_length)
             && covered != length
@@ -210,20 +210,20 @@ impl Claim {
             ));
         }
         let key_bits = key.and_then(|key| key.facts.bits);
-        Judged { claim: self, check, objections, key_bits }
+        JudgedSignature { claim: self, check, objections, key_bits }
     }
 }
 
-impl Judged {
+impl JudgedSignature {
     /// Tells whether the signature verifies without objections.
     pub(super) fn counts(&self) -> bool {
-        self.check == Check::Verified && self.objections.is_empty()
+        self.check == SignatureCheck::Verified && self.objections.is_empty()
     }
 
     /// Tells whether the signature verifies and the only objection is that by our clock it is made
     /// in the future.
     pub(super) fn is_to_come(&self) -> bool {
-        self.check == Check::Verified && !self.objections.is_empty() && self.may_count()
+        self.check == SignatureCheck::Verified && !self.objections.is_empty() && self.may_count()
     }
 
     /// Tells whether there is no lasting objection.
@@ -232,18 +232,19 @@ impl Judged {
     }
 
     /// Applies the DMARC record of the From domain.
-    pub(super) const fn hold_to(&mut self, adkim: &Adkim) {
+    pub(super) const fn apply_adkim(&mut self, adkim: &Adkim) {
         self.claim.relation = self.claim.relation.under(adkim);
     }
 
     /// Tells whether the signature verifies, or would, but does not count.
     pub(super) fn is_unacceptable(&self) -> bool {
-        matches!(self.check, Check::Verified | Check::KeyTooShort) && !self.counts()
+        matches!(self.check, SignatureCheck::Verified | SignatureCheck::KeyTooShort)
+            && !self.counts()
     }
 
     /// Tells whether the key look-up failed and the key could have changed the verdict.
     pub(super) fn is_undecided(&self) -> bool {
-        matches!(self.check, Check::Temporary(_))
+        matches!(self.check, SignatureCheck::Temporary(_))
             && self.claim.relation.may_align()
             && self.may_count()
     }
@@ -260,12 +261,12 @@ impl Judged {
     /// Returns why the signature does not authenticate; None if it does.
     pub(super) fn reason(&self) -> Option<String> {
         match &self.check {
-            Check::Failed(_, _, why) | Check::Temporary(why) => Some(why.clone()),
-            Check::Verified if self.objections.is_empty() => None,
-            Check::KeyTooShort if self.objections.is_empty() => {
+            SignatureCheck::Failed(_, _, why) | SignatureCheck::Temporary(why) => Some(why.clone()),
+            SignatureCheck::Verified if self.objections.is_empty() => None,
+            SignatureCheck::KeyTooShort if self.objections.is_empty() => {
                 Some("the RSA key is too short".into())
             }
-            Check::Verified | Check::KeyTooShort => {
+            SignatureCheck::Verified | SignatureCheck::KeyTooShort => {
                 let texts: Vec<_> = self.objections.iter().map(|one| one.text.as_str()).collect();
                 Some(texts.join("; "))
             }
@@ -275,10 +276,10 @@ impl Judged {
     /// Returns the reasons as causes, each once.
     pub(super) fn causes(&self) -> Vec<Cause> {
         let mut causes = match &self.check {
-            Check::Failed(_, cause, _) => return vec![self.root_of(*cause)],
-            Check::Temporary(_) => return vec![Cause::KeyUnavailable],
-            Check::KeyTooShort => vec![Cause::KeyShort],
-            Check::Verified => Vec::new(),
+            SignatureCheck::Failed(_, cause, _) => return vec![self.root_of(*cause)],
+            SignatureCheck::Temporary(_) => return vec![Cause::KeyUnavailable],
+            SignatureCheck::KeyTooShort => vec![Cause::KeyShort],
+            SignatureCheck::Verified => Vec::new(),
         };
         for objection in &self.objections {
             if !causes.contains(&objection.cause) {
@@ -310,10 +311,10 @@ impl Judged {
     /// The result word of RFC 8601 §2.7.1; `policy` if the signature verifies but does not count.
     pub(super) fn result(&self) -> &'static str {
         match &self.check {
-            Check::Verified if self.objections.is_empty() => "pass",
-            Check::Verified | Check::KeyTooShort => "policy",
-            Check::Temporary(_) => "temperror",
-            Check::Failed(word, _, _) => word,
+            SignatureCheck::Verified if self.objections.is_empty() => "pass",
+            SignatureCheck::Verified | SignatureCheck::KeyTooShort => "policy",
+            SignatureCheck::Temporary(_) => "temperror",
+            SignatureCheck::Failed(word, _, _) => word,
         }
     }
 

@@ -54,7 +54,7 @@ pub(super) struct DmarcQuestion {
 
 /// The facts that the result depends on, with the resolver and the deadline.
 #[derive(Clone, Copy)]
-pub(super) struct Asking<'a> {
+pub(super) struct DmarcInput<'a> {
     pub(super) resolver: &'a Resolver,
     pub(super) sender: &'a Address,
     /// Domains of the signatures that verify and count.
@@ -64,26 +64,26 @@ pub(super) struct Asking<'a> {
     pub(super) deadline: tokio::time::Instant,
 }
 
-pub(super) async fn check(asking: Asking<'_>) -> Dmarc {
+pub(super) async fn check(input: DmarcInput<'_>) -> Dmarc {
     let start = Instant::now();
-    let spf = asking.spf;
+    let spf = input.spf;
     let asked = DmarcQuestion {
-        from: asking.sender.domain().clone(),
-        signers: asking.signers.iter().map(|signer| (*signer).clone()).collect(),
+        from: input.sender.domain().clone(),
+        signers: input.signers.iter().map(|signer| (*signer).clone()).collect(),
         spf: spf.step.result.clone(),
         spf_domain: spf.domain.clone(),
     };
-    let known = &asking.resolver.results().dmarc;
+    let known = &input.resolver.results().dmarc;
     if let Some(found) = known.find(&asked, start) {
         return found;
     }
-    let found = evaluate(asking, start).await;
+    let found = evaluate(input, start).await;
     known.keep(asked, &found, start);
     found
 }
 
-async fn evaluate(asking: Asking<'_>, start: Instant) -> Dmarc {
-    let Asking { resolver, sender, signers, spf, alignment, deadline } = asking;
+async fn evaluate(input: DmarcInput<'_>, start: Instant) -> Dmarc {
+    let DmarcInput { resolver, sender, signers, spf, alignment, deadline } = input;
     // DMARC queries no PTR names, so the address is not used.
     let recorder = Recorder::new(Purpose::Dmarc, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     // mail-auth reads only the domain in From.
@@ -121,7 +121,7 @@ async fn evaluate(asking: Asking<'_>, start: Instant) -> Dmarc {
     if result == "permerror"
         && let Some(organization) = organizational(sender.domain())
     {
-        is_known = recorder.learn(resolver, format!("_dmarc.{organization}"), deadline).await;
+        is_known = recorder.look_up_txt(resolver, format!("_dmarc.{organization}"), deadline).await;
     }
     let adkim = adkim(output.as_ref(), is_known, &recorder, sender.domain());
     let relation = |signer| Relation::of(signer, sender.domain(), alignment).under(&adkim);

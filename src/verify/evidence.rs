@@ -1,4 +1,4 @@
-//! Writes the evidence of a verdict: the DNS answers used and the time taken, as the intake record
+//! Writes the evidence of a verdict: the DNS answers used and the time hashed, as the intake record
 //! keeps them.
 
 use std::borrow::Borrow;
@@ -126,13 +126,13 @@ impl Recorder {
         if self.purpose == Purpose::Spf {
             return EvidenceAnswers::all(state.known.iter().map(|known| known.answer.as_ref()));
         }
-        let mut kept = EvidenceAnswers::of(state.known.len());
+        let mut answers = EvidenceAnswers::of(state.known.len());
         for known in &state.known {
             let texts = known.answer.texts().unwrap_or_default();
             let place = texts.iter().position(|text| is_dmarc(text)).unwrap_or(0);
-            kept.keep_first(&known.answer, place, usize::MAX);
+            answers.keep_first(&known.answer, place, usize::MAX);
         }
-        kept.into_answers()
+        answers.into_answers()
     }
 
     /// Returns the policies found, with the names of their records.
@@ -147,7 +147,7 @@ impl Recorder {
 
     /// Queries the TXT records of one more name, unless they are here. Returns whether they are
     /// known then.
-    pub(super) async fn learn(
+    pub(super) async fn look_up_txt(
         &self,
         resolver: &Resolver,
         name: String,
@@ -221,7 +221,7 @@ impl Recorder {
     }
 
     /// Returns records in mail-auth's form, which cannot express a temporary failure.
-    fn set<T>(
+    fn record_set<T>(
         &self,
         name: &str,
         kind: RecordType,
@@ -294,9 +294,9 @@ where
     Q: Hash + Eq + ?Sized,
 {
     #[derive(Default)]
-    struct TakenDown(Vec<u8>);
+    struct HashedText(Vec<u8>);
 
-    impl Hasher for TakenDown {
+    impl Hasher for HashedText {
         fn write(&mut self, octets: &[u8]) {
             self.0.extend_from_slice(octets);
         }
@@ -306,10 +306,10 @@ where
         }
     }
 
-    let mut taken = TakenDown::default();
-    name.hash(&mut taken);
+    let mut hashed = HashedText::default();
+    name.hash(&mut hashed);
     // A str hashes with a final byte that no text contains.
-    let octets = taken.0.strip_suffix(b"\xff").unwrap_or(&taken.0);
+    let octets = hashed.0.strip_suffix(b"\xff").unwrap_or(&hashed.0);
     let text: Box<str> = std::str::from_utf8(octets).ok()?.into();
     let same = Borrow::<Q>::borrow(&text) == name;
     same.then_some(text)
@@ -377,19 +377,26 @@ macro_rules! cache {
 
 cache!(Box<str>, TxtRecord, |recorder, name| Some(recorder.record(&spelled(name)?)));
 cache!(Box<str>, Result<RecordSet<Mx>, Negative>, |recorder, name| {
-    Some(recorder.set(&spelled(name)?, RecordType::MX, exchangers))
+    Some(recorder.record_set(&spelled(name)?, RecordType::MX, exchangers))
 });
 cache!(Box<str>, Result<RecordSet<Ipv4Addr>, Negative>, |recorder, name| {
-    Some(recorder.set(&spelled(name)?, RecordType::A, |answer| Ok(answer.records(ipv4)?.into())))
+    Some(
+        recorder
+            .record_set(&spelled(name)?, RecordType::A, |answer| Ok(answer.records(ipv4)?.into())),
+    )
 });
 cache!(Box<str>, Result<RecordSet<Ipv6Addr>, Negative>, |recorder, name| {
-    Some(recorder.set(&spelled(name)?, RecordType::AAAA, |answer| Ok(answer.records(ipv6)?.into())))
+    Some(
+        recorder.record_set(&spelled(name)?, RecordType::AAAA, |answer| {
+            Ok(answer.records(ipv6)?.into())
+        }),
+    )
 });
 cache!(IpAddr, Result<RecordSet<Box<str>>, Negative>, |recorder, name| {
     let is_the_clients = Borrow::<Q>::borrow(&recorder.client) == name;
     let name = Name::from(recorder.client).to_ascii();
     let pointers = |answer: &Answer| Ok(answer.records(pointer)?.into());
-    is_the_clients.then(|| recorder.set(&name, RecordType::PTR, pointers))
+    is_the_clients.then(|| recorder.record_set(&name, RecordType::PTR, pointers))
 });
 
 impl DnsCache for Recorder {

@@ -17,9 +17,9 @@ use mail_auth::{
 };
 use mail_parser::HeaderForm;
 
-use super::arc::{Arc as Chain, Circumstances, Plan, verify_again};
+use super::arc::{ArcChain, JudgementFacts, UnreadChain, verify_again};
 use super::canonical::{self, Body};
-use super::dkim::{Check, Claim, Judged};
+use super::dkim::{Claim, JudgedSignature, SignatureCheck};
 use super::evidence::micros;
 use super::keys::Keys;
 use crate::domain::address::Address;
@@ -32,7 +32,7 @@ use crate::rules::IntakeRules;
 const VERIFIABLE_BITS: usize = 1024;
 
 /// All input of the examination, owned, so that it can move to another thread.
-pub(super) struct Task {
+pub(super) struct ExaminationInput {
     pub(super) raw: Bytes,
     /// Replaces the header section of `raw` if fields were left out.
     pub(super) bounded: Option<Vec<u8>>,
@@ -42,16 +42,16 @@ pub(super) struct Task {
     pub(super) claims: Vec<Claim>,
     /// For each claim, whether it is kept there.
     pub(super) affordable: Vec<bool>,
-    pub(super) chain: Plan,
+    pub(super) chain: UnreadChain,
     pub(super) keys: Arc<Keys>,
     pub(super) rules: Arc<IntakeRules>,
     pub(super) now: Timestamp,
     pub(super) verifier: MessageAuthenticator,
 }
 
-pub(super) struct Examined {
-    pub(super) signatures: Vec<Judged>,
-    pub(super) chain: Chain,
+pub(super) struct Examination {
+    pub(super) signatures: Vec<JudgedSignature>,
+    pub(super) chain: ArcChain,
     /// Part of the time spent on the chain, in microseconds.
     pub(super) chain_micros: u64,
 }
@@ -59,8 +59,8 @@ pub(super) struct Examined {
 /// mail-auth reads another sender than our scanner.
 pub(super) struct OtherSender;
 
-impl Task {
-    pub(super) fn run(mut self) -> Result<Examined, OtherSender> {
+impl ExaminationInput {
+    pub(super) fn run(mut self) -> Result<Examination, OtherSender> {
         // With the empty line before it.
         let body = self.raw.get(self.body_at.saturating_sub(2)..).unwrap_or_default();
         // Strict mode would refuse even an exact `l=`, which counts.
@@ -89,10 +89,14 @@ impl Task {
             .collect();
         let start = Instant::now();
         let chain = self.check_chain(&message, &body);
-        Ok(Examined { signatures, chain, chain_micros: micros(start) })
+        Ok(Examination { signatures, chain, chain_micros: micros(start) })
     }
 
-    fn check_signatures(&self, message: &AuthenticatedMessage<'_>, body: &Body<'_>) -> Vec<Check> {
+    fn check_signatures(
+        &self,
+        message: &AuthenticatedMessage<'_>,
+        body: &Body<'_>,
+    ) -> Vec<SignatureCheck> {
         let parameters = Parameters::new(message).with_cache(self.keys.as_ref());
         let outputs = at_once(self.verifier.verify_dkim(parameters)).unwrap_or_default();
         let outputs: Vec<_> =
@@ -111,7 +115,7 @@ impl Task {
                 Ok(signature) => signature,
                 Err(why) => {
                     let why = format!("unreadable: {why}");
-                    return Check::Failed("permerror", Cause::SignatureUnreadable, why);
+                    return SignatureCheck::Failed("permerror", Cause::SignatureUnreadable, why);
                 }
             };
             let is_kept = self.affordable.get(nth) == Some(&true);
@@ -133,7 +137,7 @@ impl Task {
                 (Some(place), Some(_)) => self.verify(message, body, place, claim, signature),
                 _ => {
                     let why = "beyond the limits of this server".into();
-                    Check::Failed("policy", Cause::BeyondLimits, why)
+                    SignatureCheck::Failed("policy", Cause::BeyondLimits, why)
                 }
             }
         };
@@ -141,16 +145,16 @@ impl Task {
     }
 
     /// Translates mail-auth's result to the words of RFC 8601 §2.7.1.
-    fn read(&self, output: &DkimOutput<'_>, claim: &Claim) -> Check {
+    fn read(&self, output: &DkimOutput<'_>, claim: &Claim) -> SignatureCheck {
         match output.result() {
-            DkimResult::Pass => Check::Verified,
-            DkimResult::TempError(error) => Check::Temporary(error.to_string()),
+            DkimResult::Pass => SignatureCheck::Verified,
+            DkimResult::TempError(error) => SignatureCheck::Temporary(error.to_string()),
             // No library verifies with so short a key (RFC 8301 §3.2), so its result is open. The
             // body hash matched; the key is the reason to report.
             DkimResult::Fail(Error::Crypto(CryptoError::FailedVerification))
                 if self.is_short(claim) =>
             {
-                Check::KeyTooShort
+                SignatureCheck::KeyTooShort
             }
             DkimResult::Fail(error) => failed("fail", error),
             DkimResult::Neutral(error @ Error::Dkim(DkimError::BodyHashMismatch)) => {
@@ -159,7 +163,7 @@ impl Task {
             DkimResult::Neutral(error) => failed("neutral", error),
             DkimResult::PermError(error) => failed("permerror", error),
             DkimResult::None => {
-                Check::Failed("none", Cause::SignatureUnreadable, "not evaluated".into())
+                SignatureCheck::Failed("none", Cause::SignatureUnreadable, "not evaluated".into())
             }
         }
     }
@@ -178,40 +182,42 @@ impl Task {
         place: usize,
         claim: &Claim,
         signature: &Signature,
-    ) -> Check {
+    ) -> SignatureCheck {
         if !body.matches(signature.cb, claim.body_length, signature.a, &signature.bh) {
             return failed("fail", &Error::Dkim(DkimError::BodyHashMismatch));
         }
         let facts = match self.keys.find(claim.key_name.as_deref().unwrap_or_default()) {
             Ok(key) => &key.facts,
             Err(error @ Error::Dns(DnsError::Resolver(_))) => {
-                return Check::Temporary(error.to_string());
+                return SignatureCheck::Temporary(error.to_string());
             }
             Err(error) => return failed("permerror", &error),
         };
         if facts.is_short(VERIFIABLE_BITS) {
-            return Check::KeyTooShort;
+            return SignatureCheck::KeyTooShort;
         }
         match signed_header(message, place) {
             // mail-auth returns these only if x= is later than t=.
             None => {
                 let why = "it expires before it was signed (x=)".into();
-                Check::Failed("permerror", Cause::ExpiresBeforeSigned, why)
+                SignatureCheck::Failed("permerror", Cause::ExpiresBeforeSigned, why)
             }
-            Some(signed) if facts.verify(signature.a, &signed, &signature.b) => Check::Verified,
+            Some(signed) if facts.verify(signature.a, &signed, &signature.b) => {
+                SignatureCheck::Verified
+            }
             Some(_) => failed("fail", &Error::Crypto(CryptoError::FailedVerification)),
         }
     }
 
-    fn check_chain(&self, message: &AuthenticatedMessage<'_>, body: &Body<'_>) -> Chain {
+    fn check_chain(&self, message: &AuthenticatedMessage<'_>, body: &Body<'_>) -> ArcChain {
         if self.chain.sets == 0 || self.chain.refusal.is_some() {
-            return Chain::unread(&self.chain);
+            return ArcChain::unread(&self.chain);
         }
         let parameters = Parameters::new(message).with_cache(self.keys.as_ref());
         let Some(output) = at_once(self.verifier.verify_arc(parameters)) else {
-            return Chain::unread(&self.chain);
+            return ArcChain::unread(&self.chain);
         };
-        let around = Circumstances {
+        let around = JudgementFacts {
             from: self.sender.domain(),
             keys: &self.keys,
             rules: &self.rules,
@@ -229,7 +235,7 @@ impl Task {
             }
             found => found.clone(),
         };
-        Chain::judge(&output, &found, covers_body, &around)
+        ArcChain::judge(&output, &found, covers_body, &around)
     }
 }
 
@@ -279,8 +285,8 @@ fn is_conclusive(output: &DkimOutput<'_>, claim: &Claim) -> bool {
         )
 }
 
-fn failed(word: &'static str, error: &Error) -> Check {
-    Check::Failed(word, cause(error), error.to_string())
+fn failed(word: &'static str, error: &Error) -> SignatureCheck {
+    SignatureCheck::Failed(word, cause(error), error.to_string())
 }
 
 /// Returns the cause for mail-auth's error about a readable signature.

@@ -71,15 +71,15 @@ impl Keys {
         &self,
         names: impl Iterator<Item = &'n str>,
     ) -> Vec<dns::UsedAnswer> {
-        let mut told = HashSet::new();
-        let names = names.filter(|name| told.insert(*name));
+        let mut seen = HashSet::new();
+        let names = names.filter(|name| seen.insert(*name));
         let found: Vec<_> =
             names.filter_map(|name| self.found.get(format!("{name}.").as_str())).collect();
-        let mut kept = EvidenceAnswers::of(found.len());
+        let mut answers = EvidenceAnswers::of(found.len());
         for KeyLookup { answer, key } in found {
-            kept.keep_first(answer, key.as_ref().map_or(0, |key| key.place), key::MAX_RECORDS);
+            answers.keep_first(answer, key.as_ref().map_or(0, |key| key.place), key::MAX_RECORDS);
         }
-        kept.into_answers()
+        answers.into_answers()
     }
 }
 

@@ -45,7 +45,7 @@ use self::conclusion::{Findings, Verified};
 use self::dkim::Claim;
 pub use self::dkim::{is_of_another, spelling};
 use self::evidence::micros;
-use self::examine::{Examined, OtherSender, Task};
+use self::examine::{Examination, ExaminationInput, OtherSender};
 use self::keys::Keys;
 use self::resolver::Resolver;
 pub use self::resolver::Servers;
@@ -155,7 +155,7 @@ impl Authenticator {
     /// `within`.
     pub async fn texts(&self, name: String, within: Duration) -> Result<Vec<Vec<u8>>, Unanswered> {
         let deadline = tokio::time::Instant::now() + within;
-        let answer = self.resolver.ask_anew(name, RecordType::TXT, deadline).await;
+        let answer = self.resolver.query(name, RecordType::TXT, deadline).await;
         match answer.outcome {
             Outcome::Temporary(why) => Err(Unanswered(why)),
             _ => Ok(answer.texts().unwrap_or_default()),
@@ -173,7 +173,7 @@ impl Authenticator {
         let (mut verified, spf, iprev) = tokio::join!(
             self.verify(&question, deadline),
             spf::check(
-                self.asking(deadline.min(now + dns.spf_budget())),
+                self.spf_input(deadline.min(now + dns.spf_budget())),
                 question.client,
                 question.reverse_path,
             ),
@@ -189,7 +189,7 @@ impl Authenticator {
             .filter(|signature| signature.counts())
             .filter_map(|signature| signature.claim.domain.as_ref())
             .collect();
-        let asking = dmarc::Asking {
+        let input = dmarc::DmarcInput {
             resolver: &self.resolver,
             sender,
             signers: &signers,
@@ -197,8 +197,8 @@ impl Authenticator {
             alignment: self.rules.authentication.alignment,
             deadline: deadline.min(tokio::time::Instant::now() + dns.dmarc_budget()),
         };
-        let dmarc = dmarc::check(asking).await;
-        verified.hold_to(&dmarc.adkim);
+        let dmarc = dmarc::check(input).await;
+        verified.apply_adkim(&dmarc.adkim);
         let headers = question.headers;
         Findings { headers, rules: &self.rules, verified, spf, dmarc, iprev }.conclude()
     }
@@ -208,7 +208,7 @@ impl Authenticator {
         let start = Instant::now();
         let headers = question.headers;
         let claims = self.claims(question);
-        let chain = arc::Plan::read(headers, &self.rules);
+        let chain = arc::UnreadChain::read(headers, &self.rules);
         let chain_names = chain.key_names.clone();
         // Ask for the keys of aligned signatures first, so that added signatures and seals cannot
         // crowd them out.
@@ -219,7 +219,7 @@ impl Authenticator {
         let keys = Arc::new(Keys::fetch(&self.resolver, names, deadline).await);
         let hashes = self.rules.authentication.max_body_hashes;
         let affordable = bounds::affordable(&claims, hashes);
-        let task = Task {
+        let input = ExaminationInput {
             raw: question.raw.clone(),
             bounded: bounds::bounded(headers, &affordable, chain.refusal.is_none()),
             affordable,
@@ -232,7 +232,7 @@ impl Authenticator {
             now: question.now,
             verifier: self.resolver.mail_auth().clone(),
         };
-        let (signatures, chain, chain_micros, failure) = match self.examine(task, deadline).await {
+        let (signatures, chain, chain_micros, failure) = match self.examine(input, deadline).await {
             Ok(done) => (done.signatures, Some(done.chain), done.chain_micros, None),
             Err(failure) => (Vec::new(), None, 0, Some(failure)),
         };
@@ -241,8 +241,8 @@ impl Authenticator {
         Verified { keys, chain_names, signatures, chain, failure, dkim_micros, chain_micros }
     }
 
-    fn asking(&self, deadline: tokio::time::Instant) -> spf::Asking<'_> {
-        spf::Asking {
+    fn spf_input(&self, deadline: tokio::time::Instant) -> spf::SpfInput<'_> {
+        spf::SpfInput {
             resolver: &self.resolver,
             hostname: &self.hostname,
             max_voids: self.rules.dns.max_void_lookups,
@@ -266,11 +266,11 @@ impl Authenticator {
     /// number of blocking threads is limited by `places`.
     async fn examine(
         &self,
-        task: Task,
+        input: ExaminationInput,
         deadline: tokio::time::Instant,
-    ) -> Result<Examined, Unexamined> {
-        let outcome = if task.raw.len() <= self.rules.authentication.offload_above_bytes {
-            catch_unwind(AssertUnwindSafe(|| task.run())).map_err(|_| Unexamined::Busy)?
+    ) -> Result<Examination, Unexamined> {
+        let outcome = if input.raw.len() <= self.rules.authentication.offload_above_bytes {
+            catch_unwind(AssertUnwindSafe(|| input.run())).map_err(|_| Unexamined::Busy)?
         } else {
             // Slow key look-ups may have used up the time; that alone must not defer the message.
             let least = tokio::time::Instant::now() + self.rules.dns.query_timeout();
@@ -281,7 +281,7 @@ impl Authenticator {
                 _ => return Err(Unexamined::Busy),
             };
             tokio::task::spawn_blocking(move || {
-                let outcome = task.run();
+                let outcome = input.run();
                 drop(place);
                 outcome
             })

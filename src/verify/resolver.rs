@@ -123,18 +123,13 @@ impl Resolver {
         if let Some(answer) = self.answers.get(&name, kind, Instant::now()) {
             return answer;
         }
-        let answer = self.ask_anew(name, kind, deadline).await;
+        let answer = self.query(name, kind, deadline).await;
         self.answers.keep(&answer, Instant::now());
         answer
     }
 
     /// Queries without the cache, so that records published a moment ago count.
-    pub(super) async fn ask_anew(
-        &self,
-        name: String,
-        kind: RecordType,
-        deadline: Instant,
-    ) -> Answer {
+    pub(super) async fn query(&self, name: String, kind: RecordType, deadline: Instant) -> Answer {
         let Some(mut question) = question(&name) else {
             return Answer { name, kind, ttl: None, outcome: Outcome::Unaskable, is_cut: false };
         };

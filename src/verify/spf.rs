@@ -60,7 +60,7 @@ pub(super) struct SpfQuestion {
 
 /// The resolver, the deadline and the limit (RFC 7208 §4.6.4) of a check.
 #[derive(Clone, Copy)]
-pub(super) struct Asking<'a> {
+pub(super) struct SpfInput<'a> {
     pub(super) resolver: &'a Resolver,
     /// Name of this server, `%{r}`.
     pub(super) hostname: &'a str,
@@ -70,7 +70,7 @@ pub(super) struct Asking<'a> {
 
 /// Checks whether this client may use this identity. Only host names are queried: the sender
 /// chooses the name, and one like `_dmarc.good.example` is another party's record.
-pub(super) async fn check(asking: Asking<'_>, client: &Client, reverse_path: &str) -> Spf {
+pub(super) async fn check(input: SpfInput<'_>, client: &Client, reverse_path: &str) -> Spf {
     let start = Instant::now();
     let (identity, local_part, domain) = match reverse_path.rsplit_once('@') {
         None if reverse_path.is_empty() => ("helo", "", client.helo.as_str()),
@@ -83,7 +83,7 @@ pub(super) async fn check(asking: Asking<'_>, client: &Client, reverse_path: &st
         let (client, helo) = (client.address, client.helo.clone());
         SpfQuestion { client, helo, identity, domain }
     });
-    let known = &asking.resolver.results().spf;
+    let known = &input.resolver.results().spf;
     if let Some(mut found) = asked.as_ref().and_then(|asked| known.find(asked, start)) {
         if let Facts::Spf(facts) = &mut found.step.facts {
             reverse_path.clone_into(&mut facts.reverse_path);
@@ -97,7 +97,7 @@ pub(super) async fn check(asking: Asking<'_>, client: &Client, reverse_path: &st
         }
         Some(domain) => {
             let local_part = if local_part.is_empty() { "postmaster" } else { local_part };
-            let checked = Checked::new(asking, client, local_part, domain, identity).await;
+            let checked = Checked::new(input, client, local_part, domain, identity).await;
             let output = SpfOutput::new(domain.to_string()).with_result(checked.verdict.result);
             let detail = checked.detail(client, domain);
             asked = asked.filter(|_| !checked.is_personal);
@@ -110,7 +110,7 @@ pub(super) async fn check(asking: Asking<'_>, client: &Client, reverse_path: &st
         helo: client.helo.clone(),
         reverse_path: reverse_path.to_owned(),
         identity: identity.into(),
-        receiver: asking.hostname.to_owned(),
+        receiver: input.hostname.to_owned(),
         evaluated,
     });
     let step = Step { facts, result: word(output.result()), detail, dns, micros: micros(start) };
@@ -134,7 +134,7 @@ struct Checked {
 
 impl Checked {
     async fn new(
-        asking: Asking<'_>,
+        input: SpfInput<'_>,
         client: &Client,
         local_part: &str,
         domain: &DomainName,
@@ -146,25 +146,25 @@ impl Checked {
         let helo = helo.as_ref().map_or("unknown", DomainName::as_str);
         let sender = format!("{local_part}@{domain}");
         let parameters = if identity == "helo" {
-            SpfParameters::helo(address, domain.as_str(), asking.hostname)
+            SpfParameters::helo(address, domain.as_str(), input.hostname)
         } else {
-            SpfParameters::mail_from(address, helo, asking.hostname, &sender)
+            SpfParameters::mail_from(address, helo, input.hostname, &sender)
         };
         let mut evaluation = Evaluation {
-            resolver: asking.resolver,
-            deadline: asking.deadline,
+            resolver: input.resolver,
+            deadline: input.deadline,
             client: address,
             local_part,
             sender_domain: domain.as_str(),
             helo,
-            max_voids: asking.max_voids,
+            max_voids: input.max_voids,
             answers: Vec::new(),
             lookups: 0,
             voids: 0,
             names: None,
         };
         let verdict = evaluation.check(domain.to_string()).await;
-        let library = opinion(asking.resolver, parameters, address, &evaluation.answers);
+        let library = library_result(input.resolver, parameters, address, &evaluation.answers);
         let dns = EvidenceAnswers::all(evaluation.answers.iter().map(AsRef::as_ref));
         let is_personal = evaluation.answers.iter().any(|answer| asks_for_local_part(answer));
         let Evaluation { lookups, voids, .. } = evaluation;
@@ -216,7 +216,7 @@ const fn word(result: SpfResult) -> Word {
 }
 
 /// Returns mail-auth's result over these answers; None if it needs another one.
-fn opinion(
+fn library_result(
     resolver: &Resolver,
     parameters: SpfParameters<'_>,
     client: IpAddr,

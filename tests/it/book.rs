@@ -79,7 +79,7 @@ impl Page {
         Self { path, blocks, prose }
     }
 
-    /// The anchors of this page, as forges make them of headings.
+    /// The anchors of this page, as forges make them of headings, and those that it sets itself.
     fn anchors(&self) -> BTreeSet<String> {
         let mut anchors = BTreeSet::new();
         let headings = self.prose.iter().filter(|line| line.starts_with('#'));
@@ -94,6 +94,9 @@ impl Page {
             let mut names = std::iter::once(text.clone()).chain(others);
             anchors.extend(names.find(|name| !anchors.contains(name)));
         }
+        let set =
+            self.prose.iter().filter_map(|line| line.split_once("<a id=\"")?.1.split_once('"'));
+        anchors.extend(set.map(|(name, _)| name.to_owned()));
         anchors
     }
 
@@ -224,7 +227,8 @@ fn every_operation_and_flag_that_a_page_names_is_there() {
 fn pages_are_of_a_size_and_say_for_whom_they_are() {
     for (path, page) in book() {
         let lines = read(&path).lines().count();
-        let is_made = path.starts_with("docs/reference/");
+        // A catalogue has as many lines as there are threats.
+        let is_made = path.starts_with("docs/reference/") || path == "docs/threats.md";
         match path.as_str() {
             "README.md" => assert!(lines <= README_LINES, "README.md has {lines} lines"),
             "docs/SUMMARY.md" | "docs/contract.md" => {}

@@ -1,5 +1,5 @@
 //! `fixtures/threats.toml` against what there is: every line of the catalogue of threats is proven
-//! by something that exists and says what the line says.
+//! by something that exists and says what the line says, and `docs/threats.md` shows it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -109,6 +109,23 @@ fn every_line_is_proven_by_what_exists() {
             if names.iter().collect::<BTreeSet<_>>().len() != names.len() {
                 fault("something is named twice".into());
             }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_page_has_each_line_with_its_proofs() {
+    let (page, mut wrong) = (sources::read("docs/threats.md"), Vec::new());
+    for (id, line) in &register().lines {
+        let start = format!("| <a id=\"{}\"></a>{id} | ", id.to_lowercase());
+        let rows: Vec<&str> = page.lines().filter(|row| row.starts_with(&start)).collect();
+        let shown = rows.first().and_then(|row| row.rsplit(" | ").next()).unwrap_or_default();
+        let named: Vec<&str> = shown.split('`').skip(1).step_by(2).collect();
+        let proofs = [&line.cases, &line.transcripts, &line.tests];
+        let is_proof = |name: &&str| proofs.iter().any(|all| all.iter().any(|one| one == name));
+        if rows.len() != 1 || named.is_empty() || !named.iter().all(is_proof) {
+            wrong.push(format!("{id}: {} rows: {shown}", rows.len()));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{as_json, line};
 use crate::app::tenancy::Tenancy;
 use crate::cli::account_name::AccountName;
-use crate::cli::given::GlobalArgs;
+use crate::cli::global_args::GlobalArgs;
 use crate::cli::{Failure, print_json, say};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
@@ -20,8 +20,8 @@ struct Tree {
 }
 
 /// Shows this account and all below it; without a name, all accounts.
-pub(super) async fn show(name: Option<&AccountName>, given: &GlobalArgs) -> Result<(), Failure> {
-    let tenancy = given.tenancy().await?;
+pub(super) async fn show(name: Option<&AccountName>, global: &GlobalArgs) -> Result<(), Failure> {
+    let tenancy = global.tenancy().await?;
     let top = match name {
         Some(name) => Some(name.account(&tenancy).await?),
         None => None,
@@ -31,7 +31,7 @@ pub(super) async fn show(name: Option<&AccountName>, given: &GlobalArgs) -> Resu
         Some(top) => vec![top],
         None => tree.of(None).to_vec(),
     };
-    if given.json {
+    if global.json {
         return print_json(&Value::from_iter(tops.iter().map(|one| tree.json(one))));
     }
     tops.iter().try_for_each(|one| tree.print(one, 0))

@@ -15,7 +15,7 @@ Content-Type: text/plain; charset=utf-8\n\
 Change this text, and send it again.\n";
 
 /// Prints the commands, and writes the files that they name.
-pub(super) fn invite(stage: &Stage) -> Result<(), Failure> {
+pub(super) fn print_commands(stage: &Stage) -> Result<(), Failure> {
     let (name, pem) = case::key_of_alice();
     let (key_file, letter) = (stage.folder().join(name), stage.folder().join("letter.eml"));
     std::fs::write(&key_file, pem)?;

@@ -32,7 +32,7 @@ impl Performance {
     pub async fn of_all(print: fn(&[Row]) -> Result<(), Failure>) -> Result<Self, Failure> {
         let mut all = Self { stages: Vec::new(), rows: Vec::new() };
         for group in Case::groups()? {
-            let stage = Arc::new(Stage::set(&group.rules).await?);
+            let stage = Arc::new(Stage::start(&group.rules).await?);
             let rows = send_all(&stage, group.cases).await?;
             print(&rows)?;
             let accepted = rows.iter().filter(|row| row.case.script.expect == "accepted");

@@ -38,18 +38,18 @@ pub(super) struct Demo {
 impl Demo {
     pub(super) async fn run(self) -> Result<ExitCode, Failure> {
         telemetry::quiet();
-        let (stage, rest, went_well) = tokio::select! {
+        let Shown { stage, others, went_well } = tokio::select! {
             shown = self.show() => shown?,
             // Dropping the future removes everything, temporary folders included.
             _ = tokio::signal::ctrl_c() => return Ok(ExitCode::FAILURE),
         };
-        for stage in rest {
-            stage.strike().await;
+        for stage in others {
+            stage.stop().await;
         }
         if self.once {
-            say!("\nThe server stops now, because --once was given.")?;
+            say!("\nThe server stops now, because --once was global.")?;
         } else if self.stay || std::io::stdout().is_terminal() {
-            curl::invite(&stage)?;
+            curl::print_commands(&stage)?;
             tokio::signal::ctrl_c().await?;
         } else {
             say!(
@@ -57,41 +57,44 @@ impl Demo {
                  `gatepost demo --stay` to keep it, and to get curl lines for it."
             )?;
         }
-        stage.strike().await;
+        stage.stop().await;
         Ok(if went_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     async fn show(&self) -> Result<Shown, Failure> {
-        if self.all { table().await } else { story().await }
+        if self.all { show_table().await } else { show_story().await }
     }
 }
 
-/// The stage that stays, the others, and whether all went as expected.
-type Shown = (Stage, Vec<Stage>, bool);
+/// The servers that still run after the show.
+struct Shown {
+    /// Stays until Ctrl-C.
+    stage: Stage,
+    others: Vec<Stage>,
+    went_well: bool,
+}
 
 /// The acts, then all fixtures in three lines.
-async fn story() -> Result<Shown, Failure> {
+async fn show_story() -> Result<Shown, Failure> {
     let paint = Paint::for_output();
-    let stage = Stage::set(&[]).await?;
+    let stage = Stage::start(&[]).await?;
     let mut went_well = true;
     for (number, act) in (1..).zip(&acts::ACTS) {
-        went_well &= story::play(&stage, (number, act), paint).await?;
+        went_well &= story::play(&stage, number, act, paint).await?;
     }
     say!("\n{}", paint.bold("Every message of fixtures/mail, sent to servers of their own"))?;
     let performance = Performance::of_all(fixtures::print_differing).await?;
     went_well &= performance.print_totals().await?;
-    Ok((stage, performance.into_stages(), went_well))
+    Ok(Shown { stage, others: performance.into_stages(), went_well })
 }
 
 /// All fixtures with their replies, then their events.
-async fn table() -> Result<Shown, Failure> {
+async fn show_table() -> Result<Shown, Failure> {
     say!("Sending every message of fixtures/mail over SMTP\n")?;
     let performance = Performance::of_all(fixtures::print_table).await?;
     say!("\nEvents, as the webhook receiver got them:\n")?;
     let went_well = performance.print_events().await?;
-    let mut stages = performance.into_stages();
-    if stages.is_empty() {
-        return Err("there are no fixtures".into());
-    }
-    Ok((stages.remove(0), stages, went_well))
+    let mut stages = performance.into_stages().into_iter();
+    let stage = stages.next().ok_or("there are no fixtures")?;
+    Ok(Shown { stage, others: stages.collect(), went_well })
 }

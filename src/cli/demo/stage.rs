@@ -23,11 +23,11 @@ use crate::testkit::case::{self, Case};
 use crate::testkit::dns::{DnsServer, Zone};
 use crate::testkit::house::House;
 use crate::testkit::http_client::Api;
-use crate::testkit::receiver::{Received, Receiver};
+use crate::testkit::receiver::Receiver;
 use crate::testkit::smtp_client::{Transaction, deliver};
 
 /// Interval of polling: the record of a refusal may follow its reply by a second (contract §2.3).
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(super) struct Stage {
     pub running: Running,
@@ -42,12 +42,19 @@ pub(super) struct Stage {
     folder: tempfile::TempDir,
 }
 
+/// Number of messages in the API, and of webhooks received.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Arrived {
+    pub messages: usize,
+    pub webhooks: usize,
+}
+
 impl Stage {
     /// Starts a server with these rule files: names and texts.
-    pub async fn set(rules: &[(String, String)]) -> Result<Self, Failure> {
+    pub async fn start(rules: &[(String, String)]) -> Result<Self, Failure> {
         let folder = tempfile::tempdir()?;
         let location = Location::Folder(folder.path().join("store"));
-        let rules = load(rules, folder.path())?;
+        let rules = load_rules(rules, folder.path())?;
         let helpers = Shutdown::default();
         let mint = run::system_mint();
         let dns = DnsServer::start(Zone::parse(case::zone())?, helpers.clone()).await?;
@@ -92,33 +99,32 @@ impl Stage {
                 if let Ok(found) = self.api.get(&path).await {
                     return found;
                 }
-                sleep(LOOK).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
         let found = timeout(PATIENCE, found).await.map_err(|_| format!("no record {id}"))?;
         Ok(found.get("intake").cloned().unwrap_or_default())
     }
 
-    /// Waits for the webhook about a message. Returns its body and whether it was signed.
-    pub async fn webhook(&self, message: &str) -> Result<(Value, bool), Failure> {
-        let (mut seen, arrival) = (0, |request: &Received| {
-            let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
-            (body.get("messageUuid")?.as_str()? == message).then_some((body, request.verified))
-        });
+    /// Waits for the webhook about a message. Returns its body, or None if its signature is wrong.
+    pub async fn webhook(&self, message: &str) -> Result<Option<Value>, Failure> {
+        let mut seen = 0;
         loop {
             let more = self.receiver.after(seen, PATIENCE).await?;
-            if let Some(found) = more.iter().find_map(arrival) {
-                return Ok(found);
+            for request in &more {
+                let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+                if body.get("messageUuid").and_then(Value::as_str) == Some(message) {
+                    return Ok(request.verified.then_some(body));
+                }
             }
             seen += more.len();
         }
     }
 
-    /// Returns the number of messages in the API and of webhooks received.
-    pub async fn count(&self) -> Result<(usize, usize), Failure> {
+    pub async fn arrived(&self) -> Result<Arrived, Failure> {
         let messages = self.api.get("/messages/recent?limit=200").await?;
         let messages = messages.as_array().map_or(0, Vec::len);
-        Ok((messages, self.receiver.received().len()))
+        Ok(Arrived { messages, webhooks: self.receiver.received().len() })
     }
 
     pub fn agent(&self, name: &str) -> Result<AccountId, Failure> {
@@ -131,13 +137,13 @@ impl Stage {
         self.folder.path()
     }
 
-    pub async fn strike(self) {
+    pub async fn stop(self) {
         self.running.stop(PATIENCE).await;
         self.helpers.finish(PATIENCE).await;
     }
 }
 
-fn load(files: &[(String, String)], folder: &Path) -> Result<Rules, Failure> {
+fn load_rules(files: &[(String, String)], folder: &Path) -> Result<Rules, Failure> {
     let policies = folder.join("policies");
     std::fs::create_dir(&policies)?;
     for (name, text) in files {

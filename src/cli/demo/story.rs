@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::acts::{Act, LOST_KEY, NEW_AGENT, Then};
-use super::stage::Stage;
+use super::stage::{Arrived, Stage};
 use crate::cli::paint::Paint;
 use crate::cli::{Failure, say};
 use crate::domain::address::Address;
@@ -19,7 +19,8 @@ const INDENT: usize = 11;
 /// Plays an act. Returns whether it went as its title says.
 pub(super) async fn play(
     stage: &Stage,
-    (number, act): (usize, &Act),
+    number: usize,
+    act: &Act,
     paint: Paint,
 ) -> Result<bool, Failure> {
     let case = Case::named(act.case)?;
@@ -77,10 +78,11 @@ impl Scene<'_> {
 
     /// Returns the webhook about the record's message, if it was signed.
     async fn webhook(&self, record: &Value) -> Result<Option<Value>, Failure> {
-        let (body, verified) = self.stage.webhook(text(record, "messageUuid")).await?;
-        let signature = if verified { "its signature verifies" } else { "its SIGNATURE IS WRONG" };
+        let body = self.stage.webhook(text(record, "messageUuid")).await?;
+        let is_signed = body.is_some();
+        let signature = if is_signed { "its signature verifies" } else { "its SIGNATURE IS WRONG" };
         row("agent", &format!("gets this webhook from Gatepost; {signature}:"))?;
-        Ok(verified.then_some(body))
+        Ok(body)
     }
 
     async fn arrives(&self) -> Result<bool, Failure> {
@@ -104,18 +106,19 @@ impl Scene<'_> {
     }
 
     async fn stays_out(&self) -> Result<bool, Failure> {
-        let before = self.stage.count().await?;
+        let before = self.stage.arrived().await?;
         let record = self.send(&self.case.script.reply).await?;
         if let Some(advice) = record.as_ref().map(|record| text(record, "advice")) {
             row("advice", advice)?;
         }
-        let (messages, webhooks) = self.stage.count().await?;
-        let saw = if before == (messages, webhooks) { "saw nothing of it" } else { "SAW IT" };
+        let after = self.stage.arrived().await?;
+        let saw = if after == before { "saw nothing of it" } else { "SAW IT" };
+        let Arrived { messages, webhooks } = after;
         row(
             "agent",
             &format!("{saw}: {messages} message in the API, {webhooks} webhook, as before"),
         )?;
-        Ok(record.is_some() && before == (messages, webhooks))
+        Ok(record.is_some() && after == before)
     }
 
     /// Prints the warning that anyone who adds the sender gets.
@@ -159,7 +162,7 @@ impl Scene<'_> {
     }
 
     async fn is_retried(&self) -> Result<bool, Failure> {
-        let before = self.stage.count().await?;
+        let before = self.stage.arrived().await?;
         row("DNS out", &format!("{LOST_KEY} answers SERVFAIL"))?;
         self.stage.dns.change(|zone| zone.insert(LOST_KEY, "TXT", "SERVFAIL", ""))?;
         let deferred = self.send("451 4.4.3").await?;
@@ -172,11 +175,12 @@ impl Scene<'_> {
         row("again", "it missed that answer, and tries once more:")?;
         let repeated = self.stage.send(&self.case).await;
         say!("{:<INDENT$}{}", "  answer", self.paint.verdict(&repeated, &wrapped(&repeated)))?;
-        let after = self.stage.count().await?;
-        let once = after == (before.0 + 1, before.1 + 1);
-        let times = if once { "one message and one webhook" } else { "NOT ONCE" };
+        let Arrived { messages, webhooks } = before;
+        let one_more = Arrived { messages: messages + 1, webhooks: webhooks + 1 };
+        let is_once = self.stage.arrived().await? == one_more;
+        let times = if is_once { "one message and one webhook" } else { "NOT ONCE" };
         row("agent", &format!("got it once, for three tries: {times}"))?;
-        Ok(deferred.is_some() && event.is_some() && once && repeated.contains("accepted before"))
+        Ok(deferred.is_some() && event.is_some() && is_once && repeated.contains("accepted before"))
     }
 }
 

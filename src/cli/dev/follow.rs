@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::sleep;
 
+use super::forward::Forward;
 use crate::cli::events::about;
 use crate::cli::paint::Paint;
 use crate::cli::{Failure, plain, say};
@@ -13,15 +14,15 @@ use crate::domain::clock::{Clock, Timestamp};
 use crate::testkit::http_client::Api;
 
 /// Polling interval for verdicts and attempts, which cannot be waited for.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Pause after a failed request.
-const PAUSE: Duration = Duration::from_secs(2);
-/// Seconds that a request for events waits; at most `events.max_wait_seconds`.
-const WAIT: u64 = 20;
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
+/// Wait of a request for events; at most `events.max_wait_seconds`.
+const EVENT_WAIT_SECONDS: u64 = 20;
 /// Refusals at RCPT share one record per minute (contract §2.3); a record may change this long.
 const WINDOW: Duration = Duration::from_secs(90);
 /// Ids remembered as shown, per kind: far more than occur within [`WINDOW`]. Bounds memory.
-const REMEMBERED: usize = 20_000;
+const MOST_REMEMBERED: usize = 20_000;
 
 /// Follows everything since `started`.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ impl PrintedIds {
     /// Remembers an id. Returns whether the id is new or its count has grown.
     fn is_new(&mut self, id: &str, times: u64) -> bool {
         let before = self.0.insert(id.to_owned(), times);
-        while self.0.len() > REMEMBERED {
+        while self.0.len() > MOST_REMEMBERED {
             self.0.pop_first();
         }
         before.is_none_or(|before| before < times)
@@ -52,22 +53,22 @@ impl Follower {
         Self { api, clock, started, paint }
     }
 
-    /// Prints until dropped, or until the output fails. `webhook` is its account and id.
-    pub async fn run(&self, webhook: Option<(i64, String)>) -> Result<(), Failure> {
-        tokio::try_join!(self.verdicts(), self.events(), self.attempts(webhook))?;
+    /// Prints until dropped, or until the output fails.
+    pub async fn run(&self, forward: Option<&Forward>) -> Result<(), Failure> {
+        tokio::try_join!(self.verdicts(), self.events(), self.attempts(forward))?;
         Ok(())
     }
 
     /// Sends a GET, and retries forever if the API fails: a failing API must not end the SMTP
     /// server.
-    async fn ask(&self, path: &str) -> Result<Value, Failure> {
+    async fn get(&self, path: &str) -> Result<Value, Failure> {
         loop {
             match self.api.get(path).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => {
                     let shown = self.paint.alarm(&format!("{:<8}", "error"));
                     say!("          {shown}  cannot follow, retrying: {error}")?;
-                    sleep(PAUSE).await;
+                    sleep(RETRY_PAUSE).await;
                 }
             }
         }
@@ -81,8 +82,8 @@ impl Follower {
             let mut new = Vec::new();
             let mut path = Some(first.clone());
             while let Some(next) = path.take() {
-                let mut page = self.ask(&next).await?;
-                let (records, before) = (taken(&mut page, "intake"), new.len());
+                let mut page = self.get(&next).await?;
+                let (records, before) = (take_list(&mut page, "intake"), new.len());
                 new.extend(
                     records
                         .into_iter()
@@ -99,7 +100,7 @@ impl Follower {
             for record in new.iter().rev() {
                 self.print_verdict(record)?;
             }
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -122,11 +123,12 @@ impl Follower {
     async fn events(&self) -> Result<(), Failure> {
         let mut from = format!("since={}", self.started);
         loop {
-            let mut page = self.ask(&format!("/events?{from}&wait={WAIT}&limit=200")).await?;
+            let mut page =
+                self.get(&format!("/events?{from}&wait={EVENT_WAIT_SECONDS}&limit=200")).await?;
             if let Some(last) = page.get("next").and_then(Value::as_str) {
                 from = format!("after={last}");
             }
-            for event in taken(&mut page, "events") {
+            for event in take_list(&mut page, "events") {
                 self.print_event(&event)?;
             }
         }
@@ -138,16 +140,16 @@ impl Follower {
         say!("{time}  {shown}  {name}  {}", about(event))
     }
 
-    async fn attempts(&self, webhook: Option<(i64, String)>) -> Result<(), Failure> {
-        let Some((account, id)) = webhook else { return Ok(()) };
+    async fn attempts(&self, forward: Option<&Forward>) -> Result<(), Failure> {
+        let Some(Forward { account, id, .. }) = forward else { return Ok(()) };
         let mut shown = PrintedIds::default();
         loop {
             let since = self.started;
             let path = format!(
                 "/webhooks/{id}/deliveries?targetAccountId={account}&since={since}&limit=200"
             );
-            let mut page = self.ask(&path).await?;
-            for delivery in taken(&mut page, "deliveries").iter().rev() {
+            let mut page = self.get(&path).await?;
+            for delivery in take_list(&mut page, "deliveries").iter().rev() {
                 let attempts = delivery.get("attempts").and_then(Value::as_array);
                 for attempt in attempts.into_iter().flatten() {
                     if shown.is_new(text(attempt, "id"), 1) {
@@ -155,7 +157,7 @@ impl Follower {
                     }
                 }
             }
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -177,7 +179,7 @@ impl Follower {
 }
 
 /// Takes a list out of a response.
-fn taken(answer: &mut Value, name: &str) -> Vec<Value> {
+fn take_list(answer: &mut Value, name: &str) -> Vec<Value> {
     match answer.get_mut(name).map(Value::take) {
         Some(Value::Array(list)) => list,
         _ => Vec::new(),
@@ -211,9 +213,9 @@ mod tests {
         assert!(shown.is_new("a", 1));
         assert!(!shown.is_new("a", 1));
         assert!(shown.is_new("a", 3));
-        for number in 0..=REMEMBERED {
+        for number in 0..=MOST_REMEMBERED {
             shown.is_new(&format!("b{number:06}"), 1);
         }
-        assert_eq!(shown.0.len(), REMEMBERED);
+        assert_eq!(shown.0.len(), MOST_REMEMBERED);
     }
 }

@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use super::folder::Folder;
 use super::letter::Letter;
 use super::names::{self, LOOKALIKE, SENDER, STRANGER};
+use super::sending::Prepared;
 use crate::cli::Failure;
 use crate::domain::id::Mint;
 use crate::domain::reason::Reason;
@@ -73,13 +74,14 @@ impl Forge {
     }
 }
 
-/// Writes a letter, signed by its sender or forged. Returns its envelope sender and bytes.
-pub(super) fn written(
+/// Prepares a letter, signed by its sender or forged.
+pub(super) fn prepare(
     letter: Letter,
     forge: Option<Forge>,
     to: &str,
-    (folder, mint): (&Folder, &Mint),
-) -> Result<(&'static str, Vec<u8>), Failure> {
+    folder: &Folder,
+    mint: &Mint,
+) -> Result<Prepared, Failure> {
     let letter = Letter {
         from: match forge {
             Some(Forge::Lookalike) => LOOKALIKE,
@@ -88,11 +90,11 @@ pub(super) fn written(
         },
         ..letter
     };
-    let letter = if forge == Some(Forge::HiddenPrompt) { hiding(letter) } else { letter };
+    let letter = if forge == Some(Forge::HiddenPrompt) { hide_prompt(letter) } else { letter };
     let raw = letter.raw(to, mint)?;
     let signer =
         |of: &str| names::signer(folder, of.split_once('@').map_or("", |(_, domain)| domain));
-    let signed = match forge {
+    let raw = match forge {
         None | Some(Forge::Lookalike | Forge::HiddenPrompt) => signer(letter.from)?.sign(&raw)?,
         Some(Forge::Unsigned) => raw,
         Some(Forge::Altered) => [&signer(SENDER)?.sign(&raw)?, ADDED].concat(),
@@ -104,11 +106,12 @@ pub(super) fn written(
         Some(Forge::Expired) => signer(SENDER)?.sign_expired(&raw, AGE)?,
     };
     let is_strangers = matches!(forge, Some(Forge::Unsigned | Forge::TwoFrom | Forge::OtherDomain));
-    Ok((if is_strangers { STRANGER } else { letter.from }, signed))
+    let from = if is_strangers { STRANGER } else { letter.from }.to_owned();
+    Ok(Prepared { name: "letter".to_owned(), from, raw })
 }
 
 /// Turns a letter into HTML with a hidden prompt.
-fn hiding(letter: Letter) -> Letter {
+fn hide_prompt(letter: Letter) -> Letter {
     let text = letter.text.replace('&', "&amp;").replace('<', "&lt;").replace('\n', "<br>\n");
     let text = format!("<p>{text}</p>\n<div style=\"display:none\">{HIDDEN}</div>");
     Letter { form: "html", text, ..letter }

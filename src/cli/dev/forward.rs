@@ -21,6 +21,8 @@ const LABEL: &str = "gatepost dev --forward-to";
 
 pub(super) struct Forward {
     pub id: DestinationId,
+    /// The Agent.
+    pub account: AccountId,
     pub url: Url,
     /// For the receiver, which verifies signatures with it.
     pub secret: String,
@@ -49,28 +51,24 @@ pub(super) fn parse(text: &str, rules: &Rules) -> Result<Url, Failure> {
 impl Forward {
     /// Forwards to `url` only. A destination of an earlier start is disabled and keeps its secret,
     /// so a later start with its URL has the same secret.
-    pub async fn set(
-        (folder, world): (&Folder, &World),
+    pub async fn set_up(
+        folder: &Folder,
+        world: &World,
         url: Option<&Url>,
         rules: &Rules,
         mint: &Mint,
     ) -> Result<Option<Self>, Failure> {
         let agent = AccountId::new(world.agent).ok_or("world.json names no account")?;
         let store = Store::open(&folder.store(), &rules.store, mint.clone()).await?;
-        let parts = (Arc::new(rules.access.clone()), Arc::new(rules.webhooks.clone()));
-        let destinations = Destinations::new(store.clone(), mint.clone(), parts.0, parts.1);
-        let set = among(&destinations, agent, url).await;
+        let (access, webhooks) = (Arc::new(rules.access.clone()), Arc::new(rules.webhooks.clone()));
+        let destinations = Destinations::new(store.clone(), mint.clone(), access, webhooks);
+        let forward = enable_only(&destinations, agent, url).await;
         store.close().await;
-        set
-    }
-
-    fn to(destination: Destination) -> Self {
-        let secret = signature::shown(&destination.secret);
-        Self { id: destination.id, url: destination.url, secret }
+        forward
     }
 }
 
-async fn among(
+async fn enable_only(
     destinations: &Destinations,
     agent: AccountId,
     url: Option<&Url>,
@@ -85,5 +83,6 @@ async fn among(
     let Some(url) = url else { return Ok(None) };
     let added = destinations.add(agent, url.clone(), Category::Incoming, LABEL).await?;
     let (Added::Created(destination) | Added::Existed(destination)) = added;
-    Ok(Some(Forward::to(destination)))
+    let Destination { id, account, url, secret, .. } = destination;
+    Ok(Some(Forward { id, account, url, secret: signature::shown(&secret) }))
 }

@@ -17,17 +17,14 @@ use std::process::ExitCode;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
-use url::Url;
 
 use self::folder::{Folder, World};
 use self::follow::Follower;
 use self::forward::Forward;
-use super::given::GlobalArgs;
+use super::global_args::GlobalArgs;
 use super::local::{self, PATIENCE, program, quoted};
 use super::paint::Paint;
 use super::{Failure, say};
-use crate::domain::clock::Timestamp;
-use crate::domain::id::Mint;
 use crate::rules::Rules;
 use crate::run::{self, Running};
 use crate::shutdown::Shutdown;
@@ -48,14 +45,14 @@ pub(super) struct Dev {
 }
 
 impl Dev {
-    pub(super) async fn run(mut self, given: &GlobalArgs) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(mut self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
         telemetry::quiet();
-        self.data = given.folder_of_dev();
+        self.data = global.folder_of_dev();
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let (mint, rules) = (run::system_mint(), Rules::defaults()?);
         // Check the URL first, so that a mistake creates no folder.
-        self.url(&rules)?;
+        let url = self.forward_to.as_deref().map(|url| forward::parse(url, &rules)).transpose()?;
         let folder = Folder::named(self.data.as_deref())?;
         let world = World::of(&folder, &rules, &mint).await?;
         let helpers = Shutdown::default();
@@ -64,11 +61,19 @@ impl Dev {
         let settings = local::settings(&folder.store(), rules.clone(), dns.addr(), ports)?;
         let started = mint.clock().now();
         let running = run::start(settings, mint.clone()).await?;
+        let following = async {
+            let forward = Forward::set_up(&folder, &world, url.as_ref(), &rules, &mint).await?;
+            folder.note(&running, true)?;
+            print_greeting(&folder, &world, &running, forward.as_ref())?;
+            let api = Api::new(running.http, &world.operator_key);
+            let follower = Follower::new(api, mint.clock().clone(), started, Paint::for_output());
+            follower.run(forward.as_ref()).await
+        };
         let ended = tokio::select! {
             _ = interrupt.recv() => Ok(()),
             _ = terminate.recv() => Ok(()),
             broken = running.broken() => Err(broken.into()),
-            failed = self.attend((&folder, &world), &running, (&rules, &mint), started) => failed,
+            failed = following => failed,
         };
         folder.note(&running, false)?;
         let in_time = running.stop(PATIENCE).await;
@@ -80,33 +85,10 @@ impl Dev {
         }
         Ok(ExitCode::SUCCESS)
     }
-
-    /// Prints the greeting, then follows everything until dropped or failed.
-    async fn attend(
-        &self,
-        (folder, world): (&Folder, &World),
-        running: &Running,
-        (rules, mint): (&Rules, &Mint),
-        started: Timestamp,
-    ) -> Result<(), Failure> {
-        let url = self.url(rules)?;
-        let forward = Forward::set((folder, world), url.as_ref(), rules, mint).await?;
-        folder.note(running, true)?;
-        greet(folder, world, running, forward.as_ref())?;
-        let api = Api::new(running.http, &world.operator_key);
-        let follower = Follower::new(api, mint.clock().clone(), started, Paint::for_output());
-        let webhook = forward.map(|forward| (world.agent, forward.id.to_string()));
-        follower.run(webhook).await
-    }
-
-    /// Reads `--forward-to`.
-    fn url(&self, rules: &Rules) -> Result<Option<Url>, Failure> {
-        self.forward_to.as_deref().map(|url| forward::parse(url, rules)).transpose()
-    }
 }
 
 /// Prints names, addresses and keys, and commands to try.
-fn greet(
+fn print_greeting(
     folder: &Folder,
     world: &World,
     running: &Running,

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::folder::DEFAULT_FOLDER;
-use super::folder::{Addresses, Folder};
+use super::folder::{Addresses, DEFAULT_FOLDER, Folder};
 use super::forge::{self, Forge};
 use super::letter::Letter;
 use super::names;
@@ -62,7 +61,7 @@ impl DevArgs {
         let messages = if files.is_empty() {
             vec![self.letter(&folder, to)?]
         } else {
-            files.iter().map(|file| signed(&folder, file)).collect::<Result<_, _>>()?
+            files.iter().map(|file| sign_file(&folder, file)).collect::<Result<_, _>>()?
         };
         Ok(ToDev { server: smtp, http, messages, forge: self.forge })
     }
@@ -85,15 +84,13 @@ impl DevArgs {
             "Hello,\n\nplease send the invoice for order 4711.\n\nAlice".to_owned()
         });
         let letter = Letter { from: names::SENDER, subject, form: "plain", text };
-        let mint = run::system_mint();
-        let (from, raw) = forge::written(letter, self.forge, &to.join(", "), (folder, &mint))?;
-        Ok(Prepared { name: "letter".to_owned(), from: from.to_owned(), raw })
+        forge::prepare(letter, self.forge, &to.join(", "), folder, &run::system_mint())
     }
 }
 
 impl ToDev {
     /// Prints the expected verdict on a forged letter.
-    pub fn announce(&self) -> Result<(), Failure> {
+    pub fn print_expected(&self) -> Result<(), Failure> {
         self.forge.map_or(Ok(()), |forge| say!("expected: {}", forge.verdict()))
     }
 
@@ -103,14 +100,14 @@ impl ToDev {
     }
 
     /// Prints, for a forged letter, whether the reply was as expected.
-    pub fn judge(&self, is_as_expected: bool) -> Result<(), Failure> {
+    pub fn print_judgement(&self, is_as_expected: bool) -> Result<(), Failure> {
         let words = if is_as_expected { "as expected" } else { "DIFFERS from what is expected" };
         self.forge.map_or(Ok(()), |_| say!("{words}"))
     }
 }
 
 /// Signs a file by the sender's domain, whatever its From says.
-fn signed(folder: &Folder, file: &Path) -> Result<Prepared, Failure> {
+fn sign_file(folder: &Folder, file: &Path) -> Result<Prepared, Failure> {
     let raw =
         std::fs::read(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     let [domain, ..] = names::DOMAINS;

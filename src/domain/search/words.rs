@@ -53,6 +53,12 @@ pub struct Words {
     ends: Vec<usize>,
 }
 
+/// Words and bytes that a document may still take.
+struct WordLimits {
+    words: usize,
+    octets: usize,
+}
+
 impl Document {
     /// The words of a stored message.
     pub fn of(content: &Content) -> Self {
@@ -78,7 +84,7 @@ impl Document {
     }
 
     pub(super) fn read(subject: &str, from: &[&str], names: &[&str], text: &str) -> Self {
-        let mut left = (MAX_WORDS, MAX_OCTETS);
+        let mut left = WordLimits { words: MAX_WORDS, octets: MAX_OCTETS };
         let mut take = |texts: &[&str]| {
             let mut found = Words::default();
             texts.iter().for_each(|text| found.add(text, &mut left));
@@ -118,8 +124,8 @@ impl Words {
         })
     }
 
-    /// Adds the words of a text until the limits (words, bytes) are reached.
-    fn add(&mut self, text: &str, left: &mut (usize, usize)) {
+    /// Adds the words of a text until the limits are reached.
+    fn add(&mut self, text: &str, left: &mut WordLimits) {
         if text.is_ascii() {
             for word in ascii_words(text) {
                 let begin = self.all.len();
@@ -134,10 +140,10 @@ impl Words {
     }
 
     /// Returns false if the limits are reached.
-    fn push(&mut self, word: &str, (words, octets): &mut (usize, usize)) -> bool {
-        let rest = words.checked_sub(1).zip(octets.checked_sub(word.len()));
+    fn push(&mut self, word: &str, left: &mut WordLimits) -> bool {
+        let rest = left.words.checked_sub(1).zip(left.octets.checked_sub(word.len()));
         // The first word that does not fit ends the list; no shorter one may follow.
-        (*words, *octets) = rest.unwrap_or((0, 0));
+        (left.words, left.octets) = rest.unwrap_or((0, 0));
         if rest.is_some() {
             self.all.push_str(word);
             self.ends.push(self.all.len());

@@ -16,7 +16,7 @@ use crate::smtp::places::SessionPlace;
 use crate::smtp::protocol::line::Fault;
 use crate::smtp::protocol::notice::Notice;
 use crate::smtp::protocol::reply::Reply;
-use crate::smtp::rates::{Meter, What};
+use crate::smtp::rates::{Counted, Meter};
 
 use super::Shared;
 use super::message::{Ending, Message};
@@ -102,7 +102,7 @@ impl<I: Intake> Session<I> {
                 return Err(Notice::TooManyFromNetwork);
             }
             self.meter = Meter::new(Some(Arc::clone(&self.shared.rates)), address);
-            if !self.meter.take(What::Connection) {
+            if !self.meter.take(Counted::Connection) {
                 return Err(Notice::TooFast);
             }
         }
@@ -126,7 +126,7 @@ impl<I: Intake> Session<I> {
             Err(notice) => return Reply::notice(notice),
         };
         self.transactions = self.transactions.saturating_add(1);
-        if !self.meter.may(What::Message) {
+        if !self.meter.may(Counted::Message) {
             return Reply::answer(&self.over_rate(reverse_path, String::new()));
         }
         let least = rules.space.min_free_bytes;
@@ -160,7 +160,7 @@ impl<I: Intake> Session<I> {
             Err(notice) => return Reply::notice(notice),
         };
         let from = transaction.reverse_path.clone();
-        if !self.meter.take(What::Recipient) {
+        if !self.meter.take(Counted::Recipient) {
             return self.recipient_refused(&self.over_rate(from, path));
         }
         let (intake, client) = (Arc::clone(&self.shared.intake), self.client.clone());
@@ -312,7 +312,7 @@ impl<I: Intake> Handler for Session<I> {
             }
             Some(transaction) => {
                 transaction.under_way = Some(token);
-                self.meter.add(What::Message);
+                self.meter.add(Counted::Message);
                 response(&Reply::notice(Notice::Go))
             }
             None => self.say(&Reply::notice(Notice::MailFirst)),

@@ -43,7 +43,7 @@ pub async fn locked(
     let fields: BTreeMap<String, bool> = columns.json("fields")?;
     let applied: Config = columns.json("applied")?;
     let (old, staged) = (&before.of(kind).config, &before.staging.config);
-    let fields = rule::locked(&fields, &applied, staged, (old, config));
+    let fields = rule::locked(&fields, &applied, staged, old, config);
     if fields.is_empty() {
         return Ok(None);
     }

@@ -162,8 +162,8 @@ pub(super) struct Authentication {
 /// Only SPF, as its step.
 pub(super) async fn spf_of(bench: &Bench, client: &Client, reverse_path: &str) -> Value {
     let budget = bench.authenticator.rules.dns.message_budget();
-    let asking = bench.authenticator.asking(tokio::time::Instant::now() + budget);
-    json!(super::spf::check(asking, client, reverse_path).await.step)
+    let input = bench.authenticator.spf_input(tokio::time::Instant::now() + budget);
+    json!(super::spf::check(input, client, reverse_path).await.step)
 }
 
 pub(super) fn step<'a>(answer: &'a Authentication, name: &str) -> &'a Value {

@@ -12,12 +12,12 @@ use crate::tls::FilesError;
 const PRIVILEGED: u16 = 1024;
 
 /// Settings that a startup error can be about, with their flags.
-pub(super) struct Named {
+pub(super) struct NamedSettings {
     addresses: [(&'static str, Option<SocketAddr>, u16); 3],
     files: [(&'static str, Option<PathBuf>); 4],
 }
 
-impl Named {
+impl NamedSettings {
     pub(super) fn of(settings: &Settings) -> Self {
         let tls = &settings.tls;
         let (smtp, http) = (tls.smtp.as_ref(), tls.http.as_ref());
@@ -38,14 +38,16 @@ impl Named {
 
     pub(super) fn explain(&self, error: RunError) -> Failure {
         match &error {
-            RunError::Listen { address, source } => self.listening(*address, source),
-            RunError::Certificate(FilesError::Read { path, source }) => self.reading(path, source),
+            RunError::Listen { address, source } => self.explain_listening(*address, source),
+            RunError::Certificate(FilesError::Read { path, source }) => {
+                self.explain_reading(path, source)
+            }
             _ => None,
         }
         .map_or_else(|| error.into(), Into::into)
     }
 
-    fn listening(&self, address: SocketAddr, source: &io::Error) -> Option<String> {
+    fn explain_listening(&self, address: SocketAddr, source: &io::Error) -> Option<String> {
         let (flag, _, other) = self.addresses.iter().find(|(_, one, _)| *one == Some(address))?;
         let elsewhere = SocketAddr::new(address.ip(), *other);
         match source.kind() {
@@ -61,7 +63,7 @@ impl Named {
         }
     }
 
-    fn reading(&self, path: &Path, source: &io::Error) -> Option<String> {
+    fn explain_reading(&self, path: &Path, source: &io::Error) -> Option<String> {
         let (flag, _) = self.files.iter().find(|(_, one)| one.as_deref() == Some(path))?;
         let why = match source.kind() {
             io::ErrorKind::NotFound => "no such file".to_owned(),
@@ -79,7 +81,7 @@ mod tests {
     #[test]
     fn a_port_of_the_privileged_is_explained() {
         let address = SocketAddr::from(([0, 0, 0, 0], 25));
-        let named = Named {
+        let named = NamedSettings {
             addresses: [
                 ("--smtp", Some(address), 2525),
                 ("--smtps", None, 4465),

@@ -8,7 +8,7 @@ use crate::mail::scan::scan;
 use crate::rules::IntakeRules;
 
 /// An envelope, and whether its sender is the From of the file.
-pub(super) struct Assumed {
+pub(super) struct AssumedEnvelope {
     pub envelope: Envelope,
     is_of_file: bool,
 }
@@ -16,7 +16,7 @@ pub(super) struct Assumed {
 impl Check {
     /// Builds the envelope from the arguments. Without `--from`, the sender is the From of the
     /// file, as in most personal mail.
-    pub(super) fn assumed(&self, raw: &[u8], rules: &IntakeRules) -> Assumed {
+    pub(super) fn assumed_envelope(&self, raw: &[u8], rules: &IntakeRules) -> AssumedEnvelope {
         let client = Client { address: self.ip, helo: self.helo.clone(), esmtp: true, tls: None };
         let found = scan(raw, &rules.limits).map(|headers| headers.from.address);
         let reverse_path = match &self.from {
@@ -25,14 +25,14 @@ impl Check {
         };
         let (recipients, smtputf8, posted) = (Vec::new(), true, None);
         let envelope = Envelope { client, reverse_path, recipients, smtputf8, posted };
-        Assumed { envelope, is_of_file: self.from.is_none() }
+        AssumedEnvelope { envelope, is_of_file: self.from.is_none() }
     }
 }
 
-impl fmt::Display for Assumed {
+impl fmt::Display for AssumedEnvelope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Envelope { client, reverse_path, .. } = &self.envelope;
-        let whose = match (reverse_path.as_str(), self.is_of_file) {
+        let sender = match (reverse_path.as_str(), self.is_of_file) {
             ("", true) => "<> (the file has no usable From)".to_owned(),
             ("", false) => "<>".to_owned(),
             (from, true) => format!("{from} (the From of the file)"),
@@ -41,7 +41,7 @@ impl fmt::Display for Assumed {
         let Client { address, helo, .. } = client;
         write!(
             f,
-            "Assumed envelope: from {whose}, by {helo} at {address}; set it with --from, --helo \
+            "Assumed envelope: from {sender}, by {helo} at {address}; set it with --from, --helo \
              and --ip"
         )
     }

@@ -1,7 +1,8 @@
 //! The DNS as the verdict of a record saw it: one zone, built from the answers to each step.
 
 use super::super::Failure;
-use crate::domain::evidence::{Step, dns};
+use crate::domain::evidence::Step;
+use crate::domain::evidence::dns::{DnsOutcome, UsedAnswer};
 use crate::testkit::dns::{Zone, unescaped};
 
 /// Deciding steps, in order: their answers enter the zone before those of other steps.
@@ -28,7 +29,7 @@ struct FirstAnswer<'r> {
     step: &'r str,
     name: String,
     kind: &'r str,
-    told: &'r dns::DnsOutcome,
+    outcome: &'r DnsOutcome,
 }
 
 impl RecordedDns {
@@ -37,28 +38,30 @@ impl RecordedDns {
         let mut steps: Vec<_> = steps.map(|step| (step.facts.name(), step)).collect();
         let place = |name| DECISIVE.iter().position(|one| *one == name);
         steps.sort_by_key(|(name, _)| place(*name).unwrap_or(DECISIVE.len()));
-        let mut told = Self::default();
+        let mut answers = Self::default();
         let mut known: Vec<FirstAnswer<'_>> = Vec::new();
         for (step, dns) in steps.into_iter().map(|(name, step)| (name, &step.dns)) {
-            for dns::UsedAnswer { name, kind, told: this, .. } in dns {
+            for UsedAnswer { name, kind, told: outcome, .. } in dns {
                 let name = name.to_ascii_lowercase();
                 match known.iter().find(|other| other.name == name && other.kind == kind) {
                     None => {
-                        add(&mut told.zone, &name, kind, this).map_err(|error| {
+                        add(&mut answers.zone, &name, kind, outcome).map_err(|error| {
                             format!("cannot read the answer to {kind} {name}: {error}")
                         })?;
-                        known.push(FirstAnswer { step, name, kind, told: this });
+                        known.push(FirstAnswer { step, name, kind, outcome });
                     }
-                    Some(first) if !alike(first.told, this) => told.conflicts.push(Conflict {
-                        step: step.to_owned(),
-                        question: format!("{kind} {name}"),
-                        first: first.step.to_owned(),
-                    }),
+                    Some(first) if !alike(first.outcome, outcome) => {
+                        answers.conflicts.push(Conflict {
+                            step: step.to_owned(),
+                            question: format!("{kind} {name}"),
+                            first: first.step.to_owned(),
+                        })
+                    }
                     Some(_) => {}
                 }
             }
         }
-        Ok(told)
+        Ok(answers)
     }
 
     /// Explains why the result of `step`, if it decides nothing, may differ from the record: its
@@ -74,9 +77,9 @@ impl RecordedDns {
 }
 
 /// Whether two answers yield the same zone: any order, and any temporary error, are equal.
-fn alike(one: &dns::DnsOutcome, other: &dns::DnsOutcome) -> bool {
+fn alike(one: &DnsOutcome, other: &DnsOutcome) -> bool {
     match (one, other) {
-        (dns::DnsOutcome::Records(one), dns::DnsOutcome::Records(other)) => {
+        (DnsOutcome::Records(one), DnsOutcome::Records(other)) => {
             let (mut one, mut other) = (one.clone(), other.clone());
             one.sort_unstable();
             other.sort_unstable();
@@ -87,27 +90,27 @@ fn alike(one: &dns::DnsOutcome, other: &dns::DnsOutcome) -> bool {
 }
 
 /// Adds one answer, in the notation of `verify`.
-fn add(zone: &mut Zone, name: &str, kind: &str, told: &dns::DnsOutcome) -> Result<(), Failure> {
-    match told {
-        dns::DnsOutcome::Records(texts) if kind == "TXT" => {
+fn add(zone: &mut Zone, name: &str, kind: &str, outcome: &DnsOutcome) -> Result<(), Failure> {
+    match outcome {
+        DnsOutcome::Records(texts) if kind == "TXT" => {
             let octets = texts.iter().map(|text| unescaped(text).ok_or("broken escape"));
             zone.insert_texts(name, &octets.collect::<Result<Vec<_>, _>>()?)?;
         }
-        dns::DnsOutcome::Records(texts) => {
+        DnsOutcome::Records(texts) => {
             for text in texts {
                 zone.insert(name, kind, "NOERROR", text)?;
             }
         }
-        told if *told == dns::DnsOutcome::NAME_UNKNOWN => {
+        outcome if *outcome == DnsOutcome::NAME_UNKNOWN => {
             zone.insert(name, kind, "NXDOMAIN", "")?
         }
-        told if *told == dns::DnsOutcome::NO_RECORD && kind == "TXT" => {
+        outcome if *outcome == DnsOutcome::NO_RECORD && kind == "TXT" => {
             zone.insert_texts(name, &[])?
         }
-        told if *told == dns::DnsOutcome::NO_RECORD => zone.insert(name, kind, "NOERROR", "")?,
+        outcome if *outcome == DnsOutcome::NO_RECORD => zone.insert(name, kind, "NOERROR", "")?,
         // No query could be made for it, so none will be.
-        told if *told == dns::DnsOutcome::UNASKABLE => {}
-        told if told.is_temporary() => zone.insert(name, kind, "SERVFAIL", "")?,
+        outcome if *outcome == DnsOutcome::UNASKABLE => {}
+        outcome if outcome.is_temporary() => zone.insert(name, kind, "SERVFAIL", "")?,
         _ => return Err("expected records, or the reason why there are none".into()),
     }
     Ok(())
@@ -148,13 +151,13 @@ mod tests {
             step("dmarc", json!([answer("A.example", "TXT", other), two(["1.1.1.1", "2.2.2.2"])])),
             step("iprev", json!([two(["2.2.2.2", "1.1.1.1"])])),
         ];
-        let told = RecordedDns::of(steps.iter()).unwrap();
+        let answers = RecordedDns::of(steps.iter()).unwrap();
         // The answers to the keys come first, wherever their step stands.
         let of_spf = "spf had another answer to TXT k.example than arc";
-        assert_eq!(told.excuse("spf").as_deref(), Some(of_spf));
-        assert_eq!(told.excuse("dmarc").as_deref(), Some(of_spf), "DMARC goes by SPF");
+        assert_eq!(answers.excuse("spf").as_deref(), Some(of_spf));
+        assert_eq!(answers.excuse("dmarc").as_deref(), Some(of_spf), "DMARC goes by SPF");
         for step in ["iprev", "dkim", "arc", "alignment", "policy"] {
-            assert_eq!(told.excuse(step), None, "{step}");
+            assert_eq!(answers.excuse(step), None, "{step}");
         }
         let broken = step("spf", json!([answer("a.example", "TXT", json!("perhaps"))]));
         assert!(RecordedDns::of([broken].iter()).is_err());
@@ -166,7 +169,7 @@ mod tests {
             step("dkim", json!([answer("k.example", "TXT", json!(["p=x"]))])),
             step("arc", json!([answer("k.example", "TXT", json!("NXDOMAIN"))])),
         ];
-        let told = RecordedDns::of(steps.iter()).unwrap();
-        assert_eq!((told.excuse("dkim"), told.excuse("arc")), (None, None));
+        let answers = RecordedDns::of(steps.iter()).unwrap();
+        assert_eq!((answers.excuse("dkim"), answers.excuse("arc")), (None, None));
     }
 }

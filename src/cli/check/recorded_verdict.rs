@@ -8,7 +8,7 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::super::Failure;
-use super::told::RecordedDns;
+use super::recorded_dns::RecordedDns;
 use crate::app::intake::sha256;
 use crate::domain::clock::Timestamp;
 use crate::domain::evidence::Evidence;
@@ -48,10 +48,12 @@ impl RecordedVerdict {
         let steps = fields.get("steps").filter(|steps| steps.is_array());
         let steps = steps.ok_or("the record has no steps: take it from GET /email/intake/{id}")?;
         if text("sha256").is_none() {
-            let told = text("explanation").unwrap_or_default();
-            let why = "the message of this record was not read in full: there is no verdict to \
-                       recompute";
-            return Err(format!("{why} ({told})").into());
+            let why = text("explanation").unwrap_or_default();
+            return Err(format!(
+                "the message of this record was not read in full: there is no verdict to \
+                 recompute ({why})"
+            )
+            .into());
         }
         let missing = |what: &str| format!("the record has no {what}");
         let evidence = Evidence::deserialize(steps)
@@ -101,7 +103,7 @@ impl RecordedVerdict {
     }
 
     /// Whether a step had this result.
-    pub(super) fn came_to(&self, name: &str, result: &str) -> bool {
+    pub(super) fn has_result(&self, name: &str, result: &str) -> bool {
         self.evidence.step(name).is_some_and(|step| step.result == result)
     }
 
@@ -121,7 +123,7 @@ impl RecordedVerdict {
     }
 
     /// Returns the DNS answers that the verdict rested on.
-    pub(super) fn told(&self) -> Result<RecordedDns, Failure> {
+    pub(super) fn dns_answers(&self) -> Result<RecordedDns, Failure> {
         RecordedDns::of(self.evidence.iter())
     }
 }
