@@ -2,9 +2,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
+use axum::body::Body;
 use axum::extract::RawPathParams;
+use axum::http::request::Parts;
 use axum::response::Response;
 
 use crate::app::access::need::Need;
@@ -13,7 +15,6 @@ use crate::http::request::body::BodyRule;
 use crate::http::request::call::{Call, Visit};
 use crate::http::request::query::SIGNED;
 use crate::http::request::target::Aim;
-use crate::http::state::Http;
 use crate::http::tag::Tag;
 use crate::http::typed::Form;
 use crate::http::verb::{Verb, names};
@@ -25,10 +26,10 @@ pub const BASE: &str = "/api/v2";
 pub type Answering = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
 
 /// Performs an authorised request.
-pub type Handler = fn(Arc<Http>, Call) -> Answering;
+pub type Handler = fn(Call) -> Answering;
 
 /// Performs a request opened by a signed link.
-pub type LinkHandler = fn(Arc<Http>, Visit) -> Answering;
+pub type LinkHandler = fn(Visit) -> Answering;
 
 #[derive(Debug)]
 pub struct Operation {
@@ -49,6 +50,15 @@ pub struct Operation {
     pub handler: Handler,
     /// Handles a client with a signed link instead of a key; most operations have none.
     pub linked: Option<LinkHandler>,
+}
+
+/// A request of an operation, before it is read.
+#[derive(Debug)]
+pub(super) struct MatchedRequest {
+    pub(super) operation: &'static Operation,
+    pub(super) path: Option<RawPathParams>,
+    pub(super) parts: Parts,
+    pub(super) body: Body,
 }
 
 impl Operation {

@@ -28,7 +28,7 @@ use crate::egress::guard::Guard;
 use crate::http::limits::downloads::Downloads;
 use crate::http::limits::inbound_places::Places as InboundPlaces;
 use crate::http::limits::rates::Limits;
-use crate::http::limits::turns::Turns;
+use crate::http::limits::turns::{TurnErrors, Turns};
 use crate::http::readiness::Readiness;
 use crate::http::remote::Proxies;
 use crate::http::typed::bounds::Bounds;
@@ -60,15 +60,14 @@ pub struct UseCases {
     pub dns: Arc<Authenticator>,
 }
 
-/// Errors: the key has a turn already; no place is free.
-const UPLOADS: (&str, &str) = (
-    "another message of this key is being examined: send one at a time",
-    "too many messages are being examined",
-);
-const LOGS: (&str, &str) = (
-    "another request for the log with this key is under way: send one at a time",
-    "too many requests for the log are under way",
-);
+const UPLOADS: TurnErrors = TurnErrors {
+    busy: "another message of this key is being examined: send one at a time",
+    full: "too many messages are being examined",
+};
+const LOGS: TurnErrors = TurnErrors {
+    busy: "another request for the log with this key is under way: send one at a time",
+    full: "too many requests for the log are under way",
+};
 
 /// Pages by name below `/docs`, with their media types; the first page has the empty name.
 pub(crate) type Pages = BTreeMap<String, (&'static str, Bytes)>;

@@ -36,7 +36,7 @@ macro_rules! operation {
             fails: &[],
             aim: Aim::ACCOUNT,
             form: &FORM,
-            handler: |http, call| Box::pin(typed::perform($($handler)::+, &FORM, http, call)),
+            handler: |call| Box::pin(typed::perform($($handler)::+, &FORM, call)),
             linked: None,
         }
     }};
@@ -134,9 +134,9 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Messaging: getThreads = Post "/conversation/batch", READ, conversations::batch),
     operation!(Messaging: listContacts = Get "/contacts", READ, contacts::list),
     operation!(Messaging: getRawMessage = Get "/messages/{uuid}/raw", READ, messages::raw).fails(&[RangeNotSatisfiable])
-        .or_by_link(|http, visit| Box::pin(messages::raw_by_link(http, visit))),
+        .or_by_link(|visit| Box::pin(messages::raw_by_link(visit))),
     operation!(Messaging: getMedia = Get "/media/{uuid}/{filename}", READ, media::show).fails(&[RangeNotSatisfiable])
-        .or_by_link(|http, visit| Box::pin(media::show_by_link(http, visit))),
+        .or_by_link(|visit| Box::pin(media::show_by_link(visit))),
     operation!(Messaging: eraseMessage = Delete "/messages/{uuid}", WRITE_OWN, erasure::message),
     operation!(Messaging: eraseContact = Delete "/contacts/{id}", WRITE_PARENT.at_least(Level::OrganizationAdmin).unrestricted(),
         erasure::contact),

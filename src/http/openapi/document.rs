@@ -97,9 +97,8 @@ fn whole(
     if !description.about.is_empty() {
         put(&mut described, "description", description.about.into());
     }
-    if let Some(fields) = &description.body {
-        let shown = body(operation, (fields, description.sent.as_ref()), named);
-        put(&mut described, "requestBody", shown);
+    if let Some(body) = body(operation, description, named) {
+        put(&mut described, "requestBody", body);
     }
     if operation.linked.is_some() {
         let ways = json!([{ TOKEN: [] }, { "linkExpires": [], "linkSignature": [] }]);
@@ -182,10 +181,10 @@ fn about_target(name: &str) -> &'static str {
 
 fn body(
     operation: &Operation,
-    (fields, sent): (&Fields, Option<&Value>),
+    description: &Description,
     named: &Map<String, Value>,
-) -> Value {
-    let shown = object("", fields.clone());
+) -> Option<Value> {
+    let shown = object("", description.body.clone()?);
     let mut schema = shown.clone();
     // additionalProperties says what the description of a body would say.
     if let Value::Object(keywords) = &mut schema {
@@ -200,9 +199,9 @@ fn body(
         }
     }
     let is_required = !matches!(operation.body(), BodyRule::Optional(_));
-    let example = sent.cloned().unwrap_or_else(|| schema::example(&shown, named));
+    let example = description.sent.clone().unwrap_or_else(|| schema::example(&shown, named));
     let content = json!({ "schema": schema, "example": example });
-    json!({ "required": is_required, "content": { "application/json": content } })
+    Some(json!({ "required": is_required, "content": { "application/json": content } }))
 }
 
 fn answers(

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
 
 use crate::app::access::need::Effect;
 use crate::app::access::{Caller, Denied, token};
@@ -18,10 +19,12 @@ use crate::http::state::Http;
 /// these (`limits`).
 pub(in crate::http) async fn caller(
     http: &Http,
-    (raw_query, headers): (&str, &HeaderMap),
-    (from, effect): (IpAddr, Effect),
+    parts: &Parts,
+    from: IpAddr,
+    effect: Effect,
     trace: &Trace,
 ) -> Result<Caller, Problem> {
+    let raw_query = parts.uri.query().unwrap_or_default();
     let text = query::token(raw_query);
     let (text, limits) = (text.as_deref(), &http.limits);
     let limited = |refused: crate::http::limits::rates::Refused| {
@@ -36,7 +39,7 @@ pub(in crate::http) async fn caller(
         _ => trace.leaves(limits.count(admitted).map_err(limited)?),
     }
     found.map_err(|error| match error {
-        Denied::NoKey => misplaced(raw_query, headers).unwrap_or_else(|| error.into()),
+        Denied::NoKey => misplaced(raw_query, &parts.headers).unwrap_or_else(|| error.into()),
         error => error.into(),
     })
 }

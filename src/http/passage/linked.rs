@@ -7,10 +7,9 @@
 //! part of one message, nothing else.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use axum::body::{Body, HttpBody as _};
-use axum::extract::RawPathParams;
-use axum::http::request::Parts;
+use axum::body::HttpBody as _;
 
 use crate::app::access::need::Effect;
 use crate::app::mailbox::links::{Linked, Opening};
@@ -19,7 +18,7 @@ use crate::domain::network::Network;
 use crate::http::answer::range::Conditions;
 use crate::http::error::{Code, Problem};
 use crate::http::limits::downloads::Reader;
-use crate::http::operation::Operation;
+use crate::http::operation::MatchedRequest;
 use crate::http::passage::observe::Trace;
 use crate::http::request::call::Visit;
 use crate::http::request::query::{self, EXPIRES, Query, SIGNATURE};
@@ -44,12 +43,13 @@ impl Signed {
 /// Returns the request that this link opens. Fails with 401 if we did not make the link, with 410
 /// if it has expired, with 404 if its message is gone.
 pub(in crate::http) async fn visit(
-    http: &Http,
-    (operation, path, parts, body): (&Operation, Option<RawPathParams>, &Parts, Body),
+    http: Arc<Http>,
+    request: MatchedRequest,
     signed: Signed,
     from: IpAddr,
     trace: &Trace,
 ) -> Result<Visit, Problem> {
+    let MatchedRequest { operation, path, parts, body } = request;
     let path = operation.segments(path).unwrap_or_default();
     let segment = |name: &str| path.iter().find(|(known, _)| known == name);
     let message = segment("uuid").and_then(|(_, text)| uuid(text)).map(MessageId);
@@ -87,8 +87,8 @@ pub(in crate::http) async fn visit(
     let scope = http.use_cases.access.bearer(message).await?;
     let scope = scope.ok_or_else(|| Problem::not_found("message"))?;
     let filename = filename.unwrap_or_default().to_owned();
-    let (reader, conditions) = (Reader::Link(Network::of_client(from)), Conditions::of(parts));
-    Ok(Visit { message, scope, filename, reader, query, conditions })
+    let (reader, conditions) = (Reader::Link(Network::of_client(from)), Conditions::of(&parts));
+    Ok(Visit { http, message, scope, filename, reader, query, conditions })
 }
 
 /// The part's number, which the record puts before its name, and the name.

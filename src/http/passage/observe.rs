@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -16,7 +17,7 @@ use axum::http::header::{
     CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
     RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::time::{Instant, timeout};
@@ -100,18 +101,20 @@ pub(in crate::http) async fn observe(
     };
     let problem = response.extensions_mut().remove::<Problem>();
     if let Some(problem) = &problem {
-        show(problem, id, &http.rules, &mut response);
+        write_problem(problem, id, &http.rules, &mut response);
     }
-    carry(id, response.headers_mut());
+    set_common_headers(id, response.headers_mut());
     if let Some(quota) = trace.0.quota.get() {
-        tell(quota, response.headers_mut());
+        set_quota_headers(quota, response.headers_mut());
     }
-    log((id, &http.repeats), method, &trace, &response, problem.as_ref(), began);
+    let (status, latency) = (response.status(), began.elapsed());
+    let answered = AnsweredRequest { method, status, problem: problem.as_ref(), latency };
+    log(&http.repeats, &trace, &answered);
     response
 }
 
 /// Writes the body of an error into its response, and keeps other headers (`Allow`).
-fn show(problem: &Problem, id: Uuid, rules: &AccessRules, response: &mut Response) {
+fn write_problem(problem: &Problem, id: Uuid, rules: &AccessRules, response: &mut Response) {
     let headers = response.headers_mut();
     headers.remove(CONTENT_LENGTH);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
@@ -122,7 +125,7 @@ fn show(problem: &Problem, id: Uuid, rules: &AccessRules, response: &mut Respons
     *response.body_mut() = Body::from(serde_json::to_string(&problem.body(id)).unwrap_or_default());
 }
 
-fn carry(id: Uuid, headers: &mut HeaderMap) {
+fn set_common_headers(id: Uuid, headers: &mut HeaderMap) {
     if let Ok(id) = HeaderValue::try_from(id.to_string()) {
         headers.insert(X_REQUEST_ID, id);
     }
@@ -133,7 +136,7 @@ fn carry(id: Uuid, headers: &mut HeaderMap) {
 
 /// draft-ietf-httpapi-ratelimit-headers-10: reads and writes have separate quotas, and a response
 /// shows the one that its request was counted in.
-fn tell(quota: &Quota, headers: &mut HeaderMap) {
+fn set_quota_headers(quota: &Quota, headers: &mut HeaderMap) {
     let (name, most) = (quota.effect.as_str(), quota.most);
     let reset = rates::whole_seconds(quota.full_in);
     let policy = format!("\"{name}\";q={most};w=60");
@@ -145,24 +148,25 @@ fn tell(quota: &Quota, headers: &mut HeaderMap) {
     }
 }
 
-fn log(
-    (id, repeats): (Uuid, &Repeats),
+/// A request with its response, for the log.
+struct AnsweredRequest<'r> {
     method: &'static str,
-    trace: &Trace,
-    response: &Response,
-    problem: Option<&Problem>,
-    began: Instant,
-) {
+    status: StatusCode,
+    problem: Option<&'r Problem>,
+    latency: Duration,
+}
+
+fn log(repeats: &Repeats, trace: &Trace, answered: &AnsweredRequest<'_>) {
+    let AnsweredRequest { method, status, problem, latency } = answered;
     let operation = trace.0.operation.get();
     let beside = trace.0.route.get().copied().unwrap_or("-");
     let route = operation.map_or(beside, |operation| operation.path);
     let effect = operation.map_or("-", |operation| operation.need.effect.as_str());
     let client = trace.0.from.get().map(tracing::field::display);
     let account = trace.0.caller.get().map(|account| account.get());
-    let status = response.status().as_u16();
-    let latency_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let latency_ms = u64::try_from(latency.as_millis()).unwrap_or(u64::MAX);
     let code = problem.map(|problem| problem.code.as_str());
-    let request = tracing::field::display(id);
+    let request = tracing::field::display(trace.request());
     match problem {
         Some(Problem { cause: Some(cause), .. }) => {
             if let Some(left_out) = repeats.due(LogCause::Request(route)) {
@@ -189,11 +193,11 @@ fn log(
         _ => {}
     }
     tracing::info!(
-        request.id = %id,
+        request.id = request,
         http.method = method,
         http.route = route,
         http.effect = effect,
-        http.status = status,
+        http.status = status.as_u16(),
         account.id = account,
         client.address = client,
         error.code = code,

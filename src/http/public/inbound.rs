@@ -34,7 +34,7 @@ use crate::http::limits::inbound_places::InboundPlace;
 use crate::http::limits::turns::to_the_end;
 use crate::http::passage::observe::Trace;
 use crate::http::remote::Peer;
-use crate::http::request::octets::{Bounds, Unread, whole};
+use crate::http::request::octets::{BodyBounds, BodyError, read_whole};
 use crate::http::state::Http;
 
 /// Its name in the log.
@@ -59,7 +59,7 @@ pub(in crate::http) async fn post(
     let kind = way.verification.kind();
     // A slow sender holds only a place for bodies, never one that received requests wait for.
     let coming = http.places.body(&way.account)?;
-    let (body, large) = collect(&parts.headers, body, (&http, &way.account)).await?;
+    let (body, large) = collect(&http, &parts.headers, body, &way.account).await?;
     let place = http.places.any(&way.account)?;
     drop(coming);
     let request = Forwarded { method: parts.method.to_string(), headers: fields(&parts), body };
@@ -115,9 +115,10 @@ fn fields(parts: &Parts) -> Vec<(String, Vec<u8>)> {
 
 /// Reads the whole body. Returns a place as well if the body is large.
 async fn collect(
+    http: &Http,
     headers: &HeaderMap,
     body: Body,
-    (http, whose): (&Http, &Account),
+    account: &Account,
 ) -> Result<(Bytes, Option<InboundPlace>), Problem> {
     // A compressed body could unfold to any size.
     let plain = headers.get(CONTENT_ENCODING).is_none_or(|value| value == "identity");
@@ -126,18 +127,18 @@ async fn collect(
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
     }
     let (limits, most) = (&http.rules.limits, http.use_cases.inbound.max_request_bytes());
-    let bounds = Bounds { most, limits, expects: headers.contains_key(EXPECT) };
-    let reading = whole(body, bounds, || http.places.large(whose));
+    let bounds = BodyBounds { most, limits, expects: headers.contains_key(EXPECT) };
+    let reading = read_whole(body, bounds, || http.places.large(account));
     let late = || again(Problem::invalid("the body did not come in time: send it again"));
     let read = timeout(limits.body(), reading).await.map_err(|_| late())?;
     let (octets, place) = read.map_err(|error| match error {
-        Unread::TooLarge => {
+        BodyError::TooLarge => {
             let detail =
                 format!("the body has more than {most} bytes, the limit for requests of providers");
             Problem::new(Code::PayloadTooLarge, detail)
         }
-        Unread::CutShort => again(Problem::invalid("the body was cut short: send it again")),
-        Unread::NoPlace(problem) => problem,
+        BodyError::CutShort => again(Problem::invalid("the body was cut short: send it again")),
+        BodyError::NoPlace(problem) => problem,
     })?;
     Ok((octets.into(), place))
 }

@@ -1,8 +1,6 @@
 //! `GET /account`: the identity that decides the scope of a key (contract §4), inside the usual
 //! envelope, with flat fields as in v2.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +9,6 @@ use crate::domain::account::{Account, Details};
 use crate::domain::member::Member;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::state::Http;
 use crate::http::typed::successes;
 use crate::wire::{Date, Number};
 
@@ -58,8 +55,8 @@ pub struct Identity {
 }
 
 /// Returns the target, never the caller.
-pub async fn show(_: Arc<Http>, call: Call, _: Show) -> Result<AccountAnswer, Problem> {
-    let target = call.target();
+pub async fn show(call: Call, _: Show) -> Result<AccountAnswer, Problem> {
+    let target = &call.target;
     let account = |account| Ok(AccountAnswer::Account(Box::new(AccountRecord::of(account))));
     match (&target.member, target.scope.permitted()) {
         (Some(member), _) => Ok(AccountAnswer::Member(Box::new(Identity::of(member)))),

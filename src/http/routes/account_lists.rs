@@ -179,11 +179,7 @@ lists! {
     ListAccounts, Accounts { accounts }, Agent;
 }
 
-pub async fn search(
-    http: Arc<Http>,
-    call: Call,
-    asked: Search,
-) -> Result<Headed<Accounts>, Problem> {
+pub async fn search(call: Call, asked: Search) -> Result<Headed<Accounts>, Problem> {
     let whole = asked.asked();
     // v2 gives the last second of the range.
     let end = |Moment(at): Moment| {
@@ -200,19 +196,18 @@ pub async fn search(
         ..whole.filter
     };
     let Word(kind) = asked.account_type;
-    let (accounts, figures) = find(&http, &call, kind, AccountQuery { filter, ..whole }).await?;
+    let (accounts, figures) = find(&call, kind, AccountQuery { filter, ..whole }).await?;
     let next = figures.link();
     Ok(page::followed_with(&call, next, Accounts { accounts, figures }))
 }
 
 /// Returns a page. Without pagination, the first page of the maximum size.
 async fn find(
-    http: &Http,
     call: &Call,
     kind: AccountType,
     asked: AccountQuery,
 ) -> Result<(Vec<AccountRecord>, Figures), Problem> {
-    let limits = &http.rules.limits;
+    let limits = &call.http.rules.limits;
     let paged = asked.pagination.unwrap_or(asked.page.is_some() || asked.size.is_some());
     let size = asked.size.unwrap_or(limits.default_page);
     let (number, limit) =
@@ -225,8 +220,8 @@ async fn find(
         return Err(wrong("page", detail));
     }
     let page = AccountPage { after: asked.after, skip: number.saturating_mul(limit), limit };
-    let scope = &call.target().scope;
-    let found = call.tenancy(http).list_accounts(scope, kind, &asked.filter, page).await?;
+    let scope = &call.target.scope;
+    let found = call.tenancy().list_accounts(scope, kind, &asked.filter, page).await?;
     let figures = Figures {
         total_accounts: found.total,
         page_size: limit,
@@ -253,12 +248,8 @@ pub struct AccountsAnswer {
 successes! { AccountsAnswer = OK "account found"; }
 
 /// Returns the account of this name in the target's scope.
-pub async fn by_external_id(
-    http: Arc<Http>,
-    call: Call,
-    asked: ByExternalId,
-) -> Result<AccountsAnswer, Problem> {
-    let (tenancy, scope) = (call.tenancy(&http), &call.target().scope);
+pub async fn by_external_id(call: Call, asked: ByExternalId) -> Result<AccountsAnswer, Problem> {
+    let (tenancy, scope) = (call.tenancy(), &call.target.scope);
     let account = tenancy.account_by_external_id(scope, &asked.external_account_id).await?;
     Ok(AccountsAnswer { account: AccountRecord::of(&account) })
 }

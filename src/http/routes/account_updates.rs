@@ -1,7 +1,5 @@
 //! Changes of accounts: their own settings, and those set from above.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -11,7 +9,6 @@ use crate::app::tenancy::record::AccountRecord;
 use crate::domain::account::AccountType;
 use crate::http::error::{Code, Problem};
 use crate::http::request::call::Call;
-use crate::http::state::Http;
 use crate::http::typed::{successes, wrong};
 use crate::store::AccountUpdate;
 
@@ -77,11 +74,7 @@ pub struct ItselfUpdated {
 }
 
 /// Answers like `GET /account`.
-pub async fn update_itself(
-    http: Arc<Http>,
-    call: Call,
-    asked: UpdateItself,
-) -> Result<ItselfUpdated, Problem> {
+pub async fn update_itself(call: Call, asked: UpdateItself) -> Result<ItselfUpdated, Problem> {
     let UpdateItself { active, name, told: Own(details), .. } = asked;
     let names = [
         ("name", name),
@@ -91,7 +84,7 @@ pub async fn update_itself(
         ("accountName", asked.account_name),
     ];
     let change = AccountUpdate { active, details, ..AccountUpdate::default() };
-    let (account, settings) = update(&http, &call, &names, change).await?;
+    let (account, settings) = update(&call, &names, change).await?;
     Ok(ItselfUpdated { account, settings })
 }
 
@@ -121,14 +114,13 @@ pub struct OrganizationUpdated {
 }
 
 pub async fn update_organization(
-    http: Arc<Http>,
     call: Call,
     asked: UpdateOrganization,
 ) -> Result<OrganizationUpdated, Problem> {
     let (active, external_id) = (asked.active, asked.external_account_id);
     let change = AccountUpdate { name: None, external_id, active, details: asked.told.0 };
     let names = [("orgName", asked.org_name)];
-    let (organization, settings) = update(&http, &call, &names, change).await?;
+    let (organization, settings) = update(&call, &names, change).await?;
     Ok(OrganizationUpdated { organization, settings })
 }
 
@@ -157,15 +149,11 @@ pub struct AccountUpdated {
     settings: Settings,
 }
 
-pub async fn update_account(
-    http: Arc<Http>,
-    call: Call,
-    asked: UpdateAccount,
-) -> Result<AccountUpdated, Problem> {
+pub async fn update_account(call: Call, asked: UpdateAccount) -> Result<AccountUpdated, Problem> {
     let (active, external_id) = (asked.active, asked.external_account_id);
     let change = AccountUpdate { name: None, external_id, active, details: asked.told.0 };
     let names = [("accountName", asked.account_name)];
-    let (account, settings) = update(&http, &call, &names, change).await?;
+    let (account, settings) = update(&call, &names, change).await?;
     Ok(AccountUpdated { account, settings })
 }
 
@@ -178,7 +166,6 @@ successes! {
 /// Changes all fields or none. So `failedSettings`, which v2 has beside `updatedSettings`, is
 /// always empty: a field that cannot be changed is an error.
 async fn update(
-    http: &Http,
     call: &Call,
     names: &[(&str, Option<String>)],
     change: AccountUpdate,
@@ -193,7 +180,7 @@ async fn update(
         return Err(Problem::invalid("the request changes nothing: send at least one field"));
     }
     // A member restricted to some Agents is not above them (contract §4).
-    let is_above = call.caller().account.id != account.id && call.caller().permitted().is_none();
+    let is_above = call.caller.account.id != account.id && call.caller.permitted().is_none();
     let is_from_above = |name: &&&str| sent.iter().any(|one| one == **name);
     if let Some(name) = FROM_ABOVE.iter().find(is_from_above).filter(|_| !is_above) {
         let detail =
@@ -202,7 +189,7 @@ async fn update(
     }
     let name = own_name(names, account.kind)?;
     let change = AccountUpdate { name, details: kept(change.details)?, ..change };
-    let account = call.tenancy(http).update_account(account.id, change).await?;
+    let account = call.tenancy().update_account(account.id, change).await?;
     let settings = Settings { updated_settings: sent, failed_settings: Vec::new() };
     Ok((AccountRecord::of(&account), settings))
 }

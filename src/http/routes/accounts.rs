@@ -4,8 +4,6 @@
 //! No operation has a field for an account's owner, level or rights, so a body that names one is
 //! refused. Fields that decide nothing are `details`.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -19,7 +17,6 @@ use crate::domain::feature::Feature;
 use crate::domain::id::AccountId;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::state::Http;
 use crate::http::typed::{refused, successes, wrong};
 use crate::wire::{Named, Number, Word};
 
@@ -53,16 +50,12 @@ pub struct ResellerMade {
     organization: AccountRecord,
 }
 
-pub async fn create_reseller(
-    http: Arc<Http>,
-    call: Call,
-    asked: CreateReseller,
-) -> Result<ResellerMade, Problem> {
+pub async fn create_reseller(call: Call, asked: CreateReseller) -> Result<ResellerMade, Problem> {
     let new = NewNode {
         active: asked.reseller_status != Some(Word(ResellerStatus::Disabled)),
         ..NewNode::plain(AccountType::Reseller, call.account().id, &asked.reseller_name)
     };
-    let (organization, _) = create(&http, &call, new, asked.told.0).await?;
+    let (organization, _) = create(&call, new, asked.told.0).await?;
     Ok(ResellerMade { organization })
 }
 
@@ -94,7 +87,6 @@ pub struct OrganizationMade {
 }
 
 pub async fn create_organization(
-    http: Arc<Http>,
     call: Call,
     asked: CreateOrganization,
 ) -> Result<OrganizationMade, Problem> {
@@ -103,7 +95,7 @@ pub async fn create_organization(
         first_agent: asked.account_name.as_deref(),
         ..NewNode::plain(AccountType::Organization, call.account().id, &asked.org_name)
     };
-    let (organization, account) = create(&http, &call, new, asked.told.0).await?;
+    let (organization, account) = create(&call, new, asked.told.0).await?;
     Ok(OrganizationMade { organization, account })
 }
 
@@ -127,23 +119,18 @@ pub struct AccountMade {
     account: AccountRecord,
 }
 
-pub async fn create_account(
-    http: Arc<Http>,
-    call: Call,
-    asked: CreateAccount,
-) -> Result<AccountMade, Problem> {
+pub async fn create_account(call: Call, asked: CreateAccount) -> Result<AccountMade, Problem> {
     let name = asked.account_name.as_deref().unwrap_or(NAMELESS);
     let new = NewNode {
         external_id: asked.external_account_id.as_deref(),
         ..NewNode::plain(AccountType::Agent, call.account().id, name)
     };
-    let (account, _) = create(&http, &call, new, asked.told.0).await?;
+    let (account, _) = create(&call, new, asked.told.0).await?;
     Ok(AccountMade { account })
 }
 
 /// Creates an account, with its details and perhaps its first Agent.
 async fn create(
-    http: &Http,
     call: &Call,
     mut new: NewNode<'_>,
     told: Details,
@@ -165,11 +152,11 @@ async fn create(
             )
         })?;
         // A new account has the features of its parent.
-        http.use_cases.access.has(call.account(), Feature::Apps).await?;
-        let (id, kept) = call.apps(http).for_new_account(&with_data).await?;
+        call.http.use_cases.access.has(call.account(), Feature::Apps).await?;
+        let (id, kept) = call.apps().for_new_account(&with_data).await?;
         (new.id, new.integrations) = (Some(id), kept);
     }
-    let (made, agent) = call.tenancy(http).create_node(&new).await?;
+    let (made, agent) = call.tenancy().create_node(&new).await?;
     Ok((AccountRecord::of(&made), agent.as_ref().map(AccountRecord::of)))
 }
 
@@ -228,36 +215,26 @@ successes! {
 }
 
 pub async fn delete_organization(
-    http: Arc<Http>,
     call: Call,
     asked: DeleteOrganization,
 ) -> Result<OrganizationDeleted, Problem> {
-    let account = call.below(&http, asked.target_organization_id.0).await?;
+    let account = call.below(asked.target_organization_id.0).await?;
     if account.kind == AccountType::Agent {
         return Err(wrong("targetOrganizationId", "is the id of an Agent: use deleteAccount"));
     }
-    Ok(OrganizationDeleted(delete(&http, &call, &account, asked.cascade).await?))
+    Ok(OrganizationDeleted(delete(&call, &account, asked.cascade).await?))
 }
 
-pub async fn delete_account(
-    http: Arc<Http>,
-    call: Call,
-    asked: DeleteAccount,
-) -> Result<AccountDeleted, Problem> {
-    let account = call.below(&http, asked.target_account_id.0).await?;
+pub async fn delete_account(call: Call, asked: DeleteAccount) -> Result<AccountDeleted, Problem> {
+    let account = call.below(asked.target_account_id.0).await?;
     if account.kind != AccountType::Agent {
         return Err(wrong("targetAccountId", "is not the id of an Agent: use deleteOrganization"));
     }
-    Ok(AccountDeleted(delete(&http, &call, &account, asked.cascade).await?))
+    Ok(AccountDeleted(delete(&call, &account, asked.cascade).await?))
 }
 
 /// Deletes an account, with all below it if `cascade` is true.
-async fn delete(
-    http: &Http,
-    call: &Call,
-    account: &Account,
-    cascade: Option<bool>,
-) -> Result<Gone, Problem> {
-    let below = call.tenancy(http).delete_account(account.id, cascade.unwrap_or(false)).await?;
+async fn delete(call: &Call, account: &Account, cascade: Option<bool>) -> Result<Gone, Problem> {
+    let below = call.tenancy().delete_account(account.id, cascade.unwrap_or(false)).await?;
     Ok(Gone { deleted: account.id.into(), deleted_below: below })
 }

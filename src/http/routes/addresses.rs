@@ -1,7 +1,5 @@
 //! `/email/addresses`: the addresses under which an Agent receives mail.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +7,6 @@ use crate::app::tenancy::{Claiming, TenancyError};
 use crate::domain::address::Address;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::state::Http;
 use crate::http::typed::{refused, successes};
 
 /// An address of an Agent.
@@ -41,8 +38,8 @@ successes! {
     Removed: Addresses = OK "the Agent no longer has the address";
 }
 
-pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Addresses, Problem> {
-    all(&http, &call).await
+pub async fn list(call: Call, _: List) -> Result<Addresses, Problem> {
+    all(&call).await
 }
 
 /// Gives an Agent an address
@@ -58,12 +55,12 @@ pub struct Add {
     catch_all: Option<bool>,
 }
 
-pub async fn add(http: Arc<Http>, call: Call, asked: Add) -> Result<Added, Problem> {
+pub async fn add(call: Call, asked: Add) -> Result<Added, Problem> {
     let address = Address::parse(&asked.address).map_err(|error| refused("address", &error))?;
     let catch_all = asked.catch_all.unwrap_or_default();
-    let tenancy = call.tenancy(&http);
+    let tenancy = call.tenancy();
     tenancy.claim_address(call.account(), &address, catch_all, Claiming::Never).await?;
-    all(&http, &call).await.map(Added)
+    all(&call).await.map(Added)
 }
 
 /// Takes an address from an Agent
@@ -76,19 +73,19 @@ pub struct Remove {
     address: String,
 }
 
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
-    let (tenancy, agent) = (call.tenancy(&http), call.account().id);
+pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
+    let (tenancy, agent) = (call.tenancy(), call.account().id);
     let named = tenancy.named_address(agent, &asked.address).await;
     let address = named.map_err(|error| match error {
         TenancyError::NoAddress(error) => refused("address", &error),
         other => other.into(),
     })?;
     tenancy.release_address(agent, &address).await?;
-    all(&http, &call).await.map(Removed)
+    all(&call).await.map(Removed)
 }
 
-async fn all(http: &Http, call: &Call) -> Result<Addresses, Problem> {
-    let addresses = call.tenancy(http).addresses(call.account().id).await?;
+async fn all(call: &Call) -> Result<Addresses, Problem> {
+    let addresses = call.tenancy().addresses(call.account().id).await?;
     let shape = |(address, catch_all): (Address, bool)| AgentAddress {
         address: address.to_string(),
         catch_all,

@@ -1,8 +1,6 @@
 //! `/agent/{agentConfigId}/versions`: stored configurations of an Agent. The path names the Agent
 //! by the id of its live configuration.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -13,7 +11,6 @@ use crate::domain::id::AccountId;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::routes::agents::check_delegate;
-use crate::http::state::Http;
 use crate::http::typed::page;
 use crate::http::typed::{Headed, successes};
 use crate::rules::AgentRules;
@@ -70,16 +67,15 @@ struct Version {
 }
 
 /// Returns versions, newest first. Without a limit all of them, as v2 clients expect.
-pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
-    let AgentRules { max_versions, max_automatic_versions, .. } = http.rules.agents;
+pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
+    let AgentRules { max_versions, max_automatic_versions, .. } = call.http.rules.agents;
     let limit = asked.limit.unwrap_or(max_versions.saturating_add(max_automatic_versions));
     let before = asked.before.map(|Named(id)| id);
-    let agent = named(&http, &call, asked.agent_config_id).await?;
-    let page = call.agents(&http).versions(agent, before, limit, asked.include_data).await?;
+    let agent = named(&call, asked.agent_config_id).await?;
+    let page = call.agents().versions(agent, before, limit, asked.include_data).await?;
     let versions = page.versions.iter().map(shape).collect();
     let answer = Listed { versions, next: page.next.map(Number::from) };
-    let next = page.next.map(|last| ("before", last));
-    Ok(page::followed(&call, next, answer))
+    Ok(page::followed(&call, "before", page.next, answer))
 }
 
 /// Keeps the staged or the live configuration as a version
@@ -114,10 +110,10 @@ struct New {
     version_id: Number,
 }
 
-pub async fn create(http: Arc<Http>, call: Call, asked: Create) -> Result<Created, Problem> {
+pub async fn create(call: Call, asked: Create) -> Result<Created, Problem> {
     let (Line(title), source) = (asked.title, kind(asked.source));
-    let agent = named(&http, &call, asked.agent_config_id).await?;
-    let id = call.agents(&http).keep_version(agent, (&title, source)).await?;
+    let agent = named(&call, asked.agent_config_id).await?;
+    let id = call.agents().keep_version(agent, (&title, source)).await?;
     Ok(Created { created_version: New { title, version_id: id.into() } })
 }
 
@@ -142,11 +138,11 @@ pub struct Replaced {
     version_id: Number,
 }
 
-pub async fn replace(http: Arc<Http>, call: Call, asked: Replace) -> Result<Replaced, Problem> {
+pub async fn replace(call: Call, asked: Replace) -> Result<Replaced, Problem> {
     let (Named(id), SomeFields(snapshot)) = (asked.version_id, asked.snapshot);
-    let agent = named(&http, &call, asked.agent_config_id).await?;
-    check_delegate(&http, &call, &snapshot).await?;
-    call.agents(&http).replace_version(agent, id, (&snapshot, "/snapshot")).await?;
+    let agent = named(&call, asked.agent_config_id).await?;
+    check_delegate(&call, &snapshot).await?;
+    call.agents().replace_version(agent, id, (&snapshot, "/snapshot")).await?;
     Ok(Replaced { version_id: id.into() })
 }
 
@@ -195,14 +191,10 @@ struct Restored {
     previous_version_id: Option<Number>,
 }
 
-pub async fn restore(
-    http: Arc<Http>,
-    call: Call,
-    asked: Restore,
-) -> Result<HasBeenRestored, Problem> {
+pub async fn restore(call: Call, asked: Restore) -> Result<HasBeenRestored, Problem> {
     let (Named(id), target) = (asked.version_id, kind(asked.target));
-    let agent = named(&http, &call, asked.agent_config_id).await?;
-    let done = call.agents(&http).restore_version(agent, id, target).await?;
+    let agent = named(&call, asked.agent_config_id).await?;
+    let done = call.agents().restore_version(agent, id, target).await?;
     let written = done.changed.configs.of(target);
     let restored = Restored {
         version_id: done.version.into(),
@@ -242,10 +234,10 @@ pub struct Renamed {
     new_title: String,
 }
 
-pub async fn rename(http: Arc<Http>, call: Call, asked: Rename) -> Result<Renamed, Problem> {
+pub async fn rename(call: Call, asked: Rename) -> Result<Renamed, Problem> {
     let (Named(id), Line(title)) = (asked.version_id, asked.title);
-    let agent = named(&http, &call, asked.agent_config_id).await?;
-    call.agents(&http).rename_version(agent, id, &title).await?;
+    let agent = named(&call, asked.agent_config_id).await?;
+    call.agents().rename_version(agent, id, &title).await?;
     Ok(Renamed { version_id: id.into(), new_title: title })
 }
 
@@ -276,17 +268,17 @@ successes! {
     Removed = OK "version deleted";
 }
 
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
+pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
     let Named(id) = asked.version_id;
-    let agent = named(&http, &call, asked.agent_config_id).await?;
-    call.agents(&http).delete_version(agent, id).await?;
+    let agent = named(&call, asked.agent_config_id).await?;
+    call.agents().delete_version(agent, id).await?;
     Ok(Removed { version_id: id.into() })
 }
 
 /// Returns the Agent; fails with 404 unless the path names its live configuration.
-async fn named(http: &Http, call: &Call, CampaignId(id): CampaignId) -> Result<AccountId, Problem> {
+async fn named(call: &Call, CampaignId(id): CampaignId) -> Result<AccountId, Problem> {
     let agent = call.account().id;
-    call.agents(http).live(agent, id).await?;
+    call.agents().live(agent, id).await?;
     Ok(agent)
 }
 

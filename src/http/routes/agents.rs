@@ -1,7 +1,5 @@
 //! `/agent` and `/agentEventRules`: the configuration of an Agent.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -10,7 +8,6 @@ use crate::app::agents::Changed as Outcome;
 use crate::app::agents::schema::{self, SomeFields, WholeConfig};
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::state::Http;
 use crate::http::typed::successes;
 
 use crate::domain::agent_config::{Config, ConfigKind};
@@ -54,16 +51,16 @@ pub struct Changed {
 pub struct Staged(Changed);
 
 /// Writes fields of staging; other fields keep their values.
-pub async fn stage(http: Arc<Http>, call: Call, asked: Stage) -> Result<Staged, Problem> {
+pub async fn stage(call: Call, asked: Stage) -> Result<Staged, Problem> {
     let SomeFields(fields) = asked.fields;
     if fields.is_empty() {
         return Err(Problem::invalid(
             "the body has no field of a configuration: send the fields to change",
         ));
     }
-    check_delegate(&http, &call, &fields).await?;
+    check_delegate(&call, &fields).await?;
     let revision = asked.revision.map(|Revision(revision)| revision);
-    let changed = call.agents(&http).stage(call.account().id, &fields, revision).await?;
+    let changed = call.agents().stage(call.account().id, &fields, revision).await?;
     Ok(Staged(changed_in(ConfigKind::Staging, &changed)))
 }
 
@@ -88,9 +85,9 @@ pub struct Published {
 }
 
 /// Makes the staged configuration live.
-pub async fn publish(http: Arc<Http>, call: Call, asked: Publish) -> Result<Published, Problem> {
+pub async fn publish(call: Call, asked: Publish) -> Result<Published, Problem> {
     let revision = asked.revision.map(|Revision(revision)| revision);
-    let done = call.agents(&http).publish(call.account().id, revision).await?;
+    let done = call.agents().publish(call.account().id, revision).await?;
     let changed = changed_in(ConfigKind::Default, &done);
     Ok(Published { changed, previous_version_id: done.previous.map(Number::from) })
 }
@@ -107,9 +104,9 @@ pub struct Revert {
 pub struct Reverted(Changed);
 
 /// Replaces staging by the live configuration.
-pub async fn revert(http: Arc<Http>, call: Call, asked: Revert) -> Result<Reverted, Problem> {
+pub async fn revert(call: Call, asked: Revert) -> Result<Reverted, Problem> {
     let revision = asked.revision.map(|Revision(revision)| revision);
-    let changed = call.agents(&http).revert(call.account().id, revision).await?;
+    let changed = call.agents().revert(call.account().id, revision).await?;
     Ok(Reverted(changed_in(ConfigKind::Staging, &changed)))
 }
 
@@ -137,8 +134,8 @@ pub struct ConfigurationAnswer {
 #[serde(transparent)]
 pub struct StagingFound(ConfigurationAnswer);
 
-pub async fn staging(http: Arc<Http>, call: Call, _: ShowStaging) -> Result<StagingFound, Problem> {
-    show(&http, &call, ConfigKind::Staging).await.map(StagingFound)
+pub async fn staging(call: Call, _: ShowStaging) -> Result<StagingFound, Problem> {
+    show(&call, ConfigKind::Staging).await.map(StagingFound)
 }
 
 /// Shows the live configuration of an Agent
@@ -149,8 +146,8 @@ pub struct ShowLive {}
 #[serde(transparent)]
 pub struct LiveFound(ConfigurationAnswer);
 
-pub async fn live(http: Arc<Http>, call: Call, _: ShowLive) -> Result<LiveFound, Problem> {
-    show(&http, &call, ConfigKind::Default).await.map(LiveFound)
+pub async fn live(call: Call, _: ShowLive) -> Result<LiveFound, Problem> {
+    show(&call, ConfigKind::Default).await.map(LiveFound)
 }
 
 /// Shows a configuration by id
@@ -195,9 +192,9 @@ successes! {
 }
 
 /// Returns a configuration by id; 404 for a live one before the first publication.
-pub async fn config(http: Arc<Http>, call: Call, asked: Show) -> Result<AgentAnswer, Problem> {
+pub async fn config(call: Call, asked: Show) -> Result<AgentAnswer, Problem> {
     let account = call.account().id;
-    let found = call.agents(&http).config(account, asked.agent_config_id.0).await?;
+    let found = call.agents().config(account, asked.agent_config_id.0).await?;
     let sponsorship = Sponsorship {
         id: CampaignId(found.id),
         account_id: account.into(),
@@ -211,20 +208,16 @@ pub async fn config(http: Arc<Http>, call: Call, asked: Show) -> Result<AgentAns
 
 /// Fails unless the caller reaches the Agent that work is delegated to. A delegate that is set
 /// already may stay, whoever set it.
-pub(super) async fn check_delegate(
-    http: &Http,
-    call: &Call,
-    fields: &Config,
-) -> Result<(), Problem> {
+pub(super) async fn check_delegate(call: &Call, fields: &Config) -> Result<(), Problem> {
     let Some(wanted) = schema::delegate(fields) else { return Ok(()) };
-    let configs = call.agents(http).configs(call.account().id).await?;
+    let configs = call.agents().configs(call.account().id).await?;
     let both = configs.into_iter().flat_map(|configs| [configs.staging, configs.live]);
     let known = both.filter_map(|one| schema::delegate(&one.config)).any(|one| one == wanted);
-    if known { Ok(()) } else { call.neighbour(http, wanted).await }
+    if known { Ok(()) } else { call.neighbour(wanted).await }
 }
 
-async fn show(http: &Http, call: &Call, kind: ConfigKind) -> Result<ConfigurationAnswer, Problem> {
-    let configs = call.agents(http).configs(call.account().id).await?;
+async fn show(call: &Call, kind: ConfigKind) -> Result<ConfigurationAnswer, Problem> {
+    let configs = call.agents().configs(call.account().id).await?;
     let one = configs.as_ref().map(|configs| configs.of(kind));
     let set = one.filter(|one| one.is_set());
     Ok(ConfigurationAnswer {

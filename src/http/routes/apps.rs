@@ -2,8 +2,6 @@
 //! account stores for an app. Both show whether a secret is stored, as `{"present": true}`, never
 //! the secret itself.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -14,7 +12,6 @@ use crate::domain::feature::Held;
 use crate::domain::words::words;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::state::Http;
 use crate::http::typed::schema::pattern;
 use crate::http::typed::successes;
 use crate::rules::{App as Known, Setting as Taken, SettingType};
@@ -116,8 +113,8 @@ pub struct Listed {
     count: usize,
 }
 
-pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
-    let apps = call.apps(&http).list(call.account(), &held(&http, &call).await?).await?;
+pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
+    let apps = call.apps().list(call.account(), &held(&call).await?).await?;
     Ok(Listed { count: apps.len(), apps: apps.into_iter().map(shape).collect() })
 }
 
@@ -134,10 +131,10 @@ pub struct AppAnswer {
     app: App,
 }
 
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<AppAnswer, Problem> {
+pub async fn show(call: Call, asked: Show) -> Result<AppAnswer, Problem> {
     let app = named(&asked.app_id, &asked.app_version, "app")?;
-    let held = held(&http, &call).await?;
-    let app = shape(call.apps(&http).installed(call.account(), &app, &held).await?);
+    let held = held(&call).await?;
+    let app = shape(call.apps().installed(call.account(), &app, &held).await?);
     Ok(AppAnswer { app })
 }
 
@@ -154,10 +151,10 @@ pub struct Install {
     settings: Option<Map<String, Value>>,
 }
 
-pub async fn install(http: Arc<Http>, call: Call, asked: Install) -> Result<Installed, Problem> {
+pub async fn install(call: Call, asked: Install) -> Result<Installed, Problem> {
     let app = named(&asked.app_id, &asked.app_version, "app")?;
-    let (settings, held) = (asked.settings.unwrap_or_default(), held(&http, &call).await?);
-    let app = shape(call.apps(&http).install(call.account(), &app, &settings, &held).await?);
+    let (settings, held) = (asked.settings.unwrap_or_default(), held(&call).await?);
+    let app = shape(call.apps().install(call.account(), &app, &settings, &held).await?);
     Ok(Installed(AppAnswer { app }))
 }
 
@@ -175,10 +172,10 @@ pub struct Update {
     settings: Map<String, Value>,
 }
 
-pub async fn update(http: Arc<Http>, call: Call, asked: Update) -> Result<Updated, Problem> {
+pub async fn update(call: Call, asked: Update) -> Result<Updated, Problem> {
     let app = named(&asked.app_id, &asked.app_version, "app")?;
-    let held = held(&http, &call).await?;
-    let app = shape(call.apps(&http).update(call.account(), &app, &asked.settings, &held).await?);
+    let held = held(&call).await?;
+    let app = shape(call.apps().update(call.account(), &app, &asked.settings, &held).await?);
     Ok(Updated(AppAnswer { app }))
 }
 
@@ -206,9 +203,9 @@ struct RemovedApp {
     version: Version,
 }
 
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
+pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
     let app = named(&asked.app_id, &asked.app_version, "app")?;
-    call.apps(&http).remove(call.account(), &app).await?;
+    call.apps().remove(call.account(), &app).await?;
     Ok(Removed { removed: RemovedApp { app_id: asked.app_id, version: asked.app_version } })
 }
 
@@ -229,13 +226,9 @@ pub struct Integration {
     app_data: Map<String, Value>,
 }
 
-pub async fn integration(
-    http: Arc<Http>,
-    call: Call,
-    asked: ShowIntegration,
-) -> Result<Integration, Problem> {
+pub async fn integration(call: Call, asked: ShowIntegration) -> Result<Integration, Problem> {
     let app = named(&asked.slug, &asked.version, "integration")?;
-    let apps = call.apps(&http);
+    let apps = call.apps();
     let record = apps.integration(call.account().id, &app).await?;
     Ok(data(&record, apps.rules().app(&app)))
 }
@@ -264,13 +257,9 @@ successes! {
     Kept: Integration = OK "integration kept";
 }
 
-pub async fn keep_integration(
-    http: Arc<Http>,
-    call: Call,
-    asked: KeepIntegration,
-) -> Result<Kept, Problem> {
+pub async fn keep_integration(call: Call, asked: KeepIntegration) -> Result<Kept, Problem> {
     let app = named(&asked.slug, &asked.version, "integration")?;
-    let apps = call.apps(&http);
+    let apps = call.apps();
     let record = apps.keep_integration(call.account().id, &app, &asked.app_data).await?;
     Ok(Kept(data(&record, apps.rules().app(&app))))
 }
@@ -280,8 +269,8 @@ fn named(AppId(id): &AppId, Version(version): &Version, noun: &str) -> Result<Ap
     AppRef::new(id, version).ok_or_else(|| Problem::not_found(noun))
 }
 
-async fn held(http: &Http, call: &Call) -> Result<Vec<Held>, Problem> {
-    Ok(http.use_cases.access.features(call.account()).await?)
+async fn held(call: &Call) -> Result<Vec<Held>, Problem> {
+    Ok(call.http.use_cases.access.features(call.account()).await?)
 }
 
 /// Combines the settings of the record with their descriptions in the catalogue.

@@ -1,7 +1,6 @@
 //! `/computer/accounts/{targetAccountId}/config`: the configuration of a computer.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -11,7 +10,6 @@ use crate::app::computers::Computers;
 use crate::domain::computer::Computer;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::state::Http;
 use crate::http::typed::successes;
 use crate::wire::Number;
 
@@ -61,8 +59,8 @@ pub struct ConfigAnswer {
     effective_config: Map<String, Value>,
 }
 
-pub async fn show(http: Arc<Http>, call: Call, _: Show) -> Result<ConfigAnswer, Problem> {
-    Ok(shape(call.computers(&http).show(call.account().id).await?))
+pub async fn show(call: Call, _: Show) -> Result<ConfigAnswer, Problem> {
+    Ok(shape(call.computers().show(call.account().id).await?))
 }
 
 /// Shows the JSON Schema of configurations
@@ -79,7 +77,7 @@ pub struct ConfigSchema {
     schema: Value,
 }
 
-pub async fn schema(_: Arc<Http>, call: Call, _: ShowSchema) -> Result<ConfigSchema, Problem> {
+pub async fn schema(call: Call, _: ShowSchema) -> Result<ConfigSchema, Problem> {
     Ok(ConfigSchema { target_account_id: call.account().id.into(), schema: Computers::schema() })
 }
 
@@ -105,8 +103,8 @@ successes! {
     Patched: ConfigAnswer = OK "configuration patched";
 }
 
-pub async fn patch(http: Arc<Http>, call: Call, asked: Patch) -> Result<Patched, Problem> {
-    let (computers, revision) = (call.computers(&http), revision(asked.revision));
+pub async fn patch(call: Call, asked: Patch) -> Result<Patched, Problem> {
+    let (computers, revision) = (call.computers(), revision(asked.revision));
     let replaced = asked.replace_paths.unwrap_or_default();
     let replaced: Vec<_> = replaced.iter().map(String::as_str).collect();
     let change = (&asked.patch, replaced.as_slice());

@@ -1,7 +1,5 @@
 //! `/computer/accounts/{targetAccountId}/runtime/health`: the delivery of work to a computer.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +10,6 @@ use crate::domain::event::Category;
 use crate::domain::words::words;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::state::Http;
 use crate::http::typed::successes;
 use crate::wire::{Date, Id, Number, Word};
 
@@ -89,16 +86,16 @@ struct Finding {
     detail: &'static str,
 }
 
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<HealthAnswer, Problem> {
+pub async fn show(call: Call, asked: Show) -> Result<HealthAnswer, Problem> {
     let probe = asked.probe.unwrap_or_default();
-    let health = call.computers(&http).health(call.account().id, probe).await?;
+    let health = call.computers().health(call.account().id, probe).await?;
     let (status, findings) = judged(&health);
     Ok(HealthAnswer {
         target_account_id: health.computer.agent.into(),
         status: Word(status),
         state: Word(health.computer.state),
         key_last_used_at: health.key_last_used.map(Date),
-        webhooks: health.webhooks.iter().map(|one| webhook(one, http.mint.clock())).collect(),
+        webhooks: health.webhooks.iter().map(|one| webhook(one, call.http.mint.clock())).collect(),
         findings,
     })
 }

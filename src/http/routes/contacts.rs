@@ -1,8 +1,6 @@
 //! `/contacts`: the contacts of the organizations below the target. An Agent, or a restricted
 //! member, sees only its own contacts and their times with it.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +8,6 @@ use crate::app::mailbox::contact_record::ContactRecord;
 use crate::domain::id::ContactId;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::state::Http;
 use crate::http::typed::page;
 use crate::http::typed::{Headed, Limit, successes};
 use crate::wire::{Named, Number};
@@ -35,10 +32,10 @@ pub struct Listed {
 
 successes! { Listed = OK "contacts found", pages; }
 
-pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
-    let limit = page::at_most(asked.limit, &http.rules);
-    let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
-    let bounds = (limit.saturating_add(1), http.rules.limits.max_walk);
+pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
+    let limit = page::limit(&call, asked.limit);
+    let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
+    let bounds = (limit.saturating_add(1), call.http.rules.limits.max_walk);
     let before = asked.before.map(|Named(id)| id);
     let (mut found, until) = mailbox.contacts(scope, before, bounds).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -47,5 +44,5 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
     let next = if more { found.last().map(|last| last.id) } else { until };
     let contacts = found.iter().map(ContactRecord::from).collect();
     let answer = Listed { contacts, next: next.map(Number::from) };
-    Ok(page::followed(&call, next.map(|id| ("before", id.to_string())), answer))
+    Ok(page::followed(&call, "before", next, answer))
 }

@@ -1,8 +1,6 @@
 //! `/conversation/…`: threads of messages as dialogues, one page of a thread or many threads at
 //! once.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +13,7 @@ use crate::domain::source::Source;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::routes::messages;
-use crate::http::state::Http;
-use crate::http::typed::page;
+use crate::http::typed::page::{self, Row};
 use crate::http::typed::{Headed, Limit, ListPlace, refused, successes};
 use crate::store::{Cursor, Direction, Page};
 use crate::wire::{Date, Id, RoomId, Seconds, Texts, Word, uuid};
@@ -82,29 +79,28 @@ pub struct Thread {
 }
 
 /// Returns a page of the message's thread in its room, oldest first.
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Headed<Thread>, Problem> {
+pub async fn show(call: Call, asked: Show) -> Result<Headed<Thread>, Problem> {
     let (RoomId(room), id) = (asked.room_id, MessageId(asked.uuid.0));
-    let limit = page::at_most(asked.limit, &http.rules);
-    let first = Cursor { at: Timestamp::from_millis(0), id: uuid::Uuid::nil() };
-    let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
+    let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
     let missing = || Problem::not_found("message in such a room");
     let found = mailbox.find(scope, room, id).await?.ok_or_else(missing)?;
-    let after = messages::between(&http, scope, (None, asked.after)).await?;
-    let from = match after {
-        None => first,
-        Some((Direction::After, cursor)) => cursor,
+    let mut page = messages::requested(&call, asked.limit, None, asked.after).await?;
+    match page.from {
+        None => {
+            let first = Cursor { at: Timestamp::from_millis(0), id: uuid::Uuid::nil() };
+            page.from = Some((Direction::After, first));
+        }
+        Some((Direction::After, _)) => {}
         Some((Direction::Before, _)) => {
             return Err(refused("after", &"the cursor belongs to another list"));
         }
-    };
+    }
     let thread = Some(found.thread);
-    let page = Page { limit, from: Some((Direction::After, from)), until: None };
     let part = |part: Page| async move { mailbox.room_messages(scope, room, thread, &part).await };
-    let show = |message: &Message| {
-        let cursor = Cursor { at: message.at, id: message.id.0 };
-        page::text((cursor, Turn::from(conversations::Turn::of(message))))
+    let row = |message: &Message| {
+        Row::new(messages::cursor(message), &Turn::from(conversations::Turn::of(message)))
     };
-    let rows = page::read(&http.rules, page, part, show).await?;
+    let rows = page::read(&call, page, part, row).await?;
     let next = rows.newest_if_more().map(|cursor| cursor.to_string());
     let answer = Thread {
         room_id: asked.room_id,
@@ -112,7 +108,7 @@ pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Headed<Thr
         next: next.clone(),
         conversation: rows.oldest_first()?,
     };
-    Ok(page::followed(&call, next.map(|next| ("after", next)), answer))
+    Ok(page::followed(&call, "after", next, answer))
 }
 
 /// Shows many threads at once
@@ -191,11 +187,11 @@ successes! {
 }
 
 /// With `markRead`, marks the rooms as read up to the requested messages that are shown.
-pub async fn batch(http: Arc<Http>, call: Call, asked: Batch) -> Result<Threads, Problem> {
-    let limits = &http.rules.limits;
+pub async fn batch(call: Call, asked: Batch) -> Result<Threads, Problem> {
+    let limits = &call.http.rules.limits;
     let bounds = Bounds { messages: limits.max_page, octets: limits.max_page_bytes };
     let named: Vec<(Room, MessageId)> = asked.items.iter().filter_map(Item::named).collect();
-    let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
+    let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
     let mut found = mailbox.conversations(scope, &named, bounds).await?.into_iter();
     let (mut marks, mut results) = (Vec::new(), Vec::with_capacity(asked.items.len()));
     for item in asked.items {

@@ -1,14 +1,11 @@
 //! `DELETE /messages/{uuid}` and `DELETE /contacts/{id}`: permanent erasure.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::id::{ContactId, MessageId};
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::state::Http;
 use crate::http::typed::{Either, successes};
 use crate::wire::{Id, Named, Number};
 
@@ -36,9 +33,9 @@ struct ErasedMessage {
     message_uuid: Id,
 }
 
-pub async fn message(http: Arc<Http>, call: Call, asked: Message) -> Result<MessageGone, Problem> {
+pub async fn message(call: Call, asked: Message) -> Result<MessageGone, Problem> {
     let id = MessageId(asked.uuid.0);
-    if !call.erasures(&http).message(&call.target().scope, id).await? {
+    if !call.erasures().message(&call.target.scope, id).await? {
         return Err(Problem::not_found("message"));
     }
     Ok(MessageGone { erased: ErasedMessage { message_uuid: asked.uuid } })
@@ -83,12 +80,11 @@ successes! {
 }
 
 pub async fn contact(
-    http: Arc<Http>,
     call: Call,
     asked: Contact,
 ) -> Result<Either<ContactGone, ContactGoing>, Problem> {
     let Named(id) = asked.id;
-    let erased = call.erasures(&http).contact(&call.target().scope, id).await?;
+    let erased = call.erasures().contact(&call.target.scope, id).await?;
     let complete = erased.ok_or_else(|| Problem::not_found("contact"))?;
     let erased = ErasedContact { contact_id: id.into(), complete };
     Ok(match complete {

@@ -1,7 +1,5 @@
 //! `/email/inboundPolicy`: the senders that may write to an Agent.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +7,6 @@ use crate::domain::id::AccountId;
 use crate::domain::policy::{Mode, Policy};
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::state::Http;
 use crate::http::typed::successes;
 use crate::wire::{Date, Number, Word};
 
@@ -41,9 +38,9 @@ successes! {
     Changed: PolicyAnswer = OK "inbound policy set";
 }
 
-pub async fn show(http: Arc<Http>, call: Call, _: Show) -> Result<PolicyAnswer, Problem> {
+pub async fn show(call: Call, _: Show) -> Result<PolicyAnswer, Problem> {
     let agent = call.account().id;
-    let policy = call.tenancy(&http).policy(agent).await?;
+    let policy = call.tenancy().policy(agent).await?;
     Ok(PolicyAnswer { policy: shape(agent, &policy) })
 }
 
@@ -54,9 +51,9 @@ pub struct Set {
     mode: Word<Mode>,
 }
 
-pub async fn set(http: Arc<Http>, call: Call, asked: Set) -> Result<Changed, Problem> {
+pub async fn set(call: Call, asked: Set) -> Result<Changed, Problem> {
     let (agent, Word(mode)) = (call.account().id, asked.mode);
-    let policy = call.tenancy(&http).set_mode(agent, mode).await?;
+    let policy = call.tenancy().set_mode(agent, mode).await?;
     Ok(Changed(PolicyAnswer { policy: shape(agent, &policy) }))
 }
 

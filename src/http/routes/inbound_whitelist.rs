@@ -1,7 +1,6 @@
 //! `/email/inboundWhitelist`: the senders that an Agent admits in `allowlist` mode.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +13,6 @@ use crate::domain::policy::AllowedSender;
 use crate::http::error::Problem;
 use crate::http::request::body::LISTED;
 use crate::http::request::call::Call;
-use crate::http::state::Http;
 use crate::http::typed::page;
 use crate::http::typed::{Headed, Limit, refused, successes};
 use crate::wire::Date;
@@ -57,21 +55,20 @@ struct Sender {
     added_at: Date,
 }
 
-pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
-    let limit = page::at_most(asked.limit, &http.rules);
+pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
+    let limit = page::limit(&call, asked.limit);
     let after = asked.after.as_deref().map(Address::kept).transpose();
     let after = after.map_err(|error| refused("after", &error))?;
     let agent = call.account().id;
-    let page = call.tenancy(&http).allowed_senders(agent, limit, after.as_ref()).await?;
+    let page = call.tenancy().allowed_senders(agent, limit, after.as_ref()).await?;
     let next = page.next.as_ref().map(Address::to_string);
-    let place = next.clone().map(|next| ("after", next));
     let listed = Listed {
         count: page.senders.len(),
         total: page.total,
-        next,
+        next: next.clone(),
         whitelist: page.senders.into_iter().map(shape).collect(),
     };
-    Ok(page::followed(&call, place, listed))
+    Ok(page::followed(&call, "after", next, listed))
 }
 
 /// Addresses of senders.
@@ -132,15 +129,15 @@ struct Warning {
     warning: String,
 }
 
-pub async fn add(http: Arc<Http>, call: Call, asked: Add) -> Result<Added, Problem> {
+pub async fn add(call: Call, asked: Add) -> Result<Added, Problem> {
     let (name, named) = named(asked.email, asked.emails);
     let senders = read(name, named.iter().map(|text| Address::parse(text)))?;
-    let (note, most) = (asked.note.as_deref(), http.rules.limits.max_note_bytes);
+    let (note, most) = (asked.note.as_deref(), call.http.rules.limits.max_note_bytes);
     if note.is_some_and(|note| note.len() > most || note.chars().any(char::is_control)) {
         let why = format!("send at most {most} bytes and no control characters");
         return Err(refused("note", &why));
     }
-    let change = call.tenancy(&http).allow(call.account().id, &senders, note).await?;
+    let change = call.tenancy().allow(call.account().id, &senders, note).await?;
     let distinct: BTreeSet<&Address> = senders.iter().collect();
     Ok(Added {
         added: texts(&change.changed),
@@ -174,8 +171,8 @@ pub struct Removed {
     total: u64,
 }
 
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
-    let (tenancy, agent) = (call.tenancy(&http), call.account().id);
+pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
+    let (tenancy, agent) = (call.tenancy(), call.account().id);
     let (name, named) = named(asked.email, asked.emails);
     let named: Vec<&str> = named.iter().map(String::as_str).collect();
     let senders = read(name, tenancy.named_senders(agent, &named).await?.into_iter())?;

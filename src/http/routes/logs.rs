@@ -1,7 +1,5 @@
 //! `GET /logs`: the conversation log, filtered by any of its fields, as JSON pages or as a table.
 
-use std::sync::Arc;
-
 use axum::response::Response;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
@@ -15,7 +13,6 @@ use crate::http::limits::turns::to_the_end;
 use crate::http::request::call::Call;
 use crate::http::routes::log_filter::{Format, List, LogQuery, behind, wanted};
 use crate::http::routes::log_table;
-use crate::http::state::Http;
 use crate::http::typed::description::DescribedSuccess;
 use crate::http::typed::page::followed;
 use crate::http::typed::{Answers, Headed, successes, text};
@@ -112,25 +109,25 @@ impl Answers for Logs {
 
 /// Returns a page of JSON, or a `text/csv` table: of one page if requested, else of all rows in
 /// reach.
-pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Logs, Problem> {
+pub async fn list(call: Call, asked: List) -> Result<Logs, Problem> {
     let format = asked.format;
-    let wanted = wanted(asked, &http.rules.logs)?;
+    let wanted = wanted(asked, &call.http.rules.logs)?;
     match format {
-        Some(Format::Csv) => log_table::table(http, &call, wanted).await.map(Logs::Table),
-        Some(Format::Json) | None => page(http, &call, wanted).await,
+        Some(Format::Csv) => log_table::table(&call, wanted).await.map(Logs::Table),
+        Some(Format::Json) | None => page(&call, wanted).await,
     }
 }
 
-async fn page(http: Arc<Http>, call: &Call, wanted: LogQuery) -> Result<Logs, Problem> {
+async fn page(call: &Call, wanted: LogQuery) -> Result<Logs, Problem> {
     let (number, size) = wanted.page;
-    let turn = call.turn_at_logs(&http)?;
+    let turn = call.turn_at_logs()?;
     // A large page is held whole in memory until it is sent.
-    let held = match size > http.rules.limits.max_page {
-        true => Some(http.downloads.place(call.reader()).await?),
+    let held = match size > call.http.rules.limits.max_page {
+        true => Some(call.http.downloads.place(call.reader()).await?),
         false => None,
     };
-    let (scope, most) = (call.target().scope.clone(), http.rules.logs.max_rows);
-    let (mailbox, permit) = (http.use_cases.mailbox.clone(), http.logs.permit().await?);
+    let (scope, most) = (call.target.scope.clone(), call.http.rules.logs.max_rows);
+    let (mailbox, permit) = (call.http.use_cases.mailbox.clone(), call.http.logs.permit().await?);
     let reading = async move {
         let LogQuery { filter, fields, .. } = &wanted;
         let page = (number.into(), size);
@@ -143,8 +140,8 @@ async fn page(http: Arc<Http>, call: &Call, wanted: LogQuery) -> Result<Logs, Pr
         return Err(behind(most));
     }
     let page = shape(&found, &wanted);
-    let next = page.pagination.has_more.then(|| ("page", number.saturating_add(1)));
-    Ok(Logs::Page(followed(call, next, page), held))
+    let next = page.pagination.has_more.then(|| number.saturating_add(1));
+    Ok(Logs::Page(followed(call, "page", next, page), held))
 }
 
 fn shape(found: &LogPage, wanted: &LogQuery) -> LogsAnswer {

@@ -1,7 +1,5 @@
 //! `/members` and `/member`: the people with access to an account.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +10,6 @@ use crate::domain::id::{AccountId, MemberId};
 use crate::domain::member::Role;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::state::Http;
 use crate::http::typed::{refused, successes};
 use crate::store::MemberChange;
 use crate::wire::{Named, Word};
@@ -31,8 +28,8 @@ pub struct Listed {
     members: Vec<MemberRecord>,
 }
 
-pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
-    let members = call.tenancy(&http).members(call.account()).await?;
+pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
+    let members = call.tenancy().members(call.account()).await?;
     Ok(Listed { count: members.len(), members: members.iter().map(MemberRecord::of).collect() })
 }
 
@@ -49,8 +46,8 @@ pub struct MemberAnswer {
     member: MemberRecord,
 }
 
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<MemberAnswer, Problem> {
-    let found = call.tenancy(&http).member_of(call.account(), asked.target_member_id.0).await?;
+pub async fn show(call: Call, asked: Show) -> Result<MemberAnswer, Problem> {
+    let found = call.tenancy().member_of(call.account(), asked.target_member_id.0).await?;
     Ok(MemberAnswer { member: MemberRecord::of(&found) })
 }
 
@@ -82,7 +79,7 @@ pub struct Invited {
 
 /// Invites a member. The default is the narrower role: v2 names no default, and a missing right is
 /// noticed sooner than an excessive one.
-pub async fn invite(http: Arc<Http>, call: Call, asked: Invite) -> Result<Invited, Problem> {
+pub async fn invite(call: Call, asked: Invite) -> Result<Invited, Problem> {
     let invitation = Invitation {
         email: email(&asked.email)?,
         role: asked.role.map_or(Role::Member, |Word(role)| role),
@@ -90,7 +87,7 @@ pub async fn invite(http: Arc<Http>, call: Call, asked: Invite) -> Result<Invite
         redirect_url: asked.redirect_url,
         send_welcome_email: asked.send_welcome_email,
     };
-    let made = call.tenancy(&http).invite(call.account(), invitation).await?;
+    let made = call.tenancy().invite(call.account(), invitation).await?;
     Ok(Invited { member: MemberRecord::of(&made) })
 }
 
@@ -118,13 +115,13 @@ pub struct Updated {
     member: MemberRecord,
 }
 
-pub async fn update(http: Arc<Http>, call: Call, asked: Update) -> Result<Updated, Problem> {
+pub async fn update(call: Call, asked: Update) -> Result<Updated, Problem> {
     let change = MemberChange {
         email: asked.email.as_deref().map(email).transpose()?,
         role: asked.role.map(|Word(role)| role),
         permitted: asked.permitted_account_ids.map(ids),
     };
-    let (tenancy, Named(id)) = (call.tenancy(&http), asked.target_member_id);
+    let (tenancy, Named(id)) = (call.tenancy(), asked.target_member_id);
     let changed = tenancy.update_member(call.account(), id, &change).await?;
     Ok(Updated { member: MemberRecord::of(&changed) })
 }
@@ -144,8 +141,8 @@ pub struct Removed {
     member: MemberRecord,
 }
 
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
-    let tenancy = call.tenancy(&http);
+pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
+    let tenancy = call.tenancy();
     let removed = tenancy.remove_member(call.account(), asked.target_member_id.0).await?;
     Ok(Removed { member: MemberRecord::of(&removed) })
 }

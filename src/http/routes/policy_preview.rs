@@ -1,7 +1,5 @@
 //! `/email/inboundPolicy/preview`: the effect of a draft policy, before it is set.
 
-use std::sync::Arc;
-
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -24,7 +22,6 @@ use crate::http::error::{Code, Problem};
 use crate::http::limits::turns::TurnPlace;
 use crate::http::request::call::Call;
 use crate::http::routes::inbound_whitelist::Senders;
-use crate::http::state::Http;
 use crate::http::typed::{refused, successes};
 use crate::mail::line_ends::as_received;
 use crate::rules::BareLineEnds;
@@ -117,7 +114,7 @@ const BOSS: &str = "boss@good.example";
 
 /// Returns the verdicts that the draft would have changed in the last `days`, or its verdict on the
 /// message `eml`.
-pub async fn preview(http: Arc<Http>, call: Call, asked: Preview) -> Result<Previewed, Problem> {
+pub async fn preview(call: Call, asked: Preview) -> Result<Previewed, Problem> {
     let add = asked.add.unwrap_or_default().read("add")?;
     let remove = asked.remove.unwrap_or_default().read("remove")?;
     let draft = Draft::new(asked.mode.map(|Word(mode)| mode), add, remove.iter().cloned());
@@ -129,13 +126,13 @@ pub async fn preview(http: Arc<Http>, call: Call, asked: Preview) -> Result<Prev
         )
     })?;
     match (asked.days, asked.eml) {
-        (Some(days), _) => past(&http, &call, &draft, days).await,
-        (None, eml) => message(&http, call, &draft, eml.unwrap_or_default()).await,
+        (Some(days), _) => past(&call, &draft, days).await,
+        (None, eml) => message(call, &draft, eml.unwrap_or_default()).await,
     }
 }
 
-async fn past(http: &Http, call: &Call, draft: &Draft, days: u64) -> Result<Previewed, Problem> {
-    let preview = &http.use_cases.preview;
+async fn past(call: &Call, draft: &Draft, days: u64) -> Result<Previewed, Problem> {
+    let preview = &call.http.use_cases.preview;
     let agent = call.account();
     let kept = preview.days(&agent.lineage);
     if days > kept {
@@ -144,8 +141,8 @@ async fn past(http: &Http, call: &Call, draft: &Draft, days: u64) -> Result<Prev
             &format!("send 1 to {kept}, the number of days for which records are kept"),
         ));
     }
-    let most = http.rules.limits.max_preview;
-    let found = preview.past((agent, &call.target().scope), draft, days, most).await?;
+    let most = call.http.rules.limits.max_preview;
+    let found = preview.past((agent, &call.target.scope), draft, days, most).await?;
     let Days { was, would, changed, complete, since } = found;
     Ok(Previewed {
         examined: was.total(),
@@ -171,15 +168,11 @@ impl AsRef<[u8]> for HeldMessage {
     }
 }
 
-async fn message(
-    http: &Http,
-    mut call: Call,
-    draft: &Draft,
-    eml: String,
-) -> Result<Previewed, Problem> {
+async fn message(mut call: Call, draft: &Draft, eml: String) -> Result<Previewed, Problem> {
+    let http = Arc::clone(&call.http);
     let preview = &http.use_cases.preview;
     let (most, bare) = (preview.max_message_bytes(), preview.bare_line_ends());
-    let place = call.place(http).await?;
+    let place = call.place().await?;
     let read = tokio::task::spawn_blocking(move || {
         let octets = octets(eml, most, bare)?;
         Ok::<_, Problem>(Bytes::from_owner(HeldMessage { octets, _place: place }))
@@ -192,7 +185,7 @@ async fn message(
     before.count(was);
     after.count(would);
     let sender = current.sender.as_ref().and_then(Handle::mailbox);
-    let changed = (was != would).then(|| change(None, sender, current.at, (was, would)));
+    let changed = (was != would).then(|| change(None, sender, current.at, was, would));
     Ok(Previewed {
         examined: 1,
         complete: true,
@@ -233,14 +226,15 @@ fn unkept(record: &IntakeRecord) -> WholeIntakeRecord {
 }
 
 fn shape(Changed { past, would }: Changed) -> PreviewChange {
-    change(Some(Id(past.id.0)), past.sender.as_ref(), past.at, (past.verdict, would))
+    change(Some(Id(past.id.0)), past.sender.as_ref(), past.at, past.verdict, would)
 }
 
 fn change(
     intake_id: Option<Id>,
     sender: Option<&Address>,
     at: Timestamp,
-    (was, would): (Verdict, Verdict),
+    was: Verdict,
+    would: Verdict,
 ) -> PreviewChange {
     PreviewChange {
         intake_id,

@@ -1,7 +1,5 @@
 //! `POST /agent/receiveMessage`: a message from the account's own platform.
 
-use std::sync::Arc;
-
 use axum::body::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -140,24 +138,24 @@ pub struct Stored {
 successes! { Stored = OK "message received"; }
 
 /// Stores the message durably, then answers.
-pub async fn receive(http: Arc<Http>, call: Call, asked: Receive) -> Result<Stored, Problem> {
-    let said = call.body().pairs().filter(|(name, _)| !TARGETS.contains(name));
+pub async fn receive(call: Call, asked: Receive) -> Result<Stored, Problem> {
+    let said = call.body.pairs().filter(|(name, _)| !TARGETS.contains(name));
     let said: Map<String, Value> =
         said.map(|(name, value)| (name.to_owned(), value.clone())).collect();
     let raw = Bytes::from(Value::Object(said).to_string());
     let inbox = asked.target_inbox.map_or(Inbox::Priority, |Word(inbox)| inbox);
-    let (target, received) = asked.received(&http)?;
-    let agent = agent(&http, &call, target).await?;
-    let stored = call.reception(&http).receive(&agent, received, inbox, raw).await?;
+    let (target, received) = asked.received(&call.http)?;
+    let agent = agent(&call, target).await?;
+    let stored = call.reception().receive(&agent, received, inbox, raw).await?;
     Ok(Stored { message_uuid: Id(stored.0.0), room_id: RoomId(stored.1) })
 }
 
 /// Returns the Agent named by the body, in the scope of the target.
-async fn agent(http: &Http, call: &Call, target: Target) -> Result<Account, Problem> {
+async fn agent(call: &Call, target: Target) -> Result<Account, Problem> {
     match target {
-        Target::Id(Named(id)) => call.agent_named(http, "targetAgent", id).await,
+        Target::Id(Named(id)) => Ok(call.agent_named("targetAgent", id).await?.account),
         Target::Username(username) => {
-            Ok(call.reception(http).agent_called(&call.target().scope, &username).await?)
+            Ok(call.reception().agent_called(&call.target.scope, &username).await?)
         }
     }
 }

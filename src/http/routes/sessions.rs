@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use axum::http::StatusCode;
 use schemars::JsonSchema;
@@ -13,7 +12,6 @@ use crate::domain::session;
 use crate::domain::words::words;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::state::Http;
 use crate::http::typed::{Headed, Limit, Success, refused, successes};
 use crate::http::typed::{page, wrong};
 use crate::wire::{Date, Number, RoomId, SessionRef, Word};
@@ -71,9 +69,9 @@ pub struct Listed {
     next: Option<String>,
 }
 
-pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
-    let limit = page::at_most(asked.limit, &http.rules);
-    let (computers, scope) = (call.computers(&http), &call.target().scope);
+pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
+    let limit = page::limit(&call, asked.limit);
+    let (computers, scope) = (call.computers(), &call.target.scope);
     let (found, next) = match asked.room_id {
         Some(RoomId(room)) => {
             let page = (behind(asked.before)?, limit);
@@ -86,9 +84,8 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
             (found.sessions, found.next.map(|place| place.to_string()))
         }
     };
-    let place = next.clone().map(|place| ("before", place));
-    let listed = Listed { sessions: found.iter().map(shape).collect(), next };
-    Ok(page::followed(&call, place, listed))
+    let listed = Listed { sessions: found.iter().map(shape).collect(), next: next.clone() };
+    Ok(page::followed(&call, "before", next, listed))
 }
 
 /// Turns an unknown cursor into an error about `before`.
@@ -148,9 +145,9 @@ impl Success for HasBeenReset {
     }
 }
 
-pub async fn reset(http: Arc<Http>, call: Call, asked: Reset) -> Result<HasBeenReset, Problem> {
+pub async fn reset(call: Call, asked: Reset) -> Result<HasBeenReset, Problem> {
     let (SessionRef(key), reason) = (asked.session_key, asked.reason.as_deref());
-    let done = call.computers(&http).reset(&call.target().scope, key, reason).await?;
+    let done = call.computers().reset(&call.target.scope, key, reason).await?;
     Ok(HasBeenReset { session: shape(&done.current), ended: done.ended.as_ref().map(shape) })
 }
 
@@ -179,9 +176,9 @@ successes! {
     Resolved = OK "session resolved";
 }
 
-pub async fn resolve(http: Arc<Http>, call: Call, asked: Resolve) -> Result<Resolved, Problem> {
+pub async fn resolve(call: Call, asked: Resolve) -> Result<Resolved, Problem> {
     let named = asked.session_key.map(|SessionRef(key)| key);
-    let found = call.computers(&http).resolve(&call.target().scope, named).await?;
+    let found = call.computers().resolve(&call.target.scope, named).await?;
     let room = RoomId(found.key.room);
     Ok(Resolved { session: shape(&found), room_id: room, chat_ref: room })
 }

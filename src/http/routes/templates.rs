@@ -1,7 +1,5 @@
 //! `/templates` and `/createAgentFromTemplate`: configurations shared by many Agents.
 
-use std::sync::Arc;
-
 use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,7 +15,6 @@ use crate::http::request::call::Call;
 use crate::http::routes::template_parts::{
     Head, Integration, Link, Locks, Migrate, Migration, Overrides, Template, approved, integrations,
 };
-use crate::http::state::Http;
 use crate::http::typed::page;
 use crate::http::typed::{Either, Success, successes};
 use crate::wire::{CampaignId, Id, Named, Number, Revision};
@@ -44,7 +41,7 @@ pub struct Created {
 }
 
 /// Creates a draft.
-pub async fn create(http: Arc<Http>, call: Call, asked: Create) -> Result<Created, Problem> {
+pub async fn create(call: Call, asked: Create) -> Result<Created, Problem> {
     let Line(name) = asked.name;
     let update = TemplateUpdate {
         config: asked.config.map(|SomeFields(config)| config),
@@ -52,7 +49,7 @@ pub async fn create(http: Arc<Http>, call: Call, asked: Create) -> Result<Create
         integrations: asked.integrations.map(|all| all.into_iter().map(Into::into).collect()),
         ..TemplateUpdate::default()
     };
-    let made = call.agents(&http).create_template(call.account().id, &name, &update).await?;
+    let made = call.agents().create_template(call.account().id, &name, &update).await?;
     Ok(Created { template: made.into() })
 }
 
@@ -66,8 +63,8 @@ pub struct Listed {
     templates: Vec<Head>,
 }
 
-pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
-    let found = call.agents(&http).templates(call.account()).await?;
+pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
+    let found = call.agents().templates(call.account()).await?;
     Ok(Listed { templates: found.iter().map(Head::from).collect() })
 }
 
@@ -89,8 +86,8 @@ pub struct TemplateAnswer {
 }
 
 /// Returns a template: for its owner with the last migration, for an Agent with its link.
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<TemplateAnswer, Problem> {
-    let (id, agents) = (TemplateId(asked.template_id.0), call.agents(&http));
+pub async fn show(call: Call, asked: Show) -> Result<TemplateAnswer, Problem> {
+    let (id, agents) = (TemplateId(asked.template_id.0), call.agents());
     let template = agents.template(call.account(), id).await?;
     let migration = match template.head.account == call.account().id {
         true => agents.migration(id).await?,
@@ -164,11 +161,7 @@ pub struct Queued {
 }
 
 /// Changes parts of a template, or requests a migration to it.
-pub async fn update(
-    http: Arc<Http>,
-    call: Call,
-    asked: Update,
-) -> Result<Either<Updated, Queued>, Problem> {
+pub async fn update(call: Call, asked: Update) -> Result<Either<Updated, Queued>, Problem> {
     let id = TemplateId(asked.template_id.0);
     let update = TemplateUpdate {
         name: asked.name.map(|Line(name)| name),
@@ -180,27 +173,26 @@ pub async fn update(
     };
     match asked.migrate {
         Some(migrate) if update == TemplateUpdate::default() => {
-            self::migrate(&http, &call, id, migrate).await
+            self::migrate(&call, id, migrate).await
         }
         Some(_) => Err(Problem::invalid(
             "a migration applies the stored template: change the template first, then send migrate \
              alone",
         )),
         None => {
-            let changed = call.agents(&http).update_template(call.account(), id, &update).await?;
+            let changed = call.agents().update_template(call.account(), id, &update).await?;
             Ok(Either::This(Updated { template: Some(changed.into()), migration: None }))
         }
     }
 }
 
 async fn migrate(
-    http: &Http,
     call: &Call,
     id: TemplateId,
     mut asked: Migrate,
 ) -> Result<Either<Updated, Queued>, Problem> {
-    let (owner, agents) = (call.account(), call.agents(http));
-    let page = (asked.after.map(|Named(id)| id), page::at_most(asked.limit, &http.rules));
+    let (owner, agents) = (call.account(), call.agents());
+    let page = (asked.after.map(|Named(id)| id), page::at_most(asked.limit, &call.http.rules));
     let targets = asked.target_account_ids.take();
     let targets = targets.map(|all| all.into_iter().map(|Named(id)| id).collect());
     let (is_dry, extent) = (asked.dry_run, asked.extent());
@@ -232,8 +224,8 @@ pub struct Removed {
 }
 
 /// Deletes a template. Fails while Agents are linked to it, unless `detachAll` is true.
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
-    let (template_id, agents) = (asked.template_id, call.agents(&http));
+pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
+    let (template_id, agents) = (asked.template_id, call.agents());
     agents.delete_template(call.account(), TemplateId(template_id.0), asked.detach_all).await?;
     Ok(Removed { template_id })
 }
@@ -313,19 +305,15 @@ successes! {
 }
 
 /// Applies a template to one Agent, or removes the link between them.
-pub async fn apply(
-    http: Arc<Http>,
-    call: Call,
-    asked: Apply,
-) -> Result<Either<Applied, Detached>, Problem> {
+pub async fn apply(call: Call, asked: Apply) -> Result<Either<Applied, Detached>, Problem> {
     let (agent, template_id) = (call.account().id, asked.template_id);
-    let (id, agents) = (TemplateId(template_id.0), call.agents(&http));
+    let (id, agents) = (TemplateId(template_id.0), call.agents());
     let account_id = Number::from(agent);
     if asked.detach {
         // Its locks bind the Agent's managers, so only the owner of the template may remove the
         // link.
         let owner = agents.owner_of_link(call.account(), id).await?;
-        call.manages(&http, owner).await?;
+        call.manages(owner).await?;
         agents.detach_template(agent, id).await?;
         return Ok(Either::That(Detached { detached: Former { account_id, template_id } }));
     }

@@ -1,7 +1,5 @@
 //! `POST /logs/timeSeries`: a metric over the conversation log, calculated in the database.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -13,7 +11,6 @@ use crate::http::limits::turns::to_the_end;
 use crate::http::request::call::Call;
 use crate::http::routes::log_filter::check_delivery_terms;
 use crate::http::routes::metric_definition::MetricQuery;
-use crate::http::state::Http;
 use crate::http::typed::successes;
 use crate::wire::{Date, Moment, Seconds, Word};
 
@@ -70,8 +67,8 @@ pub struct Measured {
 successes! { Measured = OK "metric calculated"; }
 
 /// Returns the value over the whole time and per bucket, each with its number of rows.
-pub async fn measure(http: Arc<Http>, call: Call, asked: Measure) -> Result<Measured, Problem> {
-    let rules = http.rules.logs;
+pub async fn measure(call: Call, asked: Measure) -> Result<Measured, Problem> {
+    let rules = call.http.rules.logs;
     let defined = match (asked.metric, asked.definition) {
         (Some(metric), _) => metric.read("metric", &rules),
         (None, Some(definition)) => definition.read("definition", &rules),
@@ -85,9 +82,9 @@ pub async fn measure(http: Arc<Http>, call: Call, asked: Measure) -> Result<Meas
     let grouping = asked.group_by.map(|Word(grouping)| grouping);
     let question = Question { metric: defined.metric, since, before, interval, grouping };
     check_delivery_terms(question.metric.delivery_terms(), &rules)?;
-    let turn = call.turn_at_logs(&http)?;
-    let (mailbox, permit) = (http.use_cases.mailbox.clone(), http.logs.permit().await?);
-    let scope = call.target().scope.clone();
+    let turn = call.turn_at_logs()?;
+    let (mailbox, permit) = (call.http.use_cases.mailbox.clone(), call.http.logs.permit().await?);
+    let scope = call.target.scope.clone();
     let measuring = async move { mailbox.measure(&scope, &question, &rules).await };
     let measured = to_the_end((turn, permit), measuring).await?.map_err(|why| match why {
         Unmeasured::Store(error) => error.into(),

@@ -1,7 +1,5 @@
 //! `/tokens`: the API keys of an account or a member.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -11,7 +9,6 @@ use crate::domain::id::KeyId;
 use crate::domain::key::{Key, KeyType};
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::state::Http;
 use crate::http::typed::successes;
 use crate::store::NamedKey;
 use crate::wire::{Date, Id, Moment, Number, Word};
@@ -56,8 +53,8 @@ pub struct Listed {
 }
 
 /// Lists the target's own keys in force; never the keys themselves.
-pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
-    let keys = call.tenancy(&http).keys_in_force(call.target().owner()).await?;
+pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
+    let keys = call.tenancy().keys_in_force(call.target.owner()).await?;
     Ok(Listed { tokens: keys.iter().map(|key| shape(key, None)).collect() })
 }
 
@@ -83,11 +80,11 @@ pub struct Created {
 }
 
 /// Creates a key for the target.
-pub async fn create(http: Arc<Http>, call: Call, asked: Create) -> Result<Created, Problem> {
+pub async fn create(call: Call, asked: Create) -> Result<Created, Problem> {
     let expires_at = asked.expires_at.map(|Moment(at)| at);
-    call.caller().may_issue(expires_at)?;
-    let tenancy = call.tenancy(&http);
-    let made = tenancy.issue_key(call.target().owner(), &asked.description, expires_at).await?;
+    call.caller.may_issue(expires_at)?;
+    let tenancy = call.tenancy();
+    let made = tenancy.issue_key(call.target.owner(), &asked.description, expires_at).await?;
     Ok(Created { token: shape(&made.key, Some(&made.token)) })
 }
 
@@ -111,7 +108,7 @@ pub struct Revoked {
 }
 
 /// Revokes a key in the scope of the target, by id or by value.
-pub async fn revoke(http: Arc<Http>, call: Call, asked: Revoke) -> Result<Revoked, Problem> {
+pub async fn revoke(call: Call, asked: Revoke) -> Result<Revoked, Problem> {
     let missing = || Problem::not_found("token");
     let named = match (asked.id, asked.token) {
         (Some(Id(id)), None) => NamedKey::Id(KeyId(id)),
@@ -123,8 +120,8 @@ pub async fn revoke(http: Arc<Http>, call: Call, asked: Revoke) -> Result<Revoke
             ));
         }
     };
-    let tenancy = call.tenancy(&http);
-    let revoked = tenancy.revoke_key_among(call.target().keys(), named).await?;
+    let tenancy = call.tenancy();
+    let revoked = tenancy.revoke_key_among(call.target.keys(), named).await?;
     Ok(Revoked { revoked: shape(&revoked.ok_or_else(missing)?, None) })
 }
 

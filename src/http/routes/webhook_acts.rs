@@ -1,7 +1,5 @@
 //! `/webhooks/{id}/…`: rotates the secret of a webhook, tests it, and replays deliveries.
 
-use std::sync::Arc;
-
 use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +11,6 @@ use crate::egress::signature;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::routes::webhooks::{clock, in_use};
-use crate::http::state::Http;
 use crate::http::typed::{Success, successes};
 use crate::wire::{Date, Id, Moment, Word};
 
@@ -57,10 +54,10 @@ impl Success for Rotated {
 }
 
 /// Rotates the secret. Only this answer shows the new one.
-pub async fn rotate(http: Arc<Http>, call: Call, asked: Rotate) -> Result<Rotated, Problem> {
-    let id = in_use(&http, &call, DestinationId(asked.id.0)).await?.id;
-    let new = call.destinations(&http).rotate(call.account().id, id, asked.end_former).await?;
-    let clock = clock(&http);
+pub async fn rotate(call: Call, asked: Rotate) -> Result<Rotated, Problem> {
+    let id = in_use(&call, DestinationId(asked.id.0)).await?.id;
+    let new = call.destinations().rotate(call.account().id, id, asked.end_former).await?;
+    let clock = clock(&call.http);
     Ok(Rotated {
         former_secret_until: former_until(&new, clock.now()).map(Date),
         webhook: Webhook::of(&new, clock),
@@ -101,9 +98,9 @@ struct TestDelivery {
     id: Id,
 }
 
-pub async fn test(http: Arc<Http>, call: Call, asked: Test) -> Result<Tested, Problem> {
-    let id = in_use(&http, &call, DestinationId(asked.id.0)).await?.id;
-    let (event, delivery) = call.destinations(&http).test(call.account(), id).await?;
+pub async fn test(call: Call, asked: Test) -> Result<Tested, Problem> {
+    let id = in_use(&call, DestinationId(asked.id.0)).await?.id;
+    let (event, delivery) = call.destinations().test(call.account(), id).await?;
     Ok(Tested {
         event: TestEvent { id: Id(event.0), event: "webhook.test" },
         delivery: TestDelivery { id: Id(delivery.0) },
@@ -143,10 +140,10 @@ successes! {
     Replayed = ACCEPTED "replay accepted";
 }
 
-pub async fn replay(http: Arc<Http>, call: Call, asked: Replay) -> Result<Replayed, Problem> {
+pub async fn replay(call: Call, asked: Replay) -> Result<Replayed, Problem> {
     let (Moment(since), only) = (asked.since, asked.only.map_or(Extent::Failed, |Word(only)| only));
-    let id = in_use(&http, &call, DestinationId(asked.id.0)).await?.id;
-    let replay = call.destinations(&http).replay(call.account().id, id, (since, only)).await?;
+    let id = in_use(&call, DestinationId(asked.id.0)).await?.id;
+    let replay = call.destinations().replay(call.account().id, id, (since, only)).await?;
     let replay = AcceptedReplay { id: Id(replay), since: Date(since), only: Word(only) };
     Ok(Replayed { replay })
 }

@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -19,7 +18,6 @@ use crate::domain::secret::MASK;
 use crate::egress::signature;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::state::Http;
 use crate::http::typed::{Success, successes};
 use crate::http::typed::{refused_url, schema};
 use crate::wire::{Date, Id, Number, Word, schema_of};
@@ -147,8 +145,8 @@ struct Type {
     description: String,
 }
 
-pub async fn types(http: Arc<Http>, call: Call, _: Types) -> Result<TypesListed, Problem> {
-    let relays = call.relays(&http);
+pub async fn types(call: Call, _: Types) -> Result<TypesListed, Problem> {
+    let relays = call.relays();
     let told = |(kind, description): &(RelayType, &str)| Type {
         name: Word(*kind),
         description: (*description).to_owned(),
@@ -168,8 +166,8 @@ pub struct Listed {
     configs: Vec<Config>,
 }
 
-pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
-    let configured = call.relays(&http).list(call.account().id).await?;
+pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
+    let configured = call.relays().list(call.account().id).await?;
     Ok(Listed { configs: configured.iter().map(shape).collect() })
 }
 
@@ -186,8 +184,8 @@ pub struct RelayAnswer {
     config: WholeConfig,
 }
 
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<RelayAnswer, Problem> {
-    Ok(RelayAnswer { config: whole(&http, &call, asked.r#type.0).await? })
+pub async fn show(call: Call, asked: Show) -> Result<RelayAnswer, Problem> {
+    Ok(RelayAnswer { config: whole(&call, asked.r#type.0).await? })
 }
 
 /// Sets the relay of this type, or changes it
@@ -248,8 +246,8 @@ impl Success for HasBeenSet {
 
 /// Sets a relay, or changes the way in of its provider. Only the answer that creates a relay shows
 /// its secret.
-pub async fn set(http: Arc<Http>, call: Call, asked: Set) -> Result<HasBeenSet, Problem> {
-    let url = asked.url.map(|text| http.guard.destination(&text)).transpose();
+pub async fn set(call: Call, asked: Set) -> Result<HasBeenSet, Problem> {
+    let url = asked.url.map(|text| call.http.guard.destination(&text)).transpose();
     let url = url.map_err(|error| refused_url("url", &error))?;
     let codes = |codes: Vec<SuccessCode>| codes.into_iter().map(|SuccessCode(code)| code).collect();
     let change = RelayChange {
@@ -261,8 +259,8 @@ pub async fn set(http: Arc<Http>, call: Call, asked: Set) -> Result<HasBeenSet, 
         rotate_key: asked.rotate_inbound_key.unwrap_or_default(),
     };
     let Word(kind) = asked.r#type;
-    let set = call.relays(&http).set(call.account().id, kind, &change).await?;
-    let config = whole(&http, &call, kind).await?;
+    let set = call.relays().set(call.account().id, kind, &change).await?;
+    let config = whole(&call, kind).await?;
     let made = set.relay.filter(|_| set.is_new);
     Ok(HasBeenSet { config, secret: made.map(|relay| signature::shown(&relay.secret)) })
 }
@@ -289,13 +287,13 @@ successes! {
 }
 
 /// Removes the relay at once, but not the way in.
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
-    call.relays(&http).remove(call.account().id, asked.r#type.0).await?;
+pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
+    call.relays().remove(call.account().id, asked.r#type.0).await?;
     Ok(Removed {})
 }
 
-async fn whole(http: &Http, call: &Call, kind: RelayType) -> Result<WholeConfig, Problem> {
-    let relays = call.relays(http);
+async fn whole(call: &Call, kind: RelayType) -> Result<WholeConfig, Problem> {
+    let relays = call.relays();
     let configured = relays.show(call.account().id, kind).await?;
     let attempts = match &configured.relay {
         Some(relay) => relays.attempts(relay.id).await?,

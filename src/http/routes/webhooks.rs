@@ -1,7 +1,5 @@
 //! `/webhooks`: URLs that get the events of an account and of all below it.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -18,7 +16,7 @@ use crate::egress::signature;
 use crate::http::error::{Code, Problem};
 use crate::http::request::call::Call;
 use crate::http::state::Http;
-use crate::http::typed::{Either, needed, refused_url, successes, wrong};
+use crate::http::typed::{Either, missing, refused_url, successes, wrong};
 use crate::store::DestinationChange;
 use crate::wire::{Id, Word};
 
@@ -35,8 +33,8 @@ pub struct Listed {
     webhooks: Vec<Webhook>,
 }
 
-pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
-    Ok(Listed { webhooks: all(&http, &call).await? })
+pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
+    Ok(Listed { webhooks: all(&call).await? })
 }
 
 /// Creates or changes a webhook
@@ -83,18 +81,14 @@ pub struct Updated {
 
 /// Creates a webhook, or changes the one with `id`. Only this answer and a rotation's show a
 /// secret.
-pub async fn keep(
-    http: Arc<Http>,
-    call: Call,
-    asked: Keep,
-) -> Result<Either<Created, Updated>, Problem> {
+pub async fn keep(call: Call, asked: Keep) -> Result<Either<Created, Updated>, Problem> {
     match asked.id {
-        Some(Id(id)) => update(&http, &call, DestinationId(id), asked).await.map(Either::That),
-        None => create(&http, &call, asked).await.map(Either::This),
+        Some(Id(id)) => update(&call, DestinationId(id), asked).await.map(Either::That),
+        None => create(&call, asked).await.map(Either::This),
     }
 }
 
-async fn create(http: &Http, call: &Call, asked: Keep) -> Result<Created, Problem> {
+async fn create(call: &Call, asked: Keep) -> Result<Created, Problem> {
     if asked.disabled.is_some() {
         return Err(wrong(
             "disabled",
@@ -103,12 +97,14 @@ async fn create(http: &Http, call: &Call, asked: Keep) -> Result<Created, Proble
     }
     let (Some(url), Some(label), Some(Word(category))) = (&asked.url, &asked.label, asked.r#type)
     else {
-        let there = (asked.url.is_some(), asked.label.is_some(), asked.r#type.is_some());
-        return Err(needed(&[("url", there.0), ("label", there.1), ("type", there.2)]));
+        let url = asked.url.is_none().then(|| missing("url"));
+        let label = asked.label.is_none().then(|| missing("label"));
+        let category = asked.r#type.is_none().then(|| missing("type"));
+        return Err(Problem::mistaken([url, label, category].into_iter().flatten().collect()));
     };
     may_hear(call, category)?;
-    let url = http.guard.destination(url).map_err(|error| refused_url("url", &error))?;
-    let destinations = call.destinations(http);
+    let url = call.http.guard.destination(url).map_err(|error| refused_url("url", &error))?;
+    let destinations = call.destinations();
     let headers =
         asked.headers.map(CustomHeader::pairs).map(|given| destinations.headers(given, &[]));
     let wants = Wants {
@@ -126,21 +122,12 @@ async fn create(http: &Http, call: &Call, asked: Keep) -> Result<Created, Proble
         }
     };
     let secret = signature::shown(&new.secret);
-    Ok(Created {
-        webhooks: all(http, call).await?,
-        webhook: Webhook::of(&new, clock(http)),
-        secret,
-    })
+    Ok(Created { webhooks: all(call).await?, webhook: Webhook::of(&new, clock(http)), secret })
 }
 
 /// Changes the given settings. Events and URL identify a webhook, so they cannot change.
-async fn update(
-    http: &Http,
-    call: &Call,
-    id: DestinationId,
-    asked: Keep,
-) -> Result<Updated, Problem> {
-    let old = in_use(http, call, id).await?;
+async fn update(call: &Call, id: DestinationId, asked: Keep) -> Result<Updated, Problem> {
+    let old = in_use(call, id).await?;
     let changed = |name: &str| {
         wrong(name, "cannot change: leave it out, or delete this webhook and create another")
     };
@@ -150,7 +137,7 @@ async fn update(
     if asked.url.is_some_and(|text| Url::parse(&text).ok().as_ref() != Some(&old.url)) {
         return Err(changed("url"));
     }
-    let destinations = call.destinations(http);
+    let destinations = call.destinations();
     let headers = asked.headers.map(CustomHeader::pairs);
     let headers = headers.map(|given| destinations.headers(given, &old.wants.headers));
     let change = DestinationChange {
@@ -161,7 +148,7 @@ async fn update(
         disabled: asked.disabled,
     };
     let new = destinations.update(call.account().id, id, &change).await?;
-    Ok(Updated { webhooks: all(http, call).await?, webhook: Webhook::of(&new, clock(http)) })
+    Ok(Updated { webhooks: all(call).await?, webhook: Webhook::of(&new, clock(http)) })
 }
 
 /// Removes webhooks
@@ -189,7 +176,7 @@ pub struct Removed {
 
 /// Removes the webhooks that match everything given: a url alone means all its types that the
 /// caller may know.
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
+pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
     let url = asked.url.as_deref().map(Url::parse).transpose();
     let url = url.map_err(|_| wrong("url", "is not a URL"))?;
     let id = asked.id.map(|Id(id)| DestinationId(id));
@@ -197,9 +184,9 @@ pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Remove
         return Err(Problem::invalid("name the webhook to delete: by url, or by id"));
     }
     let account = call.account().id;
-    let destinations = call.destinations(&http);
+    let destinations = call.destinations();
     if let Some(id) = id {
-        in_use(&http, &call, id).await?;
+        in_use(&call, id).await?;
     }
     let among = match asked.r#type {
         Some(Word(category)) => {
@@ -212,9 +199,9 @@ pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Remove
     if removed.is_empty() {
         return Err(Problem::not_found("webhook"));
     }
-    let clock = clock(&http);
+    let clock = clock(&call.http);
     let removed = removed.iter().map(|one| Webhook::of(one, clock)).collect();
-    Ok(Removed { removed, webhooks: all(&http, &call).await? })
+    Ok(Removed { removed, webhooks: all(&call).await? })
 }
 
 successes! {
@@ -226,20 +213,16 @@ successes! {
 
 /// Returns the target's own webhook named by the path, in use or removed. The error is the same for
 /// all other ids.
-pub(super) async fn ever_used(
-    http: &Http,
-    call: &Call,
-    Id(id): Id,
-) -> Result<Destination, Problem> {
+pub(super) async fn ever_used(call: &Call, Id(id): Id) -> Result<Destination, Problem> {
     let id = DestinationId(id);
-    let known = call.destinations(http).known(call.account().id, id).await?;
+    let known = call.destinations().known(call.account().id, id).await?;
     may_hear(call, known.destination.category)?;
     Ok(known.destination)
 }
 
 /// Fails for webhooks about accounts and members, unless the caller is an administrator.
 pub(super) fn may_hear(call: &Call, category: Category) -> Result<(), Problem> {
-    match category == Category::Onboarding && !call.caller().is_administrator() {
+    match category == Category::Onboarding && !call.caller.is_administrator() {
         true => Err(Denied::NotAdministrator.into()),
         false => Ok(()),
     }
@@ -250,12 +233,8 @@ fn heard(call: &Call) -> impl Iterator<Item = Category> {
     Category::ALL.iter().copied().filter(|category| may_hear(call, *category).is_ok())
 }
 
-pub(super) async fn in_use(
-    http: &Http,
-    call: &Call,
-    id: DestinationId,
-) -> Result<Destination, Problem> {
-    let known = call.destinations(http).known(call.account().id, id).await?;
+pub(super) async fn in_use(call: &Call, id: DestinationId) -> Result<Destination, Problem> {
+    let known = call.destinations().known(call.account().id, id).await?;
     if known.removed {
         return Err(Problem::not_found("webhook"));
     }
@@ -268,8 +247,8 @@ pub(super) fn clock(http: &Http) -> &Clock {
 }
 
 /// All webhooks of the target that the caller may know.
-async fn all(http: &Http, call: &Call) -> Result<Vec<Webhook>, Problem> {
-    let mut webhooks = call.destinations(http).list(call.account().id).await?;
+async fn all(call: &Call) -> Result<Vec<Webhook>, Problem> {
+    let mut webhooks = call.destinations().list(call.account().id).await?;
     webhooks.retain(|one| may_hear(call, one.category).is_ok());
     let clock = clock(http);
     Ok(webhooks.iter().map(|one| Webhook::of(one, clock)).collect())

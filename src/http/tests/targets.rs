@@ -6,7 +6,7 @@ use crate::app::access::need::{Need, TargetType};
 use crate::http::operation::Operation;
 use crate::http::request::body::BodyRule;
 use crate::http::request::query::Query;
-use crate::http::request::target::{Aim, before_body};
+use crate::http::request::target::{Aim, TargetRule, before_body};
 use crate::http::table::OPERATIONS;
 use crate::http::tests::table::about;
 use crate::http::tests::{House, NOBODY};
@@ -155,7 +155,8 @@ async fn whatever_is_no_id_is_400_in_a_path_and_must_agree_with_the_query() {
     for aim in [Aim::ACCOUNT, Aim::ORGANIZATION, Aim::RESELLER, Aim::PARTNER] {
         let ask = async |path: &str, query: &str| {
             let query = Query::parse(query, 999, &[], aim.names()).unwrap();
-            before_body(&house.http, &caller, (need, aim), Some(path), &query).await
+            let rule = TargetRule { need, names: aim.names() };
+            before_body(&house.http, &caller, rule, Some(path), &query).await
         };
         for bad in NO_TEXTS {
             let decoded = bad.replace("%20", " ").replace("%2B", "+").replace("%00", "\0");

@@ -2,6 +2,7 @@
 //! checked, and how it is described.
 
 use std::fmt;
+use std::sync::Arc;
 
 use schemars::generate::{Contract, SchemaSettings};
 use schemars::{JsonSchema, SchemaGenerator};
@@ -120,12 +121,12 @@ impl Form {
     }
 
     /// Reads the request. Fails with all its mistakes, or with 404 for an id that cannot exist.
-    pub(super) fn read<R: Request>(&self, call: &mut Call, bounds: &Bounds) -> Result<R, Problem> {
-        let is_large = matches!(self.body, BodyRule::WithMessage(_));
-        let mut check = Check::new(&self.asked, bounds);
+    pub(super) fn read<R: Request>(&self, call: &mut Call) -> Result<R, Problem> {
+        let http = Arc::clone(&call.http);
+        let mut check = Check::new(&self.asked, &http.bounds);
         let mut given = Map::new();
         for field in &self.fields {
-            match field.given(call, (self.query, is_large)) {
+            match field.value(call, self) {
                 Ok(Some(value)) => {
                     let noun = field.schema.get(mark::NOUN).and_then(Value::as_str);
                     if let Some(noun) = noun.filter(|_| !check.is_of(&field.schema, &value)) {
@@ -191,37 +192,26 @@ pub(in crate::http) fn refused_url(name: &str, error: &UrlError) -> Problem {
     )
 }
 
-/// 400: lists all missing fields. Takes each name with whether it is there.
-pub(in crate::http) fn needed(fields: &[(&str, bool)]) -> Problem {
-    let missing = fields.iter().filter(|(_, there)| !there);
-    Problem::mistaken(
-        missing.map(|(name, _)| crate::http::typed::check::missing("", name)).collect(),
-    )
-}
-
 impl Field {
-    /// Returns the value of this field. Filters get all parameters that are not `known`. A large
-    /// body with a message gives its values away instead of copying them.
-    fn given(
-        &self,
-        call: &mut Call,
-        (known, is_large): (&[&str], bool),
-    ) -> Result<Option<Value>, Fault> {
+    /// Returns the value of this field. Filters get all parameters that the form does not know. A
+    /// large body with a message gives its values away instead of copying them.
+    fn value(&self, call: &mut Call, form: &Form) -> Result<Option<Value>, Fault> {
+        let is_large = matches!(form.body, BodyRule::WithMessage(_));
         let text = |text: &str| of_text(&self.schema, text);
         match self.place {
             FieldPlace::Path => Ok(Some(text(call.path(self.name)))),
             FieldPlace::Query if self.name == FILTERS => {
                 let is_other =
-                    |name: &str| name != TARGET && (name == FILTERS || !known.contains(&name));
-                let others = call.query().pairs().filter(|(name, _)| is_other(name));
+                    |name: &str| name != TARGET && (name == FILTERS || !form.query.contains(&name));
+                let others = call.query.pairs().filter(|(name, _)| is_other(name));
                 let others = others.map(|(name, text)| (name.to_owned(), text.into()));
                 Ok(Some(Value::Object(others.collect())))
             }
-            FieldPlace::Query => Ok(call.query().get(self.name).map(text)),
+            FieldPlace::Query => Ok(call.query.get(self.name).map(text)),
             FieldPlace::Body if is_large => Ok(call.body.take(self.name)),
             FieldPlace::Body => Ok(call.body.get(self.name).cloned()),
             FieldPlace::Either => {
-                match (call.query().get(self.name).map(text), call.body.get(self.name).cloned()) {
+                match (call.query.get(self.name).map(text), call.body.get(self.name).cloned()) {
                     (Some(one), Some(other)) if shown(&one) != shown(&other) => Err(Fault {
                         pointer: join("", self.name),
                         detail: "differs between query and body: send it once".to_owned(),
