@@ -18,8 +18,7 @@ use crate::domain::id::AccountId;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::state::Http;
-use crate::http::typed::{Headed, successes};
-use crate::http::typed::{page, wrong};
+use crate::http::typed::{Headed, page, successes, wrong};
 use crate::store::{AccountFilter, AccountPage};
 use crate::wire::{Moment, Named, Number, Word, mark, schema_of};
 
@@ -240,12 +239,7 @@ pub struct ByExternalId {
     external_account_id: String,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct AccountsAnswer {
-    account: AccountRecord,
-}
-
-successes! { AccountsAnswer = OK "account found"; }
+successes! { AccountsAnswer { account: AccountRecord } = OK "account found"; }
 
 /// Returns the account of this name in the target's scope.
 pub async fn by_external_id(call: Call, asked: ByExternalId) -> Result<AccountsAnswer, Problem> {

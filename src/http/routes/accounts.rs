@@ -45,11 +45,6 @@ pub struct CreateReseller {
     told: NewReseller,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct ResellerMade {
-    organization: AccountRecord,
-}
-
 pub async fn create_reseller(call: Call, asked: CreateReseller) -> Result<ResellerMade, Problem> {
     let new = NewNode {
         active: asked.reseller_status != Some(Word(ResellerStatus::Disabled)),
@@ -112,11 +107,6 @@ pub struct CreateAccount {
     external_account_id: Option<String>,
     #[serde(flatten)]
     told: NewAgent,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct AccountMade {
-    account: AccountRecord,
 }
 
 pub async fn create_account(call: Call, asked: CreateAccount) -> Result<AccountMade, Problem> {
@@ -198,20 +188,12 @@ struct Gone {
     deleted_below: usize,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct OrganizationDeleted(Gone);
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct AccountDeleted(Gone);
-
 successes! {
-    ResellerMade = CREATED "reseller created";
+    ResellerMade { organization: AccountRecord } = CREATED "reseller created";
     OrganizationMade = CREATED "organization created";
-    AccountMade = CREATED "account created";
-    OrganizationDeleted = CREATED "organization deleted";
-    AccountDeleted = CREATED "account deleted";
+    AccountMade { account: AccountRecord } = CREATED "account created";
+    OrganizationDeleted: Gone = CREATED "organization deleted";
+    AccountDeleted: Gone = CREATED "account deleted";
 }
 
 pub async fn delete_organization(

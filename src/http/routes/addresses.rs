@@ -26,14 +26,11 @@ const DESK: &str = "support@agents.example";
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Addresses {
-    /// All addresses of the Agent.
-    addresses: Vec<AgentAddress>,
-}
-
 successes! {
-    Addresses = OK "addresses found";
+    Addresses {
+        /// All addresses of the Agent.
+        addresses: Vec<AgentAddress>
+    } = OK "addresses found";
     Added: Addresses = CREATED "the Agent has the address";
     Removed: Addresses = OK "the Agent no longer has the address";
 }

@@ -11,8 +11,7 @@ use crate::domain::id::AccountId;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::routes::agents::check_delegate;
-use crate::http::typed::page;
-use crate::http::typed::{Headed, successes};
+use crate::http::typed::{Headed, page, successes};
 use crate::rules::AgentRules;
 use crate::wire::{CampaignId, Date, Named, Number, Revision, Word};
 
@@ -91,12 +90,6 @@ pub struct Create {
     source: Option<Word<ConfigKind>>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Created {
-    created_version: New,
-}
-
 /// A new version.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -159,11 +152,6 @@ pub struct Restore {
     version_id: Named<VersionId>,
     /// Configuration to write: staging without it.
     target: Option<Word<ConfigKind>>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct HasBeenRestored {
-    restored: Restored,
 }
 
 /// The result of restoring a version.
@@ -261,9 +249,9 @@ pub struct Removed {
 
 successes! {
     Listed = OK "versions found", pages;
-    Created = CREATED "version created";
+    Created { created_version: New } = CREATED "version created";
     Replaced = OK "version replaced";
-    HasBeenRestored = OK "version restored";
+    HasBeenRestored { restored: Restored } = OK "version restored";
     Renamed = OK "version renamed";
     Removed = OK "version deleted";
 }

@@ -46,10 +46,6 @@ pub struct Changed {
     changed: Vec<String>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct Staged(Changed);
-
 /// Writes fields of staging; other fields keep their values.
 pub async fn stage(call: Call, asked: Stage) -> Result<Staged, Problem> {
     let SomeFields(fields) = asked.fields;
@@ -99,10 +95,6 @@ pub struct Revert {
     revision: Option<Revision>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct Reverted(Changed);
-
 /// Replaces staging by the live configuration.
 pub async fn revert(call: Call, asked: Revert) -> Result<Reverted, Problem> {
     let revision = asked.revision.map(|Revision(revision)| revision);
@@ -130,10 +122,6 @@ pub struct ConfigurationAnswer {
     updated_at: Option<Date>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct StagingFound(ConfigurationAnswer);
-
 pub async fn staging(call: Call, _: ShowStaging) -> Result<StagingFound, Problem> {
     show(&call, ConfigKind::Staging).await.map(StagingFound)
 }
@@ -141,10 +129,6 @@ pub async fn staging(call: Call, _: ShowStaging) -> Result<StagingFound, Problem
 /// Shows the live configuration of an Agent
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ShowLive {}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct LiveFound(ConfigurationAnswer);
 
 pub async fn live(call: Call, _: ShowLive) -> Result<LiveFound, Problem> {
     show(&call, ConfigKind::Default).await.map(LiveFound)
@@ -156,11 +140,6 @@ pub async fn live(call: Call, _: ShowLive) -> Result<LiveFound, Problem> {
 pub struct Show {
     /// Id of the staged or the live configuration.
     agent_config_id: CampaignId,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct AgentAnswer {
-    sponsorship: Sponsorship,
 }
 
 /// A configuration with its id.
@@ -183,12 +162,12 @@ struct Sponsorship {
 }
 
 successes! {
-    Staged = OK "staging saved";
+    Staged: Changed = OK "staging saved";
     Published = OK "staging published";
-    Reverted = OK "staging reset to the live configuration";
-    StagingFound = OK "staging found";
-    LiveFound = OK "live configuration found";
-    AgentAnswer = OK "configuration found";
+    Reverted: Changed = OK "staging reset to the live configuration";
+    StagingFound: ConfigurationAnswer = OK "staging found";
+    LiveFound: ConfigurationAnswer = OK "live configuration found";
+    AgentAnswer { sponsorship: Sponsorship } = OK "configuration found";
 }
 
 /// Returns a configuration by id; 404 for a live one before the first publication.

@@ -126,11 +126,6 @@ pub struct Show {
     app_version: Version,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct AppAnswer {
-    app: App,
-}
-
 pub async fn show(call: Call, asked: Show) -> Result<AppAnswer, Problem> {
     let app = named(&asked.app_id, &asked.app_version, "app")?;
     let held = held(&call).await?;
@@ -189,11 +184,6 @@ pub struct Remove {
     app_version: Version,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Removed {
-    removed: RemovedApp,
-}
-
 /// The app that was removed.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -249,10 +239,10 @@ pub struct KeepIntegration {
 
 successes! {
     Listed = OK "apps found";
-    AppAnswer = OK "app found";
+    AppAnswer { app: App } = OK "app found";
     Installed: AppAnswer = CREATED "app installed";
     Updated: AppAnswer = OK "app updated";
-    Removed = OK "app removed";
+    Removed { removed: RemovedApp } = OK "app removed";
     Integration = OK "integration found";
     Kept: Integration = OK "integration kept";
 }

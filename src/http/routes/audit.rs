@@ -12,8 +12,11 @@ use crate::domain::audit::{self, Change, Deed, Doer, Who};
 use crate::domain::id::{AuditId, KeyId};
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::typed::page::{self, Row};
-use crate::http::typed::{Headed, Limit, ListPlace, Next, successes};
+use crate::http::typed::{
+    Headed, Limit, ListPlace, Next,
+    page::{self, Row},
+    successes,
+};
 use crate::store::{AuditFilter, Cursor, Page};
 use crate::wire::{self, DECIMAL, Date, Id, Moment, Number, Seconds, Texts, Word, mark, schema_of};
 

@@ -10,8 +10,7 @@ use crate::domain::words::words;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::routes::computer_config::{Config, revision};
-use crate::http::typed::page;
-use crate::http::typed::{Either, Headed, Limit, successes};
+use crate::http::typed::{Either, Headed, Limit, page, successes};
 use crate::wire::{Date, Id, Named, Number, Word, sent};
 
 /// The record of an Agent's worker.
@@ -84,11 +83,6 @@ pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
 /// Shows the computer of an Agent
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Show {}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct ComputerAnswer {
-    account: Computer,
-}
 
 pub async fn show(call: Call, _: Show) -> Result<ComputerAnswer, Problem> {
     let found = call.computers().show(call.account().id).await?;
@@ -217,7 +211,7 @@ pub async fn deprovision(
 
 successes! {
     Listed = OK "computers found", pages;
-    ComputerAnswer = OK "computer found";
+    ComputerAnswer { account: Computer } = OK "computer found";
     Created: ComputerAnswer = CREATED "computer created";
     Updated: ComputerAnswer = OK "computer updated";
     Removed = OK "computer removed";

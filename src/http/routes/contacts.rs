@@ -8,8 +8,7 @@ use crate::app::mailbox::contact_record::ContactRecord;
 use crate::domain::id::ContactId;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::typed::page;
-use crate::http::typed::{Headed, Limit, successes};
+use crate::http::typed::{Headed, Limit, page, successes};
 use crate::wire::{Named, Number};
 
 /// Lists contacts

@@ -13,8 +13,11 @@ use crate::domain::source::Source;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::routes::messages;
-use crate::http::typed::page::{self, Row};
-use crate::http::typed::{Headed, Limit, ListPlace, refused, successes};
+use crate::http::typed::{
+    Headed, Limit, ListPlace,
+    page::{self, Row},
+    refused, successes,
+};
 use crate::store::{Cursor, Direction, Page};
 use crate::wire::{Date, Id, RoomId, Seconds, Texts, Word, uuid};
 

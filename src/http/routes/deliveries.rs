@@ -10,8 +10,11 @@ use crate::domain::id::DeliveryId;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::routes::webhooks;
-use crate::http::typed::page::{self, Row};
-use crate::http::typed::{Headed, Limit, ListPlace, Next, successes};
+use crate::http::typed::{
+    Headed, Limit, ListPlace, Next,
+    page::{self, Row},
+    successes,
+};
 use crate::store::{Cursor, DeliveryFilter, DeliveryRecord, Page};
 use crate::wire::{Date, Id, Moment, Texts, Word};
 
@@ -109,11 +112,6 @@ pub struct Show {
     id: Id,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct DeliveryAnswer {
-    delivery: Delivery,
-}
-
 pub async fn show(call: Call, asked: Show) -> Result<DeliveryAnswer, Problem> {
     Ok(DeliveryAnswer { delivery: shape(&known(&call, asked.id).await?) })
 }
@@ -125,15 +123,10 @@ pub struct Replay {
     id: Id,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Pending {
-    delivery: Delivery,
-}
-
 successes! {
     Listed = OK "deliveries found", pages;
-    DeliveryAnswer = OK "delivery found";
-    Pending = OK "delivery pending again";
+    DeliveryAnswer { delivery: Delivery } = OK "delivery found";
+    Pending { delivery: Delivery } = OK "delivery pending again";
 }
 
 /// Replays the delivery, under the same event id.

@@ -33,14 +33,11 @@ const DOMAIN: &str = "agents.example";
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Domains {
-    /// All domains of the account.
-    domains: Vec<MailDomain>,
-}
-
 successes! {
-    Domains = OK "domains found";
+    Domains {
+        /// All domains of the account.
+        domains: Vec<MailDomain>
+    } = OK "domains found";
     Claimed = CREATED "the domain is claimed", said;
     Removed: Domains = OK "the account no longer has the domain";
 }

@@ -18,12 +18,6 @@ pub struct Message {
     uuid: Id,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct MessageGone {
-    /// The erased message.
-    erased: ErasedMessage,
-}
-
 /// The erased message.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -50,18 +44,6 @@ pub struct Contact {
     id: Named<ContactId>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct ContactGone {
-    /// The erased contact.
-    erased: ErasedContact,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct ContactGoing {
-    /// The contact being erased.
-    erased: ErasedContact,
-}
-
 /// The erased contact.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -74,9 +56,18 @@ struct ErasedContact {
 }
 
 successes! {
-    MessageGone = OK "message erased";
-    ContactGone = OK "contact erased";
-    ContactGoing = ACCEPTED "contact erased; its remaining parts are being deleted";
+    MessageGone {
+        /// The erased message.
+        erased: ErasedMessage
+    } = OK "message erased";
+    ContactGone {
+        /// The erased contact.
+        erased: ErasedContact
+    } = OK "contact erased";
+    ContactGoing {
+        /// The contact being erased.
+        erased: ErasedContact
+    } = ACCEPTED "contact erased; its remaining parts are being deleted";
 }
 
 pub async fn contact(

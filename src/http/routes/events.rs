@@ -22,9 +22,8 @@ use crate::http::routes::event_stream::{self, Stream};
 use crate::http::routes::event_view::{FollowedEvents, View, WantedEvents};
 use crate::http::state::Http;
 use crate::http::typed::description::DescribedSuccess;
-use crate::http::typed::page;
 use crate::http::typed::schema::{Fields, reference};
-use crate::http::typed::{Answers, Headed, Limit, successes};
+use crate::http::typed::{Answers, Headed, Limit, page, successes};
 use crate::store::EventPlace;
 use crate::wire::{self, Id, Moment, Texts, Word};
 
@@ -152,12 +151,6 @@ pub async fn list(call: Call, asked: List) -> Result<Followed, Problem> {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ShowCatalog {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Catalog {
-    /// All events.
-    events: Vec<Entry>,
-}
-
 /// An event of the catalogue.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
@@ -176,7 +169,10 @@ struct Entry {
 
 successes! {
     Listed = OK "events found", pages;
-    Catalog = OK "events found";
+    Catalog {
+        /// All events.
+        events: Vec<Entry>
+    } = OK "events found";
 }
 
 pub async fn catalog(_: Call, _: ShowCatalog) -> Result<Catalog, Problem> {

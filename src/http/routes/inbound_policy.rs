@@ -28,13 +28,8 @@ pub struct InboundPolicy {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Show {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct PolicyAnswer {
-    policy: InboundPolicy,
-}
-
 successes! {
-    PolicyAnswer = OK "inbound policy found";
+    PolicyAnswer { policy: InboundPolicy } = OK "inbound policy found";
     Changed: PolicyAnswer = OK "inbound policy set";
 }
 

@@ -13,8 +13,7 @@ use crate::domain::policy::AllowedSender;
 use crate::http::error::Problem;
 use crate::http::request::body::LISTED;
 use crate::http::request::call::Call;
-use crate::http::typed::page;
-use crate::http::typed::{Headed, Limit, refused, successes};
+use crate::http::typed::{Headed, Limit, page, refused, successes};
 use crate::wire::Date;
 
 const BOSS: &str = "boss@good.example";

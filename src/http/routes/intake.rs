@@ -12,8 +12,11 @@ use crate::domain::reason::Reason;
 use crate::domain::verdict::Outcome;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::typed::page::{self, Row};
-use crate::http::typed::{Headed, Limit, ListPlace, Next, refused, successes, wrong};
+use crate::http::typed::{
+    Headed, Limit, ListPlace, Next,
+    page::{self, Row},
+    refused, successes, wrong,
+};
 use crate::store::{Cursor, IntakeFilter, Page};
 use crate::wire::{Id, Moment, Named, Texts, Word};
 
@@ -102,11 +105,6 @@ pub struct Show {
     id: Id,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct RecordAnswer {
-    intake: WholeIntakeRecord,
-}
-
 pub async fn show(call: Call, asked: Show) -> Result<RecordAnswer, Problem> {
     let Id(id) = asked.id;
     let record =
@@ -117,7 +115,7 @@ pub async fn show(call: Call, asked: Show) -> Result<RecordAnswer, Problem> {
 
 successes! {
     Listed = OK "intake records found", pages;
-    RecordAnswer = OK "intake record found";
+    RecordAnswer { intake: WholeIntakeRecord } = OK "intake record found";
 }
 
 fn place(record: &intake_record::IntakeRecord) -> Cursor {

@@ -41,11 +41,6 @@ pub struct Show {
     target_member_id: Named<MemberId>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct MemberAnswer {
-    member: MemberRecord,
-}
-
 pub async fn show(call: Call, asked: Show) -> Result<MemberAnswer, Problem> {
     let found = call.tenancy().member_of(call.account(), asked.target_member_id.0).await?;
     Ok(MemberAnswer { member: MemberRecord::of(&found) })
@@ -70,11 +65,6 @@ pub struct Invite {
     permitted_account_ids: Option<Vec<Named<AccountId>>>,
     /// Whether the member should be welcomed.
     send_welcome_email: Option<bool>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Invited {
-    member: MemberRecord,
 }
 
 /// Invites a member. The default is the narrower role: v2 names no default, and a missing right is
@@ -110,11 +100,6 @@ pub struct Update {
     permitted_account_ids: Option<Vec<Named<AccountId>>>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Updated {
-    member: MemberRecord,
-}
-
 pub async fn update(call: Call, asked: Update) -> Result<Updated, Problem> {
     let change = MemberChange {
         email: asked.email.as_deref().map(email).transpose()?,
@@ -136,11 +121,6 @@ pub struct Remove {
     target_member_id: Named<MemberId>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Removed {
-    member: MemberRecord,
-}
-
 pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
     let tenancy = call.tenancy();
     let removed = tenancy.remove_member(call.account(), asked.target_member_id.0).await?;
@@ -149,10 +129,10 @@ pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
 
 successes! {
     Listed = OK "members found";
-    MemberAnswer = OK "member found";
-    Invited = CREATED "member invited";
-    Updated = CREATED "member updated";
-    Removed = CREATED "member removed";
+    MemberAnswer { member: MemberRecord } = OK "member found";
+    Invited { member: MemberRecord } = CREATED "member invited";
+    Updated { member: MemberRecord } = CREATED "member updated";
+    Removed { member: MemberRecord } = CREATED "member removed";
 }
 
 fn email(text: &str) -> Result<Address, Problem> {

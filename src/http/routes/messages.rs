@@ -12,8 +12,11 @@ use crate::domain::source::Source;
 use crate::http::answer::file::{File, entity_tag, not_modified};
 use crate::http::error::Problem;
 use crate::http::request::call::{Call, FileRequest, Visit};
-use crate::http::typed::page::{self, Row, Rows};
-use crate::http::typed::{Download, Headed, Kinds, Limit, ListPlace, successes};
+use crate::http::typed::{
+    Download, Headed, Kinds, Limit, ListPlace,
+    page::{self, Row, Rows},
+    successes,
+};
 use crate::store::{Cursor, Page};
 use crate::wire::{Id, RoomId, Texts};
 

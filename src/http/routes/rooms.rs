@@ -8,8 +8,7 @@ use crate::domain::room::Room;
 use crate::domain::source::{Inbox, Source};
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::typed::{Headed, refused, successes};
-use crate::http::typed::{page, wrong};
+use crate::http::typed::{Headed, page, refused, successes, wrong};
 use crate::store::{ListedRoom, RoomFilter, RoomPage};
 use crate::wire::{Date, Id, Number, RoomId, Seconds, Word};
 

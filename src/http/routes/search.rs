@@ -10,8 +10,11 @@ use crate::domain::source::Source;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::routes::messages::{Records, requested, row};
-use crate::http::typed::page::{Rows, UnfinishedPage};
-use crate::http::typed::{Headed, Limit, ListPlace, refused};
+use crate::http::typed::{
+    Headed, Limit, ListPlace,
+    page::{Rows, UnfinishedPage},
+    refused,
+};
 use crate::store::Page;
 use crate::wire::{Moment, Word};
 

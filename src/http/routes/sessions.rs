@@ -12,8 +12,7 @@ use crate::domain::session;
 use crate::domain::words::words;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::typed::{Headed, Limit, Success, refused, successes};
-use crate::http::typed::{page, wrong};
+use crate::http::typed::{Headed, Limit, Success, page, refused, successes, wrong};
 use crate::wire::{Date, Number, RoomId, SessionRef, Word};
 
 /// A part of a room's conversation, which a worker handles as one.

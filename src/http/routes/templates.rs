@@ -15,8 +15,7 @@ use crate::http::request::call::Call;
 use crate::http::routes::template_parts::{
     Head, Integration, Link, Locks, Migrate, Migration, Overrides, Template, approved, integrations,
 };
-use crate::http::typed::page;
-use crate::http::typed::{Either, Success, successes};
+use crate::http::typed::{Either, Success, page, successes};
 use crate::wire::{CampaignId, Id, Named, Number, Revision};
 
 /// Creates a template, as a draft
@@ -35,11 +34,6 @@ pub struct Create {
     integrations: Option<Vec<Integration>>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Created {
-    template: Template,
-}
-
 /// Creates a draft.
 pub async fn create(call: Call, asked: Create) -> Result<Created, Problem> {
     let Line(name) = asked.name;
@@ -56,12 +50,6 @@ pub async fn create(call: Call, asked: Create) -> Result<Created, Problem> {
 /// Lists the templates of an account and of the accounts above it
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Oldest first.
-    templates: Vec<Head>,
-}
 
 pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
     let found = call.agents().templates(call.account()).await?;
@@ -155,11 +143,6 @@ impl Success for Updated {
     }
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Queued {
-    migration: Migration,
-}
-
 /// Changes parts of a template, or requests a migration to it.
 pub async fn update(call: Call, asked: Update) -> Result<Either<Updated, Queued>, Problem> {
     let id = TemplateId(asked.template_id.0);
@@ -216,13 +199,6 @@ pub struct Remove {
     detach_all: bool,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Removed {
-    /// Id of the template.
-    template_id: Id,
-}
-
 /// Deletes a template. Fails while Agents are linked to it, unless `detachAll` is true.
 pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
     let (template_id, agents) = (asked.template_id, call.agents());
@@ -246,11 +222,6 @@ pub struct Apply {
     #[serde(default)]
     #[schemars(example = false)]
     detach: bool,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Applied {
-    agent: AppliedTo,
 }
 
 /// The result of applying a template.
@@ -278,11 +249,6 @@ struct AppliedTo {
     required_integrations: Vec<Integration>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Detached {
-    detached: Former,
-}
-
 /// The link that was removed.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -295,13 +261,19 @@ struct Former {
 }
 
 successes! {
-    Created = CREATED "template created as a draft";
-    Listed = OK "templates found";
+    Created { template: Template } = CREATED "template created as a draft";
+    Listed {
+        /// Oldest first.
+        templates: Vec<Head>
+    } = OK "templates found";
     TemplateAnswer = OK "template found";
-    Queued = ACCEPTED "migration queued";
-    Removed = OK "template deleted";
-    Applied = CREATED "template applied to staging";
-    Detached = OK "template detached; the configuration stays";
+    Queued { migration: Migration } = ACCEPTED "migration queued";
+    Removed {
+        /// Id of the template.
+        template_id: Id
+    } = OK "template deleted";
+    Applied { agent: AppliedTo } = CREATED "template applied to staging";
+    Detached { detached: Former } = OK "template detached; the configuration stays";
 }
 
 /// Applies a template to one Agent, or removes the link between them.

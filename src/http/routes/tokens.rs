@@ -46,12 +46,6 @@ pub struct Token {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Oldest first.
-    tokens: Vec<Token>,
-}
-
 /// Lists the target's own keys in force; never the keys themselves.
 pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
     let keys = call.tenancy().keys_in_force(call.target.owner()).await?;
@@ -72,11 +66,6 @@ pub struct Create {
     /// When it expires; never without this.
     #[schemars(extend("x-null" = true))]
     expires_at: Option<Moment>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Created {
-    token: Token,
 }
 
 /// Creates a key for the target.
@@ -102,11 +91,6 @@ pub struct Revoke {
     token: Option<String>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Revoked {
-    revoked: Token,
-}
-
 /// Revokes a key in the scope of the target, by id or by value.
 pub async fn revoke(call: Call, asked: Revoke) -> Result<Revoked, Problem> {
     let missing = || Problem::not_found("token");
@@ -126,9 +110,12 @@ pub async fn revoke(call: Call, asked: Revoke) -> Result<Revoked, Problem> {
 }
 
 successes! {
-    Listed = OK "tokens found";
-    Created = OK "token created; it is shown only once";
-    Revoked = OK "token revoked";
+    Listed {
+        /// Oldest first.
+        tokens: Vec<Token>
+    } = OK "tokens found";
+    Created { token: Token } = OK "token created; it is shown only once";
+    Revoked { revoked: Token } = OK "token revoked";
 }
 
 fn shape(key: &Key, token: Option<&str>) -> Token {

@@ -119,12 +119,6 @@ pub struct Replay {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Replayed {
-    /// The replay.
-    replay: AcceptedReplay,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 struct AcceptedReplay {
     /// The id of the replay.
@@ -137,7 +131,10 @@ struct AcceptedReplay {
 
 successes! {
     Tested = CREATED "test queued: GET /deliveries/{id} shows the result";
-    Replayed = ACCEPTED "replay accepted";
+    Replayed {
+        /// The replay.
+        replay: AcceptedReplay
+    } = ACCEPTED "replay accepted";
 }
 
 pub async fn replay(call: Call, asked: Replay) -> Result<Replayed, Problem> {

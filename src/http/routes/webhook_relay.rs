@@ -18,8 +18,7 @@ use crate::domain::secret::MASK;
 use crate::egress::signature;
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::typed::{Success, successes};
-use crate::http::typed::{refused_url, schema};
+use crate::http::typed::{Success, refused_url, schema, successes};
 use crate::wire::{Date, Id, Number, Word, schema_of};
 
 /// The relay of an account, of one type.
@@ -129,12 +128,6 @@ impl JsonSchema for Verification {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Types {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct TypesListed {
-    /// All types.
-    types: Vec<Type>,
-}
-
 /// A type.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
@@ -160,12 +153,6 @@ pub async fn types(call: Call, _: Types) -> Result<TypesListed, Problem> {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// One of each type at most.
-    configs: Vec<Config>,
-}
-
 pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
     let configured = call.relays().list(call.account().id).await?;
     Ok(Listed { configs: configured.iter().map(shape).collect() })
@@ -177,11 +164,6 @@ pub struct Show {
     /// The kind of messages that are relayed.
     #[schemars(extend("x-noun" = "relay type"))]
     r#type: Word<RelayType>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct RelayAnswer {
-    config: WholeConfig,
 }
 
 pub async fn show(call: Call, asked: Show) -> Result<RelayAnswer, Problem> {
@@ -280,9 +262,15 @@ pub struct Remove {
 pub struct Removed {}
 
 successes! {
-    TypesListed = OK "relay types found";
-    Listed = OK "relays found";
-    RelayAnswer = OK "relay found";
+    TypesListed {
+        /// All types.
+        types: Vec<Type>
+    } = OK "relay types found";
+    Listed {
+        /// One of each type at most.
+        configs: Vec<Config>
+    } = OK "relays found";
+    RelayAnswer { config: WholeConfig } = OK "relay found";
     Removed = OK "relay deleted; messages are processed without it from now on";
 }
 

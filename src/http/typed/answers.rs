@@ -32,13 +32,24 @@ pub trait Success: Serialize + JsonSchema {
 
 /// `successes! { Rotated = OK "secret rotated"; Listed = OK "deliveries found", pages; Recent = OK
 /// "messages found", bare, pages; }` `Created: Found = …` also declares the type, with the fields
-/// of another one. With `said`, the field `message` holds the message.
+/// of another one, and `Found { webhook: Webhook } = …` declares it with these fields. With `said`,
+/// the field `message` holds the message.
 macro_rules! successes {
-    ($($name:ident $(: $like:ty)? = $status:ident $message:literal $(, $more:ident)*;)+) => { $(
+    ($(
+        $name:ident $(: $like:ty)? $({ $($(#[$about:meta])* $field:ident: $type:ty),+ })?
+            = $status:ident $message:literal $(, $more:ident)*;
+    )+) => { $(
         $(
             #[derive(Debug, serde::Serialize, schemars::JsonSchema)]
             #[serde(transparent)]
             pub struct $name($like);
+        )?
+        $(
+            #[derive(Debug, serde::Serialize, schemars::JsonSchema)]
+            #[serde(rename_all = "camelCase")]
+            pub struct $name {
+                $($(#[$about])* $field: $type,)+
+            }
         )?
 
         impl $crate::http::typed::answers::Success for $name {
