@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::tenancy::record::{AccountRecord, Naming, Person, permitted};
 use crate::domain::account::{Account, Details};
 use crate::domain::member::Member;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::typed::successes;
+use crate::http::typed::{Call, Problem, successes};
 use crate::wire::{Date, Number};
 
 /// Shows an account or a member

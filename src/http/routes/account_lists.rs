@@ -15,10 +15,8 @@ use crate::app::tenancy::record::AccountRecord;
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
 use crate::http::state::Http;
-use crate::http::typed::{Headed, page, successes, wrong};
+use crate::http::typed::{Call, Headed, Problem, page, successes, wrong};
 use crate::store::{AccountFilter, AccountPage};
 use crate::wire::{Moment, Named, Number, Word, mark, schema_of};
 

@@ -8,8 +8,7 @@ use crate::app::tenancy::details::{OfAgent, OfOrganization, Own, kept};
 use crate::app::tenancy::record::AccountRecord;
 use crate::domain::account::AccountType;
 use crate::http::error::{Code, Problem};
-use crate::http::request::call::Call;
-use crate::http::typed::{successes, wrong};
+use crate::http::typed::{Call, successes, wrong};
 use crate::store::AccountUpdate;
 
 /// Settings made only by an account above: its name there, whether it is active, and its contract.
@@ -65,14 +64,6 @@ pub struct UpdateItself {
     told: Own,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct ItselfUpdated {
-    #[serde(flatten)]
-    account: AccountRecord,
-    #[serde(flatten)]
-    settings: Settings,
-}
-
 /// Answers like `GET /account`.
 pub async fn update_itself(call: Call, asked: UpdateItself) -> Result<ItselfUpdated, Problem> {
     let UpdateItself { active, name, told: Own(details), .. } = asked;
@@ -106,13 +97,6 @@ pub struct UpdateOrganization {
     told: OfOrganization,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct OrganizationUpdated {
-    organization: AccountRecord,
-    #[serde(flatten)]
-    settings: Settings,
-}
-
 pub async fn update_organization(
     call: Call,
     asked: UpdateOrganization,
@@ -142,13 +126,6 @@ pub struct UpdateAccount {
     told: OfAgent,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct AccountUpdated {
-    account: AccountRecord,
-    #[serde(flatten)]
-    settings: Settings,
-}
-
 pub async fn update_account(call: Call, asked: UpdateAccount) -> Result<AccountUpdated, Problem> {
     let (active, external_id) = (asked.active, asked.external_account_id);
     let change = AccountUpdate { name: None, external_id, active, details: asked.told.0 };
@@ -158,9 +135,22 @@ pub async fn update_account(call: Call, asked: UpdateAccount) -> Result<AccountU
 }
 
 successes! {
-    ItselfUpdated = OK "account updated";
-    OrganizationUpdated = OK "account updated";
-    AccountUpdated = OK "account updated";
+    ItselfUpdated {
+        #[serde(flatten)]
+        account: AccountRecord,
+        #[serde(flatten)]
+        settings: Settings,
+    } = OK "account updated";
+    OrganizationUpdated {
+        organization: AccountRecord,
+        #[serde(flatten)]
+        settings: Settings,
+    } = OK "account updated";
+    AccountUpdated {
+        account: AccountRecord,
+        #[serde(flatten)]
+        settings: Settings,
+    } = OK "account updated";
 }
 
 /// Changes all fields or none. So `failedSettings`, which v2 has beside `updatedSettings`, is

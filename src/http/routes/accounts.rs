@@ -15,9 +15,7 @@ use crate::domain::account::{Account, AccountType, Details, ResellerStatus};
 use crate::domain::app::AppRef;
 use crate::domain::feature::Feature;
 use crate::domain::id::AccountId;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::typed::{refused, successes, wrong};
+use crate::http::typed::{Call, Problem, refused, successes, wrong};
 use crate::wire::{Named, Number, Word};
 
 /// Name of an Agent created without one: v2 does not require it.
@@ -71,14 +69,6 @@ pub struct CreateOrganization {
     external_account_id: Option<String>,
     #[serde(flatten)]
     told: NewOrganization,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct OrganizationMade {
-    organization: AccountRecord,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "AccountRecord")]
-    account: Option<AccountRecord>,
 }
 
 pub async fn create_organization(
@@ -190,7 +180,12 @@ struct Gone {
 
 successes! {
     ResellerMade { organization: AccountRecord } = CREATED "reseller created";
-    OrganizationMade = CREATED "organization created";
+    OrganizationMade {
+        organization: AccountRecord,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "AccountRecord")]
+        account: Option<AccountRecord>,
+    } = CREATED "organization created";
     AccountMade { account: AccountRecord } = CREATED "account created";
     OrganizationDeleted: Gone = CREATED "organization deleted";
     AccountDeleted: Gone = CREATED "account deleted";

@@ -5,9 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::tenancy::{Claiming, TenancyError};
 use crate::domain::address::Address;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::typed::{refused, successes};
+use crate::http::typed::{Call, Problem, refused, successes};
 
 /// An address of an Agent.
 #[derive(Debug, Serialize, JsonSchema)]

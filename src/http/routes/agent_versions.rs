@@ -8,10 +8,8 @@ use serde_json::json;
 use crate::app::agents::schema::{Line, SomeFields, WholeConfig};
 use crate::domain::agent_config::{AgentVersion, ConfigKind, VersionId};
 use crate::domain::id::AccountId;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
 use crate::http::routes::agents::check_delegate;
-use crate::http::typed::{Headed, page, successes};
+use crate::http::typed::{Call, Headed, Problem, page, successes};
 use crate::rules::AgentRules;
 use crate::wire::{CampaignId, Date, Named, Number, Revision, Word};
 
@@ -32,15 +30,6 @@ pub struct List {
     limit: Option<u32>,
     /// Only older versions: `next`, or the id of a version.
     before: Option<Named<VersionId>>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Newest first.
-    versions: Vec<Version>,
-    /// Send it as `before` to get the next page; null on the last page.
-    #[schemars(example = ID)]
-    next: Option<Number>,
 }
 
 /// A version.
@@ -123,14 +112,6 @@ pub struct Replace {
     snapshot: SomeFields,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Replaced {
-    /// Id of the version.
-    #[schemars(example = ID)]
-    version_id: Number,
-}
-
 pub async fn replace(call: Call, asked: Replace) -> Result<Replaced, Problem> {
     let (Named(id), SomeFields(snapshot)) = (asked.version_id, asked.snapshot);
     let agent = named(&call, asked.agent_config_id).await?;
@@ -211,17 +192,6 @@ pub struct Rename {
     title: Line,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Renamed {
-    /// Id of the version.
-    #[schemars(example = ID)]
-    version_id: Number,
-    /// New title of the version.
-    #[schemars(example = TITLE)]
-    new_title: String,
-}
-
 pub async fn rename(call: Call, asked: Rename) -> Result<Renamed, Problem> {
     let (Named(id), Line(title)) = (asked.version_id, asked.title);
     let agent = named(&call, asked.agent_config_id).await?;
@@ -239,21 +209,34 @@ pub struct Remove {
     version_id: Named<VersionId>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Removed {
-    /// Id of the version.
-    #[schemars(example = ID)]
-    version_id: Number,
-}
-
 successes! {
-    Listed = OK "versions found", pages;
+    Listed {
+        /// Newest first.
+        versions: Vec<Version>,
+        /// Send it as `before` to get the next page; null on the last page.
+        #[schemars(example = ID)]
+        next: Option<Number>,
+    } = OK "versions found", pages;
     Created { created_version: New } = CREATED "version created";
-    Replaced = OK "version replaced";
+    Replaced {
+        /// Id of the version.
+        #[schemars(example = ID)]
+        version_id: Number,
+    } = OK "version replaced";
     HasBeenRestored { restored: Restored } = OK "version restored";
-    Renamed = OK "version renamed";
-    Removed = OK "version deleted";
+    Renamed {
+        /// Id of the version.
+        #[schemars(example = ID)]
+        version_id: Number,
+        /// New title of the version.
+        #[schemars(example = TITLE)]
+        new_title: String,
+    } = OK "version renamed";
+    Removed {
+        /// Id of the version.
+        #[schemars(example = ID)]
+        version_id: Number,
+    } = OK "version deleted";
 }
 
 pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {

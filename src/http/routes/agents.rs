@@ -6,9 +6,7 @@ use serde_json::json;
 
 use crate::app::agents::Changed as Outcome;
 use crate::app::agents::schema::{self, SomeFields, WholeConfig};
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::typed::successes;
+use crate::http::typed::{Call, Problem, successes};
 
 use crate::domain::agent_config::{Config, ConfigKind};
 use crate::wire::{CampaignId, Date, Number, Revision, Word};
@@ -68,16 +66,6 @@ pub async fn stage(call: Call, asked: Stage) -> Result<Staged, Problem> {
 pub struct Publish {
     /// Refuses to publish if staging has another revision.
     revision: Option<Revision>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Published {
-    #[serde(flatten)]
-    changed: Changed,
-    /// Version that keeps the former live configuration; null if nothing was replaced.
-    #[schemars(example = 1_750_195_000_123_i64)]
-    previous_version_id: Option<Number>,
 }
 
 /// Makes the staged configuration live.
@@ -163,7 +151,13 @@ struct Sponsorship {
 
 successes! {
     Staged: Changed = OK "staging saved";
-    Published = OK "staging published";
+    Published {
+        #[serde(flatten)]
+        changed: Changed,
+        /// Version that keeps the former live configuration; null if nothing was replaced.
+        #[schemars(example = 1_750_195_000_123_i64)]
+        previous_version_id: Option<Number>,
+    } = OK "staging published";
     Reverted: Changed = OK "staging reset to the live configuration";
     StagingFound: ConfigurationAnswer = OK "staging found";
     LiveFound: ConfigurationAnswer = OK "live configuration found";

@@ -10,10 +10,8 @@ use crate::app::apps::{Dependency as Needed, State, present};
 use crate::domain::app::{AppRecord, AppRef};
 use crate::domain::feature::Held;
 use crate::domain::words::words;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
 use crate::http::typed::schema::pattern;
-use crate::http::typed::successes;
+use crate::http::typed::{Call, Problem, successes};
 use crate::rules::{App as Known, Setting as Taken, SettingType};
 use crate::wire::{Date, Word, schema_of};
 
@@ -104,14 +102,6 @@ struct Dependency {
 /// Accounts that are not Agents have nothing installed.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Ordered by id and version.
-    apps: Vec<App>,
-    /// How many apps the list has.
-    count: usize,
-}
 
 pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
     let apps = call.apps().list(call.account(), &held(&call).await?).await?;
@@ -206,16 +196,6 @@ pub struct ShowIntegration {
     version: Version,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Integration {
-    app_id: AppId,
-    app_version: Version,
-    /// The data; for a secret, only whether it is stored.
-    #[schemars(example = json!({ "key": { "present": true } }))]
-    app_data: Map<String, Value>,
-}
-
 pub async fn integration(call: Call, asked: ShowIntegration) -> Result<Integration, Problem> {
     let app = named(&asked.slug, &asked.version, "integration")?;
     let apps = call.apps();
@@ -238,12 +218,23 @@ pub struct KeepIntegration {
 }
 
 successes! {
-    Listed = OK "apps found";
+    Listed {
+        /// Ordered by id and version.
+        apps: Vec<App>,
+        /// How many apps the list has.
+        count: usize,
+    } = OK "apps found";
     AppAnswer { app: App } = OK "app found";
     Installed: AppAnswer = CREATED "app installed";
     Updated: AppAnswer = OK "app updated";
     Removed { removed: RemovedApp } = OK "app removed";
-    Integration = OK "integration found";
+    Integration {
+        app_id: AppId,
+        app_version: Version,
+        /// The data; for a secret, only whether it is stored.
+        #[schemars(example = json!({ "key": { "present": true } }))]
+        app_data: Map<String, Value>,
+    } = OK "integration found";
     Kept: Integration = OK "integration kept";
 }
 

@@ -10,13 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::app::access::Caller;
 use crate::domain::audit::{self, Change, Deed, Doer, Who};
 use crate::domain::id::{AuditId, KeyId};
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::typed::{
-    Headed, Limit, ListPlace, Next,
-    page::{self, Row},
-    successes,
-};
+use crate::http::typed::{Call, Headed, Limit, ListPlace, Next, Problem, page, successes};
 use crate::store::{AuditFilter, Cursor, Page};
 use crate::wire::{self, DECIMAL, Date, Id, Moment, Number, Seconds, Texts, Word, mark, schema_of};
 
@@ -116,15 +110,14 @@ impl<'de> Deserialize<'de> for Actor {
     }
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Newest first.
-    audit: Texts<Entry>,
-    /// Send it as `before` to get the next page; null on the last page.
-    next: Option<Next>,
+successes! {
+    Listed {
+        /// Newest first.
+        audit: Texts<Entry>,
+        /// Send it as `before` to get the next page; null on the last page.
+        next: Option<Next>,
+    } = OK "audit log found", pages;
 }
-
-successes! { Listed = OK "audit log found", pages; }
 
 /// Returns a page, which ends before it is full after passing over many entries.
 pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
@@ -140,7 +133,7 @@ pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
     page.until = log.end_of_entries(scope, filter, &page, call.http.rules.limits.max_walk).await?;
     let part = |part: Page| async move { log.entries(scope, filter, &part).await };
     let row = |one: &audit::Entry| {
-        Row::new(Cursor { at: one.at, id: one.id.0 }, &shape(one, &call.caller))
+        page::row(Cursor { at: one.at, id: one.id.0 }, &shape(one, &call.caller))
     };
     let rows = page::read(&call, page, part, row).await?;
     Ok(rows.linked(&call, Listed { audit: rows.list()?, next: rows.next() }))

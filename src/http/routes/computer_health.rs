@@ -8,9 +8,7 @@ use crate::domain::clock::Clock;
 use crate::domain::computer::ComputerState;
 use crate::domain::event::Category;
 use crate::domain::words::words;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::typed::successes;
+use crate::http::typed::{Call, Problem, successes};
 use crate::wire::{Date, Id, Number, Word};
 
 words! { Status { Healthy = "healthy", Degraded = "degraded", Stopped = "stopped", Unknown = "unknown", } }
@@ -31,25 +29,23 @@ pub struct Show {
     probe: Option<bool>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct HealthAnswer {
-    /// The Agent.
-    target_account_id: Number,
-    /// The health in one word.
-    status: Word<Status>,
-    /// The state of the computer now.
-    #[schemars(example = &"provisioned")]
-    state: Word<ComputerState>,
-    /// When a key of the Agent was last used, to about an hour.
-    key_last_used_at: Option<Date>,
-    /// Webhooks of the Agent for events about messages.
-    webhooks: Vec<Webhook>,
-    /// Empty if all is well.
-    findings: Vec<Finding>,
+successes! {
+    HealthAnswer {
+        /// The Agent.
+        target_account_id: Number,
+        /// The health in one word.
+        status: Word<Status>,
+        /// The state of the computer now.
+        #[schemars(example = &"provisioned")]
+        state: Word<ComputerState>,
+        /// When a key of the Agent was last used, to about an hour.
+        key_last_used_at: Option<Date>,
+        /// Webhooks of the Agent for events about messages.
+        webhooks: Vec<Webhook>,
+        /// Empty if all is well.
+        findings: Vec<Finding>,
+    } = OK "health of the computer";
 }
-
-successes! { HealthAnswer = OK "health of the computer"; }
 
 /// A webhook.
 #[derive(Debug, Serialize, JsonSchema)]

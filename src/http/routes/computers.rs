@@ -7,10 +7,8 @@ use crate::app::computers::Written;
 use crate::domain::computer::{Computer as Record, ComputerState};
 use crate::domain::id::AccountId;
 use crate::domain::words::words;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
 use crate::http::routes::computer_config::{Config, revision};
-use crate::http::typed::{Either, Headed, Limit, page, successes};
+use crate::http::typed::{Call, Either, Headed, Limit, Problem, page, successes};
 use crate::wire::{Date, Id, Named, Number, Word, sent};
 
 /// The record of an Agent's worker.
@@ -60,14 +58,6 @@ pub struct List {
     limit: Option<Limit>,
     /// Only computers of Agents after this one: `next`, or the id of an Agent.
     after: Option<Named<AccountId>>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Ordered by the ids of their Agents.
-    accounts: Vec<Computer>,
-    /// Send it as `after` to get the next page; null on the last page.
-    next: Option<Number>,
 }
 
 pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
@@ -150,19 +140,6 @@ pub async fn remove(call: Call, _: Remove) -> Result<Removed, Problem> {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Status {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Lifecycle {
-    /// The Agent.
-    target_account_id: Number,
-    /// The state of its computer now.
-    #[schemars(example = &"provisioned")]
-    status: Word<ComputerState>,
-    account: Computer,
-    /// The job that led to its state; null before the first one.
-    job: Option<Job>,
-}
-
 pub async fn status(call: Call, _: Status) -> Result<Lifecycle, Problem> {
     Ok(lifecycle(&call.computers().provisioned(call.account().id).await?))
 }
@@ -210,12 +187,26 @@ pub async fn deprovision(
 }
 
 successes! {
-    Listed = OK "computers found", pages;
+    Listed {
+        /// Ordered by the ids of their Agents.
+        accounts: Vec<Computer>,
+        /// Send it as `after` to get the next page; null on the last page.
+        next: Option<Number>,
+    } = OK "computers found", pages;
     ComputerAnswer { account: Computer } = OK "computer found";
     Created: ComputerAnswer = CREATED "computer created";
     Updated: ComputerAnswer = OK "computer updated";
     Removed = OK "computer removed";
-    Lifecycle = OK "computer is provisioned";
+    Lifecycle {
+        /// The Agent.
+        target_account_id: Number,
+        /// The state of its computer now.
+        #[schemars(example = &"provisioned")]
+        status: Word<ComputerState>,
+        account: Computer,
+        /// The job that led to its state; null before the first one.
+        job: Option<Job>,
+    } = OK "computer is provisioned";
     Provisioned: Lifecycle = ACCEPTED "computer is provisioned";
     ProvisionedBefore: Lifecycle = OK "computer was provisioned before";
     Deprovisioned: Lifecycle = ACCEPTED "computer is deprovisioned";

@@ -6,9 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::mailbox::contact_record::ContactRecord;
 use crate::domain::id::ContactId;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::typed::{Headed, Limit, page, successes};
+use crate::http::typed::{Call, Headed, Limit, Problem, page, successes};
 use crate::wire::{Named, Number};
 
 /// Lists contacts
@@ -21,15 +19,14 @@ pub struct List {
     before: Option<Named<ContactId>>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Newest first.
-    contacts: Vec<ContactRecord>,
-    /// Send it as `before` to get the next page; null on the last page.
-    next: Option<Number>,
+successes! {
+    Listed {
+        /// Newest first.
+        contacts: Vec<ContactRecord>,
+        /// Send it as `before` to get the next page; null on the last page.
+        next: Option<Number>,
+    } = OK "contacts found", pages;
 }
-
-successes! { Listed = OK "contacts found", pages; }
 
 pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
     let limit = page::limit(&call, asked.limit);

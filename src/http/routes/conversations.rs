@@ -10,14 +10,8 @@ use crate::domain::id::MessageId;
 use crate::domain::message::Message;
 use crate::domain::room::Room;
 use crate::domain::source::Source;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
 use crate::http::routes::messages;
-use crate::http::typed::{
-    Headed, Limit, ListPlace,
-    page::{self, Row},
-    refused, successes,
-};
+use crate::http::typed::{Call, Headed, Limit, ListPlace, Problem, page, refused, successes};
 use crate::store::{Cursor, Direction, Page};
 use crate::wire::{Date, Id, RoomId, Seconds, Texts, Word, uuid};
 
@@ -68,19 +62,6 @@ pub struct Show {
     after: Option<ListPlace>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Thread {
-    /// The room.
-    room_id: RoomId,
-    /// The thread.
-    thread_id: Id,
-    /// Send it as `after` to get the next page; null on the last page.
-    next: Option<String>,
-    /// Oldest first.
-    conversation: Texts<Turn>,
-}
-
 /// Returns a page of the message's thread in its room, oldest first.
 pub async fn show(call: Call, asked: Show) -> Result<Headed<Thread>, Problem> {
     let (RoomId(room), id) = (asked.room_id, MessageId(asked.uuid.0));
@@ -101,7 +82,7 @@ pub async fn show(call: Call, asked: Show) -> Result<Headed<Thread>, Problem> {
     let thread = Some(found.thread);
     let part = |part: Page| async move { mailbox.room_messages(scope, room, thread, &part).await };
     let row = |message: &Message| {
-        Row::new(messages::cursor(message), &Turn::from(conversations::Turn::of(message)))
+        page::row(messages::cursor(message), &Turn::from(conversations::Turn::of(message)))
     };
     let rows = page::read(&call, page, part, row).await?;
     let next = rows.newest_if_more().map(|cursor| cursor.to_string());
@@ -146,14 +127,6 @@ impl Item {
     }
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Threads {
-    /// Counts of the results.
-    stats: Stats,
-    /// One for each item.
-    results: Vec<Outcome>,
-}
-
 /// Counts of the results.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
@@ -185,8 +158,22 @@ struct Outcome {
 }
 
 successes! {
-    Thread = OK "conversation found", pages;
-    Threads = OK "conversations read, each with its own result";
+    Thread {
+        /// The room.
+        room_id: RoomId,
+        /// The thread.
+        thread_id: Id,
+        /// Send it as `after` to get the next page; null on the last page.
+        next: Option<String>,
+        /// Oldest first.
+        conversation: Texts<Turn>,
+    } = OK "conversation found", pages;
+    Threads {
+        /// Counts of the results.
+        stats: Stats,
+        /// One for each item.
+        results: Vec<Outcome>,
+    } = OK "conversations read, each with its own result";
 }
 
 /// With `markRead`, marks the rooms as read up to the requested messages that are shown.

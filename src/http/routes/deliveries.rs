@@ -7,14 +7,8 @@ use crate::app::delivery::explanation;
 use crate::domain::delivery::{self, State};
 use crate::domain::event::EventName;
 use crate::domain::id::DeliveryId;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
 use crate::http::routes::webhooks;
-use crate::http::typed::{
-    Headed, Limit, ListPlace, Next,
-    page::{self, Row},
-    successes,
-};
+use crate::http::typed::{Call, Headed, Limit, ListPlace, Next, Problem, page, successes};
 use crate::store::{Cursor, DeliveryFilter, DeliveryRecord, Page};
 use crate::wire::{Date, Id, Moment, Texts, Word};
 
@@ -80,14 +74,6 @@ pub struct List {
     after: Option<ListPlace>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Newest first.
-    deliveries: Texts<Delivery>,
-    /// Send it as `before` to get the next page; null on the last page.
-    next: Option<Next>,
-}
-
 pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
     let webhook = webhooks::ever_used(&call, asked.id).await?;
     let filter = DeliveryFilter {
@@ -100,7 +86,7 @@ pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
     let page = page::requested(&call, asked.limit, asked.before, asked.after, find).await?;
     let part = |part: Page| async move { destinations.deliveries(webhook.id, filter, &part).await };
     let row =
-        |one: &DeliveryRecord| Row::new(Cursor { at: one.created_at, id: one.id.0 }, &shape(one));
+        |one: &DeliveryRecord| page::row(Cursor { at: one.created_at, id: one.id.0 }, &shape(one));
     let rows = page::read(&call, page, part, row).await?;
     Ok(rows.linked(&call, Listed { deliveries: rows.list()?, next: rows.next() }))
 }
@@ -124,7 +110,12 @@ pub struct Replay {
 }
 
 successes! {
-    Listed = OK "deliveries found", pages;
+    Listed {
+        /// Newest first.
+        deliveries: Texts<Delivery>,
+        /// Send it as `before` to get the next page; null on the last page.
+        next: Option<Next>,
+    } = OK "deliveries found", pages;
     DeliveryAnswer { delivery: Delivery } = OK "delivery found";
     Pending { delivery: Delivery } = OK "delivery pending again";
 }

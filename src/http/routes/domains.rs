@@ -5,9 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::tenancy::{Proof, proof_name};
 use crate::domain::domain_name::DomainName;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::typed::{refused, successes};
+use crate::http::typed::{Call, Problem, refused, successes};
 use crate::store::HeldDomain;
 use crate::wire::Number;
 
@@ -38,7 +36,12 @@ successes! {
         /// All domains of the account.
         domains: Vec<MailDomain>
     } = OK "domains found";
-    Claimed = CREATED "the domain is claimed", said;
+    Claimed {
+        #[serde(flatten)]
+        all: Domains,
+        #[serde(skip)]
+        message: String,
+    } = CREATED "the domain is claimed", said;
     Removed: Domains = OK "the account no longer has the domain";
 }
 
@@ -55,14 +58,6 @@ pub struct Claim {
     /// The domain.
     #[schemars(example = &DOMAIN)]
     domain: String,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Claimed {
-    #[serde(flatten)]
-    all: Domains,
-    #[serde(skip)]
-    message: String,
 }
 
 pub async fn claim(call: Call, asked: Claim) -> Result<Claimed, Problem> {

@@ -4,9 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::id::{ContactId, MessageId};
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::typed::{Either, successes};
+use crate::http::typed::{Call, Either, Problem, successes};
 use crate::wire::{Id, Named, Number};
 
 /// Erases a message for good

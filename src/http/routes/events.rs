@@ -65,17 +65,6 @@ impl JsonSchema for Event {
     }
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Oldest first.
-    events: Texts<Event>,
-    /// The last event examined. Send it as `after` to continue.
-    next: Option<Id>,
-    /// Whether more may follow already: if so, continue. If not, you have all events up to your
-    /// request.
-    more: bool,
-}
-
 /// A page, or an event stream.
 #[derive(Debug)]
 pub enum Followed {
@@ -168,7 +157,15 @@ struct Entry {
 }
 
 successes! {
-    Listed = OK "events found", pages;
+    Listed {
+        /// Oldest first.
+        events: Texts<Event>,
+        /// The last event examined. Send it as `after` to continue.
+        next: Option<Id>,
+        /// Whether more may follow already: if so, continue. If not, you have all events up to your
+        /// request.
+        more: bool,
+    } = OK "events found", pages;
     Catalog {
         /// All events.
         events: Vec<Entry>

@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
 use crate::domain::feature::{Feature, Held};
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::typed::successes;
+use crate::http::typed::{Call, Problem, successes};
 use crate::wire::{Number, Word, schema_of};
 
 /// A feature, and whether an account has it.
@@ -36,15 +34,6 @@ pub struct FeatureState {
 /// Shows the features of an account
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Listed {
-    /// The account.
-    account_id: Number,
-    /// All features.
-    features: Vec<FeatureState>,
-}
 
 pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
     all(&call).await
@@ -81,7 +70,12 @@ schema_of!([] Assignments, "Assignments", {
 });
 
 successes! {
-    Listed = OK "features found";
+    Listed {
+        /// The account.
+        account_id: Number,
+        /// All features.
+        features: Vec<FeatureState>,
+    } = OK "features found";
     Assigned: Listed = OK "features assigned";
 }
 

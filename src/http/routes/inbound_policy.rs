@@ -5,9 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::id::AccountId;
 use crate::domain::policy::{Mode, Policy};
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::typed::successes;
+use crate::http::typed::{Call, Problem, successes};
 use crate::wire::{Date, Number, Word};
 
 /// The inbound policy of an Agent.

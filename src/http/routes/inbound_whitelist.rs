@@ -10,10 +10,8 @@ use crate::domain::address::{Address, AddressError};
 use crate::domain::fault::Fault;
 use crate::domain::lookalike;
 use crate::domain::policy::AllowedSender;
-use crate::http::error::Problem;
 use crate::http::request::body::LISTED;
-use crate::http::request::call::Call;
-use crate::http::typed::{Headed, Limit, page, refused, successes};
+use crate::http::typed::{Call, Headed, Limit, Problem, page, refused, successes};
 use crate::wire::Date;
 
 const BOSS: &str = "boss@good.example";
@@ -25,19 +23,6 @@ pub struct List {
     /// Only senders after this one: `next`, or an address.
     #[schemars(example = &BOSS)]
     after: Option<String>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Ordered by address.
-    whitelist: Vec<Sender>,
-    /// Number of senders on this page.
-    count: usize,
-    /// Number of senders on the list.
-    total: u64,
-    /// Send it as `after` to get the next page; null on the last page.
-    #[schemars(example = &BOSS)]
-    next: Option<String>,
 }
 
 /// A sender.
@@ -104,18 +89,6 @@ pub struct Add {
     note: Option<String>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Added {
-    /// Senders that are new on the list, normalised.
-    added: Vec<String>,
-    /// Senders that were on the list before.
-    existing: Vec<String>,
-    /// Number of senders on the list.
-    total: u64,
-    /// Warnings about senders of this request.
-    warnings: Vec<Warning>,
-}
-
 /// A warning about a sender.
 // Threats A13.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -160,16 +133,6 @@ pub struct Remove {
     emails: Option<Senders>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Removed {
-    /// Senders that were on the list.
-    removed: Vec<String>,
-    /// Senders that were not on the list.
-    missing: Vec<String>,
-    /// Number of senders on the list.
-    total: u64,
-}
-
 pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
     let (tenancy, agent) = (call.tenancy(), call.account().id);
     let (name, named) = named(asked.email, asked.emails);
@@ -184,9 +147,35 @@ pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
 }
 
 successes! {
-    Listed = OK "inbound whitelist found", pages;
-    Added = OK "senders are on the inbound whitelist";
-    Removed = OK "senders are not on the inbound whitelist";
+    Listed {
+        /// Ordered by address.
+        whitelist: Vec<Sender>,
+        /// Number of senders on this page.
+        count: usize,
+        /// Number of senders on the list.
+        total: u64,
+        /// Send it as `after` to get the next page; null on the last page.
+        #[schemars(example = &BOSS)]
+        next: Option<String>,
+    } = OK "inbound whitelist found", pages;
+    Added {
+        /// Senders that are new on the list, normalised.
+        added: Vec<String>,
+        /// Senders that were on the list before.
+        existing: Vec<String>,
+        /// Number of senders on the list.
+        total: u64,
+        /// Warnings about senders of this request.
+        warnings: Vec<Warning>,
+    } = OK "senders are on the inbound whitelist";
+    Removed {
+        /// Senders that were on the list.
+        removed: Vec<String>,
+        /// Senders that were not on the list.
+        missing: Vec<String>,
+        /// Number of senders on the list.
+        total: u64,
+    } = OK "senders are not on the inbound whitelist";
 }
 
 /// Returns the requested senders, with the name of their field.

@@ -10,12 +10,8 @@ use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::intake_record;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Outcome;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
 use crate::http::typed::{
-    Headed, Limit, ListPlace, Next,
-    page::{self, Row},
-    refused, successes, wrong,
+    Call, Headed, Limit, ListPlace, Next, Problem, page, refused, successes, wrong,
 };
 use crate::store::{Cursor, IntakeFilter, Page};
 use crate::wire::{Id, Moment, Named, Texts, Word};
@@ -55,14 +51,6 @@ pub struct List {
     after: Option<ListPlace>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Newest first.
-    intake: Texts<IntakeRecord>,
-    /// Send it as `before` to get the next page; null on the last page.
-    next: Option<Next>,
-}
-
 /// Returns a page, which ends before it is full after passing over many records; `next` continues
 /// after them.
 pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
@@ -93,7 +81,7 @@ pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
     page.until = mailbox.end_of_intake_records(&scope, &filter, &page, most).await?;
     let (scope, filter) = (&scope, &filter);
     let part = |part: Page| async move { mailbox.intake_records(scope, filter, &part).await };
-    let row = |one: &intake_record::IntakeRecord| Row::new(place(one), &IntakeRecord::from(one));
+    let row = |one: &intake_record::IntakeRecord| page::row(place(one), &IntakeRecord::from(one));
     let rows = page::read(&call, page, part, row).await?;
     Ok(rows.linked(&call, Listed { intake: rows.list()?, next: rows.next() }))
 }
@@ -114,7 +102,12 @@ pub async fn show(call: Call, asked: Show) -> Result<RecordAnswer, Problem> {
 }
 
 successes! {
-    Listed = OK "intake records found", pages;
+    Listed {
+        /// Newest first.
+        intake: Texts<IntakeRecord>,
+        /// Send it as `before` to get the next page; null on the last page.
+        next: Option<Next>,
+    } = OK "intake records found", pages;
     RecordAnswer { intake: WholeIntakeRecord } = OK "intake record found";
 }
 

@@ -7,9 +7,8 @@ use serde_json::json;
 use crate::domain::condition::{Condition, ConditionError, LogFilter, delivery_terms};
 use crate::domain::fault::{Fault, join};
 use crate::domain::log_field::{LogField, Op};
-use crate::http::error::Problem;
 use crate::http::request::query::quoted;
-use crate::http::typed::{Filters, refused};
+use crate::http::typed::{Filters, Problem, refused};
 use crate::rules::LogRules;
 use crate::wire::Moment;
 

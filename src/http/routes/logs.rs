@@ -7,39 +7,16 @@ use serde::Serialize;
 use crate::app::mailbox::logs::{LogPage, LogRecord};
 use crate::domain::log_field::{LogField, Op};
 use crate::http::answer::file::large;
-use crate::http::error::Problem;
 use crate::http::limits::downloads::DownloadPlace;
 use crate::http::limits::turns::to_the_end;
-use crate::http::request::call::Call;
 use crate::http::routes::log_filter::{Format, List, LogQuery, behind, wanted};
 use crate::http::routes::log_table;
 use crate::http::typed::description::DescribedSuccess;
 use crate::http::typed::page::followed;
-use crate::http::typed::{Answers, Headed, successes, text};
+use crate::http::typed::{Answers, Call, Headed, Problem, successes, text};
 use crate::wire::Word;
 
 /// A page of the log.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct LogsAnswer {
-    /// Number of rows on this page.
-    count: usize,
-    /// Newest first.
-    logs: Vec<LogRecord>,
-    /// Number of rows that match.
-    total_count: u64,
-    /// Whether older rows were left out.
-    total_count_is_lower_bound: bool,
-    pagination: Pagination,
-    /// The names of all fields.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<String>")]
-    schema: Option<Vec<&'static str>>,
-    /// All fields, explained.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<Field>")]
-    fields: Option<Vec<Field>>,
-}
 
 /// The place of the page.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -78,7 +55,27 @@ struct Field {
     operators: Vec<Word<Op>>,
 }
 
-successes! { LogsAnswer = OK "logs found", pages; }
+successes! {
+    LogsAnswer {
+        /// Number of rows on this page.
+        count: usize,
+        /// Newest first.
+        logs: Vec<LogRecord>,
+        /// Number of rows that match.
+        total_count: u64,
+        /// Whether older rows were left out.
+        total_count_is_lower_bound: bool,
+        pagination: Pagination,
+        /// The names of all fields.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Vec<String>")]
+        schema: Option<Vec<&'static str>>,
+        /// All fields, explained.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Vec<Field>")]
+        fields: Option<Vec<Field>>,
+    } = OK "logs found", pages;
+}
 
 /// A page, with a place if it is large; or a table.
 #[derive(Debug)]

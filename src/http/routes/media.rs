@@ -11,10 +11,9 @@ use serde::Deserialize;
 
 use crate::domain::id::MessageId;
 use crate::http::answer::file::{File, entity_tag, not_modified};
-use crate::http::error::Problem;
 use crate::http::passage::linked::part;
 use crate::http::request::call::{Call, FileRequest, Visit};
-use crate::http::typed::{Download, Kinds};
+use crate::http::typed::{Download, Kinds, Problem};
 use crate::mail::mime::{self, Part};
 use crate::mail::page::{self, PageBounds, PageContent};
 use crate::wire::Id;

@@ -8,9 +8,7 @@ use crate::app::tenancy::record::MemberRecord;
 use crate::domain::address::Address;
 use crate::domain::id::{AccountId, MemberId};
 use crate::domain::member::Role;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::typed::{refused, successes};
+use crate::http::typed::{Call, Problem, refused, successes};
 use crate::store::MemberChange;
 use crate::wire::{Named, Word};
 
@@ -19,14 +17,6 @@ use crate::wire::{Named, Word};
 /// The members of an Agent are those of its organization with access to the Agent.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// How many members there are.
-    count: usize,
-    /// Oldest first.
-    members: Vec<MemberRecord>,
-}
 
 pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
     let members = call.tenancy().members(call.account()).await?;
@@ -128,7 +118,12 @@ pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
 }
 
 successes! {
-    Listed = OK "members found";
+    Listed {
+        /// How many members there are.
+        count: usize,
+        /// Oldest first.
+        members: Vec<MemberRecord>,
+    } = OK "members found";
     MemberAnswer { member: MemberRecord } = OK "member found";
     Invited { member: MemberRecord } = CREATED "member invited";
     Updated { member: MemberRecord } = CREATED "member updated";

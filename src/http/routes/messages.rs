@@ -10,13 +10,8 @@ use crate::domain::id::{MessageId, ThreadId};
 use crate::domain::message::Message;
 use crate::domain::source::Source;
 use crate::http::answer::file::{File, entity_tag, not_modified};
-use crate::http::error::Problem;
 use crate::http::request::call::{Call, FileRequest, Visit};
-use crate::http::typed::{
-    Download, Headed, Kinds, Limit, ListPlace,
-    page::{self, Row, Rows},
-    successes,
-};
+use crate::http::typed::{Download, Headed, Kinds, Limit, ListPlace, Problem, page, successes};
 use crate::store::{Cursor, Page};
 use crate::wire::{Id, RoomId, Texts};
 
@@ -33,14 +28,14 @@ successes! { Records = OK "The newest first.", bare, pages; }
 
 impl Records {
     /// A page of records as a bare array, as in v2, with `Link`.
-    pub(super) fn page(rows: &Rows, call: &Call) -> Result<Headed<Self>, Problem> {
+    pub(super) fn page(rows: &page::Rows, call: &Call) -> Result<Headed<Self>, Problem> {
         Ok(rows.linked(call, Self(rows.list()?)))
     }
 }
 
 /// The record of a message as a row of a page.
-pub(super) fn row(message: &Message) -> Row {
-    Row::new(cursor(message), &MessageRecord::of(message))
+pub(super) fn row(message: &Message) -> page::Row {
+    page::row(cursor(message), &MessageRecord::of(message))
 }
 
 pub(super) const fn cursor(message: &Message) -> Cursor {

@@ -10,10 +10,9 @@ use crate::domain::condition::{Condition, ConditionError};
 use crate::domain::formula::{Formula, FormulaError};
 use crate::domain::log_field::{LogField, Op};
 use crate::domain::metric::{Aggregation, DateFilter, Metric};
-use crate::http::error::Problem;
 use crate::http::request::query::quoted;
 use crate::http::routes::log_filter::checked;
-use crate::http::typed::refused;
+use crate::http::typed::{Problem, refused};
 use crate::rules::LogRules;
 use crate::wire::{Word, mark};
 

@@ -20,9 +20,8 @@ use crate::domain::reason::Reason;
 use crate::domain::verdict::{Outcome, Verdict};
 use crate::http::error::{Code, Problem};
 use crate::http::limits::turns::TurnPlace;
-use crate::http::request::call::Call;
 use crate::http::routes::inbound_whitelist::Senders;
-use crate::http::typed::{refused, successes};
+use crate::http::typed::{Call, refused, successes};
 use crate::mail::line_ends::as_received;
 use crate::rules::BareLineEnds;
 use crate::wire::{Date, Id, Word};
@@ -33,26 +32,6 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// A preview of a draft policy.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Previewed {
-    /// Number of records examined.
-    examined: u64,
-    /// Whether every record of that time was examined.
-    complete: bool,
-    /// The beginning of the examined time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Date")]
-    since: Option<Date>,
-    /// Records that would have another verdict.
-    changed: Vec<PreviewChange>,
-    counts: Counts,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "WholeIntakeRecord")]
-    current: Option<WholeIntakeRecord>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "WholeIntakeRecord")]
-    draft: Option<WholeIntakeRecord>,
-}
 
 /// A record that would have another verdict.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -108,7 +87,27 @@ pub struct Preview {
     eml: Option<String>,
 }
 
-successes! { Previewed = OK "inbound policy previewed; nothing was changed"; }
+successes! {
+    Previewed {
+        /// Number of records examined.
+        examined: u64,
+        /// Whether every record of that time was examined.
+        complete: bool,
+        /// The beginning of the examined time.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Date")]
+        since: Option<Date>,
+        /// Records that would have another verdict.
+        changed: Vec<PreviewChange>,
+        counts: Counts,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "WholeIntakeRecord")]
+        current: Option<WholeIntakeRecord>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "WholeIntakeRecord")]
+        draft: Option<WholeIntakeRecord>,
+    } = OK "inbound policy previewed; nothing was changed";
+}
 
 const BOSS: &str = "boss@good.example";
 

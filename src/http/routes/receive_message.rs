@@ -12,10 +12,8 @@ use crate::domain::fault::{Fault, join};
 use crate::domain::id::AccountId;
 use crate::domain::message::{self, Linked, Received};
 use crate::domain::source::{Inbox, Source};
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
 use crate::http::state::Http;
-use crate::http::typed::{refused_url, successes, wrong};
+use crate::http::typed::{Call, Problem, refused_url, successes, wrong};
 use crate::wire::{Id, Named, RoomId, Word};
 
 /// The type of an attachment without one.
@@ -126,16 +124,14 @@ struct DialogueTurn {
     content: String,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Stored {
-    /// The message.
-    message_uuid: Id,
-    /// The room of the message.
-    room_id: RoomId,
+successes! {
+    Stored {
+        /// The message.
+        message_uuid: Id,
+        /// The room of the message.
+        room_id: RoomId,
+    } = OK "message received";
 }
-
-successes! { Stored = OK "message received"; }
 
 /// Stores the message durably, then answers.
 pub async fn receive(call: Call, asked: Receive) -> Result<Stored, Problem> {

@@ -6,9 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::room::Room;
 use crate::domain::source::{Inbox, Source};
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::typed::{Headed, page, refused, successes, wrong};
+use crate::http::typed::{Call, Headed, Problem, page, refused, successes, wrong};
 use crate::store::{ListedRoom, RoomFilter, RoomPage};
 use crate::wire::{Date, Id, Number, RoomId, Seconds, Word};
 

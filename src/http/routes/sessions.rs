@@ -60,14 +60,6 @@ pub struct List {
     before: Option<String>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// The one with the latest message first.
-    sessions: Vec<Session>,
-    /// Send it as `before` to get the next page; null on the last page.
-    next: Option<String>,
-}
-
 pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
     let limit = page::limit(&call, asked.limit);
     let (computers, scope) = (call.computers(), &call.target.scope);
@@ -160,19 +152,20 @@ pub struct Resolve {
     session_key: Option<SessionRef>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Resolved {
-    session: Session,
-    /// Its room, for GET /messages/{roomId}.
-    room_id: RoomId,
-    /// The room again, under its name in v2.
-    chat_ref: RoomId,
-}
-
 successes! {
-    Listed = OK "sessions found", pages;
-    Resolved = OK "session resolved";
+    Listed {
+        /// The one with the latest message first.
+        sessions: Vec<Session>,
+        /// Send it as `before` to get the next page; null on the last page.
+        next: Option<String>,
+    } = OK "sessions found", pages;
+    Resolved {
+        session: Session,
+        /// Its room, for GET /messages/{roomId}.
+        room_id: RoomId,
+        /// The room again, under its name in v2.
+        chat_ref: RoomId,
+    } = OK "session resolved";
 }
 
 pub async fn resolve(call: Call, asked: Resolve) -> Result<Resolved, Problem> {

@@ -64,15 +64,6 @@ pub struct Show {
     template_id: Id,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct TemplateAnswer {
-    template: Template,
-    /// Last migration, for the owner of the template.
-    migration: Option<Migration>,
-    /// Link to the template, for an Agent that it was applied to.
-    link: Option<Link>,
-}
-
 /// Returns a template: for its owner with the last migration, for an Agent with its link.
 pub async fn show(call: Call, asked: Show) -> Result<TemplateAnswer, Problem> {
     let (id, agents) = (TemplateId(asked.template_id.0), call.agents());
@@ -266,7 +257,13 @@ successes! {
         /// Oldest first.
         templates: Vec<Head>
     } = OK "templates found";
-    TemplateAnswer = OK "template found";
+    TemplateAnswer {
+        template: Template,
+        /// Last migration, for the owner of the template.
+        migration: Option<Migration>,
+        /// Link to the template, for an Agent that it was applied to.
+        link: Option<Link>,
+    } = OK "template found";
     Queued { migration: Migration } = ACCEPTED "migration queued";
     Removed {
         /// Id of the template.

@@ -41,30 +41,29 @@ pub struct Measure {
 }
 
 /// The metric over the whole time, and per bucket.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Measured {
-    #[serde(flatten)]
-    measured: series::Measured,
-    /// The definition as sent, with defaults added.
-    metric: Map<String, Value>,
-    /// The beginning of the time, in Unix seconds.
-    start: Seconds,
-    /// The beginning as a date.
-    start_date: Date,
-    /// The end of the time, in Unix seconds.
-    end: Seconds,
-    /// The end as a date.
-    end_date: Date,
-    /// Length of a bucket.
-    interval: Word<Interval>,
-    /// The field that groups rows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Word<Grouping>")]
-    group_by: Option<Word<Grouping>>,
-}
 
-successes! { Measured = OK "metric calculated"; }
+successes! {
+    Measured {
+        #[serde(flatten)]
+        measured: series::Measured,
+        /// The definition as sent, with defaults added.
+        metric: Map<String, Value>,
+        /// The beginning of the time, in Unix seconds.
+        start: Seconds,
+        /// The beginning as a date.
+        start_date: Date,
+        /// The end of the time, in Unix seconds.
+        end: Seconds,
+        /// The end as a date.
+        end_date: Date,
+        /// Length of a bucket.
+        interval: Word<Interval>,
+        /// The field that groups rows.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Word<Grouping>")]
+        group_by: Option<Word<Grouping>>,
+    } = OK "metric calculated";
+}
 
 /// Returns the value over the whole time and per bucket, each with its number of rows.
 pub async fn measure(call: Call, asked: Measure) -> Result<Measured, Problem> {

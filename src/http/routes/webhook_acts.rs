@@ -74,14 +74,6 @@ pub struct Test {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Tested {
-    /// The event.
-    event: TestEvent,
-    /// Its delivery.
-    delivery: TestDelivery,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 struct TestEvent {
     /// The id of the event.
@@ -130,7 +122,12 @@ struct AcceptedReplay {
 }
 
 successes! {
-    Tested = CREATED "test queued: GET /deliveries/{id} shows the result";
+    Tested {
+        /// The event.
+        event: TestEvent,
+        /// Its delivery.
+        delivery: TestDelivery,
+    } = CREATED "test queued: GET /deliveries/{id} shows the result";
     Replayed {
         /// The replay.
         replay: AcceptedReplay

@@ -27,11 +27,6 @@ const HOOK: &str = "https://hooks.example/gatepost";
 pub struct List {}
 
 /// Webhooks of the account that the caller may know.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// All webhooks of the account.
-    webhooks: Vec<Webhook>,
-}
 
 pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
     Ok(Listed { webhooks: all(&call).await? })
@@ -60,23 +55,6 @@ pub struct Keep {
     id: Option<Id>,
     /// For a change: whether to stop sending to it.
     disabled: Option<bool>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Created {
-    /// All webhooks of the account.
-    webhooks: Vec<Webhook>,
-    webhook: Webhook,
-    /// The secret that signs its deliveries; shown only in this answer.
-    #[schemars(example = &"whsec_…")]
-    secret: String,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Updated {
-    /// All webhooks of the account.
-    webhooks: Vec<Webhook>,
-    webhook: Webhook,
 }
 
 /// Creates a webhook, or changes the one with `id`. Only this answer and a rotation's show a
@@ -166,14 +144,6 @@ pub struct Remove {
     id: Option<Id>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Removed {
-    /// The removed webhooks.
-    removed: Vec<Webhook>,
-    /// All remaining webhooks of the account.
-    webhooks: Vec<Webhook>,
-}
-
 /// Removes the webhooks that match everything given: a url alone means all its types that the
 /// caller may know.
 pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
@@ -205,10 +175,29 @@ pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
 }
 
 successes! {
-    Listed = OK "webhooks found";
-    Created = CREATED "webhook created; its secret is shown only once";
-    Updated = OK "webhook updated";
-    Removed = OK "webhooks deleted";
+    Listed {
+        /// All webhooks of the account.
+        webhooks: Vec<Webhook>,
+    } = OK "webhooks found";
+    Created {
+        /// All webhooks of the account.
+        webhooks: Vec<Webhook>,
+        webhook: Webhook,
+        /// The secret that signs its deliveries; shown only in this answer.
+        #[schemars(example = &"whsec_…")]
+        secret: String,
+    } = CREATED "webhook created; its secret is shown only once";
+    Updated {
+        /// All webhooks of the account.
+        webhooks: Vec<Webhook>,
+        webhook: Webhook,
+    } = OK "webhook updated";
+    Removed {
+        /// The removed webhooks.
+        removed: Vec<Webhook>,
+        /// All remaining webhooks of the account.
+        webhooks: Vec<Webhook>,
+    } = OK "webhooks deleted";
 }
 
 /// Returns the target's own webhook named by the path, in use or removed. The error is the same for

@@ -36,7 +36,7 @@ pub trait Success: Serialize + JsonSchema {
 /// the field `message` holds the message.
 macro_rules! successes {
     ($(
-        $name:ident $(: $like:ty)? $({ $($(#[$about:meta])* $field:ident: $type:ty),+ })?
+        $name:ident $(: $like:ty)? $({ $($(#[$about:meta])* $field:ident: $type:ty),+ $(,)? })?
             = $status:ident $message:literal $(, $more:ident)*;
     )+) => { $(
         $(

@@ -57,12 +57,10 @@ pub(in crate::http) struct Row {
     json: String,
 }
 
-impl Row {
-    pub(in crate::http) fn new(place: Cursor, record: &impl Serialize) -> Self {
-        // No shape has a map with keys that are not texts.
-        let json = serde_json::to_string(record).unwrap_or_else(|_| "null".to_owned());
-        Self { place, json }
-    }
+pub(in crate::http) fn row(place: Cursor, record: &impl Serialize) -> Row {
+    // No shape has a map with keys that are not texts.
+    let json = serde_json::to_string(record).unwrap_or_else(|_| "null".to_owned());
+    Row { place, json }
 }
 
 /// The rows of a page, newest first.
