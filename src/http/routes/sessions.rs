@@ -10,9 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::computers::{Behind, ComputerError};
 use crate::domain::session;
 use crate::domain::words::words;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::typed::{Headed, Limit, Success, page, refused, successes, wrong};
+use crate::http::typed::{Call, Headed, Limit, Problem, Success, page, refused, successes, wrong};
 use crate::wire::{Date, Number, RoomId, SessionRef, Word};
 
 /// A part of a room's conversation, which a worker handles as one.

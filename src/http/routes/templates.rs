@@ -10,12 +10,10 @@ use crate::app::agents::{Forecast, TemplateUpdate};
 use crate::domain::account::AccountType;
 use crate::domain::agent_config::ConfigKind;
 use crate::domain::id::TemplateId;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
 use crate::http::routes::template_parts::{
     Head, Integration, Link, Locks, Migrate, Migration, Overrides, Template, approved, integrations,
 };
-use crate::http::typed::{Either, Success, page, successes};
+use crate::http::typed::{Call, Either, Problem, Success, page, successes};
 use crate::wire::{CampaignId, Id, Named, Number, Revision};
 
 /// Creates a template, as a draft

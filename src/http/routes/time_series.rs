@@ -6,12 +6,10 @@ use serde_json::{Map, Value, json};
 
 use crate::app::mailbox::series::{self, Question, Unmeasured};
 use crate::domain::metric::{Grouping, Interval};
-use crate::http::error::Problem;
 use crate::http::limits::turns::to_the_end;
-use crate::http::request::call::Call;
 use crate::http::routes::log_filter::check_delivery_terms;
 use crate::http::routes::metric_definition::MetricQuery;
-use crate::http::typed::successes;
+use crate::http::typed::{Call, Problem, successes};
 use crate::wire::{Date, Moment, Seconds, Word};
 
 /// Calculates a metric over the conversation log

@@ -7,9 +7,7 @@ use serde_json::json;
 use crate::app::access::token;
 use crate::domain::id::KeyId;
 use crate::domain::key::{Key, KeyType};
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::typed::successes;
+use crate::http::typed::{Call, Problem, successes};
 use crate::store::NamedKey;
 use crate::wire::{Date, Id, Moment, Number, Word};
 

@@ -8,10 +8,8 @@ use crate::app::delivery::webhook_record::{Webhook, former_until};
 use crate::domain::delivery::Extent;
 use crate::domain::id::DestinationId;
 use crate::egress::signature;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
 use crate::http::routes::webhooks::{clock, in_use};
-use crate::http::typed::{Success, successes};
+use crate::http::typed::{Call, Problem, Success, successes};
 use crate::wire::{Date, Id, Moment, Word};
 
 /// Rotates the secret of a webhook

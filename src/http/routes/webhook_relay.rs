@@ -16,9 +16,7 @@ use crate::app::relay::{Configured, InboundWay, RelayChange};
 use crate::domain::relay::{HopOutcome, Relay, RelayAttempt, RelayType};
 use crate::domain::secret::MASK;
 use crate::egress::signature;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::typed::{Success, refused_url, schema, successes};
+use crate::http::typed::{Call, Problem, Success, refused_url, schema, successes};
 use crate::wire::{Date, Id, Number, Word, schema_of};
 
 /// The relay of an account, of one type.

@@ -14,9 +14,8 @@ use crate::domain::event::Category;
 use crate::domain::id::DestinationId;
 use crate::egress::signature;
 use crate::http::error::{Code, Problem};
-use crate::http::request::call::Call;
 use crate::http::state::Http;
-use crate::http::typed::{Either, missing, refused_url, successes, wrong};
+use crate::http::typed::{Call, Either, missing, refused_url, successes, wrong};
 use crate::store::DestinationChange;
 use crate::wire::{Id, Word};
 

@@ -4,6 +4,8 @@
 //! - `form` reads a [`Request`] and describes it; `check` finds its mistakes; `bounds` has the
 //!   rules that its schema names.
 //! - `answers` has the shapes of successes. Both use the types of `wire` and `values`.
+//!
+//! A route imports from here what each handler names, [`Call`] and [`Problem`] included.
 
 pub(in crate::http) mod answers;
 pub(super) mod bounds;
@@ -27,8 +29,8 @@ pub(in crate::http) use self::check::missing;
 pub use self::form::{Form, Request};
 pub(in crate::http) use self::form::{refused, refused_url, shapes_of, wrong};
 pub use self::values::{Filters, Limit, ListPlace, Next};
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
+pub(in crate::http) use crate::http::error::Problem;
+pub(in crate::http) use crate::http::request::call::Call;
 use crate::http::verb::Verb;
 
 /// The form of the operation that this handler performs.
