@@ -14,7 +14,7 @@ use crate::http::error::{Code, Problem};
 use crate::http::request::body::BodyRule;
 use crate::http::request::call::{Call, Visit};
 use crate::http::request::query::SIGNED;
-use crate::http::request::target::Aim;
+use crate::http::request::target::TargetNames;
 use crate::http::tag::Tag;
 use crate::http::typed::Form;
 use crate::http::verb::{Verb, names};
@@ -44,7 +44,7 @@ pub struct Operation {
     /// Errors that only its handler returns.
     pub fails: &'static [Code],
     /// Names under which a request gives the target.
-    pub aim: Aim,
+    pub target_names: TargetNames,
     /// Description and checks, from the types of request and answers.
     pub form: &'static LazyLock<Form>,
     pub handler: Handler,
@@ -86,7 +86,7 @@ impl Operation {
     /// Body fields that name the target; a field that the operation declares itself is none.
     pub(super) fn targets(&self) -> Vec<&'static str> {
         let own = self.body().names();
-        self.aim.names().iter().copied().filter(|name| !own.contains(name)).collect()
+        self.target_names.iter().copied().filter(|name| !own.contains(name)).collect()
     }
 
     /// The path segments, with their names here. None if the path is not UTF-8 in percent-encoding.
@@ -96,8 +96,8 @@ impl Operation {
     }
 
     /// Lets a request give the target under other names.
-    pub(super) const fn aim(self, aim: Aim) -> Self {
-        Self { aim, ..self }
+    pub(super) const fn target(self, target_names: TargetNames) -> Self {
+        Self { target_names, ..self }
     }
 
     /// Adds errors of the handler.

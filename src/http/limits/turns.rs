@@ -80,7 +80,7 @@ pub(in crate::http) async fn to_the_end<T: Send + 'static>(
         drop(holds);
         done
     });
-    working.await.map_err(|error| Problem::internal(error.to_string()))
+    working.await.map_err(Problem::internal)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub(in crate::http) fn document(rules: &AccessRules) -> Value {
     for (operation, description) in &operations(rules) {
         let (path, methods) =
             paths.entry(shape(operation.path)).or_insert_with(|| (operation.path, Map::new()));
-        let described = whole(operation, description, path, &named);
+        let described = operation_object(operation, description, path, &named);
         methods.insert(operation.verb.as_str().to_ascii_lowercase(), described);
     }
     let mut paths: Map<String, Value> =
@@ -81,7 +81,7 @@ fn headers() -> Value {
 }
 
 /// One operation.
-fn whole(
+fn operation_object(
     operation: &Operation,
     description: &Description,
     path: &str,
@@ -133,7 +133,7 @@ fn parameters(operation: &Operation, description: &Description, path: &str) -> V
     let target = |name: &&str| {
         parameter("query", name, false, id_text(about_target(component(operation, name))))
     };
-    all.extend(operation.aim.names().iter().map(target));
+    all.extend(operation.target_names.iter().map(target));
     for (name, schema) in &description.headers {
         all.push(parameter("header", plain(name), !name.ends_with('?'), schema.clone()));
     }
@@ -150,15 +150,15 @@ const TARGETS: &[(&str, &str)] = &[
     ("targetOrganizationId", "The organization that the request acts on."),
     ("targetResellerId", "The reseller that the request acts on."),
     ("targetPartnerId", "The partner that the request acts on."),
-    (AGAIN, "The account in the path, once more; another one is refused."),
+    (TARGET_IN_PATH, "The account in the path, once more; another one is refused."),
 ];
 const IN_PATH: &str = "The account that the request acts on.";
 /// The shape of a target that the path names too.
-const AGAIN: &str = "equalTargetAccountId";
+const TARGET_IN_PATH: &str = "equalTargetAccountId";
 
 /// The shape that describes a target under this name.
 fn component<'n>(operation: &Operation, name: &'n str) -> &'n str {
-    if names(operation.path).any(|segment| segment == name) { AGAIN } else { name }
+    if names(operation.path).any(|segment| segment == name) { TARGET_IN_PATH } else { name }
 }
 
 /// The targets as fields of a body.
@@ -191,7 +191,7 @@ fn body(
         keywords.remove("description");
         keywords.insert("additionalProperties".to_owned(), false.into());
     }
-    for name in operation.aim.names() {
+    for name in operation.target_names {
         if let Some(Value::Object(all)) = schema.get_mut("properties")
             && !all.contains_key(*name)
         {

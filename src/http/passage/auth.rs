@@ -28,7 +28,7 @@ pub(in crate::http) async fn caller(
     let text = query::token(raw_query);
     let (text, limits) = (text.as_deref(), &http.limits);
     let limited = |refused: crate::http::limits::rates::Refused| {
-        trace.leaves(refused.quota);
+        trace.set_quota(refused.quota);
         *refused.problem
     };
     let admitted = limits.admit(text.and_then(token::hash), from, effect).map_err(limited)?;
@@ -36,7 +36,7 @@ pub(in crate::http) async fn caller(
     match &found {
         Err(Denied::NoKey) => limits.refuse(admitted),
         Err(Denied::Store(_)) => limits.give_back(admitted),
-        _ => trace.leaves(limits.count(admitted).map_err(limited)?),
+        _ => trace.set_quota(limits.count(admitted).map_err(limited)?),
     }
     found.map_err(|error| match error {
         Denied::NoKey => misplaced(raw_query, &parts.headers).unwrap_or_else(|| error.into()),

@@ -72,9 +72,9 @@ pub(in crate::http) fn key_name<'h>(
 /// sent.
 pub(in crate::http) fn canonical(operation: &Operation, call: &Call) -> String {
     let target = |name: &str| {
-        operation.aim.names().contains(&name) && !operation.body().names().contains(&name)
+        operation.target_names.contains(&name) && !operation.body().names().contains(&name)
     };
-    let query = call.query.pairs().filter(|(name, _)| !operation.aim.names().contains(name));
+    let query = call.query.pairs().filter(|(name, _)| !operation.target_names.contains(name));
     let query: Map<String, Value> =
         query.map(|(name, value)| (name.to_owned(), value.into())).collect();
     let body = call.body.pairs().filter(|(name, _)| !target(name));
@@ -106,7 +106,7 @@ pub(in crate::http) async fn perform(
             Err(problem) => Err(problem),
         }
     });
-    work.await.unwrap_or_else(|error| Err(Problem::internal(error.to_string())))
+    work.await.unwrap_or_else(|error| Err(Problem::internal(error)))
 }
 
 /// Returns the stored response, or None if the request is new. Fails with 409 if the response is

@@ -27,12 +27,12 @@ use crate::wire::uuid;
 
 /// The claims of a link, unchecked.
 #[derive(Debug)]
-pub(in crate::http) struct Signed {
+pub(in crate::http) struct SignedLink {
     expires: String,
     signature: String,
 }
 
-impl Signed {
+impl SignedLink {
     /// Reads a query without a token; both parameters must be there, once each.
     pub(in crate::http) fn read(raw_query: &str) -> Option<Self> {
         let expires = query::without_token(raw_query, EXPIRES)?;
@@ -45,7 +45,7 @@ impl Signed {
 pub(in crate::http) async fn visit(
     http: Arc<Http>,
     request: MatchedRequest,
-    signed: Signed,
+    signed: SignedLink,
     from: IpAddr,
     trace: &Trace,
 ) -> Result<Visit, Problem> {
@@ -64,7 +64,7 @@ pub(in crate::http) async fn visit(
         .map_or(Opening::Never, |(message, what)| http.use_cases.links.check(message, what, said));
     let (Some(message), Opening::Now | Opening::Expired) = (message, opening) else {
         let refused = http.limits.admit(None, from, Effect::Read).map_err(|refused| {
-            trace.leaves(refused.quota);
+            trace.set_quota(refused.quota);
             *refused.problem
         })?;
         http.limits.refuse(refused);

@@ -60,26 +60,26 @@ impl Trace {
         self.0.request
     }
 
-    pub(in crate::http) fn matched(&self, operation: &'static Operation) {
+    pub(in crate::http) fn set_operation(&self, operation: &'static Operation) {
         self.0.operation.get_or_init(|| operation);
     }
 
-    pub(in crate::http) fn routed(&self, route: &'static str) {
+    pub(in crate::http) fn set_route(&self, route: &'static str) {
         self.0.route.get_or_init(|| route);
     }
 
-    pub(in crate::http) fn came_from(&self, client: IpAddr) {
+    pub(in crate::http) fn set_client(&self, client: IpAddr) {
         self.0.from.get_or_init(|| client);
     }
 
     /// Records the rest of the key's rate, for the response headers.
-    pub(in crate::http) fn leaves(&self, quota: Option<Quota>) {
+    pub(in crate::http) fn set_quota(&self, quota: Option<Quota>) {
         if let Some(quota) = quota {
             self.0.quota.get_or_init(|| quota);
         }
     }
 
-    pub(in crate::http) fn called_by(&self, account: AccountId) {
+    pub(in crate::http) fn set_caller(&self, account: AccountId) {
         self.0.caller.get_or_init(|| account);
     }
 }
@@ -94,7 +94,9 @@ pub(in crate::http) async fn observe(
     let method = known_method(request.method());
     let trace = Trace::new(id);
     request.extensions_mut().insert(trace.clone());
-    let mut response = match timeout(http.rules.limits.request(), caught(next.run(request))).await {
+    let mut response = match timeout(http.rules.limits.request(), catch_panic(next.run(request)))
+        .await
+    {
         Ok(Ok(response)) => response,
         Ok(Err(panic)) => Problem::internal(format!("a handler panicked: {panic}")).into_response(),
         Err(_) => Problem::unavailable("the request took too long").into_response(),
@@ -218,20 +220,20 @@ fn known_method(method: &Method) -> &'static str {
 struct Panicked(String);
 
 /// Runs `work` to its end or its panic: a bug in one handler ends one request only.
-async fn caught<F: Future>(work: F) -> Result<F::Output, Panicked> {
+async fn catch_panic<F: Future>(work: F) -> Result<F::Output, Panicked> {
     let mut work = Box::pin(work);
     poll_fn(move |context| {
         // After a panic the future is never polled again, so its half-done state stays unseen.
         match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
-            Err(panic) => Poll::Ready(Err(Panicked(words(panic.as_ref())))),
+            Err(panic) => Poll::Ready(Err(Panicked(panic_text(panic.as_ref())))),
         }
     })
     .await
 }
 
-fn words(panic: &(dyn Any + Send)) -> String {
+fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no words".into())
 }

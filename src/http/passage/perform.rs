@@ -19,7 +19,7 @@ use crate::http::error::{Code, Problem};
 use crate::http::operation::{BASE, MatchedRequest, Operation};
 use crate::http::passage::auth;
 use crate::http::passage::idempotency::{self, IdempotentRequest};
-use crate::http::passage::linked::{self, Signed};
+use crate::http::passage::linked::{self, SignedLink};
 use crate::http::passage::observe::Trace;
 use crate::http::remote::Peer;
 use crate::http::request::body::{self, AllowedBody, BodyRule};
@@ -37,19 +37,19 @@ pub(in crate::http) async fn perform(
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let trace = parts.extensions.get::<Trace>().cloned().unwrap_or_default();
-    trace.matched(operation);
+    trace.set_operation(operation);
     // Without a connection (in tests) the peer is the unspecified address.
     let peer = parts.extensions.get::<Peer>().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0);
     let from = http.proxies.client(peer, &parts.headers);
-    trace.came_from(from);
+    trace.set_client(from);
     let request = MatchedRequest { operation, path, parts, body };
     if let Some(handler) = operation.linked
-        && let Some(signed) = Signed::read(request.parts.uri.query().unwrap_or_default())
+        && let Some(signed) = SignedLink::read(request.parts.uri.query().unwrap_or_default())
     {
         return handler(linked::visit(http, request, signed, from, &trace).await?).await;
     }
     let caller = auth::caller(&http, &request.parts, from, operation.need.effect, &trace).await?;
-    trace.called_by(caller.account.id);
+    trace.set_caller(caller.account.id);
     let actor = Actor { remote: Some(from), request: Some(trace.request()), ..caller.actor() };
     let audit = http.use_cases.audit.clone();
     let performed = authorise(http, request, caller, &actor).await;
@@ -69,7 +69,7 @@ async fn authorise(
     let MatchedRequest { operation, path, parts, body } = request;
     let raw_query = parts.uri.query().unwrap_or_default();
     let limit = http.rules.limits.max_query_bytes;
-    let (need, names) = (operation.need, operation.aim.names());
+    let (need, names) = (operation.need, operation.target_names);
     let query = Query::parse(raw_query, limit, &operation.known(), names)?;
     let path = operation
         .segments(path)

@@ -9,16 +9,16 @@
 //! Mailgun posts a raw message only to paths that end with `mime`, so
 //! `/inbound/{type}/{inboundKey}/mime` does the same.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
+use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, EXPECT};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::json;
 use tokio::time::timeout;
@@ -26,6 +26,7 @@ use tokio::time::timeout;
 use crate::app::access::need::Effect;
 use crate::app::relay::inbound::{InboundError, PostOutcome};
 use crate::domain::account::Account;
+use crate::domain::id::IntakeId;
 use crate::domain::key::KeyHash;
 use crate::domain::relay::{Forwarded, RelayType, WayIn};
 use crate::http::answer::file::success;
@@ -48,14 +49,14 @@ pub(in crate::http) async fn post(
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let trace = parts.extensions.get::<Trace>().cloned().unwrap_or_default();
-    trace.routed(ROUTE);
+    trace.set_route(ROUTE);
     let peer = parts.extensions.get::<Peer>().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0);
     let from = http.proxies.client(peer, &parts.headers);
-    trace.came_from(from);
+    trace.set_client(from);
     let path = path.ok();
     let segments = path.iter().flatten().map(|(_, value)| value.to_owned());
-    let way = open(&http, &segments.collect::<Vec<_>>(), from).await?;
-    trace.called_by(way.account.id);
+    let way = find_way_in(&http, &segments.collect::<Vec<_>>(), from).await?;
+    trace.set_caller(way.account.id);
     let kind = way.verification.kind();
     // A slow sender holds only a place for bodies, never one that received requests wait for.
     let coming = http.places.body(&way.account)?;
@@ -73,21 +74,21 @@ pub(in crate::http) async fn post(
 
 /// Returns the way in of this path. Counts the request against the key's rate, or a failure against
 /// the address.
-async fn open(http: &Http, segments: &[String], from: std::net::IpAddr) -> Result<WayIn, Problem> {
+async fn find_way_in(http: &Http, segments: &[String], from: IpAddr) -> Result<WayIn, Problem> {
     let nothing = || Problem::new(Code::NotFound, NOTHING_HERE);
     let [kind, key] = segments else { return Err(nothing()) };
     let kind = kind.parse::<RelayType>().ok().filter(|kind| kind.has_way_in());
     let hash = digest(&SHA256, key.as_bytes());
     let hash = <[u8; 32]>::try_from(hash.as_ref()).ok().map(KeyHash);
     let admitted = http.limits.admit(hash, from, Effect::Write);
-    let admitted = admitted.map_err(|refused| again(*refused.problem))?;
+    let admitted = admitted.map_err(|refused| retryable(*refused.problem))?;
     let found = match kind {
         Some(kind) => http.use_cases.inbound.way(kind, key).await,
         None => Ok(None),
     };
     match found {
         Ok(Some(way)) => {
-            http.limits.count(admitted).map_err(|refused| again(*refused.problem))?;
+            http.limits.count(admitted).map_err(|refused| retryable(*refused.problem))?;
             Ok(way)
         }
         Ok(None) => {
@@ -102,15 +103,13 @@ async fn open(http: &Http, segments: &[String], from: std::net::IpAddr) -> Resul
 }
 
 /// Turns a problem into a 503: after a 4xx some providers drop the message.
-fn again(problem: Problem) -> Problem {
+fn retryable(problem: Problem) -> Problem {
     Problem { code: Code::Unavailable, ..problem }
 }
 
 fn fields(parts: &Parts) -> Vec<(String, Vec<u8>)> {
-    let own = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| {
-        (name.as_str().to_owned(), value.as_bytes().to_vec())
-    };
-    parts.headers.iter().map(own).collect()
+    let headers = parts.headers.iter();
+    headers.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
 }
 
 /// Reads the whole body. Returns a place as well if the body is large.
@@ -129,7 +128,7 @@ async fn collect(
     let (limits, most) = (&http.rules.limits, http.use_cases.inbound.max_request_bytes());
     let bounds = BodyBounds { most, limits, expects: headers.contains_key(EXPECT) };
     let reading = read_whole(body, bounds, || http.places.large(account));
-    let late = || again(Problem::invalid("the body did not come in time: send it again"));
+    let late = || retryable(Problem::invalid("the body did not come in time: send it again"));
     let read = timeout(limits.body(), reading).await.map_err(|_| late())?;
     let (octets, place) = read.map_err(|error| match error {
         BodyError::TooLarge => {
@@ -137,7 +136,7 @@ async fn collect(
                 format!("the body has more than {most} bytes, the limit for requests of providers");
             Problem::new(Code::PayloadTooLarge, detail)
         }
-        BodyError::CutShort => again(Problem::invalid("the body was cut short: send it again")),
+        BodyError::CutShort => retryable(Problem::invalid("the body was cut short: send it again")),
         BodyError::NoPlace(problem) => problem,
     })?;
     Ok((octets.into(), place))
@@ -145,35 +144,34 @@ async fn collect(
 
 /// Responses that providers understand: `app::relay::providers` has the sources.
 fn answer(kind: RelayType, taken: Result<PostOutcome, InboundError>) -> Result<Response, Problem> {
-    let told = |words: &str, fields| Ok(success(StatusCode::OK, words, fields));
     match taken {
         Ok(PostOutcome::Accepted(records)) => {
             let ids: Vec<String> = records.iter().map(ToString::to_string).collect();
-            told("accepted", json!({ "verdict": "accepted", "intake": ids }))
+            Ok(success("accepted", json!({ "verdict": "accepted", "intake": ids })))
         }
-        Ok(PostOutcome::Noted(what)) => told(what, json!({})),
+        Ok(PostOutcome::Noted(what)) => Ok(success(what, json!({}))),
         Ok(PostOutcome::Refused { words, records }) => {
             // Postmark retries after any other code.
             let code = match kind {
                 RelayType::Postmark => Code::Forbidden,
                 _ => Code::MailRefused,
             };
-            Err(Problem::new(code, named(words, &records)))
+            Err(Problem::new(code, with_record(words, &records)))
         }
         Ok(PostOutcome::Deferred { words, records }) => {
-            Err(Problem::new(Code::Unavailable, named(words, &records)))
+            Err(Problem::new(Code::Unavailable, with_record(words, &records)))
         }
         Err(InboundError::Forged(error)) => {
             Err(Problem::new(Code::Unauthorized, error.to_string()))
         }
-        Err(InboundError::Broken(error)) => Err(Problem::invalid(error.to_string())),
+        Err(InboundError::Broken(error)) => Err(Problem::invalid(error)),
         Err(error @ (InboundError::Unavailable(_) | InboundError::Relays(_))) => {
             Err(Problem::unavailable(chain(&error)))
         }
     }
 }
 
-fn named(words: String, records: &[crate::domain::id::IntakeId]) -> String {
+fn with_record(words: String, records: &[IntakeId]) -> String {
     match records.first() {
         Some(record) => format!("{words} [record {record}]"),
         None => words,

@@ -109,7 +109,7 @@ pub(in crate::http) async fn read(
     is_plain_json(headers)?;
     let fields = if octets.len() > LARGE {
         let parsed = tokio::task::spawn_blocking(move || parse(&octets)).await;
-        parsed.map_err(|error| Problem::internal(error.to_string()))??
+        parsed.map_err(Problem::internal)??
     } else {
         parse(&octets)?
     };

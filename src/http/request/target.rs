@@ -13,26 +13,18 @@ use crate::http::state::Http;
 /// The name of the target in a path, a query or a body.
 pub(in crate::http) const TARGET: &str = "targetAccountId";
 
-/// Names under which a request may give the target; all given values must agree. A body field that
-/// an operation declares itself is no target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Aim(&'static [&'static str]);
+/// Names under which a request may give the target, in the query or in the body; all given values
+/// must agree. A body field that an operation declares itself is no target.
+pub type TargetNames = &'static [&'static str];
 
-impl Aim {
-    /// Most operations.
-    pub const ACCOUNT: Self = Self(&[TARGET]);
-    /// Operations on an organization.
-    pub const ORGANIZATION: Self = Self(&["targetOrganizationId", TARGET]);
-    /// Operations on a reseller.
-    pub const RESELLER: Self = Self(&["targetResellerId", TARGET]);
-    /// Operations on a partner.
-    pub const PARTNER: Self = Self(&["targetPartnerId", TARGET]);
-
-    /// The names of query parameters for the target.
-    pub const fn names(self) -> &'static [&'static str] {
-        self.0
-    }
-}
+/// Names for most operations.
+pub const ACCOUNT: TargetNames = &[TARGET];
+/// Names for operations on an organization.
+pub const ORGANIZATION: TargetNames = &["targetOrganizationId", TARGET];
+/// Names for operations on a reseller.
+pub const RESELLER: TargetNames = &["targetResellerId", TARGET];
+/// Names for operations on a partner.
+pub const PARTNER: TargetNames = &["targetPartnerId", TARGET];
 
 /// The rights that a request needs on its target, and the fields that may name it.
 #[derive(Clone, Copy)]

@@ -61,18 +61,18 @@ pub struct UpdateItself {
     /// The new name of an Agent.
     account_name: Option<String>,
     #[serde(flatten)]
-    told: Own,
+    details: Own,
 }
 
 /// Answers like `GET /account`.
-pub async fn update_itself(call: Call, asked: UpdateItself) -> Result<ItselfUpdated, Problem> {
-    let UpdateItself { active, name, told: Own(details), .. } = asked;
+pub async fn update_itself(call: Call, request: UpdateItself) -> Result<ItselfUpdated, Problem> {
+    let UpdateItself { active, name, details: Own(details), .. } = request;
     let names = [
         ("name", name),
-        ("partnerName", asked.partner_name),
-        ("resellerName", asked.reseller_name),
-        ("orgName", asked.org_name),
-        ("accountName", asked.account_name),
+        ("partnerName", request.partner_name),
+        ("resellerName", request.reseller_name),
+        ("orgName", request.org_name),
+        ("accountName", request.account_name),
     ];
     let change = AccountUpdate { active, details, ..AccountUpdate::default() };
     let (account, settings) = update(&call, &names, change).await?;
@@ -94,16 +94,16 @@ pub struct UpdateOrganization {
     #[schemars(extend("x-null" = true), example = &"x-1")]
     external_account_id: Option<Option<String>>,
     #[serde(flatten)]
-    told: OfOrganization,
+    details: OfOrganization,
 }
 
 pub async fn update_organization(
     call: Call,
-    asked: UpdateOrganization,
+    request: UpdateOrganization,
 ) -> Result<OrganizationUpdated, Problem> {
-    let (active, external_id) = (asked.active, asked.external_account_id);
-    let change = AccountUpdate { name: None, external_id, active, details: asked.told.0 };
-    let names = [("orgName", asked.org_name)];
+    let (active, external_id) = (request.active, request.external_account_id);
+    let change = AccountUpdate { name: None, external_id, active, details: request.details.0 };
+    let names = [("orgName", request.org_name)];
     let (organization, settings) = update(&call, &names, change).await?;
     Ok(OrganizationUpdated { organization, settings })
 }
@@ -123,13 +123,13 @@ pub struct UpdateAccount {
     #[schemars(extend("x-null" = true), example = &"x-1")]
     external_account_id: Option<Option<String>>,
     #[serde(flatten)]
-    told: OfAgent,
+    details: OfAgent,
 }
 
-pub async fn update_account(call: Call, asked: UpdateAccount) -> Result<AccountUpdated, Problem> {
-    let (active, external_id) = (asked.active, asked.external_account_id);
-    let change = AccountUpdate { name: None, external_id, active, details: asked.told.0 };
-    let names = [("accountName", asked.account_name)];
+pub async fn update_account(call: Call, request: UpdateAccount) -> Result<AccountUpdated, Problem> {
+    let (active, external_id) = (request.active, request.external_account_id);
+    let change = AccountUpdate { name: None, external_id, active, details: request.details.0 };
+    let names = [("accountName", request.account_name)];
     let (account, settings) = update(&call, &names, change).await?;
     Ok(AccountUpdated { account, settings })
 }

@@ -40,15 +40,15 @@ pub struct CreateReseller {
     /// Whether the reseller is active.
     reseller_status: Option<Word<ResellerStatus>>,
     #[serde(flatten)]
-    told: NewReseller,
+    details: NewReseller,
 }
 
-pub async fn create_reseller(call: Call, asked: CreateReseller) -> Result<ResellerMade, Problem> {
+pub async fn create_reseller(call: Call, request: CreateReseller) -> Result<ResellerMade, Problem> {
     let new = NewNode {
-        active: asked.reseller_status != Some(Word(ResellerStatus::Disabled)),
-        ..NewNode::plain(AccountType::Reseller, call.account().id, &asked.reseller_name)
+        active: request.reseller_status != Some(Word(ResellerStatus::Disabled)),
+        ..NewNode::plain(AccountType::Reseller, call.account().id, &request.reseller_name)
     };
-    let (organization, _) = create(&call, new, asked.told.0).await?;
+    let (organization, _) = create(&call, new, request.details.0).await?;
     Ok(ResellerMade { organization })
 }
 
@@ -68,19 +68,19 @@ pub struct CreateOrganization {
     #[schemars(example = &"x-1")]
     external_account_id: Option<String>,
     #[serde(flatten)]
-    told: NewOrganization,
+    details: NewOrganization,
 }
 
 pub async fn create_organization(
     call: Call,
-    asked: CreateOrganization,
+    request: CreateOrganization,
 ) -> Result<OrganizationMade, Problem> {
     let new = NewNode {
-        external_id: asked.external_account_id.as_deref(),
-        first_agent: asked.account_name.as_deref(),
-        ..NewNode::plain(AccountType::Organization, call.account().id, &asked.org_name)
+        external_id: request.external_account_id.as_deref(),
+        first_agent: request.account_name.as_deref(),
+        ..NewNode::plain(AccountType::Organization, call.account().id, &request.org_name)
     };
-    let (organization, account) = create(&call, new, asked.told.0).await?;
+    let (organization, account) = create(&call, new, request.details.0).await?;
     Ok(OrganizationMade { organization, account })
 }
 
@@ -96,16 +96,16 @@ pub struct CreateAccount {
     #[schemars(example = &"x-1")]
     external_account_id: Option<String>,
     #[serde(flatten)]
-    told: NewAgent,
+    details: NewAgent,
 }
 
-pub async fn create_account(call: Call, asked: CreateAccount) -> Result<AccountMade, Problem> {
-    let name = asked.account_name.as_deref().unwrap_or(NAMELESS);
+pub async fn create_account(call: Call, request: CreateAccount) -> Result<AccountMade, Problem> {
+    let name = request.account_name.as_deref().unwrap_or(NAMELESS);
     let new = NewNode {
-        external_id: asked.external_account_id.as_deref(),
+        external_id: request.external_account_id.as_deref(),
         ..NewNode::plain(AccountType::Agent, call.account().id, name)
     };
-    let (account, _) = create(&call, new, asked.told.0).await?;
+    let (account, _) = create(&call, new, request.details.0).await?;
     Ok(AccountMade { account })
 }
 
@@ -113,13 +113,13 @@ pub async fn create_account(call: Call, asked: CreateAccount) -> Result<AccountM
 async fn create(
     call: &Call,
     mut new: NewNode<'_>,
-    told: Details,
+    details: Details,
 ) -> Result<(AccountRecord, Option<AccountRecord>), Problem> {
-    let integrations = told.get("integrations").cloned().unwrap_or_default();
+    let integrations = details.get("integrations").cloned().unwrap_or_default();
     let integrations: Option<Vec<Integration>> =
         serde_json::from_value(integrations).map_err(|error| refused("integrations", &error))?;
     let integrations = integrations.unwrap_or_default();
-    new.details = kept(told)?;
+    new.details = kept(details)?;
     new.details.retain(|_, value| !value.is_null());
     if !integrations.is_empty() {
         let app = |one: &Integration| AppRef::new(&one.app_id, &one.app_version);
@@ -193,21 +193,21 @@ successes! {
 
 pub async fn delete_organization(
     call: Call,
-    asked: DeleteOrganization,
+    request: DeleteOrganization,
 ) -> Result<OrganizationDeleted, Problem> {
-    let account = call.below(asked.target_organization_id.0).await?;
+    let account = call.below(request.target_organization_id.0).await?;
     if account.kind == AccountType::Agent {
         return Err(wrong("targetOrganizationId", "is the id of an Agent: use deleteAccount"));
     }
-    Ok(OrganizationDeleted(delete(&call, &account, asked.cascade).await?))
+    Ok(OrganizationDeleted(delete(&call, &account, request.cascade).await?))
 }
 
-pub async fn delete_account(call: Call, asked: DeleteAccount) -> Result<AccountDeleted, Problem> {
-    let account = call.below(asked.target_account_id.0).await?;
+pub async fn delete_account(call: Call, request: DeleteAccount) -> Result<AccountDeleted, Problem> {
+    let account = call.below(request.target_account_id.0).await?;
     if account.kind != AccountType::Agent {
         return Err(wrong("targetAccountId", "is not the id of an Agent: use deleteOrganization"));
     }
-    Ok(AccountDeleted(delete(&call, &account, asked.cascade).await?))
+    Ok(AccountDeleted(delete(&call, &account, request.cascade).await?))
 }
 
 /// Deletes an account, with all below it if `cascade` is true.

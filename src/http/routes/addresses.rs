@@ -50,9 +50,9 @@ pub struct Add {
     catch_all: Option<bool>,
 }
 
-pub async fn add(call: Call, asked: Add) -> Result<Added, Problem> {
-    let address = Address::parse(&asked.address).map_err(|error| refused("address", &error))?;
-    let catch_all = asked.catch_all.unwrap_or_default();
+pub async fn add(call: Call, request: Add) -> Result<Added, Problem> {
+    let address = Address::parse(&request.address).map_err(|error| refused("address", &error))?;
+    let catch_all = request.catch_all.unwrap_or_default();
     let tenancy = call.tenancy();
     tenancy.claim_address(call.account(), &address, catch_all, Claiming::Never).await?;
     all(&call).await.map(Added)
@@ -68,9 +68,9 @@ pub struct Remove {
     address: String,
 }
 
-pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
+pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
     let (tenancy, agent) = (call.tenancy(), call.account().id);
-    let named = tenancy.named_address(agent, &asked.address).await;
+    let named = tenancy.named_address(agent, &request.address).await;
     let address = named.map_err(|error| match error {
         TenancyError::NoAddress(error) => refused("address", &error),
         other => other.into(),

@@ -9,7 +9,7 @@ use crate::app::agents::schema::{Line, SomeFields, WholeConfig};
 use crate::domain::agent_config::{AgentVersion, ConfigKind, VersionId};
 use crate::domain::id::AccountId;
 use crate::http::routes::agents::check_delegate;
-use crate::http::typed::{Call, Headed, Problem, page, successes};
+use crate::http::typed::{Call, Problem, WithHeaders, page, successes};
 use crate::rules::AgentRules;
 use crate::wire::{CampaignId, Date, Named, Number, Revision, Word};
 
@@ -55,12 +55,12 @@ struct Version {
 }
 
 /// Returns versions, newest first. Without a limit all of them, as v2 clients expect.
-pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
+pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Problem> {
     let AgentRules { max_versions, max_automatic_versions, .. } = call.http.rules.agents;
-    let limit = asked.limit.unwrap_or(max_versions.saturating_add(max_automatic_versions));
-    let before = asked.before.map(|Named(id)| id);
-    let agent = named(&call, asked.agent_config_id).await?;
-    let page = call.agents().versions(agent, before, limit, asked.include_data).await?;
+    let limit = request.limit.unwrap_or(max_versions.saturating_add(max_automatic_versions));
+    let before = request.before.map(|Named(id)| id);
+    let agent = named(&call, request.agent_config_id).await?;
+    let page = call.agents().versions(agent, before, limit, request.include_data).await?;
     let versions = page.versions.iter().map(shape).collect();
     let answer = Listed { versions, next: page.next.map(Number::from) };
     Ok(page::followed(&call, "before", page.next, answer))
@@ -92,9 +92,9 @@ struct New {
     version_id: Number,
 }
 
-pub async fn create(call: Call, asked: Create) -> Result<Created, Problem> {
-    let (Line(title), source) = (asked.title, kind(asked.source));
-    let agent = named(&call, asked.agent_config_id).await?;
+pub async fn create(call: Call, request: Create) -> Result<Created, Problem> {
+    let (Line(title), source) = (request.title, kind(request.source));
+    let agent = named(&call, request.agent_config_id).await?;
     let id = call.agents().keep_version(agent, (&title, source)).await?;
     Ok(Created { created_version: New { title, version_id: id.into() } })
 }
@@ -112,9 +112,9 @@ pub struct Replace {
     snapshot: SomeFields,
 }
 
-pub async fn replace(call: Call, asked: Replace) -> Result<Replaced, Problem> {
-    let (Named(id), SomeFields(snapshot)) = (asked.version_id, asked.snapshot);
-    let agent = named(&call, asked.agent_config_id).await?;
+pub async fn replace(call: Call, request: Replace) -> Result<Replaced, Problem> {
+    let (Named(id), SomeFields(snapshot)) = (request.version_id, request.snapshot);
+    let agent = named(&call, request.agent_config_id).await?;
     check_delegate(&call, &snapshot).await?;
     call.agents().replace_version(agent, id, (&snapshot, "/snapshot")).await?;
     Ok(Replaced { version_id: id.into() })
@@ -160,9 +160,9 @@ struct Restored {
     previous_version_id: Option<Number>,
 }
 
-pub async fn restore(call: Call, asked: Restore) -> Result<HasBeenRestored, Problem> {
-    let (Named(id), target) = (asked.version_id, kind(asked.target));
-    let agent = named(&call, asked.agent_config_id).await?;
+pub async fn restore(call: Call, request: Restore) -> Result<HasBeenRestored, Problem> {
+    let (Named(id), target) = (request.version_id, kind(request.target));
+    let agent = named(&call, request.agent_config_id).await?;
     let done = call.agents().restore_version(agent, id, target).await?;
     let written = done.changed.configs.of(target);
     let restored = Restored {
@@ -192,9 +192,9 @@ pub struct Rename {
     title: Line,
 }
 
-pub async fn rename(call: Call, asked: Rename) -> Result<Renamed, Problem> {
-    let (Named(id), Line(title)) = (asked.version_id, asked.title);
-    let agent = named(&call, asked.agent_config_id).await?;
+pub async fn rename(call: Call, request: Rename) -> Result<Renamed, Problem> {
+    let (Named(id), Line(title)) = (request.version_id, request.title);
+    let agent = named(&call, request.agent_config_id).await?;
     call.agents().rename_version(agent, id, &title).await?;
     Ok(Renamed { version_id: id.into(), new_title: title })
 }
@@ -239,9 +239,9 @@ successes! {
     } = OK "version deleted";
 }
 
-pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
-    let Named(id) = asked.version_id;
-    let agent = named(&call, asked.agent_config_id).await?;
+pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
+    let Named(id) = request.version_id;
+    let agent = named(&call, request.agent_config_id).await?;
     call.agents().delete_version(agent, id).await?;
     Ok(Removed { version_id: id.into() })
 }
@@ -253,8 +253,8 @@ async fn named(call: &Call, CampaignId(id): CampaignId) -> Result<AccountId, Pro
     Ok(agent)
 }
 
-fn kind(asked: Option<Word<ConfigKind>>) -> ConfigKind {
-    asked.map_or(ConfigKind::Staging, |Word(kind)| kind)
+fn kind(request: Option<Word<ConfigKind>>) -> ConfigKind {
+    request.map_or(ConfigKind::Staging, |Word(kind)| kind)
 }
 
 fn shape(version: &AgentVersion) -> Version {

@@ -45,15 +45,15 @@ pub struct Changed {
 }
 
 /// Writes fields of staging; other fields keep their values.
-pub async fn stage(call: Call, asked: Stage) -> Result<Staged, Problem> {
-    let SomeFields(fields) = asked.fields;
+pub async fn stage(call: Call, request: Stage) -> Result<Staged, Problem> {
+    let SomeFields(fields) = request.fields;
     if fields.is_empty() {
         return Err(Problem::invalid(
             "the body has no field of a configuration: send the fields to change",
         ));
     }
     check_delegate(&call, &fields).await?;
-    let revision = asked.revision.map(|Revision(revision)| revision);
+    let revision = request.revision.map(|Revision(revision)| revision);
     let changed = call.agents().stage(call.account().id, &fields, revision).await?;
     Ok(Staged(changed_in(ConfigKind::Staging, &changed)))
 }
@@ -69,8 +69,8 @@ pub struct Publish {
 }
 
 /// Makes the staged configuration live.
-pub async fn publish(call: Call, asked: Publish) -> Result<Published, Problem> {
-    let revision = asked.revision.map(|Revision(revision)| revision);
+pub async fn publish(call: Call, request: Publish) -> Result<Published, Problem> {
+    let revision = request.revision.map(|Revision(revision)| revision);
     let done = call.agents().publish(call.account().id, revision).await?;
     let changed = changed_in(ConfigKind::Default, &done);
     Ok(Published { changed, previous_version_id: done.previous.map(Number::from) })
@@ -84,8 +84,8 @@ pub struct Revert {
 }
 
 /// Replaces staging by the live configuration.
-pub async fn revert(call: Call, asked: Revert) -> Result<Reverted, Problem> {
-    let revision = asked.revision.map(|Revision(revision)| revision);
+pub async fn revert(call: Call, request: Revert) -> Result<Reverted, Problem> {
+    let revision = request.revision.map(|Revision(revision)| revision);
     let changed = call.agents().revert(call.account().id, revision).await?;
     Ok(Reverted(changed_in(ConfigKind::Staging, &changed)))
 }
@@ -165,9 +165,9 @@ successes! {
 }
 
 /// Returns a configuration by id; 404 for a live one before the first publication.
-pub async fn config(call: Call, asked: Show) -> Result<AgentAnswer, Problem> {
+pub async fn config(call: Call, request: Show) -> Result<AgentAnswer, Problem> {
     let account = call.account().id;
-    let found = call.agents().config(account, asked.agent_config_id.0).await?;
+    let found = call.agents().config(account, request.agent_config_id.0).await?;
     let sponsorship = Sponsorship {
         id: CampaignId(found.id),
         account_id: account.into(),

@@ -116,8 +116,8 @@ pub struct Show {
     app_version: Version,
 }
 
-pub async fn show(call: Call, asked: Show) -> Result<AppAnswer, Problem> {
-    let app = named(&asked.app_id, &asked.app_version, "app")?;
+pub async fn show(call: Call, request: Show) -> Result<AppAnswer, Problem> {
+    let app = named(&request.app_id, &request.app_version, "app")?;
     let held = held(&call).await?;
     let app = shape(call.apps().installed(call.account(), &app, &held).await?);
     Ok(AppAnswer { app })
@@ -136,9 +136,9 @@ pub struct Install {
     settings: Option<Map<String, Value>>,
 }
 
-pub async fn install(call: Call, asked: Install) -> Result<Installed, Problem> {
-    let app = named(&asked.app_id, &asked.app_version, "app")?;
-    let (settings, held) = (asked.settings.unwrap_or_default(), held(&call).await?);
+pub async fn install(call: Call, request: Install) -> Result<Installed, Problem> {
+    let app = named(&request.app_id, &request.app_version, "app")?;
+    let (settings, held) = (request.settings.unwrap_or_default(), held(&call).await?);
     let app = shape(call.apps().install(call.account(), &app, &settings, &held).await?);
     Ok(Installed(AppAnswer { app }))
 }
@@ -157,10 +157,10 @@ pub struct Update {
     settings: Map<String, Value>,
 }
 
-pub async fn update(call: Call, asked: Update) -> Result<Updated, Problem> {
-    let app = named(&asked.app_id, &asked.app_version, "app")?;
+pub async fn update(call: Call, request: Update) -> Result<Updated, Problem> {
+    let app = named(&request.app_id, &request.app_version, "app")?;
     let held = held(&call).await?;
-    let app = shape(call.apps().update(call.account(), &app, &asked.settings, &held).await?);
+    let app = shape(call.apps().update(call.account(), &app, &request.settings, &held).await?);
     Ok(Updated(AppAnswer { app }))
 }
 
@@ -183,10 +183,10 @@ struct RemovedApp {
     version: Version,
 }
 
-pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
-    let app = named(&asked.app_id, &asked.app_version, "app")?;
+pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
+    let app = named(&request.app_id, &request.app_version, "app")?;
     call.apps().remove(call.account(), &app).await?;
-    Ok(Removed { removed: RemovedApp { app_id: asked.app_id, version: asked.app_version } })
+    Ok(Removed { removed: RemovedApp { app_id: request.app_id, version: request.app_version } })
 }
 
 /// Shows the data that an account keeps for an app
@@ -196,8 +196,8 @@ pub struct ShowIntegration {
     version: Version,
 }
 
-pub async fn integration(call: Call, asked: ShowIntegration) -> Result<Integration, Problem> {
-    let app = named(&asked.slug, &asked.version, "integration")?;
+pub async fn integration(call: Call, request: ShowIntegration) -> Result<Integration, Problem> {
+    let app = named(&request.slug, &request.version, "integration")?;
     let apps = call.apps();
     let record = apps.integration(call.account().id, &app).await?;
     Ok(data(&record, apps.rules().app(&app)))
@@ -238,10 +238,10 @@ successes! {
     Kept: Integration = OK "integration kept";
 }
 
-pub async fn keep_integration(call: Call, asked: KeepIntegration) -> Result<Kept, Problem> {
-    let app = named(&asked.slug, &asked.version, "integration")?;
+pub async fn keep_integration(call: Call, request: KeepIntegration) -> Result<Kept, Problem> {
+    let app = named(&request.slug, &request.version, "integration")?;
     let apps = call.apps();
-    let record = apps.keep_integration(call.account().id, &app, &asked.app_data).await?;
+    let record = apps.keep_integration(call.account().id, &app, &request.app_data).await?;
     Ok(Kept(data(&record, apps.rules().app(&app))))
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::app::access::Caller;
 use crate::domain::audit::{self, Change, Deed, Doer, Who};
 use crate::domain::id::{AuditId, KeyId};
-use crate::http::typed::{Call, Headed, Limit, ListPlace, Next, Problem, page, successes};
+use crate::http::typed::{Call, Limit, ListPlace, Next, Problem, WithHeaders, page, successes};
 use crate::store::{AuditFilter, Cursor, Page};
 use crate::wire::{self, DECIMAL, Date, Id, Moment, Number, Seconds, Texts, Word, mark, schema_of};
 
@@ -120,15 +120,16 @@ successes! {
 }
 
 /// Returns a page, which ends before it is full after passing over many entries.
-pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
+pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Problem> {
     let (log, scope) = (&call.http.use_cases.audit, &call.target.scope);
     let find = |id| log.place_of(scope, AuditId(id));
-    let mut page = page::requested(&call, asked.limit, asked.before, asked.after, find).await?;
+    let mut page =
+        page::requested(&call, request.limit, request.before, request.after, find).await?;
     let filter = &AuditFilter {
-        deed: asked.action.map(|Word(deed)| deed),
-        doer: asked.by.map(|Actor(doer)| doer),
-        since: asked.since.map(|Moment(at)| at),
-        until: asked.until.map(|Moment(at)| at),
+        deed: request.action.map(|Word(deed)| deed),
+        doer: request.by.map(|Actor(doer)| doer),
+        since: request.since.map(|Moment(at)| at),
+        until: request.until.map(|Moment(at)| at),
     };
     page.until = log.end_of_entries(scope, filter, &page, call.http.rules.limits.max_walk).await?;
     let part = |part: Page| async move { log.entries(scope, filter, &part).await };

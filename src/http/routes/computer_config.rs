@@ -93,11 +93,11 @@ successes! {
     Patched: ConfigAnswer = OK "configuration patched";
 }
 
-pub async fn patch(call: Call, asked: Patch) -> Result<Patched, Problem> {
-    let (computers, revision) = (call.computers(), revision(asked.revision));
-    let replaced = asked.replace_paths.unwrap_or_default();
+pub async fn patch(call: Call, request: Patch) -> Result<Patched, Problem> {
+    let (computers, revision) = (call.computers(), revision(request.revision));
+    let replaced = request.replace_paths.unwrap_or_default();
     let replaced: Vec<_> = replaced.iter().map(String::as_str).collect();
-    let change = (&asked.patch, replaced.as_slice());
+    let change = (&request.patch, replaced.as_slice());
     Ok(Patched(shape(computers.patch(call.account().id, revision, change).await?)))
 }
 

@@ -82,8 +82,8 @@ struct Finding {
     detail: &'static str,
 }
 
-pub async fn show(call: Call, asked: Show) -> Result<HealthAnswer, Problem> {
-    let probe = asked.probe.unwrap_or_default();
+pub async fn show(call: Call, request: Show) -> Result<HealthAnswer, Problem> {
+    let probe = request.probe.unwrap_or_default();
     let health = call.computers().health(call.account().id, probe).await?;
     let (status, findings) = judged(&health);
     Ok(HealthAnswer {

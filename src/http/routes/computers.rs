@@ -8,7 +8,7 @@ use crate::domain::computer::{Computer as Record, ComputerState};
 use crate::domain::id::AccountId;
 use crate::domain::words::words;
 use crate::http::routes::computer_config::{Config, revision};
-use crate::http::typed::{Call, Either, Headed, Limit, Problem, page, successes};
+use crate::http::typed::{Call, Either, Limit, Problem, WithHeaders, page, successes};
 use crate::wire::{Date, Id, Named, Number, Word, sent};
 
 /// The record of an Agent's worker.
@@ -60,9 +60,9 @@ pub struct List {
     after: Option<Named<AccountId>>,
 }
 
-pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
-    let limit = page::limit(&call, asked.limit);
-    let (scope, after) = (&call.target.scope, asked.after.map(|Named(id)| id));
+pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Problem> {
+    let limit = page::limit(&call, request.limit);
+    let (scope, after) = (&call.target.scope, request.after.map(|Named(id)| id));
     let (found, more) = call.computers().list(scope, after, limit).await?;
     let next = found.last().filter(|_| more).map(|last| last.agent);
     let accounts = found.iter().map(shape).collect();
@@ -90,9 +90,9 @@ pub struct Create {
     config: Option<Config>,
 }
 
-pub async fn create(call: Call, asked: Create) -> Result<Created, Problem> {
-    let config = asked.config.map(|Config(config)| config);
-    let written = Written { name: Some(asked.name), config };
+pub async fn create(call: Call, request: Create) -> Result<Created, Problem> {
+    let config = request.config.map(|Config(config)| config);
+    let written = Written { name: Some(request.name), config };
     let made = call.computers().create(call.account(), written).await?;
     Ok(Created(ComputerAnswer { account: shape(&made) }))
 }
@@ -112,9 +112,10 @@ pub struct Update {
     revision: Option<u64>,
 }
 
-pub async fn update(call: Call, asked: Update) -> Result<Updated, Problem> {
-    let written = Written { name: asked.name, config: asked.config.map(|Config(config)| config) };
-    let revision = asked.revision.map(revision);
+pub async fn update(call: Call, request: Update) -> Result<Updated, Problem> {
+    let written =
+        Written { name: request.name, config: request.config.map(|Config(config)| config) };
+    let revision = request.revision.map(revision);
     let new = call.computers().update(call.account().id, revision, written).await?;
     Ok(Updated(ComputerAnswer { account: shape(&new) }))
 }
@@ -175,9 +176,9 @@ pub struct Deprovision {
 
 pub async fn deprovision(
     call: Call,
-    asked: Deprovision,
+    request: Deprovision,
 ) -> Result<Either<Deprovisioned, DeprovisionedBefore>, Problem> {
-    let (computers, wipe) = (call.computers(), asked.wipe_state.unwrap_or_default());
+    let (computers, wipe) = (call.computers(), request.wipe_state.unwrap_or_default());
     let (computer, has_changed) = computers.deprovision(call.account().id, wipe).await?;
     let shown = lifecycle(&computer);
     Ok(match has_changed {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::mailbox::contact_record::ContactRecord;
 use crate::domain::id::ContactId;
-use crate::http::typed::{Call, Headed, Limit, Problem, page, successes};
+use crate::http::typed::{Call, Limit, Problem, WithHeaders, page, successes};
 use crate::wire::{Named, Number};
 
 /// Lists contacts
@@ -28,11 +28,11 @@ successes! {
     } = OK "contacts found", pages;
 }
 
-pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
-    let limit = page::limit(&call, asked.limit);
+pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Problem> {
+    let limit = page::limit(&call, request.limit);
     let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
     let bounds = (limit.saturating_add(1), call.http.rules.limits.max_walk);
-    let before = asked.before.map(|Named(id)| id);
+    let before = request.before.map(|Named(id)| id);
     let (mut found, until) = mailbox.contacts(scope, before, bounds).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = found.len() > limit;

@@ -11,7 +11,7 @@ use crate::domain::message::Message;
 use crate::domain::room::Room;
 use crate::domain::source::Source;
 use crate::http::routes::messages;
-use crate::http::typed::{Call, Headed, Limit, ListPlace, Problem, page, refused, successes};
+use crate::http::typed::{Call, Limit, ListPlace, Problem, WithHeaders, page, refused, successes};
 use crate::store::{Cursor, Direction, Page};
 use crate::wire::{Date, Id, RoomId, Seconds, Texts, Word, uuid};
 
@@ -63,12 +63,12 @@ pub struct Show {
 }
 
 /// Returns a page of the message's thread in its room, oldest first.
-pub async fn show(call: Call, asked: Show) -> Result<Headed<Thread>, Problem> {
-    let (RoomId(room), id) = (asked.room_id, MessageId(asked.uuid.0));
+pub async fn show(call: Call, request: Show) -> Result<WithHeaders<Thread>, Problem> {
+    let (RoomId(room), id) = (request.room_id, MessageId(request.uuid.0));
     let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
     let missing = || Problem::not_found("message in such a room");
     let found = mailbox.find(scope, room, id).await?.ok_or_else(missing)?;
-    let mut page = messages::requested(&call, asked.limit, None, asked.after).await?;
+    let mut page = messages::requested(&call, request.limit, None, request.after).await?;
     match page.from {
         None => {
             let first = Cursor { at: Timestamp::from_millis(0), id: uuid::Uuid::nil() };
@@ -87,7 +87,7 @@ pub async fn show(call: Call, asked: Show) -> Result<Headed<Thread>, Problem> {
     let rows = page::read(&call, page, part, row).await?;
     let next = rows.newest_if_more().map(|cursor| cursor.to_string());
     let answer = Thread {
-        room_id: asked.room_id,
+        room_id: request.room_id,
         thread_id: Id(found.thread.0),
         next: next.clone(),
         conversation: rows.oldest_first()?,
@@ -177,21 +177,21 @@ successes! {
 }
 
 /// With `markRead`, marks the rooms as read up to the requested messages that are shown.
-pub async fn batch(call: Call, asked: Batch) -> Result<Threads, Problem> {
+pub async fn batch(call: Call, request: Batch) -> Result<Threads, Problem> {
     let limits = &call.http.rules.limits;
     let bounds = Bounds { messages: limits.max_page, octets: limits.max_page_bytes };
-    let named: Vec<(Room, MessageId)> = asked.items.iter().filter_map(Item::named).collect();
+    let named: Vec<(Room, MessageId)> = request.items.iter().filter_map(Item::named).collect();
     let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
     let mut found = mailbox.conversations(scope, &named, bounds).await?.into_iter();
-    let (mut marks, mut results) = (Vec::new(), Vec::with_capacity(asked.items.len()));
-    for item in asked.items {
+    let (mut marks, mut results) = (Vec::new(), Vec::with_capacity(request.items.len()));
+    for item in request.items {
         let conversation = item.named().and_then(|_| found.next());
         if let Some(Conversation::Whole(found, _)) = &conversation {
             marks.push((found.room, found.place));
         }
         results.push(outcome(item, conversation));
     }
-    if asked.mark_read.unwrap_or(false) {
+    if request.mark_read.unwrap_or(false) {
         mailbox.mark_read(scope, &marks).await?;
     }
     let (requested, ok) = (results.len(), marks.len());

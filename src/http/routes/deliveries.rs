@@ -8,7 +8,7 @@ use crate::domain::delivery::{self, State};
 use crate::domain::event::EventName;
 use crate::domain::id::DeliveryId;
 use crate::http::routes::webhooks;
-use crate::http::typed::{Call, Headed, Limit, ListPlace, Next, Problem, page, successes};
+use crate::http::typed::{Call, Limit, ListPlace, Next, Problem, WithHeaders, page, successes};
 use crate::store::{Cursor, DeliveryFilter, DeliveryRecord, Page};
 use crate::wire::{Date, Id, Moment, Texts, Word};
 
@@ -74,16 +74,16 @@ pub struct List {
     after: Option<ListPlace>,
 }
 
-pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
-    let webhook = webhooks::ever_used(&call, asked.id).await?;
+pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Problem> {
+    let webhook = webhooks::ever_used(&call, request.id).await?;
     let filter = DeliveryFilter {
-        state: asked.state.map(|Word(state)| state),
-        since: asked.since.map(|Moment(at)| at),
-        until: asked.until.map(|Moment(at)| at),
+        state: request.state.map(|Word(state)| state),
+        since: request.since.map(|Moment(at)| at),
+        until: request.until.map(|Moment(at)| at),
     };
     let (destinations, filter) = (&call.destinations(), &filter);
     let find = |id| destinations.place_of(call.account().id, webhook.id, DeliveryId(id));
-    let page = page::requested(&call, asked.limit, asked.before, asked.after, find).await?;
+    let page = page::requested(&call, request.limit, request.before, request.after, find).await?;
     let part = |part: Page| async move { destinations.deliveries(webhook.id, filter, &part).await };
     let row =
         |one: &DeliveryRecord| page::row(Cursor { at: one.created_at, id: one.id.0 }, &shape(one));
@@ -98,8 +98,8 @@ pub struct Show {
     id: Id,
 }
 
-pub async fn show(call: Call, asked: Show) -> Result<DeliveryAnswer, Problem> {
-    Ok(DeliveryAnswer { delivery: shape(&known(&call, asked.id).await?) })
+pub async fn show(call: Call, request: Show) -> Result<DeliveryAnswer, Problem> {
+    Ok(DeliveryAnswer { delivery: shape(&known(&call, request.id).await?) })
 }
 
 /// Sends a delivery again that has ended
@@ -121,10 +121,10 @@ successes! {
 }
 
 /// Replays the delivery, under the same event id.
-pub async fn replay(call: Call, asked: Replay) -> Result<Pending, Problem> {
-    let id = known(&call, asked.id).await?.id;
+pub async fn replay(call: Call, request: Replay) -> Result<Pending, Problem> {
+    let id = known(&call, request.id).await?.id;
     call.destinations().redeliver(call.account().id, id).await?;
-    Ok(Pending { delivery: shape(&known(&call, asked.id).await?) })
+    Ok(Pending { delivery: shape(&known(&call, request.id).await?) })
 }
 
 /// Returns the delivery, if the target owns its webhook and the caller may see it.

@@ -60,8 +60,8 @@ pub struct Claim {
     domain: String,
 }
 
-pub async fn claim(call: Call, asked: Claim) -> Result<Claimed, Problem> {
-    let domain = DomainName::parse(&asked.domain).map_err(|error| refused("domain", &error))?;
+pub async fn claim(call: Call, request: Claim) -> Result<Claimed, Problem> {
+    let domain = DomainName::parse(&request.domain).map_err(|error| refused("domain", &error))?;
     let (tenancy, dns) = (call.tenancy(), &call.http.use_cases.dns);
     let message = match tenancy.claim_domain(&domain, call.account().id, dns).await? {
         Proof::Given => format!("{domain} belongs to the account"),
@@ -84,9 +84,9 @@ pub struct Remove {
     domain: String,
 }
 
-pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
+pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
     // Accepts a name that an earlier version stored, as the list shows it.
-    let text = &asked.domain;
+    let text = &request.domain;
     let domain = DomainName::parse(text).or_else(|error| DomainName::kept(text).map_err(|_| error));
     let domain = domain.map_err(|error| refused("domain", &error))?;
     call.tenancy().remove_domain(&domain, call.account().id).await?;

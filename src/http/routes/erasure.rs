@@ -25,12 +25,12 @@ struct ErasedMessage {
     message_uuid: Id,
 }
 
-pub async fn message(call: Call, asked: Message) -> Result<MessageGone, Problem> {
-    let id = MessageId(asked.uuid.0);
+pub async fn message(call: Call, request: Message) -> Result<MessageGone, Problem> {
+    let id = MessageId(request.uuid.0);
     if !call.erasures().message(&call.target.scope, id).await? {
         return Err(Problem::not_found("message"));
     }
-    Ok(MessageGone { erased: ErasedMessage { message_uuid: asked.uuid } })
+    Ok(MessageGone { erased: ErasedMessage { message_uuid: request.uuid } })
 }
 
 /// Erases a contact with all messages
@@ -70,9 +70,9 @@ successes! {
 
 pub async fn contact(
     call: Call,
-    asked: Contact,
+    request: Contact,
 ) -> Result<Either<ContactGone, ContactGoing>, Problem> {
-    let Named(id) = asked.id;
+    let Named(id) = request.id;
     let erased = call.erasures().contact(&call.target.scope, id).await?;
     let complete = erased.ok_or_else(|| Problem::not_found("contact"))?;
     let erased = ErasedContact { contact_id: id.into(), complete };

@@ -20,10 +20,9 @@ use crate::http::error::{Code, Problem};
 use crate::http::request::call::{Call, STREAM};
 use crate::http::routes::event_stream::{self, Stream};
 use crate::http::routes::event_view::{FollowedEvents, View, WantedEvents};
-use crate::http::state::Http;
 use crate::http::typed::description::DescribedSuccess;
 use crate::http::typed::schema::{Fields, reference};
-use crate::http::typed::{Answers, Headed, Limit, page, successes};
+use crate::http::typed::{Answers, Limit, WithHeaders, page, successes};
 use crate::store::EventPlace;
 use crate::wire::{self, Id, Moment, Texts, Word};
 
@@ -68,7 +67,7 @@ impl JsonSchema for Event {
 /// A page, or an event stream.
 #[derive(Debug)]
 pub enum Followed {
-    Page(Headed<Listed>),
+    Page(WithHeaders<Listed>),
     Stream(Response),
 }
 
@@ -79,7 +78,7 @@ impl Answers for Followed {
         answers
     }
 
-    fn heeds() -> Fields {
+    fn request_headers() -> Fields {
         let about = "The last event that the client of a stream saw: the stream continues with \
                      newer events.";
         let id = json!({ "type": "string", "format": "uuid", "description": about });
@@ -96,14 +95,14 @@ impl Answers for Followed {
 
 /// Returns the events after a position, oldest first; with `wait`, as soon as there are any; or a
 /// stream, if the client accepts one.
-pub async fn list(call: Call, asked: List) -> Result<Followed, Problem> {
-    let limit = page::limit(&call, asked.limit);
-    let wait = wait(&call, asked.wait)?;
-    let (category, name) = (asked.category.map(|Word(it)| it), asked.event.map(|Word(it)| it));
-    let wanted = WantedEvents::of(category, name, asked.since.map(|Moment(at)| at))?;
+pub async fn list(call: Call, request: List) -> Result<Followed, Problem> {
+    let limit = page::limit(&call, request.limit);
+    let wait = wait(&call, request.wait)?;
+    let (category, name) = (request.category.map(|Word(it)| it), request.event.map(|Word(it)| it));
+    let wanted = WantedEvents::of(category, name, request.since.map(|Moment(at)| at))?;
     let followed = FollowedEvents::of(&call, wanted)?;
     let scope = &followed.view.scope;
-    let begin = begin(&call, &asked)?;
+    let begin = begin(&call, &request)?;
     let waiting = match wait.is_some() || call.wants_stream() {
         true => Some(place(&call, scope)?),
         false => None,
@@ -111,7 +110,7 @@ pub async fn list(call: Call, asked: List) -> Result<Followed, Problem> {
     let log = &call.http.use_cases.events;
     let after = match log.begin(scope, begin).await? {
         Begun::At(after) => after,
-        Begun::Later => return Err(later(&call.http)),
+        Begun::Later => return Err(later()),
         Begun::Unknown => return Err(unknown()),
     };
     match waiting {
@@ -124,7 +123,7 @@ pub async fn list(call: Call, asked: List) -> Result<Followed, Problem> {
             let patience =
                 wait.zip(waiting).map(|(longest, waiting)| Patience { longest, waiting });
             let page = read(followed, patience, after, limit).await?;
-            let next = page.last.map(|last| Id(last.event.0)).or(asked.after);
+            let next = page.last.map(|last| Id(last.event.0)).or(request.after);
             // `since` is left out, because it gives a position, too.
             let link = next.map(|Id(id)| vec![("after", Some(id.to_string())), ("since", None)]);
             let bodies = page.part.events.iter();
@@ -251,10 +250,7 @@ async fn read(
 fn place(call: &Call, scope: &Scope) -> Result<Waiting, Problem> {
     let holder = (call.caller.key.id, call.caller.account.id);
     let waiting = call.http.use_cases.events.wait(holder, scope);
-    waiting.map_err(|full| {
-        let retry_after = Some(call.http.rules.limits.retry_after_seconds);
-        Problem { retry_after, ..Problem::new(Code::RateLimited, full.to_string()) }
-    })
+    waiting.map_err(|full| Problem::new(Code::RateLimited, full.to_string()))
 }
 
 /// How long the request may wait for an event; None if it must not wait.
@@ -268,8 +264,8 @@ fn wait(call: &Call, seconds: Option<u64>) -> Result<Option<Duration>, Problem> 
     Ok(Some(Duration::from_secs(seconds).min(longest)).filter(|wait| !wait.is_zero()))
 }
 
-fn begin(call: &Call, asked: &List) -> Result<Begin, Problem> {
-    if asked.after.is_some() && asked.since.is_some() {
+fn begin(call: &Call, request: &List) -> Result<Begin, Problem> {
+    if request.after.is_some() && request.since.is_some() {
         return Err(Problem::invalid("after and since exclude each other: send one"));
     }
     // A reconnecting client repeats the URL of its first request: the header is newer.
@@ -277,8 +273,8 @@ fn begin(call: &Call, asked: &List) -> Result<Begin, Problem> {
         let detail = "Last-Event-ID must be the id of an event, as answers show it";
         wire::uuid(text).ok_or_else(|| Problem::invalid(detail))
     });
-    let after = last.transpose()?.or(asked.after.map(|Id(id)| id));
-    Ok(match (after, asked.since) {
+    let after = last.transpose()?.or(request.after.map(|Id(id)| id));
+    Ok(match (after, request.since) {
         (Some(id), _) => Begin::After(EventId(id)),
         (None, Some(Moment(since))) => Begin::Since(since),
         (None, None) if call.wants_stream() => Begin::Now,
@@ -287,11 +283,10 @@ fn begin(call: &Call, asked: &List) -> Result<Begin, Problem> {
 }
 
 /// 503: the event is in a backlog whose order is not decided yet.
-fn later(http: &Http) -> Problem {
+fn later() -> Problem {
     let detail = "this event has no place in the log yet because many events wait: try again after \
                   the time in Retry-After";
-    let retry_after = Some(http.rules.limits.retry_after_seconds);
-    Problem { retry_after, ..Problem::new(Code::Unavailable, detail) }
+    Problem::new(Code::Unavailable, detail)
 }
 
 /// 404, the same for erased events, for those of others and for unknown ids.

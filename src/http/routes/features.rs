@@ -79,8 +79,8 @@ successes! {
     Assigned: Listed = OK "features assigned";
 }
 
-pub async fn assign(call: Call, asked: Assign) -> Result<Assigned, Problem> {
-    let Assignments(wanted) = asked.features;
+pub async fn assign(call: Call, request: Assign) -> Result<Assigned, Problem> {
+    let Assignments(wanted) = request.features;
     let wanted: Vec<_> =
         wanted.into_iter().map(|(Word(feature), given)| (feature, given)).collect();
     call.http.use_cases.access.may_assign(&call.caller, &call.target, &wanted).await?;

@@ -44,8 +44,8 @@ pub struct Set {
     mode: Word<Mode>,
 }
 
-pub async fn set(call: Call, asked: Set) -> Result<Changed, Problem> {
-    let (agent, Word(mode)) = (call.account().id, asked.mode);
+pub async fn set(call: Call, request: Set) -> Result<Changed, Problem> {
+    let (agent, Word(mode)) = (call.account().id, request.mode);
     let policy = call.tenancy().set_mode(agent, mode).await?;
     Ok(Changed(PolicyAnswer { policy: shape(agent, &policy) }))
 }

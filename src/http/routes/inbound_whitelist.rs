@@ -11,7 +11,7 @@ use crate::domain::fault::Fault;
 use crate::domain::lookalike;
 use crate::domain::policy::AllowedSender;
 use crate::http::request::body::LISTED;
-use crate::http::typed::{Call, Headed, Limit, Problem, page, refused, successes};
+use crate::http::typed::{Call, Limit, Problem, WithHeaders, page, refused, successes};
 use crate::wire::Date;
 
 const BOSS: &str = "boss@good.example";
@@ -39,9 +39,9 @@ struct Sender {
     added_at: Date,
 }
 
-pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
-    let limit = page::limit(&call, asked.limit);
-    let after = asked.after.as_deref().map(Address::kept).transpose();
+pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Problem> {
+    let limit = page::limit(&call, request.limit);
+    let after = request.after.as_deref().map(Address::kept).transpose();
     let after = after.map_err(|error| refused("after", &error))?;
     let agent = call.account().id;
     let page = call.tenancy().allowed_senders(agent, limit, after.as_ref()).await?;
@@ -101,10 +101,10 @@ struct Warning {
     warning: String,
 }
 
-pub async fn add(call: Call, asked: Add) -> Result<Added, Problem> {
-    let (name, named) = named(asked.email, asked.emails);
+pub async fn add(call: Call, request: Add) -> Result<Added, Problem> {
+    let (name, named) = named(request.email, request.emails);
     let senders = read(name, named.iter().map(|text| Address::parse(text)))?;
-    let (note, most) = (asked.note.as_deref(), call.http.rules.limits.max_note_bytes);
+    let (note, most) = (request.note.as_deref(), call.http.rules.limits.max_note_bytes);
     if note.is_some_and(|note| note.len() > most || note.chars().any(char::is_control)) {
         let why = format!("send at most {most} bytes and no control characters");
         return Err(refused("note", &why));
@@ -133,9 +133,9 @@ pub struct Remove {
     emails: Option<Senders>,
 }
 
-pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
+pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
     let (tenancy, agent) = (call.tenancy(), call.account().id);
-    let (name, named) = named(asked.email, asked.emails);
+    let (name, named) = named(request.email, request.emails);
     let named: Vec<&str> = named.iter().map(String::as_str).collect();
     let senders = read(name, tenancy.named_senders(agent, &named).await?.into_iter())?;
     let change = tenancy.disallow(agent, &senders).await?;

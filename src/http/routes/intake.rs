@@ -11,7 +11,7 @@ use crate::domain::intake_record;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Outcome;
 use crate::http::typed::{
-    Call, Headed, Limit, ListPlace, Next, Problem, page, refused, successes, wrong,
+    Call, Limit, ListPlace, Next, Problem, WithHeaders, page, refused, successes, wrong,
 };
 use crate::store::{Cursor, IntakeFilter, Page};
 use crate::wire::{Id, Moment, Named, Texts, Word};
@@ -53,17 +53,17 @@ pub struct List {
 
 /// Returns a page, which ends before it is full after passing over many records; `next` continues
 /// after them.
-pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
-    let sender = asked.sender.as_deref().map(handle).transpose();
+pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Problem> {
+    let sender = request.sender.as_deref().map(handle).transpose();
     let filter = IntakeFilter {
         sender: sender.map_err(|error| refused("sender", &error))?,
-        recipient: asked.recipient,
-        verdict: asked.verdict.map(|Word(verdict)| verdict),
-        reason: asked.reason.map(|Word(reason)| reason),
-        since: asked.since.map(|Moment(at)| at),
-        until: asked.until.map(|Moment(at)| at),
+        recipient: request.recipient,
+        verdict: request.verdict.map(|Word(verdict)| verdict),
+        reason: request.reason.map(|Word(reason)| reason),
+        since: request.since.map(|Moment(at)| at),
+        until: request.until.map(|Moment(at)| at),
     };
-    let scope = match (asked.agent_id, asked.agent) {
+    let scope = match (request.agent_id, request.agent) {
         (None, None) => call.target.scope.clone(),
         (Some(Named(agent)), None) => call.agent_named("agentId", agent).await?.scope,
         (None, Some(Named(agent))) => call.agent_named("agent", agent).await?.scope,
@@ -76,7 +76,8 @@ pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
         let found = mailbox.intake_record(&scope, IntakeId(id)).await?;
         Ok(found.as_ref().map(place))
     };
-    let mut page = page::requested(&call, asked.limit, asked.before, asked.after, find).await?;
+    let mut page =
+        page::requested(&call, request.limit, request.before, request.after, find).await?;
     let most = call.http.rules.limits.max_walk;
     page.until = mailbox.end_of_intake_records(&scope, &filter, &page, most).await?;
     let (scope, filter) = (&scope, &filter);
@@ -93,8 +94,8 @@ pub struct Show {
     id: Id,
 }
 
-pub async fn show(call: Call, asked: Show) -> Result<RecordAnswer, Problem> {
-    let Id(id) = asked.id;
+pub async fn show(call: Call, request: Show) -> Result<RecordAnswer, Problem> {
+    let Id(id) = request.id;
     let record =
         call.http.use_cases.mailbox.intake_record(&call.target.scope, IntakeId(id)).await?;
     let record = record.ok_or_else(|| Problem::not_found("intake record"))?;

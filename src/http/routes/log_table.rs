@@ -27,7 +27,7 @@ const COMPLETE: HeaderName = HeaderName::from_static("x-logs-complete");
 struct Table {
     http: Arc<Http>,
     access_check: AccessCheck,
-    asked: Arc<TableQuery>,
+    request: Arc<TableQuery>,
     /// None at the end.
     page: Option<Page>,
     /// Most rows still to send.
@@ -45,23 +45,23 @@ struct TableQuery {
 /// response begins, so that it can report errors of the request or the store.
 pub(super) async fn table(call: &Call, wanted: LogQuery) -> Result<Response, Problem> {
     let names: Vec<&str> = wanted.fields.iter().map(|field| field.name()).collect();
-    let head = written([names]).map_err(|error| Problem::internal(error.to_string()))?;
+    let head = written([names]).map_err(Problem::internal)?;
     let turn = Arc::new(call.turn_at_logs()?);
     let (number, size) = wanted.page;
-    let asked = Arc::new(TableQuery { scope: call.target.scope.clone(), wanted });
+    let request = Arc::new(TableQuery { scope: call.target.scope.clone(), wanted });
     let (mailbox, most) = (call.http.use_cases.mailbox.clone(), call.http.rules.logs.max_rows);
-    let (of, held) = (Arc::clone(&asked), (Arc::clone(&turn), call.http.logs.permit().await?));
+    let (of, held) = (Arc::clone(&request), (Arc::clone(&turn), call.http.logs.permit().await?));
     let page = (number.into(), size);
     let starting = async move { mailbox.log_start(&of.scope, &of.wanted.filter, page, most).await };
     let start = to_the_end(held, starting).await??;
-    let left = if asked.wanted.is_paged { size } else { u32::MAX };
+    let left = if request.wanted.is_paged { size } else { u32::MAX };
     let (http, access_check) = (Arc::clone(&call.http), call.access_check.clone());
-    let mut table = Table { http, access_check, asked, page: start.page, left, turn };
+    let mut table = Table { http, access_check, request, page: start.page, left, turn };
     let first = table.rows().await?;
     if first.is_empty() && number > 1 && start.until.is_some() {
         return Err(behind(most));
     }
-    let first = lines(&first).map_err(|error| Problem::internal(error.to_string()))?;
+    let first = lines(&first).map_err(Problem::internal)?;
     let rows = stream::unfold((Some([head, first].concat()), table), async |(first, mut table)| {
         let piece = match first {
             Some(first) => Ok(first),
@@ -84,7 +84,7 @@ impl Table {
         };
         // Checked after reading: rows after a key's end are shown to nobody.
         let access = self.access_check.repeat(&self.http).await;
-        let may = access.is_ok_and(|(_, now)| now.scope == self.asked.scope);
+        let may = access.is_ok_and(|(_, now)| now.scope == self.request.scope);
         if !may || self.http.shutdown.is_stopping() {
             return Some(Err(io::ErrorKind::ConnectionAborted.into()));
         }
@@ -96,10 +96,10 @@ impl Table {
         let Some(page) = self.page.take() else { return Ok(Vec::new()) };
         let page = Page { limit: self.http.rules.logs.step.min(self.left), ..page };
         let held = (Arc::clone(&self.turn), self.http.logs.permit().await?);
-        let (mailbox, asked) = (self.http.use_cases.mailbox.clone(), Arc::clone(&self.asked));
+        let (mailbox, request) = (self.http.use_cases.mailbox.clone(), Arc::clone(&self.request));
         let reading = async move {
-            let LogQuery { filter, fields, .. } = &asked.wanted;
-            mailbox.logs(&asked.scope, filter, &page, fields).await
+            let LogQuery { filter, fields, .. } = &request.wanted;
+            mailbox.logs(&request.scope, filter, &page, fields).await
         };
         let rows = to_the_end(held, reading).await??;
         let found = u32::try_from(rows.len()).unwrap_or(u32::MAX);

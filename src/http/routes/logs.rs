@@ -13,7 +13,7 @@ use crate::http::routes::log_filter::{Format, List, LogQuery, behind, wanted};
 use crate::http::routes::log_table;
 use crate::http::typed::description::DescribedSuccess;
 use crate::http::typed::page::followed;
-use crate::http::typed::{Answers, Call, Headed, Problem, successes, text};
+use crate::http::typed::{Answers, Call, Problem, WithHeaders, successes, text};
 use crate::wire::Word;
 
 /// A page of the log.
@@ -80,7 +80,7 @@ successes! {
 /// A page, with a place if it is large; or a table.
 #[derive(Debug)]
 pub enum Logs {
-    Page(Headed<LogsAnswer>, Option<DownloadPlace>),
+    Page(WithHeaders<LogsAnswer>, Option<DownloadPlace>),
     Table(Response),
 }
 
@@ -94,7 +94,7 @@ impl Answers for Logs {
     fn response(self) -> Result<Response, Problem> {
         match self {
             Self::Page(page, None) => page.response(),
-            Self::Page(Headed { answer, headers }, Some(place)) => {
+            Self::Page(WithHeaders { answer, headers }, Some(place)) => {
                 let mut response = large(text(&answer)?, place);
                 response.headers_mut().extend(headers);
                 Ok(response)
@@ -106,9 +106,9 @@ impl Answers for Logs {
 
 /// Returns a page of JSON, or a `text/csv` table: of one page if requested, else of all rows in
 /// reach.
-pub async fn list(call: Call, asked: List) -> Result<Logs, Problem> {
-    let format = asked.format;
-    let wanted = wanted(asked, &call.http.rules.logs)?;
+pub async fn list(call: Call, request: List) -> Result<Logs, Problem> {
+    let format = request.format;
+    let wanted = wanted(request, &call.http.rules.logs)?;
     match format {
         Some(Format::Csv) => log_table::table(&call, wanted).await.map(Logs::Table),
         Some(Format::Json) | None => page(&call, wanted).await,

@@ -13,7 +13,7 @@ use crate::domain::id::MessageId;
 use crate::http::answer::file::{File, entity_tag, not_modified};
 use crate::http::passage::linked::part;
 use crate::http::request::call::{Call, FileRequest, Visit};
-use crate::http::typed::{Download, Kinds, Problem};
+use crate::http::typed::{Download, MediaTypes, Problem};
 use crate::mail::mime::{self, Part};
 use crate::mail::page::{self, PageBounds, PageContent};
 use crate::wire::Id;
@@ -37,16 +37,16 @@ pub struct Fetch {
 #[derive(Debug)]
 pub struct AnyPart;
 
-impl Kinds for AnyPart {
-    const KINDS: &'static [&'static str] =
+impl MediaTypes for AnyPart {
+    const TYPES: &'static [&'static str] =
         &["text/html", "text/plain", "application/octet-stream", "*/*"];
 }
 
 /// Returns the part, under its name in the message.
-pub async fn show(call: Call, asked: Fetch) -> Result<Download<AnyPart>, Problem> {
-    let request = call.file_of(MessageId(asked.uuid.0));
-    let original = asked.original.unwrap_or(false);
-    serve(request, &asked.filename, original).await.map(Download::of)
+pub async fn show(call: Call, request: Fetch) -> Result<Download<AnyPart>, Problem> {
+    let file = call.file_of(MessageId(request.uuid.0));
+    let original = request.original.unwrap_or(false);
+    serve(file, &request.filename, original).await.map(Download::of)
 }
 
 /// Returns the part to a client with a signed link.
@@ -65,12 +65,8 @@ struct WantedPart {
     tag: String,
 }
 
-async fn serve(
-    request: FileRequest<'_>,
-    filename: &str,
-    original: bool,
-) -> Result<Response, Problem> {
-    let FileRequest { http, message: id, scope, reader, conditions } = request;
+async fn serve(file: FileRequest<'_>, filename: &str, original: bool) -> Result<Response, Problem> {
+    let FileRequest { http, message: id, scope, reader, conditions } = file;
     let missing = || Problem::not_found("attachment");
     let (index, name) = part(filename).ok_or_else(missing)?;
     let mailbox = http.use_cases.mailbox.clone();

@@ -31,8 +31,8 @@ pub struct Show {
     target_member_id: Named<MemberId>,
 }
 
-pub async fn show(call: Call, asked: Show) -> Result<MemberAnswer, Problem> {
-    let found = call.tenancy().member_of(call.account(), asked.target_member_id.0).await?;
+pub async fn show(call: Call, request: Show) -> Result<MemberAnswer, Problem> {
+    let found = call.tenancy().member_of(call.account(), request.target_member_id.0).await?;
     Ok(MemberAnswer { member: MemberRecord::of(&found) })
 }
 
@@ -59,13 +59,13 @@ pub struct Invite {
 
 /// Invites a member. The default is the narrower role: v2 names no default, and a missing right is
 /// noticed sooner than an excessive one.
-pub async fn invite(call: Call, asked: Invite) -> Result<Invited, Problem> {
+pub async fn invite(call: Call, request: Invite) -> Result<Invited, Problem> {
     let invitation = Invitation {
-        email: email(&asked.email)?,
-        role: asked.role.map_or(Role::Member, |Word(role)| role),
-        permitted: asked.permitted_account_ids.map(ids),
-        redirect_url: asked.redirect_url,
-        send_welcome_email: asked.send_welcome_email,
+        email: email(&request.email)?,
+        role: request.role.map_or(Role::Member, |Word(role)| role),
+        permitted: request.permitted_account_ids.map(ids),
+        redirect_url: request.redirect_url,
+        send_welcome_email: request.send_welcome_email,
     };
     let made = call.tenancy().invite(call.account(), invitation).await?;
     Ok(Invited { member: MemberRecord::of(&made) })
@@ -90,13 +90,13 @@ pub struct Update {
     permitted_account_ids: Option<Vec<Named<AccountId>>>,
 }
 
-pub async fn update(call: Call, asked: Update) -> Result<Updated, Problem> {
+pub async fn update(call: Call, request: Update) -> Result<Updated, Problem> {
     let change = MemberChange {
-        email: asked.email.as_deref().map(email).transpose()?,
-        role: asked.role.map(|Word(role)| role),
-        permitted: asked.permitted_account_ids.map(ids),
+        email: request.email.as_deref().map(email).transpose()?,
+        role: request.role.map(|Word(role)| role),
+        permitted: request.permitted_account_ids.map(ids),
     };
-    let (tenancy, Named(id)) = (call.tenancy(), asked.target_member_id);
+    let (tenancy, Named(id)) = (call.tenancy(), request.target_member_id);
     let changed = tenancy.update_member(call.account(), id, &change).await?;
     Ok(Updated { member: MemberRecord::of(&changed) })
 }
@@ -111,9 +111,9 @@ pub struct Remove {
     target_member_id: Named<MemberId>,
 }
 
-pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
+pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
     let tenancy = call.tenancy();
-    let removed = tenancy.remove_member(call.account(), asked.target_member_id.0).await?;
+    let removed = tenancy.remove_member(call.account(), request.target_member_id.0).await?;
     Ok(Removed { member: MemberRecord::of(&removed) })
 }
 

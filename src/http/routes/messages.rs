@@ -11,7 +11,9 @@ use crate::domain::message::Message;
 use crate::domain::source::Source;
 use crate::http::answer::file::{File, entity_tag, not_modified};
 use crate::http::request::call::{Call, FileRequest, Visit};
-use crate::http::typed::{Download, Headed, Kinds, Limit, ListPlace, Problem, page, successes};
+use crate::http::typed::{
+    Download, Limit, ListPlace, MediaTypes, Problem, WithHeaders, page, successes,
+};
 use crate::store::{Cursor, Page};
 use crate::wire::{Id, RoomId, Texts};
 
@@ -28,7 +30,7 @@ successes! { Records = OK "The newest first.", bare, pages; }
 
 impl Records {
     /// A page of records as a bare array, as in v2, with `Link`.
-    pub(super) fn page(rows: &page::Rows, call: &Call) -> Result<Headed<Self>, Problem> {
+    pub(super) fn page(rows: &page::Rows, call: &Call) -> Result<WithHeaders<Self>, Problem> {
         Ok(rows.linked(call, Self(rows.list()?)))
     }
 }
@@ -67,9 +69,9 @@ pub struct Recent {
     after: Option<ListPlace>,
 }
 
-pub async fn recent(call: Call, asked: Recent) -> Result<Headed<Records>, Problem> {
+pub async fn recent(call: Call, request: Recent) -> Result<WithHeaders<Records>, Problem> {
     let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
-    let mut page = requested(&call, asked.limit, asked.before, asked.after).await?;
+    let mut page = requested(&call, request.limit, request.before, request.after).await?;
     page.until = mailbox.end_of_recent(scope, &page, call.http.rules.limits.max_walk).await?;
     let part = |part: Page| async move { mailbox.recent(scope, &part).await };
     Records::page(&page::read(&call, page, part, row).await?, &call)
@@ -90,13 +92,13 @@ pub struct OfRoom {
     thread: Option<Id>,
 }
 
-pub async fn of_room(call: Call, asked: OfRoom) -> Result<Headed<Records>, Problem> {
-    let (RoomId(room), thread) = (asked.room_id, asked.thread.map(|Id(id)| ThreadId(id)));
+pub async fn of_room(call: Call, request: OfRoom) -> Result<WithHeaders<Records>, Problem> {
+    let (RoomId(room), thread) = (request.room_id, request.thread.map(|Id(id)| ThreadId(id)));
     let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
     if mailbox.room_place(scope, room).await?.is_none() {
         return Err(Problem::not_found("room"));
     }
-    let page = requested(&call, asked.limit, asked.before, asked.after).await?;
+    let page = requested(&call, request.limit, request.before, request.after).await?;
     let part = |part: Page| async move { mailbox.room_messages(scope, room, thread, &part).await };
     Records::page(&page::read(&call, page, part, row).await?, &call)
 }
@@ -115,12 +117,12 @@ pub struct Raw {
 #[derive(Debug)]
 pub struct Original;
 
-impl Kinds for Original {
-    const KINDS: &'static [&'static str] = &["message/rfc822", "application/json"];
+impl MediaTypes for Original {
+    const TYPES: &'static [&'static str] = &["message/rfc822", "application/json"];
 }
 
-pub async fn raw(call: Call, asked: Raw) -> Result<Download<Original>, Problem> {
-    original(call.file_of(MessageId(asked.uuid.0))).await.map(Download::of)
+pub async fn raw(call: Call, request: Raw) -> Result<Download<Original>, Problem> {
+    original(call.file_of(MessageId(request.uuid.0))).await.map(Download::of)
 }
 
 /// Returns the original to a client with a signed link.
@@ -128,8 +130,8 @@ pub(in crate::http) async fn raw_by_link(visit: Visit) -> Result<Response, Probl
     original(visit.file()).await
 }
 
-async fn original(request: FileRequest<'_>) -> Result<Response, Problem> {
-    let FileRequest { http, message: id, scope, reader, conditions } = request;
+async fn original(file: FileRequest<'_>) -> Result<Response, Problem> {
+    let FileRequest { http, message: id, scope, reader, conditions } = file;
     let missing = || Problem::not_found("message");
     let mailbox = http.use_cases.mailbox.clone();
     let found = mailbox.original(scope, id).await?.ok_or_else(missing)?;

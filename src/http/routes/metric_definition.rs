@@ -159,7 +159,7 @@ impl MetricQuery {
             Self::Defined(definition) => {
                 // The answer repeats it as sent.
                 let given = serde_json::to_value(&definition).and_then(serde_json::from_value);
-                let given = given.map_err(|error| Problem::internal(error.to_string()))?;
+                let given = given.map_err(Problem::internal)?;
                 let metric = definition.metric(rules).map_err(|why| refused(place, &why))?;
                 Ok(Defined { shown: shown(&metric, given), metric })
             }

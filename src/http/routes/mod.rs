@@ -42,6 +42,6 @@ pub(super) mod template_parts;
 pub(super) mod templates;
 pub(super) mod time_series;
 pub(super) mod tokens;
-pub(super) mod webhook_acts;
+pub(super) mod webhook_actions;
 pub(super) mod webhook_relay;
 pub(super) mod webhooks;

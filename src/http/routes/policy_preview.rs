@@ -113,10 +113,10 @@ const BOSS: &str = "boss@good.example";
 
 /// Returns the verdicts that the draft would have changed in the last `days`, or its verdict on the
 /// message `eml`.
-pub async fn preview(call: Call, asked: Preview) -> Result<Previewed, Problem> {
-    let add = asked.add.unwrap_or_default().read("add")?;
-    let remove = asked.remove.unwrap_or_default().read("remove")?;
-    let draft = Draft::new(asked.mode.map(|Word(mode)| mode), add, remove.iter().cloned());
+pub async fn preview(call: Call, request: Preview) -> Result<Previewed, Problem> {
+    let add = request.add.unwrap_or_default().read("add")?;
+    let remove = request.remove.unwrap_or_default().read("remove")?;
+    let draft = Draft::new(request.mode.map(|Word(mode)| mode), add, remove.iter().cloned());
     let draft = draft.map_err(|both| {
         let place = remove.iter().position(|address| *address == both).unwrap_or(0);
         refused(
@@ -124,7 +124,7 @@ pub async fn preview(call: Call, asked: Preview) -> Result<Previewed, Problem> {
             &format!("{both} is also in add: send it in one of the two"),
         )
     })?;
-    match (asked.days, asked.eml) {
+    match (request.days, request.eml) {
         (Some(days), _) => past(&call, &draft, days).await,
         (None, eml) => message(call, &draft, eml.unwrap_or_default()).await,
     }
@@ -176,7 +176,7 @@ async fn message(mut call: Call, draft: &Draft, eml: String) -> Result<Previewed
         let octets = octets(eml, most, bare)?;
         Ok::<_, Problem>(Bytes::from_owner(HeldMessage { octets, _place: place }))
     });
-    let raw = read.await.map_err(|error| Problem::internal(error.to_string()))??;
+    let raw = read.await.map_err(Problem::internal)??;
     let Looked { current, draft } = preview.message(call.account(), draft, &raw).await?;
     drop(raw);
     let (was, would) = (current.verdict, draft.verdict);

@@ -134,13 +134,13 @@ successes! {
 }
 
 /// Stores the message durably, then answers.
-pub async fn receive(call: Call, asked: Receive) -> Result<Stored, Problem> {
+pub async fn receive(call: Call, request: Receive) -> Result<Stored, Problem> {
     let said = call.body.pairs().filter(|(name, _)| !TARGETS.contains(name));
     let said: Map<String, Value> =
         said.map(|(name, value)| (name.to_owned(), value.clone())).collect();
     let raw = Bytes::from(Value::Object(said).to_string());
-    let inbox = asked.target_inbox.map_or(Inbox::Priority, |Word(inbox)| inbox);
-    let (target, received) = asked.received(&call.http)?;
+    let inbox = request.target_inbox.map_or(Inbox::Priority, |Word(inbox)| inbox);
+    let (target, received) = request.received(&call.http)?;
     let agent = agent(&call, target).await?;
     let stored = call.reception().receive(&agent, received, inbox, raw).await?;
     Ok(Stored { message_uuid: Id(stored.0.0), room_id: RoomId(stored.1) })

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::room::Room;
 use crate::domain::source::{Inbox, Source};
-use crate::http::typed::{Call, Headed, Problem, page, refused, successes, wrong};
+use crate::http::typed::{Call, Problem, WithHeaders, page, refused, successes, wrong};
 use crate::store::{ListedRoom, RoomFilter, RoomPage};
 use crate::wire::{Date, Id, Number, RoomId, Seconds, Word};
 
@@ -106,22 +106,22 @@ struct ListedAs {
 }
 
 /// Rooms whose latest message is shown in the inbox.
-pub async fn inbox(call: Call, asked: List) -> Result<Headed<Rooms>, Problem> {
-    list(&call, Inbox::Priority, asked).await
+pub async fn inbox(call: Call, request: List) -> Result<WithHeaders<Rooms>, Problem> {
+    list(&call, Inbox::Priority, request).await
 }
 
 /// Rooms whose latest message is junk.
-pub async fn junk(call: Call, asked: ListJunk) -> Result<Headed<Rooms>, Problem> {
-    list(&call, Inbox::Junk, asked.0).await
+pub async fn junk(call: Call, request: ListJunk) -> Result<WithHeaders<Rooms>, Problem> {
+    list(&call, Inbox::Junk, request.0).await
 }
 
 /// Returns a page without the envelope, as in v2. A page by number lies within the rooms that one
 /// request examines; `before` continues from `next` without that limit.
-async fn list(call: &Call, inbox: Inbox, asked: List) -> Result<Headed<Rooms>, Problem> {
+async fn list(call: &Call, inbox: Inbox, request: List) -> Result<WithHeaders<Rooms>, Problem> {
     let limits = &call.http.rules.limits;
-    let size = asked.page_size.unwrap_or(USUAL.min(limits.max_page));
+    let size = request.page_size.unwrap_or(USUAL.min(limits.max_page));
     let deepest = (limits.max_walk / size).saturating_sub(1);
-    let number = asked.page.unwrap_or(0);
+    let number = request.page.unwrap_or(0);
     if number > deepest {
         return Err(wrong(
             "page",
@@ -132,7 +132,7 @@ async fn list(call: &Call, inbox: Inbox, asked: List) -> Result<Headed<Rooms>, P
         ));
     }
     let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
-    let before = match asked.before.as_deref() {
+    let before = match request.before.as_deref() {
         None => None,
         Some(text) => Some(match text.parse::<Room>() {
             Ok(room) => {
@@ -144,7 +144,7 @@ async fn list(call: &Call, inbox: Inbox, asked: List) -> Result<Headed<Rooms>, P
                 .map_err(|_| wrong("before", "must be a roomId, or next of an earlier answer"))?,
         }),
     };
-    let filter = RoomFilter { inbox, unread: asked.unread.unwrap_or(false) };
+    let filter = RoomFilter { inbox, unread: request.unread.unwrap_or(false) };
     let page = RoomPage { before, skip: number.saturating_mul(size), limit: size };
     let found = mailbox.rooms(scope, filter, page, limits.max_walk).await?;
     let next = found.next.map(|next| next.to_string());

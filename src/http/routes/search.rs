@@ -11,7 +11,7 @@ use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::routes::messages::{Records, requested, row};
 use crate::http::typed::{
-    Headed, Limit, ListPlace,
+    Limit, ListPlace, WithHeaders,
     page::{Rows, UnfinishedPage},
     refused,
 };
@@ -42,17 +42,17 @@ pub struct Find {
 
 /// Returns a page of matching records, newest first. A page that reads many messages ends early: a
 /// header says how to narrow the search, and `next` continues.
-pub async fn messages(call: Call, asked: Find) -> Result<Headed<Records>, Problem> {
+pub async fn messages(call: Call, request: Find) -> Result<WithHeaders<Records>, Problem> {
     let scope = &call.target.scope;
-    let page = requested(&call, asked.limit, asked.before, asked.after).await?;
-    let asked = SearchRequest {
-        query: Query::parse(&asked.q).map_err(|error| refused("q", &error))?,
-        source: asked.source.map(|Word(source)| source),
-        since: asked.since.map(|Moment(at)| at),
-        until: asked.until.map(|Moment(at)| at),
+    let page = requested(&call, request.limit, request.before, request.after).await?;
+    let request = SearchRequest {
+        query: Query::parse(&request.q).map_err(|error| refused("q", &error))?,
+        source: request.source.map(|Word(source)| source),
+        since: request.since.map(|Moment(at)| at),
+        until: request.until.map(|Moment(at)| at),
     };
     let mailbox = &call.http.use_cases.mailbox;
-    let search = mailbox.search((scope, &asked), page.from, call.http.rules.search);
+    let search = mailbox.search((scope, &request), page.from, call.http.rules.search);
     let (rows, is_early) = read(&call, search, page).await?;
     let mut answer = Records::page(&rows, &call)?;
     if is_early {

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::app::computers::{Behind, ComputerError};
 use crate::domain::session;
 use crate::domain::words::words;
-use crate::http::typed::{Call, Headed, Limit, Problem, Success, page, refused, successes, wrong};
+use crate::http::typed::{
+    Call, Limit, Problem, Success, WithHeaders, page, refused, successes, wrong,
+};
 use crate::wire::{Date, Number, RoomId, SessionRef, Word};
 
 /// A part of a room's conversation, which a worker handles as one.
@@ -58,17 +60,17 @@ pub struct List {
     before: Option<String>,
 }
 
-pub async fn list(call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
-    let limit = page::limit(&call, asked.limit);
+pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Problem> {
+    let limit = page::limit(&call, request.limit);
     let (computers, scope) = (call.computers(), &call.target.scope);
-    let (found, next) = match asked.room_id {
+    let (found, next) = match request.room_id {
         Some(RoomId(room)) => {
-            let page = (behind(asked.before)?, limit);
+            let page = (behind(request.before)?, limit);
             let found = computers.sessions_of_room(scope, room, page).await.map_err(placed)?;
             (found.sessions, found.next.map(|place| place.to_string()))
         }
         None => {
-            let found = computers.sessions(scope, behind(asked.before)?, limit).await;
+            let found = computers.sessions(scope, behind(request.before)?, limit).await;
             let found = found.map_err(placed)?;
             (found.sessions, found.next.map(|place| place.to_string()))
         }
@@ -134,8 +136,8 @@ impl Success for HasBeenReset {
     }
 }
 
-pub async fn reset(call: Call, asked: Reset) -> Result<HasBeenReset, Problem> {
-    let (SessionRef(key), reason) = (asked.session_key, asked.reason.as_deref());
+pub async fn reset(call: Call, request: Reset) -> Result<HasBeenReset, Problem> {
+    let (SessionRef(key), reason) = (request.session_key, request.reason.as_deref());
     let done = call.computers().reset(&call.target.scope, key, reason).await?;
     Ok(HasBeenReset { session: shape(&done.current), ended: done.ended.as_ref().map(shape) })
 }
@@ -166,8 +168,8 @@ successes! {
     } = OK "session resolved";
 }
 
-pub async fn resolve(call: Call, asked: Resolve) -> Result<Resolved, Problem> {
-    let named = asked.session_key.map(|SessionRef(key)| key);
+pub async fn resolve(call: Call, request: Resolve) -> Result<Resolved, Problem> {
+    let named = request.session_key.map(|SessionRef(key)| key);
     let found = call.computers().resolve(&call.target.scope, named).await?;
     let room = RoomId(found.key.room);
     Ok(Resolved { session: shape(&found), room_id: room, chat_ref: room })

@@ -33,12 +33,12 @@ pub struct Create {
 }
 
 /// Creates a draft.
-pub async fn create(call: Call, asked: Create) -> Result<Created, Problem> {
-    let Line(name) = asked.name;
+pub async fn create(call: Call, request: Create) -> Result<Created, Problem> {
+    let Line(name) = request.name;
     let update = TemplateUpdate {
-        config: asked.config.map(|SomeFields(config)| config),
-        fields: asked.fields.map(Locks::locked),
-        integrations: asked.integrations.map(|all| all.into_iter().map(Into::into).collect()),
+        config: request.config.map(|SomeFields(config)| config),
+        fields: request.fields.map(Locks::locked),
+        integrations: request.integrations.map(|all| all.into_iter().map(Into::into).collect()),
         ..TemplateUpdate::default()
     };
     let made = call.agents().create_template(call.account().id, &name, &update).await?;
@@ -63,8 +63,8 @@ pub struct Show {
 }
 
 /// Returns a template: for its owner with the last migration, for an Agent with its link.
-pub async fn show(call: Call, asked: Show) -> Result<TemplateAnswer, Problem> {
-    let (id, agents) = (TemplateId(asked.template_id.0), call.agents());
+pub async fn show(call: Call, request: Show) -> Result<TemplateAnswer, Problem> {
+    let (id, agents) = (TemplateId(request.template_id.0), call.agents());
     let template = agents.template(call.account(), id).await?;
     let migration = match template.head.account == call.account().id {
         true => agents.migration(id).await?,
@@ -133,17 +133,17 @@ impl Success for Updated {
 }
 
 /// Changes parts of a template, or requests a migration to it.
-pub async fn update(call: Call, asked: Update) -> Result<Either<Updated, Queued>, Problem> {
-    let id = TemplateId(asked.template_id.0);
+pub async fn update(call: Call, request: Update) -> Result<Either<Updated, Queued>, Problem> {
+    let id = TemplateId(request.template_id.0);
     let update = TemplateUpdate {
-        name: asked.name.map(|Line(name)| name),
-        enabled: asked.enabled,
-        revision: asked.revision.map(|Revision(revision)| revision),
-        config: asked.config.map(|SomeFields(config)| config),
-        fields: asked.fields.map(Locks::locked),
-        integrations: asked.integrations.map(|all| all.into_iter().map(Into::into).collect()),
+        name: request.name.map(|Line(name)| name),
+        enabled: request.enabled,
+        revision: request.revision.map(|Revision(revision)| revision),
+        config: request.config.map(|SomeFields(config)| config),
+        fields: request.fields.map(Locks::locked),
+        integrations: request.integrations.map(|all| all.into_iter().map(Into::into).collect()),
     };
-    match asked.migrate {
+    match request.migrate {
         Some(migrate) if update == TemplateUpdate::default() => {
             self::migrate(&call, id, migrate).await
         }
@@ -161,20 +161,20 @@ pub async fn update(call: Call, asked: Update) -> Result<Either<Updated, Queued>
 async fn migrate(
     call: &Call,
     id: TemplateId,
-    mut asked: Migrate,
+    mut request: Migrate,
 ) -> Result<Either<Updated, Queued>, Problem> {
     let (owner, agents) = (call.account(), call.agents());
-    let page = (asked.after.map(|Named(id)| id), page::at_most(asked.limit, &call.http.rules));
-    let targets = asked.target_account_ids.take();
+    let page = (request.after.map(|Named(id)| id), page::at_most(request.limit, &call.http.rules));
+    let targets = request.target_account_ids.take();
     let targets = targets.map(|all| all.into_iter().map(|Named(id)| id).collect());
-    let (is_dry, extent) = (asked.dry_run, asked.extent());
+    let (is_dry, extent) = (request.dry_run, request.extent());
     let extent = (&extent, targets.as_ref());
     if is_dry {
         let found = agents.foresee_migration(owner, id, extent, page).await?;
         return Ok(Either::This(Updated { template: None, migration: Some(found) }));
     }
-    let asked = agents.ask_migration(owner, id, extent).await?;
-    Ok(Either::That(Queued { migration: asked.into() }))
+    let request = agents.ask_migration(owner, id, extent).await?;
+    Ok(Either::That(Queued { migration: request.into() }))
 }
 
 /// Deletes a template
@@ -189,9 +189,9 @@ pub struct Remove {
 }
 
 /// Deletes a template. Fails while Agents are linked to it, unless `detachAll` is true.
-pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
-    let (template_id, agents) = (asked.template_id, call.agents());
-    agents.delete_template(call.account(), TemplateId(template_id.0), asked.detach_all).await?;
+pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
+    let (template_id, agents) = (request.template_id, call.agents());
+    agents.delete_template(call.account(), TemplateId(template_id.0), request.detach_all).await?;
     Ok(Removed { template_id })
 }
 
@@ -272,11 +272,11 @@ successes! {
 }
 
 /// Applies a template to one Agent, or removes the link between them.
-pub async fn apply(call: Call, asked: Apply) -> Result<Either<Applied, Detached>, Problem> {
-    let (agent, template_id) = (call.account().id, asked.template_id);
+pub async fn apply(call: Call, request: Apply) -> Result<Either<Applied, Detached>, Problem> {
+    let (agent, template_id) = (call.account().id, request.template_id);
     let (id, agents) = (TemplateId(template_id.0), call.agents());
     let account_id = Number::from(agent);
-    if asked.detach {
+    if request.detach {
         // Its locks bind the Agent's managers, so only the owner of the template may remove the
         // link.
         let owner = agents.owner_of_link(call.account(), id).await?;
@@ -284,7 +284,7 @@ pub async fn apply(call: Call, asked: Apply) -> Result<Either<Applied, Detached>
         agents.detach_template(agent, id).await?;
         return Ok(Either::That(Detached { detached: Former { account_id, template_id } }));
     }
-    let done = agents.apply_template(agent, id, &approved(asked.approve_overrides)).await?;
+    let done = agents.apply_template(agent, id, &approved(request.approve_overrides)).await?;
     let staging = done.configs.of(ConfigKind::Staging);
     let agent = AppliedTo {
         account_id,

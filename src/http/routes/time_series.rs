@@ -64,19 +64,19 @@ successes! {
 }
 
 /// Returns the value over the whole time and per bucket, each with its number of rows.
-pub async fn measure(call: Call, asked: Measure) -> Result<Measured, Problem> {
+pub async fn measure(call: Call, request: Measure) -> Result<Measured, Problem> {
     let rules = call.http.rules.logs;
-    let defined = match (asked.metric, asked.definition) {
+    let defined = match (request.metric, request.definition) {
         (Some(metric), _) => metric.read("metric", &rules),
         (None, Some(definition)) => definition.read("definition", &rules),
         (None, None) => Err(Problem::invalid("send metric or definition")),
     }?;
-    let (Moment(since), Moment(before)) = (asked.start, asked.end);
+    let (Moment(since), Moment(before)) = (request.start, request.end);
     if since > before {
         return Err(Problem::invalid("start lies after end: swap them"));
     }
-    let interval = asked.interval.map_or(Interval::Day, |Word(interval)| interval);
-    let grouping = asked.group_by.map(|Word(grouping)| grouping);
+    let interval = request.interval.map_or(Interval::Day, |Word(interval)| interval);
+    let grouping = request.group_by.map(|Word(grouping)| grouping);
     let question = Question { metric: defined.metric, since, before, interval, grouping };
     check_delivery_terms(question.metric.delivery_terms(), &rules)?;
     let turn = call.turn_at_logs()?;
@@ -95,6 +95,6 @@ pub async fn measure(call: Call, asked: Measure) -> Result<Measured, Problem> {
         end: Seconds(before),
         end_date: Date(before),
         interval: Word(interval),
-        group_by: asked.group_by,
+        group_by: request.group_by,
     })
 }

@@ -67,11 +67,11 @@ pub struct Create {
 }
 
 /// Creates a key for the target.
-pub async fn create(call: Call, asked: Create) -> Result<Created, Problem> {
-    let expires_at = asked.expires_at.map(|Moment(at)| at);
+pub async fn create(call: Call, request: Create) -> Result<Created, Problem> {
+    let expires_at = request.expires_at.map(|Moment(at)| at);
     call.caller.may_issue(expires_at)?;
     let tenancy = call.tenancy();
-    let made = tenancy.issue_key(call.target.owner(), &asked.description, expires_at).await?;
+    let made = tenancy.issue_key(call.target.owner(), &request.description, expires_at).await?;
     Ok(Created { token: shape(&made.key, Some(&made.token)) })
 }
 
@@ -90,9 +90,9 @@ pub struct Revoke {
 }
 
 /// Revokes a key in the scope of the target, by id or by value.
-pub async fn revoke(call: Call, asked: Revoke) -> Result<Revoked, Problem> {
+pub async fn revoke(call: Call, request: Revoke) -> Result<Revoked, Problem> {
     let missing = || Problem::not_found("token");
-    let named = match (asked.id, asked.token) {
+    let named = match (request.id, request.token) {
         (Some(Id(id)), None) => NamedKey::Id(KeyId(id)),
         // A text that cannot be a key belongs to nobody.
         (None, Some(value)) => NamedKey::Hash(token::hash(&value).ok_or_else(missing)?),

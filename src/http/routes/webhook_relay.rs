@@ -164,8 +164,8 @@ pub struct Show {
     r#type: Word<RelayType>,
 }
 
-pub async fn show(call: Call, asked: Show) -> Result<RelayAnswer, Problem> {
-    Ok(RelayAnswer { config: whole(&call, asked.r#type.0).await? })
+pub async fn show(call: Call, request: Show) -> Result<RelayAnswer, Problem> {
+    Ok(RelayAnswer { config: whole(&call, request.r#type.0).await? })
 }
 
 /// Sets the relay of this type, or changes it
@@ -226,19 +226,19 @@ impl Success for HasBeenSet {
 
 /// Sets a relay, or changes the way in of its provider. Only the answer that creates a relay shows
 /// its secret.
-pub async fn set(call: Call, asked: Set) -> Result<HasBeenSet, Problem> {
-    let url = asked.url.map(|text| call.http.guard.destination(&text)).transpose();
+pub async fn set(call: Call, request: Set) -> Result<HasBeenSet, Problem> {
+    let url = request.url.map(|text| call.http.guard.destination(&text)).transpose();
     let url = url.map_err(|error| refused_url("url", &error))?;
     let codes = |codes: Vec<SuccessCode>| codes.into_iter().map(|SuccessCode(code)| code).collect();
     let change = RelayChange {
         url,
-        timeout: asked.timeout.map(Duration::from_millis),
-        headers: asked.headers.map(CustomHeader::pairs),
-        success: asked.success_status_codes.map(codes),
-        verification: asked.verification.map(|Verification(given)| given),
-        rotate_key: asked.rotate_inbound_key.unwrap_or_default(),
+        timeout: request.timeout.map(Duration::from_millis),
+        headers: request.headers.map(CustomHeader::pairs),
+        success: request.success_status_codes.map(codes),
+        verification: request.verification.map(|Verification(given)| given),
+        rotate_key: request.rotate_inbound_key.unwrap_or_default(),
     };
-    let Word(kind) = asked.r#type;
+    let Word(kind) = request.r#type;
     let set = call.relays().set(call.account().id, kind, &change).await?;
     let config = whole(&call, kind).await?;
     let made = set.relay.filter(|_| set.is_new);
@@ -273,8 +273,8 @@ successes! {
 }
 
 /// Removes the relay at once, but not the way in.
-pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
-    call.relays().remove(call.account().id, asked.r#type.0).await?;
+pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
+    call.relays().remove(call.account().id, request.r#type.0).await?;
     Ok(Removed {})
 }
 

@@ -8,13 +8,11 @@ use url::Url;
 use crate::app::access::Denied;
 use crate::app::delivery::Added;
 use crate::app::delivery::webhook_record::{CustomHeader, Webhook};
-use crate::domain::clock::Clock;
 use crate::domain::destination::{Destination, Payload, Wants};
 use crate::domain::event::Category;
 use crate::domain::id::DestinationId;
 use crate::egress::signature;
 use crate::http::error::{Code, Problem};
-use crate::http::state::Http;
 use crate::http::typed::{Call, Either, missing, refused_url, successes, wrong};
 use crate::store::DestinationChange;
 use crate::wire::{Id, Word};
@@ -58,35 +56,36 @@ pub struct Keep {
 
 /// Creates a webhook, or changes the one with `id`. Only this answer and a rotation's show a
 /// secret.
-pub async fn keep(call: Call, asked: Keep) -> Result<Either<Created, Updated>, Problem> {
-    match asked.id {
-        Some(Id(id)) => update(&call, DestinationId(id), asked).await.map(Either::That),
-        None => create(&call, asked).await.map(Either::This),
+pub async fn keep(call: Call, request: Keep) -> Result<Either<Created, Updated>, Problem> {
+    match request.id {
+        Some(Id(id)) => update(&call, DestinationId(id), request).await.map(Either::That),
+        None => create(&call, request).await.map(Either::This),
     }
 }
 
-async fn create(call: &Call, asked: Keep) -> Result<Created, Problem> {
-    if asked.disabled.is_some() {
+async fn create(call: &Call, request: Keep) -> Result<Created, Problem> {
+    if request.disabled.is_some() {
         return Err(wrong(
             "disabled",
             "is only for updates: send the id of the webhook, too, or leave it out",
         ));
     }
-    let (Some(url), Some(label), Some(Word(category))) = (&asked.url, &asked.label, asked.r#type)
+    let (Some(url), Some(label), Some(Word(category))) =
+        (&request.url, &request.label, request.r#type)
     else {
-        let url = asked.url.is_none().then(|| missing("url"));
-        let label = asked.label.is_none().then(|| missing("label"));
-        let category = asked.r#type.is_none().then(|| missing("type"));
+        let url = request.url.is_none().then(|| missing("url"));
+        let label = request.label.is_none().then(|| missing("label"));
+        let category = request.r#type.is_none().then(|| missing("type"));
         return Err(Problem::mistaken([url, label, category].into_iter().flatten().collect()));
     };
     may_hear(call, category)?;
     let url = call.http.guard.destination(url).map_err(|error| refused_url("url", &error))?;
     let destinations = call.destinations();
     let headers =
-        asked.headers.map(CustomHeader::pairs).map(|given| destinations.headers(given, &[]));
+        request.headers.map(CustomHeader::pairs).map(|given| destinations.headers(given, &[]));
     let wants = Wants {
-        ordered: asked.ordered.unwrap_or_default(),
-        payload: asked.payload.map_or(Payload::Full, |Word(payload)| payload),
+        ordered: request.ordered.unwrap_or_default(),
+        payload: request.payload.map_or(Payload::Full, |Word(payload)| payload),
         headers: headers.transpose()?.unwrap_or_default(),
     };
     let account = call.account().id;
@@ -99,33 +98,33 @@ async fn create(call: &Call, asked: Keep) -> Result<Created, Problem> {
         }
     };
     let secret = signature::shown(&new.secret);
-    Ok(Created { webhooks: all(call).await?, webhook: Webhook::of(&new, clock(http)), secret })
+    Ok(Created { webhooks: all(call).await?, webhook: shape(call, &new), secret })
 }
 
 /// Changes the given settings. Events and URL identify a webhook, so they cannot change.
-async fn update(call: &Call, id: DestinationId, asked: Keep) -> Result<Updated, Problem> {
+async fn update(call: &Call, id: DestinationId, request: Keep) -> Result<Updated, Problem> {
     let old = in_use(call, id).await?;
     let changed = |name: &str| {
         wrong(name, "cannot change: leave it out, or delete this webhook and create another")
     };
-    if asked.r#type.is_some_and(|Word(category)| category != old.category) {
+    if request.r#type.is_some_and(|Word(category)| category != old.category) {
         return Err(changed("type"));
     }
-    if asked.url.is_some_and(|text| Url::parse(&text).ok().as_ref() != Some(&old.url)) {
+    if request.url.is_some_and(|text| Url::parse(&text).ok().as_ref() != Some(&old.url)) {
         return Err(changed("url"));
     }
     let destinations = call.destinations();
-    let headers = asked.headers.map(CustomHeader::pairs);
+    let headers = request.headers.map(CustomHeader::pairs);
     let headers = headers.map(|given| destinations.headers(given, &old.wants.headers));
     let change = DestinationChange {
-        label: asked.label,
-        ordered: asked.ordered,
-        payload: asked.payload.map(|Word(payload)| payload),
+        label: request.label,
+        ordered: request.ordered,
+        payload: request.payload.map(|Word(payload)| payload),
         headers: headers.transpose()?,
-        disabled: asked.disabled,
+        disabled: request.disabled,
     };
     let new = destinations.update(call.account().id, id, &change).await?;
-    Ok(Updated { webhooks: all(call).await?, webhook: Webhook::of(&new, clock(http)) })
+    Ok(Updated { webhooks: all(call).await?, webhook: shape(call, &new) })
 }
 
 /// Removes webhooks
@@ -145,10 +144,10 @@ pub struct Remove {
 
 /// Removes the webhooks that match everything given: a url alone means all its types that the
 /// caller may know.
-pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
-    let url = asked.url.as_deref().map(Url::parse).transpose();
+pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
+    let url = request.url.as_deref().map(Url::parse).transpose();
     let url = url.map_err(|_| wrong("url", "is not a URL"))?;
-    let id = asked.id.map(|Id(id)| DestinationId(id));
+    let id = request.id.map(|Id(id)| DestinationId(id));
     if url.is_none() && id.is_none() {
         return Err(Problem::invalid("name the webhook to delete: by url, or by id"));
     }
@@ -157,7 +156,7 @@ pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
     if let Some(id) = id {
         in_use(&call, id).await?;
     }
-    let among = match asked.r#type {
+    let among = match request.r#type {
         Some(Word(category)) => {
             may_hear(&call, category)?;
             vec![category]
@@ -168,8 +167,7 @@ pub async fn remove(call: Call, asked: Remove) -> Result<Removed, Problem> {
     if removed.is_empty() {
         return Err(Problem::not_found("webhook"));
     }
-    let clock = clock(&call.http);
-    let removed = removed.iter().map(|one| Webhook::of(one, clock)).collect();
+    let removed = removed.iter().map(|one| shape(&call, one)).collect();
     Ok(Removed { removed, webhooks: all(&call).await? })
 }
 
@@ -230,14 +228,13 @@ pub(super) async fn in_use(call: &Call, id: DestinationId) -> Result<Destination
     Ok(known.destination)
 }
 
-pub(super) fn clock(http: &Http) -> &Clock {
-    http.mint.clock()
+fn shape(call: &Call, webhook: &Destination) -> Webhook {
+    Webhook::of(webhook, call.http.mint.clock())
 }
 
 /// All webhooks of the target that the caller may know.
 async fn all(call: &Call) -> Result<Vec<Webhook>, Problem> {
     let mut webhooks = call.destinations().list(call.account().id).await?;
     webhooks.retain(|one| may_hear(call, one.category).is_ok());
-    let clock = clock(http);
-    Ok(webhooks.iter().map(|one| Webhook::of(one, clock)).collect())
+    Ok(webhooks.iter().map(|one| shape(call, one)).collect())
 }

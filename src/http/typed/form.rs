@@ -48,7 +48,7 @@ enum FieldPlace {
 struct Field {
     name: &'static str,
     place: FieldPlace,
-    needed: bool,
+    is_required: bool,
     schema: Value,
 }
 
@@ -57,10 +57,10 @@ struct Field {
 pub struct Form {
     fields: Vec<Field>,
     description: Description,
-    /// Named shapes of the request; `shown` has those of the answers.
-    asked: Map<String, Value>,
+    /// Named shapes of the request; `answer_shapes` has those of the answers.
+    request_shapes: Map<String, Value>,
     one_of: Vec<String>,
-    shown: Map<String, Value>,
+    answer_shapes: Map<String, Value>,
     pub query: &'static [&'static str],
     pub body: BodyRule,
 }
@@ -71,12 +71,12 @@ impl Form {
         let mut generator = generator(Contract::Deserialize);
         let mut request = R::json_schema(&mut generator).to_value();
         tidy(&mut request, true);
-        let mut asked = generator.take_definitions(true);
-        asked.values_mut().for_each(|shape| tidy(shape, true));
+        let mut request_shapes = generator.take_definitions(true);
+        request_shapes.values_mut().for_each(|shape| tidy(shape, true));
         let mut generator = self::generator(Contract::Serialize);
         let answers = A::described(&mut generator);
-        let mut shown = generator.take_definitions(true);
-        shown.values_mut().for_each(|shape| tidy(shape, false));
+        let mut answer_shapes = generator.take_definitions(true);
+        answer_shapes.values_mut().for_each(|shape| tidy(shape, false));
         let (named, about) = fields_of(&request, names_of::<R>());
         let fields: Vec<_> =
             named.into_iter().map(|(name, schema)| field(verb, path, name, schema)).collect();
@@ -85,7 +85,7 @@ impl Form {
             fields.iter().filter(in_body).map(|field| field.name).collect::<Vec<_>>().leak();
         let least = request.get("minProperties").and_then(Value::as_u64);
         let needs_body = least.is_some_and(|least| least > 0 || verb != Verb::Delete)
-            || fields.iter().any(|field| field.needed && field.place == FieldPlace::Body);
+            || fields.iter().any(|field| field.is_required && field.place == FieldPlace::Body);
         let body = match verb {
             Verb::Get => BodyRule::None,
             Verb::Delete if names.is_empty() && least.is_none() => BodyRule::None,
@@ -108,7 +108,7 @@ impl Form {
             about: leak(about),
             path_names: described(&[FieldPlace::Path]),
             query: described(&[FieldPlace::Query, FieldPlace::Either]),
-            headers: A::heeds(),
+            headers: A::request_headers(),
             body: (body != BodyRule::None)
                 .then(|| described(&[FieldPlace::Body, FieldPlace::Either])),
             sent: request.pointer("/examples/0").cloned(),
@@ -117,13 +117,13 @@ impl Form {
         let one_of =
             request.get(mark::ONE_OF).cloned().and_then(|names| serde_json::from_value(names).ok());
         let one_of = one_of.unwrap_or_default();
-        Self { fields, description, asked, one_of, shown, query, body }
+        Self { fields, description, request_shapes, one_of, answer_shapes, query, body }
     }
 
     /// Reads the request. Fails with all its mistakes, or with 404 for an id that cannot exist.
     pub(super) fn read<R: Request>(&self, call: &mut Call) -> Result<R, Problem> {
         let http = Arc::clone(&call.http);
-        let mut check = Check::new(&self.asked, &http.bounds);
+        let mut check = Check::new(&self.request_shapes, &http.bounds);
         let mut given = Map::new();
         for field in &self.fields {
             match field.value(call, self) {
@@ -135,7 +135,7 @@ impl Form {
                     check.value(&field.schema, &value, &join("", field.name));
                     given.insert(field.name.to_owned(), value);
                 }
-                Ok(None) if field.needed => check.missing(&field.schema, "", field.name),
+                Ok(None) if field.is_required => check.missing(&field.schema, "", field.name),
                 Ok(None) => {}
                 Err(fault) => check.faults.push(fault),
             }
@@ -147,8 +147,7 @@ impl Form {
         if !check.faults.is_empty() {
             return Err(Problem::mistaken(check.faults));
         }
-        serde_json::from_value(Value::Object(given))
-            .map_err(|error| Problem::invalid(error.to_string()))
+        serde_json::from_value(Value::Object(given)).map_err(Problem::invalid)
     }
 
     /// The description, with the numbers of these rules.
@@ -161,7 +160,7 @@ impl Form {
 
     /// Named shapes of request and answers.
     pub(in crate::http) fn shapes(&self, bounds: &Bounds) -> impl Iterator<Item = (String, Value)> {
-        let all = self.asked.iter().chain(&self.shown);
+        let all = self.request_shapes.iter().chain(&self.answer_shapes);
         all.map(|(name, shape)| {
             let mut shape = published(shape.clone());
             bounds.fill(&mut shape);
@@ -236,7 +235,7 @@ impl Field {
         };
         // A field that may stand in either place is optional in each.
         let is_marked =
-            self.place == FieldPlace::Either || !self.needed && self.place != FieldPlace::Path;
+            self.place == FieldPlace::Either || !self.is_required && self.place != FieldPlace::Path;
         (if is_marked { format!("{}?", self.name).leak() } else { self.name }, described)
     }
 }
@@ -250,7 +249,7 @@ fn field(verb: Verb, path: &str, name: &'static str, schema: Value) -> Field {
         Verb::Post | Verb::Put => FieldPlace::Body,
         Verb::Delete => FieldPlace::Either,
     };
-    Field { name: plain, place, needed: plain == name, schema }
+    Field { name: plain, place, is_required: plain == name, schema }
 }
 
 /// A value as text, so that an id compares equal as a number or as text.

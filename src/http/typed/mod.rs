@@ -22,7 +22,7 @@ mod tests;
 use axum::response::Response;
 
 pub(in crate::http) use self::answers::{
-    Answers, Download, Either, Headed, Kinds, Success, successes, text,
+    Answers, Download, Either, MediaTypes, Success, WithHeaders, successes, text,
 };
 pub use self::bounds::Bounds;
 pub(in crate::http) use self::check::missing;

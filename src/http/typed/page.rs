@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::typed::{Headed, Limit, ListPlace, Next, refused};
+use crate::http::typed::{Limit, ListPlace, Next, WithHeaders, refused};
 use crate::rules::AccessLimits;
 use crate::store::{Cursor, Direction, Page, StoreError};
 use crate::wire::Texts;
@@ -186,7 +186,7 @@ impl Rows {
 
     /// Adds the `Link` header to an answer: `next` if there are older rows, and `prev` always. A
     /// client that keeps following it reads new rows, even after an empty page.
-    pub(in crate::http) fn linked<S>(&self, call: &Call, answer: S) -> Headed<S> {
+    pub(in crate::http) fn linked<S>(&self, call: &Call, answer: S) -> WithHeaders<S> {
         let link = |name: &str, place: String, relation| {
             let limit = ("limit", Some(self.page.limit.to_string()));
             link(call, &[limit, (name, Some(place))], relation)
@@ -205,7 +205,7 @@ pub(in crate::http) fn list<'t, T>(
     texts: impl Iterator<Item = &'t str>,
 ) -> Result<Texts<T>, Problem> {
     let array = format!("[{}]", texts.collect::<Vec<_>>().join(","));
-    Texts::of(array).map_err(|error| Problem::internal(error.to_string()))
+    Texts::of(array).map_err(Problem::internal)
 }
 
 /// Adds a `Link` header to the next page, which this parameter selects; other parameters of the
@@ -215,7 +215,7 @@ pub(in crate::http) fn followed<S>(
     parameter: &str,
     next: Option<impl ToString>,
     answer: S,
-) -> Headed<S> {
+) -> WithHeaders<S> {
     followed_with(call, next.map(|next| vec![(parameter, Some(next.to_string()))]), answer)
 }
 
@@ -224,13 +224,13 @@ pub(in crate::http) fn followed_with<S>(
     call: &Call,
     next: Option<Vec<(&str, Option<String>)>>,
     answer: S,
-) -> Headed<S> {
+) -> WithHeaders<S> {
     with_links(next.iter().map(|own| link(call, own, "next")).collect(), answer)
 }
 
-fn with_links<S>(links: Vec<String>, answer: S) -> Headed<S> {
+fn with_links<S>(links: Vec<String>, answer: S) -> WithHeaders<S> {
     let value = HeaderValue::try_from(links.join(", ")).ok().filter(|value| !value.is_empty());
-    Headed { answer, headers: value.map(|value| (LINK, value)).into_iter().collect() }
+    WithHeaders { answer, headers: value.map(|value| (LINK, value)).into_iter().collect() }
 }
 
 /// One link of a `Link` header (RFC 8288): relative, so that it works behind any host name, and

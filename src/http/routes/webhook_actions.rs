@@ -8,7 +8,7 @@ use crate::app::delivery::webhook_record::{Webhook, former_until};
 use crate::domain::delivery::Extent;
 use crate::domain::id::DestinationId;
 use crate::egress::signature;
-use crate::http::routes::webhooks::{clock, in_use};
+use crate::http::routes::webhooks::in_use;
 use crate::http::typed::{Call, Problem, Success, successes};
 use crate::wire::{Date, Id, Moment, Word};
 
@@ -52,15 +52,15 @@ impl Success for Rotated {
 }
 
 /// Rotates the secret. Only this answer shows the new one.
-pub async fn rotate(call: Call, asked: Rotate) -> Result<Rotated, Problem> {
-    let id = in_use(&call, DestinationId(asked.id.0)).await?.id;
-    let new = call.destinations().rotate(call.account().id, id, asked.end_former).await?;
-    let clock = clock(&call.http);
+pub async fn rotate(call: Call, request: Rotate) -> Result<Rotated, Problem> {
+    let id = in_use(&call, DestinationId(request.id.0)).await?.id;
+    let new = call.destinations().rotate(call.account().id, id, request.end_former).await?;
+    let clock = call.http.mint.clock();
     Ok(Rotated {
         former_secret_until: former_until(&new, clock.now()).map(Date),
         webhook: Webhook::of(&new, clock),
         secret: signature::shown(&new.secret),
-        ended_former: asked.end_former,
+        ended_former: request.end_former,
     })
 }
 
@@ -88,8 +88,8 @@ struct TestDelivery {
     id: Id,
 }
 
-pub async fn test(call: Call, asked: Test) -> Result<Tested, Problem> {
-    let id = in_use(&call, DestinationId(asked.id.0)).await?.id;
+pub async fn test(call: Call, request: Test) -> Result<Tested, Problem> {
+    let id = in_use(&call, DestinationId(request.id.0)).await?.id;
     let (event, delivery) = call.destinations().test(call.account(), id).await?;
     Ok(Tested {
         event: TestEvent { id: Id(event.0), event: "webhook.test" },
@@ -132,9 +132,10 @@ successes! {
     } = ACCEPTED "replay accepted";
 }
 
-pub async fn replay(call: Call, asked: Replay) -> Result<Replayed, Problem> {
-    let (Moment(since), only) = (asked.since, asked.only.map_or(Extent::Failed, |Word(only)| only));
-    let id = in_use(&call, DestinationId(asked.id.0)).await?.id;
+pub async fn replay(call: Call, request: Replay) -> Result<Replayed, Problem> {
+    let (Moment(since), only) =
+        (request.since, request.only.map_or(Extent::Failed, |Word(only)| only));
+    let id = in_use(&call, DestinationId(request.id.0)).await?.id;
     let replay = call.destinations().replay(call.account().id, id, (since, only)).await?;
     let replay = AcceptedReplay { id: Id(replay), since: Date(since), only: Word(only) };
     Ok(Replayed { replay })
