@@ -26,8 +26,8 @@ use crate::domain::id::Mint;
 use crate::domain::repeats::Repeats;
 use crate::egress::guard::Guard;
 use crate::http::limits::downloads::Downloads;
-use crate::http::limits::inbound_places::Places as InboundPlaces;
-use crate::http::limits::rates::Limits;
+use crate::http::limits::inbound_places::InboundPlaces;
+use crate::http::limits::rates::RateLimits;
 use crate::http::limits::turns::{TurnErrors, Turns};
 use crate::http::readiness::Readiness;
 use crate::http::remote::Proxies;
@@ -96,7 +96,7 @@ pub struct Http {
     pub(crate) places: InboundPlaces,
     /// Places for statements that walk the conversation log.
     pub(crate) logs: Turns,
-    pub(crate) limits: Limits,
+    pub(crate) limits: RateLimits,
     /// Rate limiter for log lines that clients can cause at will.
     pub(crate) repeats: Repeats,
     /// Proxies trusted to name the client.
@@ -127,7 +127,7 @@ impl Http {
         let uploads = Turns::new(limits.max_uploads, patience, UPLOADS);
         let places = InboundPlaces::new(use_cases.inbound.rules(), patience);
         let logs = Turns::new(rules.logs.max_at_once, patience, LOGS);
-        let limits = Limits::new(rules.rates);
+        let limits = RateLimits::new(rules.rates);
         let (proxies, shutdown) = (Proxies::default(), Shutdown::default());
         let bounds = Bounds::of(&rules);
         Self {

@@ -33,7 +33,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::domain::network::Network;
 use crate::domain::repeats::LogCause;
 use crate::domain::shares::{Share, Shares};
-use crate::http::connection::stalled::WriteTimeout;
+use crate::http::connection::write_timeout::WriteTimeout;
 use crate::http::remote::Peer;
 use crate::http::state::Http;
 use crate::rules::AccessRules;

@@ -27,15 +27,15 @@ use crate::rules::AccessRates;
 
 /// Counts of all keys and addresses seen lately.
 #[derive(Debug)]
-pub(crate) struct Limits {
+pub(crate) struct RateLimits {
     rates: AccessRates,
     /// Origin of all instants.
     began: Instant,
-    counted: Mutex<Counted>,
+    counted: Mutex<RateCounts>,
 }
 
 #[derive(Debug)]
-struct Counted {
+struct RateCounts {
     keys: Tallies<(Hash, Effect)>,
     keyless: Tallies<Network>,
     /// Opened links.
@@ -61,7 +61,7 @@ pub(in crate::http) struct Quota {
 
 /// 429, and the rest of the key's rate if the key is known.
 #[derive(Debug)]
-pub(in crate::http) struct Refused {
+pub(in crate::http) struct RateExceeded {
     pub(in crate::http) problem: Box<Problem>,
     pub(in crate::http) quota: Option<Quota>,
 }
@@ -76,9 +76,9 @@ pub(in crate::http) struct Admitted {
     owed: Option<Share>,
 }
 
-impl Limits {
+impl RateLimits {
     pub(in crate::http) fn new(rates: AccessRates) -> Self {
-        let counted = Counted {
+        let counted = RateCounts {
             // Reads and writes of a key are counted apart.
             keys: Tallies::new(rates.max_counted.saturating_mul(2)),
             keyless: Tallies::new(rates.max_counted),
@@ -94,7 +94,7 @@ impl Limits {
         key: Option<KeyHash>,
         from: IpAddr,
         effect: Effect,
-    ) -> Result<Admitted, Refused> {
+    ) -> Result<Admitted, RateExceeded> {
         self.admit_at(key.map(|hash| hash.0), from, effect, Instant::now())
     }
 
@@ -104,7 +104,7 @@ impl Limits {
         from: IpAddr,
         effect: Effect,
         now: Instant,
-    ) -> Result<Admitted, Refused> {
+    ) -> Result<Admitted, RateExceeded> {
         let (now, from) = (self.moment(now), Network::of_client(from));
         let mut counted = self.lock();
         let admitted = Admitted { key, from, effect, owed: None };
@@ -123,7 +123,7 @@ impl Limits {
         if !counted.keyless.may(&from, rate, now) {
             let wait = counted.keyless.wait(&from, rate, now);
             let what = "too many requests without a valid key came from this address";
-            return Err(Refused { problem: Box::new(too_many(what, wait)), quota: None });
+            return Err(RateExceeded { problem: Box::new(too_many(what, wait)), quota: None });
         }
         // Taken before the lookup, so that concurrent requests are counted too.
         let owed = counted.keyless.add(&from, rate, now);
@@ -132,11 +132,11 @@ impl Limits {
 
     /// Counts the request of a valid key and returns the rest of its rate. Fails with 429 if
     /// nothing was left.
-    pub(in crate::http) fn count(&self, admitted: Admitted) -> Result<Option<Quota>, Refused> {
+    pub(in crate::http) fn count(&self, admitted: Admitted) -> Result<Option<Quota>, RateExceeded> {
         self.count_at(admitted, Instant::now())
     }
 
-    fn count_at(&self, admitted: Admitted, now: Instant) -> Result<Option<Quota>, Refused> {
+    fn count_at(&self, admitted: Admitted, now: Instant) -> Result<Option<Quota>, RateExceeded> {
         let (now, Admitted { key, from, effect, owed }) = (self.moment(now), admitted);
         let mut counted = self.lock();
         if let Some(share) = owed {
@@ -155,7 +155,13 @@ impl Limits {
     }
 
     /// The rest of a key's rate now; None if reads or writes are not limited.
-    fn quota(&self, counted: &Counted, key: Hash, effect: Effect, now: Duration) -> Option<Quota> {
+    fn quota(
+        &self,
+        counted: &RateCounts,
+        key: Hash,
+        effect: Effect,
+        now: Duration,
+    ) -> Option<Quota> {
         let (of, rate) = ((key, effect), self.rate(effect)?);
         Some(Quota {
             effect,
@@ -231,22 +237,22 @@ impl Limits {
     }
 
     /// Nothing panics while it holds the lock; even then the counts would be whole.
-    fn lock(&self) -> MutexGuard<'_, Counted> {
+    fn lock(&self) -> MutexGuard<'_, RateCounts> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Quota {
-    fn exceeded(self) -> Refused {
+    fn exceeded(self) -> RateExceeded {
         let what = match self.effect {
             Effect::Read => "too many requests to read with this key",
             Effect::Write => "too many requests to write with this key",
         };
-        Refused { problem: Box::new(too_many(what, self.next_in)), quota: Some(self) }
+        RateExceeded { problem: Box::new(too_many(what, self.next_in)), quota: Some(self) }
     }
 }
 
-impl Counted {
+impl RateCounts {
     /// Records a valid key. When full, forgets the half that was valid longest ago, so each new key
     /// costs a constant on average.
     fn remember(&mut self, key: Hash, now: Duration, most: usize) {
@@ -279,11 +285,11 @@ mod tests {
     use crate::rules::Rules;
 
     /// Limits per minute on reads, writes and failures, with `most` keys counted.
-    fn limits(reads: u32, writes: u32, keyless: u32, most: usize) -> Limits {
+    fn limits(reads: u32, writes: u32, keyless: u32, most: usize) -> RateLimits {
         let mut rates = Rules::defaults().unwrap().access.rates;
         (rates.reads_per_minute, rates.writes_per_minute) = (reads, writes);
         (rates.keyless_per_minute, rates.max_counted) = (keyless, most);
-        Limits::new(rates)
+        RateLimits::new(rates)
     }
 
     fn ip(text: &str) -> IpAddr {
@@ -292,15 +298,15 @@ mod tests {
 
     /// Reads once with a valid key. Returns the rest of its rate, or the seconds until the next
     /// request is allowed.
-    fn read(limits: &Limits, key: u8, from: &str, now: Instant) -> Result<u32, u64> {
-        let wait = |refused: Refused| refused.problem.retry_after.unwrap();
+    fn read(limits: &RateLimits, key: u8, from: &str, now: Instant) -> Result<u32, u64> {
+        let wait = |refused: RateExceeded| refused.problem.retry_after.unwrap();
         let admitted = limits.admit_at(Some([key; 32]), ip(from), Effect::Read, now);
         let quota = limits.count_at(admitted.map_err(wait)?, now).map_err(wait)?;
         Ok(quota.map_or(u32::MAX, |quota| quota.left))
     }
 
     /// Sends one request with an invalid key. Returns whether it was looked up.
-    fn fail(limits: &Limits, key: Option<u8>, from: &str, now: Instant) -> bool {
+    fn fail(limits: &RateLimits, key: Option<u8>, from: &str, now: Instant) -> bool {
         let admitted = limits.admit_at(key.map(|key| [key; 32]), ip(from), Effect::Read, now);
         admitted.map(|admitted| limits.refuse_at(admitted, now)).is_ok()
     }
@@ -355,7 +361,7 @@ mod tests {
     fn links_are_counted_by_themselves() {
         let mut rates = Rules::defaults().unwrap().access.rates;
         (rates.links_per_minute, rates.keyless_per_minute) = (2, 1);
-        let (limits, now) = (Limits::new(rates), Instant::now());
+        let (limits, now) = (RateLimits::new(rates), Instant::now());
         let open =
             |from: &str| limits.open_at(ip(from), now).map_err(|problem| problem.retry_after);
         assert!(fail(&limits, None, "192.0.2.1", now) && !fail(&limits, None, "192.0.2.1", now));
@@ -366,7 +372,7 @@ mod tests {
         );
         assert_eq!((open("192.0.2.1"), open("192.0.2.2")), (Err(Some(30)), Ok(())));
         rates.links_per_minute = 0;
-        let limits = Limits::new(rates);
+        let limits = RateLimits::new(rates);
         assert!((0..99).all(|_| limits.open_at(ip("192.0.2.1"), now).is_ok()));
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::http::openapi::areas::{operations, shapes};
+use crate::http::openapi::descriptions::{operations, shapes};
 use crate::http::openapi::{events, problems, shared};
 use crate::http::operation::{BASE, Operation, shape};
 use crate::http::request::body::BodyRule;

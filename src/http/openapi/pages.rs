@@ -13,14 +13,14 @@ use crate::app::access::identity::Level;
 use crate::http::error::Code;
 use crate::http::openapi::events::HEADERS;
 use crate::http::openapi::fields::{
-    Row, fields, items, kinds, names, parameter, resolved, rows, shown, text,
+    Row, fields, items, kinds, names, parameter, resolved, rows, text,
 };
 use crate::http::openapi::problems::{self, ANY};
 use crate::http::operation::{BASE, Operation};
 use crate::http::state::Pages;
 use crate::http::table::OPERATIONS;
 use crate::http::tag::Tag;
-use crate::http::typed::schema;
+use crate::http::typed::schema::{self, shown};
 
 /// All pages, with their style and script.
 pub(in crate::http) fn pages(document: &Value) -> Pages {

@@ -27,7 +27,7 @@ pub(in crate::http) async fn caller(
     let raw_query = parts.uri.query().unwrap_or_default();
     let text = query::token(raw_query);
     let (text, limits) = (text.as_deref(), &http.limits);
-    let limited = |refused: crate::http::limits::rates::Refused| {
+    let limited = |refused: crate::http::limits::rates::RateExceeded| {
         trace.set_quota(refused.quota);
         *refused.problem
     };

@@ -4,7 +4,6 @@
 //! v2 does not show its lists of resellers and organizations: here they have their own nouns, and
 //! the figures of `searchAccounts`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -15,7 +14,6 @@ use crate::app::tenancy::record::AccountRecord;
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
-use crate::http::state::Http;
 use crate::http::typed::{Call, Problem, WithHeaders, page, successes, wrong};
 use crate::store::{AccountFilter, AccountPage};
 use crate::wire::{Moment, Named, Number, Word, mark, schema_of};
@@ -46,7 +44,7 @@ macro_rules! paged {
         }
 
         impl $name {
-            fn request(&self) -> AccountQuery {
+            fn query(&self) -> AccountQuery {
                 let Self { active, pagination, page, page_size, after, .. } = self;
                 AccountQuery {
                     filter: AccountFilter { active: *active, ..AccountFilter::default() },
@@ -141,27 +139,21 @@ impl Figures {
 
 /// Lists of the accounts of one level: request, answer and handler of each.
 macro_rules! lists {
-    ($($(#[$about:meta])* $asked:ident, $found:ident { $noun:ident }, $level:ident;)+) => { $(
-        paged! { $(#[$about])* $asked {} }
+    ($($(#[$about:meta])* $request:ident, $found:ident { $noun:ident }, $level:ident;)+) => { $(
+        paged! { $(#[$about])* $request {} }
 
-        #[derive(Debug, Serialize, JsonSchema)]
-        pub struct $found {
-            /// Ordered by id.
-            $noun: Vec<AccountRecord>,
-            #[serde(flatten)]
-            figures: Figures,
+        successes! {
+            $found {
+                /// Ordered by id.
+                $noun: Vec<AccountRecord>,
+                #[serde(flatten)]
+                figures: Figures,
+            } = OK "accounts found", pages;
         }
 
-        successes! { $found = OK "accounts found", pages; }
-
-        pub async fn $noun(
-            http: Arc<Http>,
-            call: Call,
-            request: $asked,
-        ) -> Result<WithHeaders<$found>, Problem> {
-            let ($noun, figures) = find(&http, &call, AccountType::$level, request.request()).await?;
-            let next = figures.link();
-            Ok(page::followed_with(&call, next, $found { $noun, figures }))
+        pub async fn $noun(call: Call, request: $request) -> Result<WithHeaders<$found>, Problem> {
+            let ($noun, figures) = find(&call, AccountType::$level, request.query()).await?;
+            Ok(page::followed_with(&call, figures.link(), $found { $noun, figures }))
         }
     )+ };
 }
@@ -177,7 +169,7 @@ lists! {
 }
 
 pub async fn search(call: Call, request: Search) -> Result<WithHeaders<Accounts>, Problem> {
-    let whole = request.request();
+    let whole = request.query();
     // v2 gives the last second of the range.
     let end = |Moment(at): Moment| {
         Timestamp::from_millis(at.seconds() * 1000).plus(Duration::from_secs(1))
@@ -194,8 +186,7 @@ pub async fn search(call: Call, request: Search) -> Result<WithHeaders<Accounts>
     };
     let Word(kind) = request.account_type;
     let (accounts, figures) = find(&call, kind, AccountQuery { filter, ..whole }).await?;
-    let next = figures.link();
-    Ok(page::followed_with(&call, next, Accounts { accounts, figures }))
+    Ok(page::followed_with(&call, figures.link(), Accounts { accounts, figures }))
 }
 
 /// Returns a page. Without pagination, the first page of the maximum size.

@@ -41,7 +41,7 @@ successes! {
         all: Domains,
         #[serde(skip)]
         message: String,
-    } = CREATED "the domain is claimed", said;
+    } = CREATED "the domain is claimed", varies;
     Removed: Domains = OK "the account no longer has the domain";
 }
 
@@ -58,6 +58,12 @@ pub struct Claim {
     /// The domain.
     #[schemars(example = &DOMAIN)]
     domain: String,
+}
+
+impl Claimed {
+    fn own_message(&self) -> &str {
+        &self.message
+    }
 }
 
 pub async fn claim(call: Call, request: Claim) -> Result<Claimed, Problem> {

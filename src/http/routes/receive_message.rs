@@ -135,10 +135,10 @@ successes! {
 
 /// Stores the message durably, then answers.
 pub async fn receive(call: Call, request: Receive) -> Result<Stored, Problem> {
-    let said = call.body.pairs().filter(|(name, _)| !TARGETS.contains(name));
-    let said: Map<String, Value> =
-        said.map(|(name, value)| (name.to_owned(), value.clone())).collect();
-    let raw = Bytes::from(Value::Object(said).to_string());
+    let sent = call.body.pairs().filter(|(name, _)| !TARGETS.contains(name));
+    let sent: Map<String, Value> =
+        sent.map(|(name, value)| (name.to_owned(), value.clone())).collect();
+    let raw = Bytes::from(Value::Object(sent).to_string());
     let inbox = request.target_inbox.map_or(Inbox::Priority, |Word(inbox)| inbox);
     let (target, received) = request.received(&call.http)?;
     let agent = agent(&call, target).await?;

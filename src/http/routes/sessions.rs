@@ -3,7 +3,6 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
-use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -116,19 +115,8 @@ pub struct Reset {
     reason: Option<String>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct HasBeenReset {
-    /// The session of the next message.
-    session: Session,
-    /// The session that was reset; null if it had no message and continues.
-    ended: Option<Session>,
-}
-
-impl Success for HasBeenReset {
-    const STATUS: StatusCode = StatusCode::OK;
-    const MESSAGE: &'static str = "session reset";
-
-    fn message(&self) -> &'static str {
+impl HasBeenReset {
+    fn own_message(&self) -> &'static str {
         match self.ended {
             Some(_) => Self::MESSAGE,
             None => "the session has no message yet and continues",
@@ -166,6 +154,12 @@ successes! {
         /// The room again, under its name in v2.
         chat_ref: RoomId,
     } = OK "session resolved";
+    HasBeenReset {
+        /// The session of the next message.
+        session: Session,
+        /// The session that was reset; null if it had no message and continues.
+        ended: Option<Session>,
+    } = OK "session reset", varies;
 }
 
 pub async fn resolve(call: Call, request: Resolve) -> Result<Resolved, Problem> {

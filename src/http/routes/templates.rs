@@ -1,6 +1,5 @@
 //! `/templates` and `/createAgentFromTemplate`: configurations shared by many Agents.
 
-use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -13,7 +12,7 @@ use crate::domain::id::TemplateId;
 use crate::http::routes::template_parts::{
     Head, Integration, Link, Locks, Migrate, Migration, Overrides, Template, approved, integrations,
 };
-use crate::http::typed::{Call, Either, Problem, Success, page, successes};
+use crate::http::typed::{Call, Either, Problem, page, successes};
 use crate::wire::{CampaignId, Id, Named, Number, Revision};
 
 /// Creates a template, as a draft
@@ -108,23 +107,8 @@ pub struct Update {
     migrate: Option<Migrate>,
 }
 
-/// The changed template, or the forecast of a migration.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Updated {
-    /// The template, after a change.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Template")]
-    template: Option<Template>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Forecast")]
-    migration: Option<Forecast>,
-}
-
-impl Success for Updated {
-    const STATUS: StatusCode = StatusCode::OK;
-    const MESSAGE: &'static str = "template updated, or migration forecast without changes";
-
-    fn message(&self) -> &'static str {
+impl Updated {
+    fn own_message(&self) -> &'static str {
         match self.migration {
             Some(_) => "migration forecast; nothing was changed",
             None => "template updated",
@@ -164,7 +148,7 @@ async fn migrate(
     mut request: Migrate,
 ) -> Result<Either<Updated, Queued>, Problem> {
     let (owner, agents) = (call.account(), call.agents());
-    let page = (request.after.map(|Named(id)| id), page::at_most(request.limit, &call.http.rules));
+    let page = (request.after.map(|Named(id)| id), page::limit(call, request.limit));
     let targets = request.target_account_ids.take();
     let targets = targets.map(|all| all.into_iter().map(|Named(id)| id).collect());
     let (is_dry, extent) = (request.dry_run, request.extent());
@@ -269,6 +253,15 @@ successes! {
     } = OK "template deleted";
     Applied { agent: AppliedTo } = CREATED "template applied to staging";
     Detached { detached: Former } = OK "template detached; the configuration stays";
+    Updated {
+        /// The template, after a change.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Template")]
+        template: Option<Template>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Forecast")]
+        migration: Option<Forecast>,
+    } = OK "template updated, or migration forecast without changes", varies;
 }
 
 /// Applies a template to one Agent, or removes the link between them.

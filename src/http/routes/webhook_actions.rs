@@ -1,6 +1,5 @@
 //! `/webhooks/{id}/…`: rotates the secret of a webhook, tests it, and replays deliveries.
 
-use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,25 +24,8 @@ pub struct Rotate {
     end_former: bool,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Rotated {
-    /// Until when the previous secret also signs.
-    former_secret_until: Option<Date>,
-    webhook: Webhook,
-    /// The secret that signs its deliveries; shown only in this answer.
-    #[schemars(example = &"whsec_…")]
-    secret: String,
-    #[serde(skip)]
-    ended_former: bool,
-}
-
-impl Success for Rotated {
-    const STATUS: StatusCode = StatusCode::OK;
-    const MESSAGE: &'static str =
-        "secret rotated; it is shown only once, and the previous secret also signs for a while";
-
-    fn message(&self) -> &'static str {
+impl Rotated {
+    fn own_message(&self) -> &'static str {
         match self.ended_former {
             true => "secret rotated; it is shown only once, and no previous secret signs any more",
             false => Self::MESSAGE,
@@ -130,6 +112,16 @@ successes! {
         /// The replay.
         replay: AcceptedReplay
     } = ACCEPTED "replay accepted";
+    Rotated {
+        /// Until when the previous secret also signs.
+        former_secret_until: Option<Date>,
+        webhook: Webhook,
+        /// The secret that signs its deliveries; shown only in this answer.
+        #[schemars(example = &"whsec_…")]
+        secret: String,
+        #[serde(skip)]
+        ended_former: bool,
+    } = OK "secret rotated; it is shown only once, and the previous secret also signs for a while", varies;
 }
 
 pub async fn replay(call: Call, request: Replay) -> Result<Replayed, Problem> {

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -202,20 +201,8 @@ pub struct Set {
     verification: Option<Verification>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct HasBeenSet {
-    config: WholeConfig,
-    /// The secret that signs its requests; shown only in the answer that creates it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", example = &"whsec_…")]
-    secret: Option<String>,
-}
-
-impl Success for HasBeenSet {
-    const STATUS: StatusCode = StatusCode::OK;
-    const MESSAGE: &'static str = "relay set; its secret is shown only once";
-
-    fn message(&self) -> &'static str {
+impl HasBeenSet {
+    fn own_message(&self) -> &'static str {
         match (&self.secret, &self.config.config.url) {
             (Some(_), _) => Self::MESSAGE,
             (None, None) => "inbound key set",
@@ -270,6 +257,13 @@ successes! {
     } = OK "relays found";
     RelayAnswer { config: WholeConfig } = OK "relay found";
     Removed = OK "relay deleted; messages are processed without it from now on";
+    HasBeenSet {
+        config: WholeConfig,
+        /// The secret that signs its requests; shown only in the answer that creates it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "String", example = &"whsec_…")]
+        secret: Option<String>,
+    } = OK "relay set; its secret is shown only once", varies;
 }
 
 /// Removes the relay at once, but not the way in.

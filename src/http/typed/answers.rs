@@ -32,8 +32,8 @@ pub trait Success: Serialize + JsonSchema {
 
 /// `successes! { Rotated = OK "secret rotated"; Listed = OK "deliveries found", pages; Recent = OK
 /// "messages found", bare, pages; }` `Created: Found = …` also declares the type, with the fields
-/// of another one, and `Found { webhook: Webhook } = …` declares it with these fields. With `said`,
-/// the field `message` holds the message.
+/// of another one, and `Found { webhook: Webhook } = …` declares it with these fields. With `varies`,
+/// its method `own_message` returns the message.
 macro_rules! successes {
     ($(
         $name:ident $(: $like:ty)? $({ $($(#[$about:meta])* $field:ident: $type:ty),+ $(,)? })?
@@ -60,9 +60,9 @@ macro_rules! successes {
     )+ };
     (@ bare) => { const ENVELOPE: bool = false; };
     (@ pages) => { const PAGES: bool = true; };
-    (@ said) => {
+    (@ varies) => {
         fn message(&self) -> &str {
-            self.message.as_ref()
+            self.own_message()
         }
     };
 }

@@ -22,7 +22,7 @@ use crate::http::typed::answers::Answers;
 use crate::http::typed::bounds::Bounds;
 use crate::http::typed::check::Check;
 use crate::http::typed::description::Description;
-use crate::http::typed::schema::{self, Fields, fields_of};
+use crate::http::typed::schema::{self, Fields, fields_of, shown};
 use crate::http::verb::{Verb, names};
 use crate::wire::mark;
 use crate::wire::tidy::{plain, published, tidy};
@@ -211,6 +211,7 @@ impl Field {
             FieldPlace::Body => Ok(call.body.get(self.name).cloned()),
             FieldPlace::Either => {
                 match (call.query.get(self.name).map(text), call.body.get(self.name).cloned()) {
+                    // An id is equal as a number and as text.
                     (Some(one), Some(other)) if shown(&one) != shown(&other) => Err(Fault {
                         pointer: join("", self.name),
                         detail: "differs between query and body: send it once".to_owned(),
@@ -250,11 +251,6 @@ fn field(verb: Verb, path: &str, name: &'static str, schema: Value) -> Field {
         Verb::Delete => FieldPlace::Either,
     };
     Field { name: plain, place, is_required: plain == name, schema }
-}
-
-/// A value as text, so that an id compares equal as a number or as text.
-fn shown(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
 
 /// Converts text of a query or a path to the type of its schema.
