@@ -2,7 +2,7 @@
 //! member, sees only its own contacts and their times with it.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::app::mailbox::contact_record::ContactRecord;
 use crate::domain::id::ContactId;

@@ -1,7 +1,7 @@
 //! `/email/intake`: the verdict on every message, and its reasons.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::app::mailbox::intake::{IntakeRecord, WholeIntakeRecord};
 use crate::domain::address::{Address, AddressError};

@@ -1,7 +1,7 @@
 //! `/members` and `/member`: the people with access to an account.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::app::tenancy::Invitation;
 use crate::app::tenancy::record::MemberRecord;

@@ -1,5 +1,7 @@
 //! `/email/inboundPolicy/preview`: the effect of a draft policy, before it is set.
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};

@@ -1,7 +1,7 @@
 //! `POST /logs/timeSeries`: a metric over the conversation log, calculated in the database.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::app::mailbox::series::{self, Question, Unmeasured};

@@ -1,7 +1,7 @@
 //! `/webhooks`: URLs that get the events of an account and of all below it.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 use url::Url;
 
