@@ -16,8 +16,6 @@ use crate::http::typed::page::followed;
 use crate::http::typed::{Answers, Call, Problem, WithHeaders, successes, text};
 use crate::wire::Word;
 
-/// A page of the log.
-
 /// The place of the page.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -7,14 +7,9 @@ use serde::Deserialize;
 use crate::app::mailbox::search::{Search, SearchRequest};
 use crate::domain::search::query::Query;
 use crate::domain::source::Source;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
 use crate::http::routes::messages::{Records, requested, row};
-use crate::http::typed::{
-    Limit, ListPlace, WithHeaders,
-    page::{Rows, UnfinishedPage},
-    refused,
-};
+use crate::http::typed::page::{Rows, UnfinishedPage};
+use crate::http::typed::{Call, Limit, ListPlace, Problem, WithHeaders, refused};
 use crate::store::Page;
 use crate::wire::{Moment, Word};
 

@@ -38,8 +38,6 @@ pub struct Measure {
     group_by: Option<Word<Grouping>>,
 }
 
-/// The metric over the whole time, and per bucket.
-
 successes! {
     Measured {
         #[serde(flatten)]

@@ -23,8 +23,6 @@ const HOOK: &str = "https://hooks.example/gatepost";
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
 
-/// Webhooks of the account that the caller may know.
-
 pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
     Ok(Listed { webhooks: all(&call).await? })
 }
