@@ -177,7 +177,7 @@ async fn update(
             format!("{name} is set by an account above this one: use a key of that account");
         return Err(Problem::new(Code::Forbidden, detail));
     }
-    let name = own_name(names, account.kind)?;
+    let name = new_name(names, account.kind)?;
     let change = AccountUpdate { name, details: kept(change.details)?, ..change };
     let account = call.tenancy().update_account(account.id, change).await?;
     let settings = Settings { updated_settings: sent, failed_settings: Vec::new() };
@@ -185,7 +185,7 @@ async fn update(
 }
 
 /// The new name, from the field of the account's level.
-fn own_name(
+fn new_name(
     names: &[(&str, Option<String>)],
     level: AccountType,
 ) -> Result<Option<String>, Problem> {

@@ -34,7 +34,7 @@ successes! {
 }
 
 pub async fn list(call: Call, _: List) -> Result<Addresses, Problem> {
-    all(&call).await
+    list_all(&call).await
 }
 
 /// Gives an Agent an address
@@ -55,7 +55,7 @@ pub async fn add(call: Call, request: Add) -> Result<Added, Problem> {
     let catch_all = request.catch_all.unwrap_or_default();
     let tenancy = call.tenancy();
     tenancy.claim_address(call.account(), &address, catch_all, Claiming::Never).await?;
-    all(&call).await.map(Added)
+    list_all(&call).await.map(Added)
 }
 
 /// Takes an address from an Agent
@@ -76,10 +76,10 @@ pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
         other => other.into(),
     })?;
     tenancy.release_address(agent, &address).await?;
-    all(&call).await.map(Removed)
+    list_all(&call).await.map(Removed)
 }
 
-async fn all(call: &Call) -> Result<Addresses, Problem> {
+async fn list_all(call: &Call) -> Result<Addresses, Problem> {
     let addresses = call.tenancy().addresses(call.account().id).await?;
     let shape = |(address, catch_all): (Address, bool)| AgentAddress {
         address: address.to_string(),

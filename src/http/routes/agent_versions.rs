@@ -59,7 +59,7 @@ pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Prob
     let AgentRules { max_versions, max_automatic_versions, .. } = call.http.rules.agents;
     let limit = request.limit.unwrap_or(max_versions.saturating_add(max_automatic_versions));
     let before = request.before.map(|Named(id)| id);
-    let agent = named(&call, request.agent_config_id).await?;
+    let agent = agent_with_live(&call, request.agent_config_id).await?;
     let page = call.agents().versions(agent, before, limit, request.include_data).await?;
     let versions = page.versions.iter().map(shape).collect();
     let answer = Listed { versions, next: page.next.map(Number::from) };
@@ -94,7 +94,7 @@ struct New {
 
 pub async fn create(call: Call, request: Create) -> Result<Created, Problem> {
     let (Line(title), source) = (request.title, kind(request.source));
-    let agent = named(&call, request.agent_config_id).await?;
+    let agent = agent_with_live(&call, request.agent_config_id).await?;
     let id = call.agents().keep_version(agent, (&title, source)).await?;
     Ok(Created { created_version: New { title, version_id: id.into() } })
 }
@@ -114,7 +114,7 @@ pub struct Replace {
 
 pub async fn replace(call: Call, request: Replace) -> Result<Replaced, Problem> {
     let (Named(id), SomeFields(snapshot)) = (request.version_id, request.snapshot);
-    let agent = named(&call, request.agent_config_id).await?;
+    let agent = agent_with_live(&call, request.agent_config_id).await?;
     check_delegate(&call, &snapshot).await?;
     call.agents().replace_version(agent, id, (&snapshot, "/snapshot")).await?;
     Ok(Replaced { version_id: id.into() })
@@ -162,7 +162,7 @@ struct Restored {
 
 pub async fn restore(call: Call, request: Restore) -> Result<HasBeenRestored, Problem> {
     let (Named(id), target) = (request.version_id, kind(request.target));
-    let agent = named(&call, request.agent_config_id).await?;
+    let agent = agent_with_live(&call, request.agent_config_id).await?;
     let done = call.agents().restore_version(agent, id, target).await?;
     let written = done.changed.configs.of(target);
     let restored = Restored {
@@ -194,7 +194,7 @@ pub struct Rename {
 
 pub async fn rename(call: Call, request: Rename) -> Result<Renamed, Problem> {
     let (Named(id), Line(title)) = (request.version_id, request.title);
-    let agent = named(&call, request.agent_config_id).await?;
+    let agent = agent_with_live(&call, request.agent_config_id).await?;
     call.agents().rename_version(agent, id, &title).await?;
     Ok(Renamed { version_id: id.into(), new_title: title })
 }
@@ -241,13 +241,13 @@ successes! {
 
 pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
     let Named(id) = request.version_id;
-    let agent = named(&call, request.agent_config_id).await?;
+    let agent = agent_with_live(&call, request.agent_config_id).await?;
     call.agents().delete_version(agent, id).await?;
     Ok(Removed { version_id: id.into() })
 }
 
 /// Returns the Agent; fails with 404 unless the path names its live configuration.
-async fn named(call: &Call, CampaignId(id): CampaignId) -> Result<AccountId, Problem> {
+async fn agent_with_live(call: &Call, CampaignId(id): CampaignId) -> Result<AccountId, Problem> {
     let agent = call.account().id;
     call.agents().live(agent, id).await?;
     Ok(agent)

@@ -104,7 +104,7 @@ struct Dependency {
 pub struct List {}
 
 pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
-    let apps = call.apps().list(call.account(), &held(&call).await?).await?;
+    let apps = call.apps().list(call.account(), &features_held(&call).await?).await?;
     Ok(Listed { count: apps.len(), apps: apps.into_iter().map(shape).collect() })
 }
 
@@ -117,8 +117,8 @@ pub struct Show {
 }
 
 pub async fn show(call: Call, request: Show) -> Result<AppAnswer, Problem> {
-    let app = named(&request.app_id, &request.app_version, "app")?;
-    let held = held(&call).await?;
+    let app = app_ref(&request.app_id, &request.app_version, "app")?;
+    let held = features_held(&call).await?;
     let app = shape(call.apps().installed(call.account(), &app, &held).await?);
     Ok(AppAnswer { app })
 }
@@ -137,8 +137,8 @@ pub struct Install {
 }
 
 pub async fn install(call: Call, request: Install) -> Result<Installed, Problem> {
-    let app = named(&request.app_id, &request.app_version, "app")?;
-    let (settings, held) = (request.settings.unwrap_or_default(), held(&call).await?);
+    let app = app_ref(&request.app_id, &request.app_version, "app")?;
+    let (settings, held) = (request.settings.unwrap_or_default(), features_held(&call).await?);
     let app = shape(call.apps().install(call.account(), &app, &settings, &held).await?);
     Ok(Installed(AppAnswer { app }))
 }
@@ -158,8 +158,8 @@ pub struct Update {
 }
 
 pub async fn update(call: Call, request: Update) -> Result<Updated, Problem> {
-    let app = named(&request.app_id, &request.app_version, "app")?;
-    let held = held(&call).await?;
+    let app = app_ref(&request.app_id, &request.app_version, "app")?;
+    let held = features_held(&call).await?;
     let app = shape(call.apps().update(call.account(), &app, &request.settings, &held).await?);
     Ok(Updated(AppAnswer { app }))
 }
@@ -184,7 +184,7 @@ struct RemovedApp {
 }
 
 pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
-    let app = named(&request.app_id, &request.app_version, "app")?;
+    let app = app_ref(&request.app_id, &request.app_version, "app")?;
     call.apps().remove(call.account(), &app).await?;
     Ok(Removed { removed: RemovedApp { app_id: request.app_id, version: request.app_version } })
 }
@@ -197,7 +197,7 @@ pub struct ShowIntegration {
 }
 
 pub async fn integration(call: Call, request: ShowIntegration) -> Result<Integration, Problem> {
-    let app = named(&request.slug, &request.version, "integration")?;
+    let app = app_ref(&request.slug, &request.version, "integration")?;
     let apps = call.apps();
     let record = apps.integration(call.account().id, &app).await?;
     Ok(data(&record, apps.rules().app(&app)))
@@ -239,18 +239,18 @@ successes! {
 }
 
 pub async fn keep_integration(call: Call, request: KeepIntegration) -> Result<Kept, Problem> {
-    let app = named(&request.slug, &request.version, "integration")?;
+    let app = app_ref(&request.slug, &request.version, "integration")?;
     let apps = call.apps();
     let record = apps.keep_integration(call.account().id, &app, &request.app_data).await?;
     Ok(Kept(data(&record, apps.rules().app(&app))))
 }
 
 /// Returns the app in the path; 404 for a text that cannot be a name.
-fn named(AppId(id): &AppId, Version(version): &Version, noun: &str) -> Result<AppRef, Problem> {
+fn app_ref(AppId(id): &AppId, Version(version): &Version, noun: &str) -> Result<AppRef, Problem> {
     AppRef::new(id, version).ok_or_else(|| Problem::not_found(noun))
 }
 
-async fn held(call: &Call) -> Result<Vec<Held>, Problem> {
+async fn features_held(call: &Call) -> Result<Vec<Held>, Problem> {
     Ok(call.http.use_cases.access.features(call.account()).await?)
 }
 

@@ -85,7 +85,7 @@ struct Finding {
 pub async fn show(call: Call, request: Show) -> Result<HealthAnswer, Problem> {
     let probe = request.probe.unwrap_or_default();
     let health = call.computers().health(call.account().id, probe).await?;
-    let (status, findings) = judged(&health);
+    let (status, findings) = judge(&health);
     Ok(HealthAnswer {
         target_account_id: health.computer.agent.into(),
         status: Word(status),
@@ -96,7 +96,7 @@ pub async fn show(call: Call, request: Show) -> Result<HealthAnswer, Problem> {
     })
 }
 
-fn judged(health: &Health) -> (Status, Vec<Finding>) {
+fn judge(health: &Health) -> (Status, Vec<Finding>) {
     let mut findings = Vec::new();
     let mut find = |code, severity, detail| {
         findings.push(Finding { code: Word(code), severity: Word(severity), detail });

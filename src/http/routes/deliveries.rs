@@ -75,7 +75,7 @@ pub struct List {
 }
 
 pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Problem> {
-    let webhook = webhooks::ever_used(&call, request.id).await?;
+    let webhook = webhooks::find_ever_used(&call, request.id).await?;
     let filter = DeliveryFilter {
         state: request.state.map(|Word(state)| state),
         since: request.since.map(|Moment(at)| at),
@@ -99,7 +99,7 @@ pub struct Show {
 }
 
 pub async fn show(call: Call, request: Show) -> Result<DeliveryAnswer, Problem> {
-    Ok(DeliveryAnswer { delivery: shape(&known(&call, request.id).await?) })
+    Ok(DeliveryAnswer { delivery: shape(&find_visible(&call, request.id).await?) })
 }
 
 /// Sends a delivery again that has ended
@@ -122,17 +122,17 @@ successes! {
 
 /// Replays the delivery, under the same event id.
 pub async fn replay(call: Call, request: Replay) -> Result<Pending, Problem> {
-    let id = known(&call, request.id).await?.id;
+    let id = find_visible(&call, request.id).await?.id;
     call.destinations().redeliver(call.account().id, id).await?;
-    Ok(Pending { delivery: shape(&known(&call, request.id).await?) })
+    Ok(Pending { delivery: shape(&find_visible(&call, request.id).await?) })
 }
 
 /// Returns the delivery, if the target owns its webhook and the caller may see it.
-async fn known(call: &Call, Id(id): Id) -> Result<DeliveryRecord, Problem> {
+async fn find_visible(call: &Call, Id(id): Id) -> Result<DeliveryRecord, Problem> {
     let (destinations, account) = (call.destinations(), call.account().id);
     let found = destinations.delivery(account, DeliveryId(id)).await?;
     let webhook = destinations.known(account, found.destination).await?;
-    webhooks::may_hear(call, webhook.destination.category)?;
+    webhooks::check_may_see(call, webhook.destination.category)?;
     Ok(found)
 }
 

@@ -46,7 +46,7 @@ successes! {
 }
 
 pub async fn list(call: Call, _: List) -> Result<Domains, Problem> {
-    all(&call).await
+    list_all(&call).await
 }
 
 /// Claims or verifies a mail domain
@@ -77,7 +77,7 @@ pub async fn claim(call: Call, request: Claim) -> Result<Claimed, Problem> {
             proof_name(&domain)
         ),
     };
-    Ok(Claimed { all: all(&call).await?, message })
+    Ok(Claimed { all: list_all(&call).await?, message })
 }
 
 /// Gives up a mail domain, or the claim to it
@@ -96,10 +96,10 @@ pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
     let domain = DomainName::parse(text).or_else(|error| DomainName::kept(text).map_err(|_| error));
     let domain = domain.map_err(|error| refused("domain", &error))?;
     call.tenancy().remove_domain(&domain, call.account().id).await?;
-    all(&call).await.map(Removed)
+    list_all(&call).await.map(Removed)
 }
 
-async fn all(call: &Call) -> Result<Domains, Problem> {
+async fn list_all(call: &Call) -> Result<Domains, Problem> {
     let shape = |held: HeldDomain| MailDomain {
         domain: held.domain.as_str().to_owned(),
         account_id: held.account.into(),

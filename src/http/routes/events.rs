@@ -97,21 +97,21 @@ impl Answers for Followed {
 /// stream, if the client accepts one.
 pub async fn list(call: Call, request: List) -> Result<Followed, Problem> {
     let limit = page::limit(&call, request.limit);
-    let wait = wait(&call, request.wait)?;
+    let wait = wait_time(&call, request.wait)?;
     let (category, name) = (request.category.map(|Word(it)| it), request.event.map(|Word(it)| it));
     let wanted = WantedEvents::of(category, name, request.since.map(|Moment(at)| at))?;
     let followed = FollowedEvents::of(&call, wanted)?;
     let scope = &followed.view.scope;
-    let begin = begin(&call, &request)?;
+    let begin = begin_of(&call, &request)?;
     let waiting = match wait.is_some() || call.wants_stream() {
-        true => Some(place(&call, scope)?),
+        true => Some(register_waiting(&call, scope)?),
         false => None,
     };
     let log = &call.http.use_cases.events;
     let after = match log.begin(scope, begin).await? {
         Begun::At(after) => after,
-        Begun::Later => return Err(later()),
-        Begun::Unknown => return Err(unknown()),
+        Begun::Later => return Err(not_placed_yet()),
+        Begun::Unknown => return Err(unknown_event()),
     };
     match waiting {
         Some(waiting) if call.wants_stream() => {
@@ -247,14 +247,14 @@ async fn read(
     Ok(Page { part: Arc::default(), last: passed, more: behind })
 }
 
-fn place(call: &Call, scope: &Scope) -> Result<Waiting, Problem> {
+fn register_waiting(call: &Call, scope: &Scope) -> Result<Waiting, Problem> {
     let holder = (call.caller.key.id, call.caller.account.id);
     let waiting = call.http.use_cases.events.wait(holder, scope);
     waiting.map_err(|full| Problem::new(Code::RateLimited, full.to_string()))
 }
 
 /// How long the request may wait for an event; None if it must not wait.
-fn wait(call: &Call, seconds: Option<u64>) -> Result<Option<Duration>, Problem> {
+fn wait_time(call: &Call, seconds: Option<u64>) -> Result<Option<Duration>, Problem> {
     let Some(seconds) = seconds else { return Ok(None) };
     if call.wants_stream() {
         return Err(Problem::invalid("wait is for lists: a stream waits by itself"));
@@ -264,7 +264,7 @@ fn wait(call: &Call, seconds: Option<u64>) -> Result<Option<Duration>, Problem> 
     Ok(Some(Duration::from_secs(seconds).min(longest)).filter(|wait| !wait.is_zero()))
 }
 
-fn begin(call: &Call, request: &List) -> Result<Begin, Problem> {
+fn begin_of(call: &Call, request: &List) -> Result<Begin, Problem> {
     if request.after.is_some() && request.since.is_some() {
         return Err(Problem::invalid("after and since exclude each other: send one"));
     }
@@ -283,14 +283,14 @@ fn begin(call: &Call, request: &List) -> Result<Begin, Problem> {
 }
 
 /// 503: the event is in a backlog whose order is not decided yet.
-fn later() -> Problem {
+fn not_placed_yet() -> Problem {
     let detail = "this event has no place in the log yet because many events wait: try again after \
                   the time in Retry-After";
     Problem::new(Code::Unavailable, detail)
 }
 
 /// 404, the same for erased events, for those of others and for unknown ids.
-fn unknown() -> Problem {
+fn unknown_event() -> Problem {
     let detail = "unknown or expired event: start again without after and Last-Event-ID, or with \
                   since";
     Problem::new(Code::NotFound, detail)

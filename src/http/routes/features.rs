@@ -36,7 +36,7 @@ pub struct FeatureState {
 pub struct List {}
 
 pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
-    all(&call).await
+    list_all(&call).await
 }
 
 /// Gives features to an account, or takes them away
@@ -85,10 +85,10 @@ pub async fn assign(call: Call, request: Assign) -> Result<Assigned, Problem> {
         wanted.into_iter().map(|(Word(feature), given)| (feature, given)).collect();
     call.http.use_cases.access.may_assign(&call.caller, &call.target, &wanted).await?;
     call.apps().assign_features(call.account().id, &wanted).await?;
-    all(&call).await.map(Assigned)
+    list_all(&call).await.map(Assigned)
 }
 
-async fn all(call: &Call) -> Result<Listed, Problem> {
+async fn list_all(call: &Call) -> Result<Listed, Problem> {
     let held = call.http.use_cases.access.features(call.account()).await?;
     let rules = call.http.use_cases.apps.rules();
     let shape = |one: &Held| {

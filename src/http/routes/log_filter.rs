@@ -72,7 +72,7 @@ pub(super) struct LogQuery {
 }
 
 /// Parses a request.
-pub(super) fn wanted(request: List, rules: &LogRules) -> Result<LogQuery, Problem> {
+pub(super) fn parse(request: List, rules: &LogRules) -> Result<LogQuery, Problem> {
     let (since, before) = (request.start.map(|Moment(at)| at), request.end.map(|Moment(at)| at));
     if since.zip(before).is_some_and(|(since, before)| since > before) {
         return Err(Problem::invalid("start lies after end: swap them"));
@@ -161,7 +161,7 @@ pub(super) fn checked(
 }
 
 /// 400 for a page beyond the rows that a request examines.
-pub(super) fn behind(most: u32) -> Problem {
+pub(super) fn page_too_far(most: u32) -> Problem {
     Problem::invalid(format!(
         "a request reads only the newest {most} records between start and end, and this page lies \
          beyond them: narrow start and end"

@@ -16,7 +16,7 @@ use crate::domain::scope::Scope;
 use crate::http::error::Problem;
 use crate::http::limits::turns::{Turn, to_the_end};
 use crate::http::request::call::{AccessCheck, Call};
-use crate::http::routes::log_filter::{LogQuery, behind};
+use crate::http::routes::log_filter::{LogQuery, page_too_far};
 use crate::http::state::Http;
 use crate::store::{LogRow, Page};
 
@@ -59,7 +59,7 @@ pub(super) async fn table(call: &Call, wanted: LogQuery) -> Result<Response, Pro
     let mut table = Table { http, access_check, request, page: start.page, left, turn };
     let first = table.rows().await?;
     if first.is_empty() && number > 1 && start.until.is_some() {
-        return Err(behind(most));
+        return Err(page_too_far(most));
     }
     let first = lines(&first).map_err(Problem::internal)?;
     let rows = stream::unfold((Some([head, first].concat()), table), async |(first, mut table)| {

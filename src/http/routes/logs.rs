@@ -9,7 +9,7 @@ use crate::domain::log_field::{LogField, Op};
 use crate::http::answer::file::large;
 use crate::http::limits::downloads::DownloadPlace;
 use crate::http::limits::turns::to_the_end;
-use crate::http::routes::log_filter::{Format, List, LogQuery, behind, wanted};
+use crate::http::routes::log_filter::{Format, List, LogQuery, page_too_far, parse};
 use crate::http::routes::log_table;
 use crate::http::typed::description::DescribedSuccess;
 use crate::http::typed::page::followed;
@@ -106,7 +106,7 @@ impl Answers for Logs {
 /// reach.
 pub async fn list(call: Call, request: List) -> Result<Logs, Problem> {
     let format = request.format;
-    let wanted = wanted(request, &call.http.rules.logs)?;
+    let wanted = parse(request, &call.http.rules.logs)?;
     match format {
         Some(Format::Csv) => log_table::table(&call, wanted).await.map(Logs::Table),
         Some(Format::Json) | None => page(&call, wanted).await,
@@ -132,7 +132,7 @@ async fn page(call: &Call, wanted: LogQuery) -> Result<Logs, Problem> {
     let (found, wanted) = to_the_end((turn, permit), reading).await?;
     let found = found?;
     if found.rows.is_empty() && number > 1 && !found.complete {
-        return Err(behind(most));
+        return Err(page_too_far(most));
     }
     let page = shape(&found, &wanted);
     let next = page.pagination.has_more.then(|| number.saturating_add(1));

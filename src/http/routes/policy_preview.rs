@@ -125,12 +125,12 @@ pub async fn preview(call: Call, request: Preview) -> Result<Previewed, Problem>
         )
     })?;
     match (request.days, request.eml) {
-        (Some(days), _) => past(&call, &draft, days).await,
-        (None, eml) => message(call, &draft, eml.unwrap_or_default()).await,
+        (Some(days), _) => preview_days(&call, &draft, days).await,
+        (None, eml) => preview_message(call, &draft, eml.unwrap_or_default()).await,
     }
 }
 
-async fn past(call: &Call, draft: &Draft, days: u64) -> Result<Previewed, Problem> {
+async fn preview_days(call: &Call, draft: &Draft, days: u64) -> Result<Previewed, Problem> {
     let preview = &call.http.use_cases.preview;
     let agent = call.account();
     let kept = preview.days(&agent.lineage);
@@ -167,7 +167,7 @@ impl AsRef<[u8]> for HeldMessage {
     }
 }
 
-async fn message(mut call: Call, draft: &Draft, eml: String) -> Result<Previewed, Problem> {
+async fn preview_message(mut call: Call, draft: &Draft, eml: String) -> Result<Previewed, Problem> {
     let http = Arc::clone(&call.http);
     let preview = &http.use_cases.preview;
     let (most, bare) = (preview.max_message_bytes(), preview.bare_line_ends());
@@ -191,8 +191,8 @@ async fn message(mut call: Call, draft: &Draft, eml: String) -> Result<Previewed
         since: None,
         counts: Counts { was: before, would: after, changed: changed.iter().len() },
         changed: changed.into_iter().collect(),
-        current: Some(unkept(&current)),
-        draft: Some(unkept(&draft)),
+        current: Some(without_id(&current)),
+        draft: Some(without_id(&draft)),
     })
 }
 
@@ -218,7 +218,7 @@ fn octets(eml: String, most: usize, bare: BareLineEnds) -> Result<Vec<u8>, Probl
 }
 
 /// A record that is not stored, so it has no id.
-fn unkept(record: &IntakeRecord) -> WholeIntakeRecord {
+fn without_id(record: &IntakeRecord) -> WholeIntakeRecord {
     let mut shown = WholeIntakeRecord::from(record);
     shown.record.id = None;
     shown

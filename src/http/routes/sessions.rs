@@ -64,12 +64,12 @@ pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Prob
     let (computers, scope) = (call.computers(), &call.target.scope);
     let (found, next) = match request.room_id {
         Some(RoomId(room)) => {
-            let page = (behind(request.before)?, limit);
+            let page = (parse_place(request.before)?, limit);
             let found = computers.sessions_of_room(scope, room, page).await.map_err(placed)?;
             (found.sessions, found.next.map(|place| place.to_string()))
         }
         None => {
-            let found = computers.sessions(scope, behind(request.before)?, limit).await;
+            let found = computers.sessions(scope, parse_place(request.before)?, limit).await;
             let found = found.map_err(placed)?;
             (found.sessions, found.next.map(|place| place.to_string()))
         }
@@ -88,7 +88,7 @@ fn placed(error: ComputerError) -> Problem {
 
 /// Parses the position after which a page begins. The form of cursors depends on the list, so the
 /// schema does not name it.
-fn behind<P: FromStr + Display>(text: Option<String>) -> Result<Option<Behind<P>>, Problem> {
+fn parse_place<P: FromStr + Display>(text: Option<String>) -> Result<Option<Behind<P>>, Problem> {
     let read = |text: String| {
         let place = text.parse().ok().filter(|place: &P| place.to_string() == text);
         let session = || text.parse().map(Behind::Session);

@@ -7,7 +7,7 @@ use crate::app::delivery::webhook_record::{Webhook, former_until};
 use crate::domain::delivery::Extent;
 use crate::domain::id::DestinationId;
 use crate::egress::signature;
-use crate::http::routes::webhooks::in_use;
+use crate::http::routes::webhooks::find_in_use;
 use crate::http::typed::{Call, Problem, Success, successes};
 use crate::wire::{Date, Id, Moment, Word};
 
@@ -35,7 +35,7 @@ impl Rotated {
 
 /// Rotates the secret. Only this answer shows the new one.
 pub async fn rotate(call: Call, request: Rotate) -> Result<Rotated, Problem> {
-    let id = in_use(&call, DestinationId(request.id.0)).await?.id;
+    let id = find_in_use(&call, DestinationId(request.id.0)).await?.id;
     let new = call.destinations().rotate(call.account().id, id, request.end_former).await?;
     let clock = call.http.mint.clock();
     Ok(Rotated {
@@ -71,7 +71,7 @@ struct TestDelivery {
 }
 
 pub async fn test(call: Call, request: Test) -> Result<Tested, Problem> {
-    let id = in_use(&call, DestinationId(request.id.0)).await?.id;
+    let id = find_in_use(&call, DestinationId(request.id.0)).await?.id;
     let (event, delivery) = call.destinations().test(call.account(), id).await?;
     Ok(Tested {
         event: TestEvent { id: Id(event.0), event: "webhook.test" },
@@ -127,7 +127,7 @@ successes! {
 pub async fn replay(call: Call, request: Replay) -> Result<Replayed, Problem> {
     let (Moment(since), only) =
         (request.since, request.only.map_or(Extent::Failed, |Word(only)| only));
-    let id = in_use(&call, DestinationId(request.id.0)).await?.id;
+    let id = find_in_use(&call, DestinationId(request.id.0)).await?.id;
     let replay = call.destinations().replay(call.account().id, id, (since, only)).await?;
     let replay = AcceptedReplay { id: Id(replay), since: Date(since), only: Word(only) };
     Ok(Replayed { replay })

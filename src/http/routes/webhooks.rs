@@ -24,7 +24,7 @@ const HOOK: &str = "https://hooks.example/gatepost";
 pub struct List {}
 
 pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
-    Ok(Listed { webhooks: all(&call).await? })
+    Ok(Listed { webhooks: list_all(&call).await? })
 }
 
 /// Creates or changes a webhook
@@ -76,7 +76,7 @@ async fn create(call: &Call, request: Keep) -> Result<Created, Problem> {
         let category = request.r#type.is_none().then(|| missing("type"));
         return Err(Problem::mistaken([url, label, category].into_iter().flatten().collect()));
     };
-    may_hear(call, category)?;
+    check_may_see(call, category)?;
     let url = call.http.guard.destination(url).map_err(|error| refused_url("url", &error))?;
     let destinations = call.destinations();
     let headers =
@@ -96,12 +96,12 @@ async fn create(call: &Call, request: Keep) -> Result<Created, Problem> {
         }
     };
     let secret = signature::shown(&new.secret);
-    Ok(Created { webhooks: all(call).await?, webhook: shape(call, &new), secret })
+    Ok(Created { webhooks: list_all(call).await?, webhook: shape(call, &new), secret })
 }
 
 /// Changes the given settings. Events and URL identify a webhook, so they cannot change.
 async fn update(call: &Call, id: DestinationId, request: Keep) -> Result<Updated, Problem> {
-    let old = in_use(call, id).await?;
+    let old = find_in_use(call, id).await?;
     let changed = |name: &str| {
         wrong(name, "cannot change: leave it out, or delete this webhook and create another")
     };
@@ -122,7 +122,7 @@ async fn update(call: &Call, id: DestinationId, request: Keep) -> Result<Updated
         disabled: request.disabled,
     };
     let new = destinations.update(call.account().id, id, &change).await?;
-    Ok(Updated { webhooks: all(call).await?, webhook: shape(call, &new) })
+    Ok(Updated { webhooks: list_all(call).await?, webhook: shape(call, &new) })
 }
 
 /// Removes webhooks
@@ -152,21 +152,21 @@ pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
     let account = call.account().id;
     let destinations = call.destinations();
     if let Some(id) = id {
-        in_use(&call, id).await?;
+        find_in_use(&call, id).await?;
     }
     let among = match request.r#type {
         Some(Word(category)) => {
-            may_hear(&call, category)?;
+            check_may_see(&call, category)?;
             vec![category]
         }
-        None => heard(&call).collect(),
+        None => visible_categories(&call).collect(),
     };
     let removed = destinations.remove(account, id, url.as_ref(), Some(&among)).await?;
     if removed.is_empty() {
         return Err(Problem::not_found("webhook"));
     }
     let removed = removed.iter().map(|one| shape(&call, one)).collect();
-    Ok(Removed { removed, webhooks: all(&call).await? })
+    Ok(Removed { removed, webhooks: list_all(&call).await? })
 }
 
 successes! {
@@ -197,15 +197,15 @@ successes! {
 
 /// Returns the target's own webhook named by the path, in use or removed. The error is the same for
 /// all other ids.
-pub(super) async fn ever_used(call: &Call, Id(id): Id) -> Result<Destination, Problem> {
+pub(super) async fn find_ever_used(call: &Call, Id(id): Id) -> Result<Destination, Problem> {
     let id = DestinationId(id);
     let known = call.destinations().known(call.account().id, id).await?;
-    may_hear(call, known.destination.category)?;
+    check_may_see(call, known.destination.category)?;
     Ok(known.destination)
 }
 
 /// Fails for webhooks about accounts and members, unless the caller is an administrator.
-pub(super) fn may_hear(call: &Call, category: Category) -> Result<(), Problem> {
+pub(super) fn check_may_see(call: &Call, category: Category) -> Result<(), Problem> {
     match category == Category::Onboarding && !call.caller.is_administrator() {
         true => Err(Denied::NotAdministrator.into()),
         false => Ok(()),
@@ -213,16 +213,16 @@ pub(super) fn may_hear(call: &Call, category: Category) -> Result<(), Problem> {
 }
 
 /// The categories of webhooks that the caller may know.
-fn heard(call: &Call) -> impl Iterator<Item = Category> {
-    Category::ALL.iter().copied().filter(|category| may_hear(call, *category).is_ok())
+fn visible_categories(call: &Call) -> impl Iterator<Item = Category> {
+    Category::ALL.iter().copied().filter(|category| check_may_see(call, *category).is_ok())
 }
 
-pub(super) async fn in_use(call: &Call, id: DestinationId) -> Result<Destination, Problem> {
+pub(super) async fn find_in_use(call: &Call, id: DestinationId) -> Result<Destination, Problem> {
     let known = call.destinations().known(call.account().id, id).await?;
     if known.removed {
         return Err(Problem::not_found("webhook"));
     }
-    may_hear(call, known.destination.category)?;
+    check_may_see(call, known.destination.category)?;
     Ok(known.destination)
 }
 
@@ -231,8 +231,8 @@ fn shape(call: &Call, webhook: &Destination) -> Webhook {
 }
 
 /// All webhooks of the target that the caller may know.
-async fn all(call: &Call) -> Result<Vec<Webhook>, Problem> {
+async fn list_all(call: &Call) -> Result<Vec<Webhook>, Problem> {
     let mut webhooks = call.destinations().list(call.account().id).await?;
-    webhooks.retain(|one| may_hear(call, one.category).is_ok());
+    webhooks.retain(|one| check_may_see(call, one.category).is_ok());
     Ok(webhooks.iter().map(|one| shape(call, one)).collect())
 }
