@@ -94,18 +94,10 @@ impl RateLimits {
         key: Option<KeyHash>,
         from: IpAddr,
         effect: Effect,
-    ) -> Result<Admitted, RateExceeded> {
-        self.admit_at(key.map(|hash| hash.0), from, effect, Instant::now())
-    }
-
-    fn admit_at(
-        &self,
-        key: Option<Hash>,
-        from: IpAddr,
-        effect: Effect,
         now: Instant,
     ) -> Result<Admitted, RateExceeded> {
         let (now, from) = (self.moment(now), Network::of_client(from));
+        let key = key.map(|hash| hash.0);
         let mut counted = self.lock();
         let admitted = Admitted { key, from, effect, owed: None };
         if let Some(key) = key.filter(|key| counted.valid.contains_key(key)) {
@@ -132,11 +124,11 @@ impl RateLimits {
 
     /// Counts the request of a valid key and returns the rest of its rate. Fails with 429 if
     /// nothing was left.
-    pub(in crate::http) fn count(&self, admitted: Admitted) -> Result<Option<Quota>, RateExceeded> {
-        self.count_at(admitted, Instant::now())
-    }
-
-    fn count_at(&self, admitted: Admitted, now: Instant) -> Result<Option<Quota>, RateExceeded> {
+    pub(in crate::http) fn count(
+        &self,
+        admitted: Admitted,
+        now: Instant,
+    ) -> Result<Option<Quota>, RateExceeded> {
         let (now, Admitted { key, from, effect, owed }) = (self.moment(now), admitted);
         let mut counted = self.lock();
         if let Some(share) = owed {
@@ -173,11 +165,7 @@ impl RateLimits {
     }
 
     /// Counts a failure: the key is not valid.
-    pub(in crate::http) fn refuse(&self, admitted: Admitted) {
-        self.refuse_at(admitted, Instant::now());
-    }
-
-    fn refuse_at(&self, admitted: Admitted, now: Instant) {
+    pub(in crate::http) fn refuse(&self, admitted: Admitted, now: Instant) {
         let now = self.moment(now);
         let Admitted { key, from, owed, .. } = admitted;
         let mut counted = self.lock();
@@ -191,11 +179,7 @@ impl RateLimits {
     }
 
     /// Takes the count back: the lookup failed, which is nobody's fault.
-    pub(in crate::http) fn give_back(&self, admitted: Admitted) {
-        self.give_back_at(admitted, Instant::now());
-    }
-
-    fn give_back_at(&self, admitted: Admitted, now: Instant) {
+    pub(in crate::http) fn give_back(&self, admitted: Admitted, now: Instant) {
         let now = self.moment(now);
         if let Some(share) = admitted.owed {
             self.lock().keyless.give_back(&admitted.from, share, now);
@@ -204,11 +188,7 @@ impl RateLimits {
 
     /// Counts a valid link opened from this address; fails with 429 if there were too many. A wrong
     /// link is `refuse`d, like a token that cannot be a key.
-    pub(in crate::http) fn open(&self, from: IpAddr) -> Result<(), Problem> {
-        self.open_at(from, Instant::now())
-    }
-
-    fn open_at(&self, from: IpAddr, now: Instant) -> Result<(), Problem> {
+    pub(in crate::http) fn open(&self, from: IpAddr, now: Instant) -> Result<(), Problem> {
         let (now, from) = (self.moment(now), Network::of_client(from));
         let Some(rate) = Rate::per_minute(self.rates.links_per_minute) else { return Ok(()) };
         let mut counted = self.lock();
@@ -300,15 +280,15 @@ mod tests {
     /// request is allowed.
     fn read(limits: &RateLimits, key: u8, from: &str, now: Instant) -> Result<u32, u64> {
         let wait = |refused: RateExceeded| refused.problem.retry_after.unwrap();
-        let admitted = limits.admit_at(Some([key; 32]), ip(from), Effect::Read, now);
-        let quota = limits.count_at(admitted.map_err(wait)?, now).map_err(wait)?;
+        let admitted = limits.admit(Some(KeyHash([key; 32])), ip(from), Effect::Read, now);
+        let quota = limits.count(admitted.map_err(wait)?, now).map_err(wait)?;
         Ok(quota.map_or(u32::MAX, |quota| quota.left))
     }
 
     /// Sends one request with an invalid key. Returns whether it was looked up.
     fn fail(limits: &RateLimits, key: Option<u8>, from: &str, now: Instant) -> bool {
-        let admitted = limits.admit_at(key.map(|key| [key; 32]), ip(from), Effect::Read, now);
-        admitted.map(|admitted| limits.refuse_at(admitted, now)).is_ok()
+        let admitted = limits.admit(key.map(|key| KeyHash([key; 32])), ip(from), Effect::Read, now);
+        admitted.map(|admitted| limits.refuse(admitted, now)).is_ok()
     }
 
     #[test]
@@ -320,8 +300,9 @@ mod tests {
         assert_eq!(read(&limits, 1, "192.0.2.1", now), Err(20));
         assert_eq!(read(&limits, 1, "192.0.2.77", now), Err(20), "from wherever");
         assert_eq!(read(&limits, 2, "192.0.2.1", now), Ok(2), "another key");
-        let admitted = limits.admit_at(Some([1; 32]), ip("192.0.2.1"), Effect::Write, now).unwrap();
-        let quota = limits.count_at(admitted, now).unwrap().unwrap();
+        let admitted =
+            limits.admit(Some(KeyHash([1; 32])), ip("192.0.2.1"), Effect::Write, now).unwrap();
+        let quota = limits.count(admitted, now).unwrap().unwrap();
         assert_eq!((quota.most, quota.left), (1, 0), "changes are counted apart");
         assert_eq!(quota.full_in, Duration::from_secs(60));
         let soon = now + Duration::from_millis(19_001);
@@ -362,8 +343,7 @@ mod tests {
         let mut rates = Rules::defaults().unwrap().access.rates;
         (rates.links_per_minute, rates.keyless_per_minute) = (2, 1);
         let (limits, now) = (RateLimits::new(rates), Instant::now());
-        let open =
-            |from: &str| limits.open_at(ip(from), now).map_err(|problem| problem.retry_after);
+        let open = |from: &str| limits.open(ip(from), now).map_err(|problem| problem.retry_after);
         assert!(fail(&limits, None, "192.0.2.1", now) && !fail(&limits, None, "192.0.2.1", now));
         assert_eq!(
             [open("192.0.2.1"), open("192.0.2.1")],
@@ -373,7 +353,7 @@ mod tests {
         assert_eq!((open("192.0.2.1"), open("192.0.2.2")), (Err(Some(30)), Ok(())));
         rates.links_per_minute = 0;
         let limits = RateLimits::new(rates);
-        assert!((0..99).all(|_| limits.open_at(ip("192.0.2.1"), now).is_ok()));
+        assert!((0..99).all(|_| limits.open(ip("192.0.2.1"), now).is_ok()));
     }
 
     #[test]
@@ -392,14 +372,15 @@ mod tests {
     #[test]
     fn whoever_is_under_way_is_counted_and_a_store_that_is_down_is_nobodys_fault() {
         let (limits, now) = (limits(9, 9, 2, 9), Instant::now());
-        let admit = |key: u8| limits.admit_at(Some([key; 32]), ip("192.0.2.1"), Effect::Read, now);
+        let admit =
+            |key: u8| limits.admit(Some(KeyHash([key; 32])), ip("192.0.2.1"), Effect::Read, now);
         let (one, two) = (admit(1).unwrap(), admit(2).unwrap());
         assert!(admit(3).is_err());
-        limits.give_back_at(one, now);
+        limits.give_back(one, now);
         let three = admit(3).unwrap();
         assert!(admit(4).is_err());
-        limits.refuse_at(two, now);
-        limits.refuse_at(three, now);
+        limits.refuse(two, now);
+        limits.refuse(three, now);
         assert!(admit(4).is_err());
     }
 }

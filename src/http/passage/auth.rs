@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use tokio::time::Instant;
 
 use crate::app::access::need::Effect;
 use crate::app::access::{Caller, Denied, token};
@@ -31,12 +32,13 @@ pub(in crate::http) async fn caller(
         trace.set_quota(refused.quota);
         *refused.problem
     };
-    let admitted = limits.admit(text.and_then(token::hash), from, effect).map_err(limited)?;
+    let admitted =
+        limits.admit(text.and_then(token::hash), from, effect, Instant::now()).map_err(limited)?;
     let found = http.use_cases.access.caller(text).await;
     match &found {
-        Err(Denied::NoKey) => limits.refuse(admitted),
-        Err(Denied::Store(_)) => limits.give_back(admitted),
-        _ => trace.set_quota(limits.count(admitted).map_err(limited)?),
+        Err(Denied::NoKey) => limits.refuse(admitted, Instant::now()),
+        Err(Denied::Store(_)) => limits.give_back(admitted, Instant::now()),
+        _ => trace.set_quota(limits.count(admitted, Instant::now()).map_err(limited)?),
     }
     found.map_err(|error| match error {
         Denied::NoKey => misplaced(raw_query, &parts.headers).unwrap_or_else(|| error.into()),

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::body::HttpBody as _;
+use tokio::time::Instant;
 
 use crate::app::access::need::Effect;
 use crate::app::mailbox::links::{Linked, Opening};
@@ -63,16 +64,17 @@ pub(in crate::http) async fn visit(
         http.use_cases.links.check(message, what, claims)
     });
     let (Some(message), Opening::Now | Opening::Expired) = (message, opening) else {
-        let refused = http.limits.admit(None, from, Effect::Read).map_err(|refused| {
-            trace.set_quota(refused.quota);
-            *refused.problem
-        })?;
-        http.limits.refuse(refused);
+        let refused =
+            http.limits.admit(None, from, Effect::Read, Instant::now()).map_err(|refused| {
+                trace.set_quota(refused.quota);
+                *refused.problem
+            })?;
+        http.limits.refuse(refused, Instant::now());
         const DETAIL: &str = "this link was not made here, or was changed: copy the whole link, or \
                               send a key as the query parameter token";
         return Err(Problem::new(Code::Unauthorized, DETAIL));
     };
-    http.limits.open(from)?;
+    http.limits.open(from, Instant::now())?;
     if opening == Opening::Expired {
         let detail = "this link has expired: read the event again, which has a new link, or use \
                       this path with a key";

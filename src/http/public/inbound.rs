@@ -21,7 +21,7 @@ use axum::http::header::{CONTENT_ENCODING, EXPECT};
 use axum::http::request::Parts;
 use axum::response::Response;
 use serde_json::json;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::app::access::need::Effect;
 use crate::app::relay::inbound::{InboundError, PostOutcome};
@@ -80,7 +80,7 @@ async fn find_way_in(http: &Http, segments: &[String], from: IpAddr) -> Result<W
     let kind = kind.parse::<RelayType>().ok().filter(|kind| kind.has_way_in());
     let hash = digest(&SHA256, key.as_bytes());
     let hash = <[u8; 32]>::try_from(hash.as_ref()).ok().map(KeyHash);
-    let admitted = http.limits.admit(hash, from, Effect::Write);
+    let admitted = http.limits.admit(hash, from, Effect::Write, Instant::now());
     let admitted = admitted.map_err(|refused| retryable(*refused.problem))?;
     let found = match kind {
         Some(kind) => http.use_cases.inbound.way(kind, key).await,
@@ -88,15 +88,17 @@ async fn find_way_in(http: &Http, segments: &[String], from: IpAddr) -> Result<W
     };
     match found {
         Ok(Some(way)) => {
-            http.limits.count(admitted).map_err(|refused| retryable(*refused.problem))?;
+            http.limits
+                .count(admitted, Instant::now())
+                .map_err(|refused| retryable(*refused.problem))?;
             Ok(way)
         }
         Ok(None) => {
-            http.limits.refuse(admitted);
+            http.limits.refuse(admitted, Instant::now());
             Err(nothing())
         }
         Err(error) => {
-            http.limits.give_back(admitted);
+            http.limits.give_back(admitted, Instant::now());
             Err(Problem::unavailable(chain(&error)))
         }
     }
