@@ -11,7 +11,6 @@ use axum::response::Response;
 
 use crate::app::access::need::Need;
 use crate::http::error::{Code, Problem};
-use crate::http::request::body::BodyRule;
 use crate::http::request::call::{Call, Visit};
 use crate::http::request::query::SIGNED;
 use crate::http::request::target::TargetNames;
@@ -67,25 +66,15 @@ impl Operation {
         format!("{} {}", self.verb.as_str(), self.path)
     }
 
-    /// Its query parameters, beside `token` and the target.
-    pub fn query(&self) -> &'static [&'static str] {
-        self.form.query
-    }
-
     /// Its query parameters, with those of a signed link if it accepts one.
     pub(super) fn known(&self) -> Vec<&'static str> {
         let signed = self.linked.map(|_| SIGNED);
-        self.query().iter().copied().chain(signed.into_iter().flatten()).collect()
-    }
-
-    /// Its body fields, beside the target.
-    pub fn body(&self) -> BodyRule {
-        self.form.body
+        self.form.query.iter().copied().chain(signed.into_iter().flatten()).collect()
     }
 
     /// Body fields that name the target; a field that the operation declares itself is none.
     pub(super) fn targets(&self) -> Vec<&'static str> {
-        let own = self.body().names();
+        let own = self.form.body.names();
         self.target_names.iter().copied().filter(|name| !own.contains(name)).collect()
     }
 

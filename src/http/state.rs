@@ -175,21 +175,6 @@ impl Http {
         Self { streams: Some(streams), ..self }
     }
 
-    /// The log of events; its task wakes waiting requests.
-    pub fn event_log(&self) -> EventLog {
-        self.use_cases.events.clone()
-    }
-
-    /// The audit log; its task writes refused requests.
-    pub fn audit_log(&self) -> AuditLog {
-        self.use_cases.audit.clone()
-    }
-
-    /// The configurations of Agents; their task continues migrations of templates.
-    pub fn agents(&self) -> Agents {
-        self.use_cases.agents.clone()
-    }
-
     /// Largest body in bytes with a message in it. The message is in base64, which needs no escapes
     /// in JSON.
     pub(crate) fn max_upload_bytes(&self) -> usize {

@@ -21,7 +21,9 @@ const ABOUT: &str = include_str!("introduction.md");
 
 /// The description of the API, with the numbers of these rules.
 pub(in crate::http) fn document(rules: &AccessRules) -> Value {
-    let named: Map<String, Value> = shapes(rules).into_iter().chain(target_shapes()).collect();
+    // The targets, as fields of a body.
+    let targets = TARGETS.iter().map(|(name, about)| ((*name).to_owned(), id_given(about)));
+    let named: Map<String, Value> = shapes(rules).into_iter().chain(targets).collect();
     // Two operations may name a segment differently; the document has each path once.
     let mut paths: BTreeMap<String, (&str, Map<String, Value>)> = BTreeMap::new();
     for (operation, description) in &operations(rules) {
@@ -161,11 +163,6 @@ fn component<'n>(operation: &Operation, name: &'n str) -> &'n str {
     if names(operation.path).any(|segment| segment == name) { TARGET_IN_PATH } else { name }
 }
 
-/// The targets as fields of a body.
-fn target_shapes() -> impl Iterator<Item = (String, Value)> {
-    TARGETS.iter().map(|(name, about)| ((*name).to_owned(), id_given(about)))
-}
-
 fn once_schema() -> Value {
     json!({
         "type": "string", "pattern": "^[!-~]{1,255}$",
@@ -198,7 +195,7 @@ fn body(
             all.insert((*name).to_owned(), schema::reference(component(operation, name)));
         }
     }
-    let is_required = !matches!(operation.body(), BodyRule::Optional(_));
+    let is_required = !matches!(operation.form.body, BodyRule::Optional(_));
     let example = description.sent.clone().unwrap_or_else(|| schema::example(&shown, named));
     let content = json!({ "schema": schema, "example": example });
     Some(json!({ "required": is_required, "content": { "application/json": content } }))

@@ -72,7 +72,7 @@ pub(in crate::http) fn key_name<'h>(
 /// sent.
 pub(in crate::http) fn canonical(operation: &Operation, call: &Call) -> String {
     let target = |name: &str| {
-        operation.target_names.contains(&name) && !operation.body().names().contains(&name)
+        operation.target_names.contains(&name) && !operation.form.body.names().contains(&name)
     };
     let query = call.query.pairs().filter(|(name, _)| !operation.target_names.contains(name));
     let query: Map<String, Value> =

@@ -79,12 +79,12 @@ async fn authorise(
     let key_name = idempotency::key_name(operation, &parts.headers)?;
     let rule = TargetRule { need, names };
     let named = target::before_body(&http, &caller, rule, in_path, &query).await?;
-    let allowed = AllowedBody { rule: operation.body(), targets: names };
+    let allowed = AllowedBody { rule: operation.form.body, targets: names };
     let body = body::read(&http, &parts.headers, body, allowed, caller.key.id).await?;
     let token = query::token(raw_query);
     // Reading the body may take long, and the caller may lose its rights meanwhile: check it again
     // after the last wait.
-    let caller = match operation.body() {
+    let caller = match operation.form.body {
         BodyRule::None => caller,
         _ => http.use_cases.access.caller(token.as_deref()).await?,
     };

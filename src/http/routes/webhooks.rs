@@ -159,7 +159,10 @@ pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
             check_may_see(&call, category)?;
             vec![category]
         }
-        None => visible_categories(&call).collect(),
+        None => {
+            let all = Category::ALL.iter().copied();
+            all.filter(|category| check_may_see(&call, *category).is_ok()).collect()
+        }
     };
     let removed = destinations.remove(account, id, url.as_ref(), Some(&among)).await?;
     if removed.is_empty() {
@@ -210,11 +213,6 @@ pub(super) fn check_may_see(call: &Call, category: Category) -> Result<(), Probl
         true => Err(Denied::NotAdministrator.into()),
         false => Ok(()),
     }
-}
-
-/// The categories of webhooks that the caller may know.
-fn visible_categories(call: &Call) -> impl Iterator<Item = Category> {
-    Category::ALL.iter().copied().filter(|category| check_may_see(call, *category).is_ok())
 }
 
 pub(super) async fn find_in_use(call: &Call, id: DestinationId) -> Result<Destination, Problem> {

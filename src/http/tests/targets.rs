@@ -80,8 +80,8 @@ const NO_VALUES: &[&str] = &[
 /// The names under which an operation's body may say what it acts on.
 fn in_body(operation: &'static Operation) -> Vec<&'static str> {
     let names = operation.target_names.iter().copied();
-    let names = names.filter(|name| !operation.body().names().contains(name));
-    names.filter(|_| operation.body() != BodyRule::None).collect()
+    let names = names.filter(|name| !operation.form.body.names().contains(name));
+    names.filter(|_| operation.form.body != BodyRule::None).collect()
 }
 
 #[tokio::test]

@@ -61,7 +61,9 @@ pub struct Form {
     request_shapes: Map<String, Value>,
     one_of: Vec<String>,
     answer_shapes: Map<String, Value>,
+    /// The names of query parameters, beside `token` and the target.
     pub query: &'static [&'static str],
+    /// The fields of the body, beside the target.
     pub body: BodyRule,
 }
 
