@@ -120,34 +120,27 @@ impl Http {
         rules: Arc<AccessRules>,
         readiness: Readiness,
     ) -> Self {
-        let downloads = Downloads::new(rules.limits.max_downloads);
         let limits = &rules.limits;
         // Half of the body's time, so that a client that gets a place can still send its body.
         let patience = limits.body() / 2;
-        let uploads = Turns::new(limits.max_uploads, patience, UPLOADS);
-        let places = InboundPlaces::new(use_cases.inbound.rules(), patience);
-        let logs = Turns::new(rules.logs.max_at_once, patience, LOGS);
-        let limits = RateLimits::new(rules.rates);
-        let (proxies, shutdown) = (Proxies::default(), Shutdown::default());
-        let bounds = Bounds::of(&rules);
         Self {
-            use_cases,
             guard,
             mint,
-            rules,
-            bounds,
+            bounds: Bounds::of(&rules),
             readiness,
-            downloads,
-            uploads,
-            places,
-            logs,
-            limits,
+            downloads: Downloads::new(limits.max_downloads),
+            uploads: Turns::new(limits.max_uploads, patience, UPLOADS),
+            places: InboundPlaces::new(use_cases.inbound.rules(), patience),
+            logs: Turns::new(rules.logs.max_at_once, patience, LOGS),
+            limits: RateLimits::new(rules.rates),
             repeats: Repeats::default(),
-            proxies,
+            proxies: Proxies::default(),
             cors_origins: Vec::new(),
             streams: None,
-            shutdown,
+            shutdown: Shutdown::default(),
             described: OnceLock::new(),
+            use_cases,
+            rules,
         }
     }
 

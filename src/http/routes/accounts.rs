@@ -48,8 +48,8 @@ pub async fn create_reseller(call: Call, request: CreateReseller) -> Result<Rese
         active: request.reseller_status != Some(Word(ResellerStatus::Disabled)),
         ..NewNode::plain(AccountType::Reseller, call.account().id, &request.reseller_name)
     };
-    let (organization, _) = create(&call, new, request.details.0).await?;
-    Ok(ResellerMade { organization })
+    let created = create(&call, new, request.details.0).await?;
+    Ok(ResellerMade { organization: created.account })
 }
 
 /// Creates an organization below a reseller
@@ -80,8 +80,8 @@ pub async fn create_organization(
         first_agent: request.account_name.as_deref(),
         ..NewNode::plain(AccountType::Organization, call.account().id, &request.org_name)
     };
-    let (organization, account) = create(&call, new, request.details.0).await?;
-    Ok(OrganizationMade { organization, account })
+    let created = create(&call, new, request.details.0).await?;
+    Ok(OrganizationMade { organization: created.account, account: created.first_agent })
 }
 
 /// Creates an Agent below an organization
@@ -105,8 +105,14 @@ pub async fn create_account(call: Call, request: CreateAccount) -> Result<Accoun
         external_id: request.external_account_id.as_deref(),
         ..NewNode::plain(AccountType::Agent, call.account().id, name)
     };
-    let (account, _) = create(&call, new, request.details.0).await?;
-    Ok(AccountMade { account })
+    let created = create(&call, new, request.details.0).await?;
+    Ok(AccountMade { account: created.account })
+}
+
+/// A new account, and its first Agent if it was asked for.
+struct CreatedAccounts {
+    account: AccountRecord,
+    first_agent: Option<AccountRecord>,
 }
 
 /// Creates an account, with its details and perhaps its first Agent.
@@ -114,7 +120,7 @@ async fn create(
     call: &Call,
     mut new: NewNode<'_>,
     details: Details,
-) -> Result<(AccountRecord, Option<AccountRecord>), Problem> {
+) -> Result<CreatedAccounts, Problem> {
     let integrations = details.get("integrations").cloned().unwrap_or_default();
     let integrations: Option<Vec<Integration>> =
         serde_json::from_value(integrations).map_err(|error| refused("integrations", &error))?;
@@ -137,7 +143,8 @@ async fn create(
         (new.id, new.integrations) = (Some(id), kept);
     }
     let (made, agent) = call.tenancy().create_node(&new).await?;
-    Ok((AccountRecord::of(&made), agent.as_ref().map(AccountRecord::of)))
+    let first_agent = agent.as_ref().map(AccountRecord::of);
+    Ok(CreatedAccounts { account: AccountRecord::of(&made), first_agent })
 }
 
 /// Deletes an organization or a reseller

@@ -4,13 +4,12 @@ use axum::http::{HeaderName, HeaderValue};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::app::mailbox::search::{Search, SearchRequest};
+use crate::app::mailbox::search::SearchRequest;
 use crate::domain::search::query::Query;
 use crate::domain::source::Source;
 use crate::http::routes::messages::{Records, requested, row};
-use crate::http::typed::page::{Rows, UnfinishedPage};
+use crate::http::typed::page::UnfinishedPage;
 use crate::http::typed::{Call, Limit, ListPlace, Problem, WithHeaders, refused};
-use crate::store::Page;
 use crate::wire::{Moment, Word};
 
 /// Finds messages
@@ -47,23 +46,8 @@ pub async fn messages(call: Call, request: Find) -> Result<WithHeaders<Records>,
         until: request.until.map(|Moment(at)| at),
     };
     let mailbox = &call.http.use_cases.mailbox;
-    let search = mailbox.search((scope, &request), page.from, call.http.rules.search);
-    let (rows, is_early) = read(&call, search, page).await?;
-    let mut answer = Records::page(&rows, &call)?;
-    if is_early {
-        answer.headers.push((ENDED_EARLY, HeaderValue::from_static(NARROW)));
-    }
-    Ok(answer)
-}
-
-/// Sent with a page that ended before it was full.
-const ENDED_EARLY: HeaderName = HeaderName::from_static("x-search-ended-early");
-const NARROW: &str = "the search reached the limit of messages for one request: narrow it with a \
-                      rarer word, since and until, or source; or follow next";
-
-/// Reads a few messages at a time until the page is full or large, or the search ends. Also returns
-/// whether it ended before the end of the list.
-async fn read(call: &Call, mut search: Search<'_>, page: Page) -> Result<(Rows, bool), Problem> {
+    let mut search = mailbox.search((scope, &request), page.from, call.http.rules.search);
+    // A few messages at a time, until the page is full or large, or the search ends.
     let mut unfinished = UnfinishedPage::new(&call.http.rules.limits, page);
     while !unfinished.is_full {
         let step = usize::try_from(unfinished.step()).unwrap_or(usize::MAX);
@@ -74,5 +58,14 @@ async fn read(call: &Call, mut search: Search<'_>, page: Page) -> Result<(Rows, 
         unfinished.add(&messages, row);
     }
     let is_early = !unfinished.is_full && search.until().is_some();
-    Ok((unfinished.finish(search.until()), is_early))
+    let mut answer = Records::page(&unfinished.finish(search.until()), &call)?;
+    if is_early {
+        answer.headers.push((ENDED_EARLY, HeaderValue::from_static(NARROW)));
+    }
+    Ok(answer)
 }
+
+/// Sent with a page that ended before it was full.
+const ENDED_EARLY: HeaderName = HeaderName::from_static("x-search-ended-early");
+const NARROW: &str = "the search reached the limit of messages for one request: narrow it with a \
+                      rarer word, since and until, or source; or follow next";
