@@ -206,7 +206,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let (delivering, last_word) = (shutdown.clone(), rules.store.gateways.silence());
     shutdown.spawn_with_last_word(last_word, deliver(dispatcher, heartbeat, delivering));
     clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
-    attend((api.audit_log(), api.agents()), erasures, indexing, &shutdown);
+    let (audit, agents) = (api.use_cases.audit.clone(), api.use_cases.agents.clone());
+    attend((audit, agents), erasures, indexing, &shutdown);
     let stop = shutdown.clone();
     let following = async move { events.run(stop.soft()).await };
     shutdown.spawn_on(&running.threads.streams(), following);

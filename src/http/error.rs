@@ -132,10 +132,10 @@ impl Problem {
     }
 
     /// 500; the cause is only logged.
-    pub fn internal(cause: impl Into<String>) -> Self {
+    pub fn internal(cause: impl Display) -> Self {
         const DETAIL: &str =
             "the error is on our side and was logged: quote requestId when you report it";
-        Self { cause: Some(cause.into()), ..Self::new(Code::Internal, DETAIL) }
+        Self { cause: Some(cause.to_string()), ..Self::new(Code::Internal, DETAIL) }
     }
 
     /// 400: these mistakes, each with its place.

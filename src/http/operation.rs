@@ -2,18 +2,18 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
+use axum::body::Body;
 use axum::extract::RawPathParams;
+use axum::http::request::Parts;
 use axum::response::Response;
 
 use crate::app::access::need::Need;
 use crate::http::error::{Code, Problem};
-use crate::http::request::body::BodyRule;
 use crate::http::request::call::{Call, Visit};
 use crate::http::request::query::SIGNED;
-use crate::http::request::target::Aim;
-use crate::http::state::Http;
+use crate::http::request::target::TargetNames;
 use crate::http::tag::Tag;
 use crate::http::typed::Form;
 use crate::http::verb::{Verb, names};
@@ -25,10 +25,10 @@ pub const BASE: &str = "/api/v2";
 pub type Answering = Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send>>;
 
 /// Performs an authorised request.
-pub type Handler = fn(Arc<Http>, Call) -> Answering;
+pub type Handler = fn(Call) -> Answering;
 
 /// Performs a request opened by a signed link.
-pub type LinkHandler = fn(Arc<Http>, Visit) -> Answering;
+pub type LinkHandler = fn(Visit) -> Answering;
 
 #[derive(Debug)]
 pub struct Operation {
@@ -43,12 +43,21 @@ pub struct Operation {
     /// Errors that only its handler returns.
     pub fails: &'static [Code],
     /// Names under which a request gives the target.
-    pub aim: Aim,
+    pub target_names: TargetNames,
     /// Description and checks, from the types of request and answers.
     pub form: &'static LazyLock<Form>,
     pub handler: Handler,
     /// Handles a client with a signed link instead of a key; most operations have none.
     pub linked: Option<LinkHandler>,
+}
+
+/// A request of an operation, before it is read.
+#[derive(Debug)]
+pub(super) struct MatchedRequest {
+    pub(super) operation: &'static Operation,
+    pub(super) path: Option<RawPathParams>,
+    pub(super) parts: Parts,
+    pub(super) body: Body,
 }
 
 impl Operation {
@@ -57,26 +66,16 @@ impl Operation {
         format!("{} {}", self.verb.as_str(), self.path)
     }
 
-    /// Its query parameters, beside `token` and the target.
-    pub fn query(&self) -> &'static [&'static str] {
-        self.form.query
-    }
-
     /// Its query parameters, with those of a signed link if it accepts one.
     pub(super) fn known(&self) -> Vec<&'static str> {
         let signed = self.linked.map(|_| SIGNED);
-        self.query().iter().copied().chain(signed.into_iter().flatten()).collect()
-    }
-
-    /// Its body fields, beside the target.
-    pub fn body(&self) -> BodyRule {
-        self.form.body
+        self.form.query.iter().copied().chain(signed.into_iter().flatten()).collect()
     }
 
     /// Body fields that name the target; a field that the operation declares itself is none.
     pub(super) fn targets(&self) -> Vec<&'static str> {
-        let own = self.body().names();
-        self.aim.names().iter().copied().filter(|name| !own.contains(name)).collect()
+        let own = self.form.body.names();
+        self.target_names.iter().copied().filter(|name| !own.contains(name)).collect()
     }
 
     /// The path segments, with their names here. None if the path is not UTF-8 in percent-encoding.
@@ -86,8 +85,8 @@ impl Operation {
     }
 
     /// Lets a request give the target under other names.
-    pub(super) const fn aim(self, aim: Aim) -> Self {
-        Self { aim, ..self }
+    pub(super) const fn target(self, target_names: TargetNames) -> Self {
+        Self { target_names, ..self }
     }
 
     /// Adds errors of the handler.

@@ -70,6 +70,7 @@ impl From<Denied> for Problem {
     }
 }
 
+#[rustfmt::skip]
 impl From<TenancyError> for Problem {
     fn from(error: TenancyError) -> Self {
         use TenancyError as E;
@@ -79,76 +80,38 @@ impl From<TenancyError> for Problem {
                 let cause = error.source().map(chain);
                 return Self { cause, ..Self::new(Code::Unavailable, error.to_string()) };
             }
-            E::Name
-            | E::ExternalId
-            | E::AccountTooLarge { .. }
-            | E::Root(_)
-            | E::Parent { .. }
-            | E::Purpose
-            | E::Expired
-            | E::InvitedBeyond(_)
-            | E::TooManyPermitted { .. }
-            | E::PermittedElsewhere(_)
-            | E::Redirect
-            | E::NoAddressesOf { .. }
-            | E::NoAgent { .. }
-            | E::NoAddress(_)
-            | E::Tagged(_)
-            | E::DomainOfAgent
-            | E::Unprovable { .. } => Code::InvalidRequest,
+            E::Name | E::ExternalId | E::AccountTooLarge { .. } | E::Root(_) | E::Parent { .. }
+            | E::Purpose | E::Expired | E::InvitedBeyond(_) | E::TooManyPermitted { .. }
+            | E::PermittedElsewhere(_) | E::Redirect | E::NoAddressesOf { .. } | E::NoAgent { .. }
+            | E::NoAddress(_) | E::Tagged(_) | E::DomainOfAgent | E::Unprovable { .. }
+            => Code::InvalidRequest,
             E::MakerRevoked | E::ActsOnMore { .. } | E::DomainNotOurs { .. } => Code::Forbidden,
-            E::NoAccount(_)
-            | E::NoExternalId
-            | E::NoOwner(_)
-            | E::NoKey(_)
-            | E::NoMember
-            | E::NoAccountOfMember
-            | E::AddressElsewhere(_)
-            | E::NoPolicyOf(_)
+            E::NoAccount(_) | E::NoExternalId | E::NoOwner(_) | E::NoKey(_) | E::NoMember
+            | E::NoAccountOfMember | E::AddressElsewhere(_) | E::NoPolicyOf(_)
             | E::DomainElsewhere { .. } => Code::NotFound,
-            E::ExternalIdTaken
-            | E::SeveralExternalIds
-            | E::HasPartner
-            | E::IsPartner
-            | E::HasBelow { .. }
-            | E::HasManyBelow { .. }
-            | E::TooManyKeys { .. }
-            | E::EmailTaken
-            | E::TooManyMembers { .. }
-            | E::LastAdministrator
-            | E::AddressInUse(_)
-            | E::CatchAllInUse(_)
-            | E::TooManyAddresses { .. }
-            | E::AllowlistFull { .. }
-            | E::DomainTaken(_)
-            | E::TooManyClaims { .. }
-            | E::TooManyDomains { .. }
-            | E::ClaimGone(_)
-            | E::DomainInUse { .. } => Code::Conflict,
+            E::ExternalIdTaken | E::SeveralExternalIds | E::HasPartner | E::IsPartner
+            | E::HasBelow { .. } | E::HasManyBelow { .. } | E::TooManyKeys { .. } | E::EmailTaken
+            | E::TooManyMembers { .. } | E::LastAdministrator | E::AddressInUse(_)
+            | E::CatchAllInUse(_) | E::TooManyAddresses { .. } | E::AllowlistFull { .. }
+            | E::DomainTaken(_) | E::TooManyClaims { .. } | E::TooManyDomains { .. }
+            | E::ClaimGone(_) | E::DomainInUse { .. } => Code::Conflict,
         };
         Self::new(code, error.to_string())
     }
 }
 
+#[rustfmt::skip]
 impl From<AppsError> for Problem {
     fn from(error: AppsError) -> Self {
         use AppsError as E;
         let code = match error {
             E::Store(error) => return error.into(),
             E::Feature(feature) => return Denied::NoFeature(feature).into(),
-            E::Setting(_)
-            | E::TooManyFields { .. }
-            | E::TooLarge { .. }
-            | E::TooManySent { .. }
+            E::Setting(_) | E::TooManyFields { .. } | E::TooLarge { .. } | E::TooManySent { .. }
             | E::Twice(_) => Code::InvalidRequest,
             E::NotOffered | E::NotInstalled | E::NoIntegration => Code::NotFound,
-            E::Withdrawn(_)
-            | E::Installed(_)
-            | E::TooManyApps { .. }
-            | E::Assigned { .. }
-            | E::TooManyIntegrations { .. }
-            | E::Busy
-            | E::Vault(_) => Code::Conflict,
+            E::Withdrawn(_) | E::Installed(_) | E::TooManyApps { .. } | E::Assigned { .. }
+            | E::TooManyIntegrations { .. } | E::Busy | E::Vault(_) => Code::Conflict,
         };
         Self::new(code, error.to_string())
     }
@@ -171,6 +134,7 @@ impl From<ReceptionError> for Problem {
     }
 }
 
+#[rustfmt::skip]
 impl From<AgentError> for Problem {
     fn from(error: AgentError) -> Self {
         use AgentError as E;
@@ -179,32 +143,18 @@ impl From<AgentError> for Problem {
             E::Store(error) => return error.into(),
             E::Invalid(faults) => return Self::mistaken(faults),
             E::Incomplete(faults) => return Self { faults, ..Self::new(Code::Conflict, detail) },
-            E::NoConfig
-            | E::NothingPublished
-            | E::StagedId { .. }
-            | E::NoTemplate
-            | E::TemplateOf(_)
-            | E::NotLinked => Code::NotFound,
-            E::NothingStaged
-            | E::NothingToRevertTo
-            | E::Stale { .. }
-            | E::Busy(_)
-            | E::NotInstalled(_)
-            | E::Locked(_)
-            | E::TooLarge { .. }
-            | E::NothingToKeep(_)
-            | E::TooManyVersions { .. }
-            | E::TooManyTemplates { .. }
-            | E::Draft
-            | E::InUse
-            | E::LinkedWith(_)
-            | E::TargetNotLinked(_)
-            | E::MigrationUnderWay => Code::Conflict,
+            E::NoConfig | E::NothingPublished | E::StagedId { .. } | E::NoTemplate
+            | E::TemplateOf(_) | E::NotLinked => Code::NotFound,
+            E::NothingStaged | E::NothingToRevertTo | E::Stale { .. } | E::Busy(_)
+            | E::NotInstalled(_) | E::Locked(_) | E::TooLarge { .. } | E::NothingToKeep(_)
+            | E::TooManyVersions { .. } | E::TooManyTemplates { .. } | E::Draft | E::InUse
+            | E::LinkedWith(_) | E::TargetNotLinked(_) | E::MigrationUnderWay => Code::Conflict,
         };
         Self::new(code, detail)
     }
 }
 
+#[rustfmt::skip]
 impl From<ComputerError> for Problem {
     fn from(error: ComputerError) -> Self {
         use ComputerError as E;
@@ -222,6 +172,7 @@ impl From<ComputerError> for Problem {
     }
 }
 
+#[rustfmt::skip]
 impl From<DestinationError> for Problem {
     fn from(error: DestinationError) -> Self {
         use DestinationError as E;
@@ -229,30 +180,21 @@ impl From<DestinationError> for Problem {
             E::Store(error) => return error.into(),
             E::Label | E::Header(_) | E::Future => Code::InvalidRequest,
             E::NoWebhook | E::NoDelivery => Code::NotFound,
-            E::TooMany { .. }
-            | E::Disabled
-            | E::TooManySecrets { .. }
-            | E::TooManyReplays { .. }
-            | E::Pending
-            | E::Removed => Code::Conflict,
+            E::TooMany { .. } | E::Disabled | E::TooManySecrets { .. } | E::TooManyReplays { .. }
+            | E::Pending | E::Removed => Code::Conflict,
         };
         Self::new(code, error.to_string())
     }
 }
 
+#[rustfmt::skip]
 impl From<RelayError> for Problem {
     fn from(error: RelayError) -> Self {
         use RelayError as E;
         let code = match error {
             E::Store(error) => return error.into(),
-            E::NoWayIn
-            | E::NoUrl
-            | E::Timeout { .. }
-            | E::TooManyCodes { .. }
-            | E::CodeRefuses
-            | E::CodeEndsNothing(_)
-            | E::Header(_)
-            | E::Verification(_) => Code::InvalidRequest,
+            E::NoWayIn | E::NoUrl | E::Timeout { .. } | E::TooManyCodes { .. } | E::CodeRefuses
+            | E::CodeEndsNothing(_) | E::Header(_) | E::Verification(_) => Code::InvalidRequest,
             E::NoRelay => Code::NotFound,
             E::NotOffered(_) | E::Closed { .. } | E::Busy | E::Vault(_) => Code::Conflict,
         };

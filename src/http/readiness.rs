@@ -25,7 +25,7 @@ const BELIEVED: Duration = Duration::from_secs(3);
 /// The cause of a check that gave no result in time.
 const SILENT: &str = "not answering";
 
-type Looking = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
+type PendingCheck = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
 
 /// Why a check fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Fault {
 
 /// One check, with its function.
 pub struct Check {
-    look: Box<dyn Fn() -> Looking + Send + Sync>,
+    look: Box<dyn Fn() -> PendingCheck + Send + Sync>,
     /// How long a pass is reused without a new check.
     holds: Duration,
     state: Mutex<State>,
@@ -46,11 +46,11 @@ pub struct Check {
 
 /// The last result of a check, and a run still under way.
 struct State {
-    told: CheckResult,
+    result: CheckResult,
     /// When the check last passed; None if it failed the last time.
-    held: Option<Timestamp>,
+    passed_at: Option<Timestamp>,
     /// The run under way, and when it began.
-    looking: Option<(JoinHandle<Result<(), Fault>>, Timestamp)>,
+    running: Option<(JoinHandle<Result<(), Fault>>, Timestamp)>,
 }
 
 /// The result of a check.
@@ -66,7 +66,7 @@ pub(crate) struct CheckResult {
 struct Last {
     at: Timestamp,
     stopping: bool,
-    told: Vec<CheckResult>,
+    results: Vec<CheckResult>,
 }
 
 #[derive(Clone)]
@@ -85,8 +85,8 @@ impl Check {
         F: Fn() -> R + Send + Sync + 'static,
         R: Future<Output = Result<(), Fault>> + Send + 'static,
     {
-        let told = CheckResult { name, fault: None, since: Timestamp::from_millis(0) };
-        let state = Mutex::new(State { told, held: None, looking: None });
+        let result = CheckResult { name, fault: None, since: Timestamp::from_millis(0) };
+        let state = Mutex::new(State { result, passed_at: None, running: None });
         Self { look: Box::new(move || Box::pin(look())), holds: Duration::ZERO, state }
     }
 
@@ -99,29 +99,31 @@ impl Check {
     /// the check meanwhile.
     async fn ask(&self, patience: Duration, clock: &Clock) -> CheckResult {
         let mut state = self.state.lock().await;
-        let State { told, held, looking } = &mut *state;
+        let State { result, passed_at, running } = &mut *state;
         let now = clock.steady();
-        let holds = held.is_some_and(|held| (held..held.plus(self.holds)).contains(&now));
-        if holds && looking.is_none() {
-            return told.clone();
+        let holds = passed_at
+            .is_some_and(|passed_at| (passed_at..passed_at.plus(self.holds)).contains(&now));
+        if holds && running.is_none() {
+            return result.clone();
         }
         let (mut look, began) =
-            looking.take().unwrap_or_else(|| (tokio::spawn((self.look)()), now));
+            running.take().unwrap_or_else(|| (tokio::spawn((self.look)()), now));
         let fault = match tokio::time::timeout(patience, &mut look).await {
             Ok(Ok(found)) => found.err(),
             Ok(Err(error)) => Some(Fault { cause: "not working", detail: error.to_string() }),
             Err(_) => {
-                *looking = Some((look, began));
-                let lately = held.is_some_and(|held| began < held.plus(self.holds).plus(LATELY));
+                *running = Some((look, began));
+                let lately = passed_at
+                    .is_some_and(|passed_at| began < passed_at.plus(self.holds).plus(LATELY));
                 if lately && clock.steady() < began.plus(BELIEVED) {
-                    return told.clone();
+                    return result.clone();
                 }
                 Some(Fault { cause: SILENT, detail: format!("no answer in {patience:?}") })
             }
         };
-        *held = fault.is_none().then(|| clock.steady());
-        told.note(fault, clock.now());
-        told.clone()
+        *passed_at = fault.is_none().then(|| clock.steady());
+        result.note(fault, clock.now());
+        result.clone()
     }
 }
 
@@ -147,7 +149,7 @@ impl Readiness {
     pub fn new(clock: Clock, patience: Duration, checks: Vec<Check>) -> Self {
         let (began, mut checks) = (clock.now(), checks);
         for check in &mut checks {
-            check.state.get_mut().told.since = began;
+            check.state.get_mut().result.since = began;
         }
         Self { checks: checks.into(), clock, patience, last: Arc::default() }
     }
@@ -160,15 +162,15 @@ impl Readiness {
             // A clock that was set back must not extend its life.
             && (last.at..last.at.plus(FRESH)).contains(&now)
         {
-            return last.told.clone();
+            return last.results.clone();
         }
         let Self { checks, clock, patience, .. } = self.clone();
         // Runs to its end even if the client disconnects: otherwise the next request would start
         // over.
         let asking = tokio::spawn(async move {
-            let told = join_all(checks.iter().map(|check| check.ask(patience, &clock))).await;
-            *last = Some(Last { at: clock.steady(), stopping, told: told.clone() });
-            told
+            let results = join_all(checks.iter().map(|check| check.ask(patience, &clock))).await;
+            *last = Some(Last { at: clock.steady(), stopping, results: results.clone() });
+            results
         });
         asking.await.unwrap_or_else(|error| {
             let fault = Fault { cause: "not working", detail: error.to_string() };

@@ -26,9 +26,9 @@ use crate::domain::id::Mint;
 use crate::domain::repeats::Repeats;
 use crate::egress::guard::Guard;
 use crate::http::limits::downloads::Downloads;
-use crate::http::limits::inbound_places::Places as InboundPlaces;
-use crate::http::limits::rates::Limits;
-use crate::http::limits::turns::Turns;
+use crate::http::limits::inbound_places::InboundPlaces;
+use crate::http::limits::rates::RateLimits;
+use crate::http::limits::turns::{TurnErrors, Turns};
 use crate::http::readiness::Readiness;
 use crate::http::remote::Proxies;
 use crate::http::typed::bounds::Bounds;
@@ -60,15 +60,14 @@ pub struct UseCases {
     pub dns: Arc<Authenticator>,
 }
 
-/// Errors: the key has a turn already; no place is free.
-const UPLOADS: (&str, &str) = (
-    "another message of this key is being examined: send one at a time",
-    "too many messages are being examined",
-);
-const LOGS: (&str, &str) = (
-    "another request for the log with this key is under way: send one at a time",
-    "too many requests for the log are under way",
-);
+const UPLOADS: TurnErrors = TurnErrors {
+    busy: "another message of this key is being examined: send one at a time",
+    full: "too many messages are being examined",
+};
+const LOGS: TurnErrors = TurnErrors {
+    busy: "another request for the log with this key is under way: send one at a time",
+    full: "too many requests for the log are under way",
+};
 
 /// Pages by name below `/docs`, with their media types; the first page has the empty name.
 pub(crate) type Pages = BTreeMap<String, (&'static str, Bytes)>;
@@ -97,7 +96,7 @@ pub struct Http {
     pub(crate) places: InboundPlaces,
     /// Places for statements that walk the conversation log.
     pub(crate) logs: Turns,
-    pub(crate) limits: Limits,
+    pub(crate) limits: RateLimits,
     /// Rate limiter for log lines that clients can cause at will.
     pub(crate) repeats: Repeats,
     /// Proxies trusted to name the client.
@@ -121,34 +120,27 @@ impl Http {
         rules: Arc<AccessRules>,
         readiness: Readiness,
     ) -> Self {
-        let downloads = Downloads::new(rules.limits.max_downloads);
         let limits = &rules.limits;
         // Half of the body's time, so that a client that gets a place can still send its body.
         let patience = limits.body() / 2;
-        let uploads = Turns::new(limits.max_uploads, patience, UPLOADS);
-        let places = InboundPlaces::new(use_cases.inbound.rules(), patience);
-        let logs = Turns::new(rules.logs.max_at_once, patience, LOGS);
-        let limits = Limits::new(rules.rates);
-        let (proxies, shutdown) = (Proxies::default(), Shutdown::default());
-        let bounds = Bounds::of(&rules);
         Self {
-            use_cases,
             guard,
             mint,
-            rules,
-            bounds,
+            bounds: Bounds::of(&rules),
             readiness,
-            downloads,
-            uploads,
-            places,
-            logs,
-            limits,
+            downloads: Downloads::new(limits.max_downloads),
+            uploads: Turns::new(limits.max_uploads, patience, UPLOADS),
+            places: InboundPlaces::new(use_cases.inbound.rules(), patience),
+            logs: Turns::new(rules.logs.max_at_once, patience, LOGS),
+            limits: RateLimits::new(rules.rates),
             repeats: Repeats::default(),
-            proxies,
+            proxies: Proxies::default(),
             cors_origins: Vec::new(),
             streams: None,
-            shutdown,
+            shutdown: Shutdown::default(),
             described: OnceLock::new(),
+            use_cases,
+            rules,
         }
     }
 
@@ -174,21 +166,6 @@ impl Http {
     #[must_use]
     pub fn streaming_on(self, streams: Handle) -> Self {
         Self { streams: Some(streams), ..self }
-    }
-
-    /// The log of events; its task wakes waiting requests.
-    pub fn event_log(&self) -> EventLog {
-        self.use_cases.events.clone()
-    }
-
-    /// The audit log; its task writes refused requests.
-    pub fn audit_log(&self) -> AuditLog {
-        self.use_cases.audit.clone()
-    }
-
-    /// The configurations of Agents; their task continues migrations of templates.
-    pub fn agents(&self) -> Agents {
-        self.use_cases.agents.clone()
     }
 
     /// Largest body in bytes with a message in it. The message is in base64, which needs no escapes

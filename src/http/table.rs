@@ -10,13 +10,13 @@ use crate::domain::account::AccountType;
 use crate::domain::feature::Feature;
 use crate::http::error::Code::{Conflict, FeatureRequired, NotFound, RangeNotSatisfiable};
 use crate::http::operation::Operation;
-use crate::http::request::target::Aim;
+use crate::http::request::target::{ACCOUNT, ORGANIZATION, PARTNER, RESELLER};
 use crate::http::routes::{
     account, account_lists, account_updates, accounts, addresses, agent_versions, agents, apps,
     audit, computer_config, computer_health, computers, contacts, conversations, deliveries,
     domains, erasure, events, features, inbound_policy, inbound_whitelist, intake, logs, media,
     members, messages, policy_preview, receive_message, rooms, search, sessions, templates,
-    time_series, tokens, webhook_acts, webhook_relay, webhooks,
+    time_series, tokens, webhook_actions, webhook_relay, webhooks,
 };
 use crate::http::tag::Tag;
 use crate::http::typed::{self, Form};
@@ -34,9 +34,9 @@ macro_rules! operation {
             tag: Tag::$tag,
             need: $need,
             fails: &[],
-            aim: Aim::ACCOUNT,
+            target_names: ACCOUNT,
             form: &FORM,
-            handler: |http, call| Box::pin(typed::perform($($handler)::+, &FORM, http, call)),
+            handler: |call| Box::pin(typed::perform($($handler)::+, &FORM, call)),
             linked: None,
         }
     }};
@@ -102,25 +102,25 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Accounts: updateOwnAccount = Post "/account", WRITE_OWN.administrators(), account_updates::update_itself)
         .fails(&[Conflict]),
     operation!(Accounts: createReseller = Post "/createReseller", manage(Level::PartnerAdmin).once(), accounts::create_reseller)
-        .aim(Aim::PARTNER).fails(&[Conflict]),
+        .target(PARTNER).fails(&[Conflict]),
     operation!(Accounts: createOrganization = Post "/createOrganization", manage(Level::ResellerAdmin).once(),
-        accounts::create_organization).aim(Aim::RESELLER).fails(&[Conflict]),
+        accounts::create_organization).target(RESELLER).fails(&[Conflict]),
     operation!(Accounts: createAccount = Post "/createAccount", manage(Level::OrganizationAdmin).once(),
-        accounts::create_account).aim(Aim::ORGANIZATION).fails(&[Conflict]),
+        accounts::create_account).target(ORGANIZATION).fails(&[Conflict]),
     operation!(Accounts: updateOrganization = Post "/updateOrganization", manage(Level::OrganizationAdmin),
-        account_updates::update_organization).aim(Aim::ORGANIZATION).fails(&[Conflict]),
+        account_updates::update_organization).target(ORGANIZATION).fails(&[Conflict]),
     operation!(Accounts: updateAccount = Post "/updateAccount", manage(Level::Agent), account_updates::update_account)
         .fails(&[Conflict]),
     operation!(Accounts: deleteOrganization = Delete "/deleteOrganization", remove(Level::ResellerAdmin),
-        accounts::delete_organization).aim(Aim::RESELLER).fails(&[Conflict]),
+        accounts::delete_organization).target(RESELLER).fails(&[Conflict]),
     operation!(Accounts: deleteAccount = Delete "/deleteAccount", remove(Level::OrganizationAdmin), accounts::delete_account)
-        .aim(Aim::ORGANIZATION).fails(&[Conflict]),
+        .target(ORGANIZATION).fails(&[Conflict]),
     operation!(Accounts: listResellers = Get "/listResellers", below(Level::PartnerAdmin), account_lists::resellers)
-        .aim(Aim::PARTNER),
+        .target(PARTNER),
     operation!(Accounts: listOrganizations = Get "/listOrganizations", below(Level::ResellerAdmin),
-        account_lists::organizations).aim(Aim::RESELLER),
+        account_lists::organizations).target(RESELLER),
     operation!(Accounts: listAccounts = Get "/listAccounts", below(Level::OrganizationAdmin), account_lists::accounts)
-        .aim(Aim::ORGANIZATION),
+        .target(ORGANIZATION),
     operation!(Accounts: searchAccounts = Get "/searchAccounts",
         Need::read(TargetType::Parent).narrows().at_least(Level::OrganizationAdmin), account_lists::search),
     operation!(Accounts: getAccountByExternalId = Get "/getAccountByExternalId", READ, account_lists::by_external_id)
@@ -134,9 +134,9 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Messaging: getThreads = Post "/conversation/batch", READ, conversations::batch),
     operation!(Messaging: listContacts = Get "/contacts", READ, contacts::list),
     operation!(Messaging: getRawMessage = Get "/messages/{uuid}/raw", READ, messages::raw).fails(&[RangeNotSatisfiable])
-        .or_by_link(|http, visit| Box::pin(messages::raw_by_link(http, visit))),
+        .or_by_link(|visit| Box::pin(messages::raw_by_link(visit))),
     operation!(Messaging: getMedia = Get "/media/{uuid}/{filename}", READ, media::show).fails(&[RangeNotSatisfiable])
-        .or_by_link(|http, visit| Box::pin(media::show_by_link(http, visit))),
+        .or_by_link(|visit| Box::pin(media::show_by_link(visit))),
     operation!(Messaging: eraseMessage = Delete "/messages/{uuid}", WRITE_OWN, erasure::message),
     operation!(Messaging: eraseContact = Delete "/contacts/{id}", WRITE_PARENT.at_least(Level::OrganizationAdmin).unrestricted(),
         erasure::contact),
@@ -161,9 +161,9 @@ pub static OPERATIONS: &[Operation] = &[
     operation!(Webhooks: listWebhooks = Get "/webhooks", READ_OWN, webhooks::list),
     operation!(Webhooks: createWebhook = Post "/webhooks", WRITE_OWN.once(), webhooks::keep).fails(&[Conflict, NotFound]),
     operation!(Webhooks: removeWebhooks = Delete "/webhooks", WRITE_OWN, webhooks::remove).fails(&[NotFound]),
-    operation!(Webhooks: rotateWebhookSecret = Post "/webhooks/{id}/rotate", WRITE_OWN.once(), webhook_acts::rotate),
-    operation!(Webhooks: testWebhook = Post "/webhooks/{id}/test", WRITE_OWN.once(), webhook_acts::test),
-    operation!(Webhooks: replayWebhook = Post "/webhooks/{id}/replay", WRITE_OWN.once(), webhook_acts::replay),
+    operation!(Webhooks: rotateWebhookSecret = Post "/webhooks/{id}/rotate", WRITE_OWN.once(), webhook_actions::rotate),
+    operation!(Webhooks: testWebhook = Post "/webhooks/{id}/test", WRITE_OWN.once(), webhook_actions::test),
+    operation!(Webhooks: replayWebhook = Post "/webhooks/{id}/replay", WRITE_OWN.once(), webhook_actions::replay),
     operation!(Webhooks: listDeliveries = Get "/webhooks/{id}/deliveries", READ_OWN, deliveries::list),
     operation!(Webhooks: getDelivery = Get "/deliveries/{id}", READ_OWN, deliveries::show),
     operation!(Webhooks: replayDelivery = Post "/deliveries/{id}/replay", WRITE_OWN.once(), deliveries::replay),
@@ -194,13 +194,13 @@ pub static OPERATIONS: &[Operation] = &[
         agent_versions::rename).fails(&[NotFound, Conflict]),
     // Templates: a reseller's or a partner's, applied to Agents below.
     operation!(AgentTemplates: createTemplate = Post "/templates/createTemplate", WRITE_TEMPLATES.once().with(Feature::Templates),
-        templates::create).aim(Aim::RESELLER).fails(&[Conflict]),
+        templates::create).target(RESELLER).fails(&[Conflict]),
     operation!(AgentTemplates: listTemplates = Get "/templates", READ_OWN, templates::list),
     operation!(AgentTemplates: getTemplate = Get "/templates/{templateId}", READ_OWN, templates::show).fails(&[NotFound]),
     operation!(AgentTemplates: updateTemplate = Post "/templates/{templateId}", WRITE_TEMPLATES.once().with(Feature::Templates),
-        templates::update).aim(Aim::RESELLER).fails(&[NotFound, Conflict]),
+        templates::update).target(RESELLER).fails(&[NotFound, Conflict]),
     operation!(AgentTemplates: deleteTemplate = Delete "/templates/{templateId}", WRITE_TEMPLATES, templates::remove)
-        .aim(Aim::RESELLER).fails(&[NotFound, Conflict]),
+        .target(RESELLER).fails(&[NotFound, Conflict]),
     operation!(AgentTemplates: createAgentFromTemplate = Post "/createAgentFromTemplate",
         WRITE_AGENT.administrators().with(Feature::Templates).at_least(Level::OrganizationAdmin).once(), templates::apply)
         .fails(&[NotFound, Conflict]),

@@ -20,9 +20,15 @@ use crate::http::limits::downloads::DownloadPlace;
 
 const CORP: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// The envelope of v2: `{success: true, message, …}`.
-pub(in crate::http) fn success(status: StatusCode, message: &str, fields: Value) -> Response {
-    json(status, envelope(message, fields))
+/// 200 with these fields in the envelope of v2: `{success: true, message, …}`.
+pub(in crate::http) fn success(message: &str, fields: Value) -> Response {
+    let mut envelope = Map::new();
+    envelope.insert("success".into(), true.into());
+    envelope.insert("message".into(), message.into());
+    if let Value::Object(fields) = fields {
+        envelope.extend(fields);
+    }
+    json(StatusCode::OK, Value::Object(envelope).to_string())
 }
 
 /// A response with large JSON text. The text holds its download `place` until it is sent or the
@@ -32,16 +38,6 @@ pub(in crate::http) fn large(text: String, place: DownloadPlace) -> Response {
     let content_type = (CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let held = Bytes::from_owner(HeldBytes { bytes: text.into_bytes(), _place: place });
     ([content_type, length], stream(held)).into_response()
-}
-
-fn envelope(message: &str, fields: Value) -> String {
-    let mut envelope = Map::new();
-    envelope.insert("success".into(), true.into());
-    envelope.insert("message".into(), message.into());
-    if let Value::Object(fields) = fields {
-        envelope.extend(fields);
-    }
-    Value::Object(envelope).to_string()
 }
 
 /// A response with finished JSON text.

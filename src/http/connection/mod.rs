@@ -1,6 +1,6 @@
-//! Client connections: `serve` accepts them within limits, `stalled` ends those that stall, and
+//! Client connections: `serve` accepts them within limits, `write_timeout` ends those that stall, and
 //! `cors` lets browsers read responses.
 
 pub(in crate::http) mod cors;
 pub(in crate::http) mod serve;
-pub(in crate::http) mod stalled;
+pub(in crate::http) mod write_timeout;

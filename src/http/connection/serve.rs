@@ -33,7 +33,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::domain::network::Network;
 use crate::domain::repeats::LogCause;
 use crate::domain::shares::{Share, Shares};
-use crate::http::connection::stalled::Impatient;
+use crate::http::connection::write_timeout::WriteTimeout;
 use crate::http::remote::Peer;
 use crate::http::state::Http;
 use crate::rules::AccessRules;
@@ -166,13 +166,13 @@ impl Connection {
                 answer
             }
         });
-        let stream = TokioIo::new(Impatient::new(stream, self.rules.connections.write()));
+        let stream = TokioIo::new(WriteTimeout::new(stream, self.rules.connections.write()));
         let mut connection = Box::pin(self.server.serve_connection(stream, service));
         let until = Instant::now() + self.rules.connections.lifetime();
         let moves = match &self.streams {
             None => None,
             Some(threads) => tokio::select! {
-                ended = connection.as_mut() => return said(ended),
+                ended = connection.as_mut() => return log_end(ended),
                 () = self.shutdown.soft() => None,
                 () = sleep_until(until) => None,
                 () = streams.notified() => Some(threads.clone()),
@@ -203,7 +203,7 @@ impl Connection {
                 last.unwrap_or(Ok(()))
             }
         };
-        said(ended);
+        log_end(ended);
         drop(self.places);
     }
 }
@@ -225,7 +225,7 @@ where
     }
 }
 
-fn said(ended: hyper::Result<()>) {
+fn log_end(ended: hyper::Result<()>) {
     if let Err(error) = ended {
         // hyper's error texts never contain the client's input.
         tracing::debug!(error = %error, "connection lost");

@@ -152,7 +152,7 @@ mod tests {
                 gate.recv().unwrap();
                 large.len()
             });
-            work.await.map_err(|error| Problem::internal(error.to_string()))
+            work.await.map_err(Problem::internal)
         }));
         tokio::select! {
             _ = &mut asking => panic!("it is not done"),

@@ -1,4 +1,4 @@
-//! Places for posts of providers, apart from those of clients: mail never waits for a preview. An
+//! InboundPlaces for posts of providers, apart from those of clients: mail never waits for a preview. An
 //! organization may hold a quarter of each kind, so its slow application, slow sender or flood of
 //! large mail does not delay the mail of others.
 
@@ -18,10 +18,10 @@ use crate::rules::InboundRules;
 const PART: usize = 4;
 
 #[derive(Debug)]
-pub(crate) struct Places {
-    bodies: Parts,
-    all: Parts,
-    large: Parts,
+pub(crate) struct InboundPlaces {
+    bodies: DividedPlaces,
+    all: DividedPlaces,
+    large: DividedPlaces,
     patience: Duration,
 }
 
@@ -32,31 +32,31 @@ pub(in crate::http) struct InboundPlace {
     _of_all: OwnedSemaphorePermit,
 }
 
-impl Places {
+impl InboundPlaces {
     pub(crate) fn new(rules: &InboundRules, patience: Duration) -> Self {
         let requests = &rules.requests;
         Self {
-            bodies: Parts::new(requests.max_at_once.saturating_mul(PART)),
-            all: Parts::new(requests.max_at_once),
-            large: Parts::new(requests.max_large),
+            bodies: DividedPlaces::new(requests.max_at_once.saturating_mul(PART)),
+            all: DividedPlaces::new(requests.max_at_once),
+            large: DividedPlaces::new(requests.max_large),
             patience,
         }
     }
 
     /// Takes a place for a body still being received, without waiting. The body is small, or has a
     /// large place too. Fails with 503.
-    pub(in crate::http) fn body(&self, whose: &Account) -> Result<InboundPlace, Problem> {
-        self.bodies.now(whose).ok_or_else(taken)
+    pub(in crate::http) fn body(&self, account: &Account) -> Result<InboundPlace, Problem> {
+        self.bodies.now(account).ok_or_else(taken)
     }
 
     /// Takes a place for a request received whole, without waiting. Fails with 503.
-    pub(in crate::http) fn any(&self, whose: &Account) -> Result<InboundPlace, Problem> {
-        self.all.now(whose).ok_or_else(taken)
+    pub(in crate::http) fn any(&self, account: &Account) -> Result<InboundPlace, Problem> {
+        self.all.now(account).ok_or_else(taken)
     }
 
     /// Waits for a place for a large body. Fails with 503 when the patience ends.
-    pub(in crate::http) async fn large(&self, whose: &Account) -> Result<InboundPlace, Problem> {
-        match timeout(self.patience, self.large.in_turn(whose)).await {
+    pub(in crate::http) async fn large(&self, account: &Account) -> Result<InboundPlace, Problem> {
+        match timeout(self.patience, self.large.in_turn(account)).await {
             Ok(Some(place)) => Ok(place),
             _ => Err(Problem::busy("too many large requests of providers are under way")),
         }
@@ -67,38 +67,38 @@ fn taken() -> Problem {
     Problem::busy("too many requests of providers are under way")
 }
 
-/// Places of one kind.
+/// InboundPlaces of one kind.
 #[derive(Debug)]
-struct Parts {
+struct DividedPlaces {
     all: Arc<Semaphore>,
     part: usize,
     /// The part of each organization that holds or waits for a place.
     each: Mutex<HashMap<AccountId, Weak<Semaphore>>>,
 }
 
-impl Parts {
+impl DividedPlaces {
     fn new(most: usize) -> Self {
         let all = Arc::new(Semaphore::new(most));
         Self { all, part: (most / PART).max(1), each: Mutex::default() }
     }
 
-    fn now(&self, whose: &Account) -> Option<InboundPlace> {
-        let own = self.of(whose).try_acquire_owned().ok()?;
+    fn now(&self, account: &Account) -> Option<InboundPlace> {
+        let own = self.of(account).try_acquire_owned().ok()?;
         let of_all = Arc::clone(&self.all).try_acquire_owned().ok()?;
         Some(InboundPlace { _own: own, _of_all: of_all })
     }
 
     /// Order: the organization's own permit first, so that a waiting request holds nothing that
     /// others wait for.
-    async fn in_turn(&self, whose: &Account) -> Option<InboundPlace> {
-        let own = self.of(whose).acquire_owned().await.ok()?;
+    async fn in_turn(&self, account: &Account) -> Option<InboundPlace> {
+        let own = self.of(account).acquire_owned().await.ok()?;
         let of_all = Arc::clone(&self.all).acquire_owned().await.ok()?;
         Some(InboundPlace { _own: own, _of_all: of_all })
     }
 
     /// The organization's part; a way in above organizations has its own.
-    fn of(&self, whose: &Account) -> Arc<Semaphore> {
-        let organization = whose.lineage.at(AccountType::Organization).unwrap_or(whose.id);
+    fn of(&self, account: &Account) -> Arc<Semaphore> {
+        let organization = account.lineage.at(AccountType::Organization).unwrap_or(account.id);
         let mut each = self.each.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(own) = each.get(&organization).and_then(Weak::upgrade) {
             return own;

@@ -27,15 +27,15 @@ use crate::rules::AccessRates;
 
 /// Counts of all keys and addresses seen lately.
 #[derive(Debug)]
-pub(crate) struct Limits {
+pub(crate) struct RateLimits {
     rates: AccessRates,
     /// Origin of all instants.
     began: Instant,
-    counted: Mutex<Counted>,
+    counted: Mutex<RateCounts>,
 }
 
 #[derive(Debug)]
-struct Counted {
+struct RateCounts {
     keys: Tallies<(Hash, Effect)>,
     keyless: Tallies<Network>,
     /// Opened links.
@@ -61,7 +61,7 @@ pub(in crate::http) struct Quota {
 
 /// 429, and the rest of the key's rate if the key is known.
 #[derive(Debug)]
-pub(in crate::http) struct Refused {
+pub(in crate::http) struct RateExceeded {
     pub(in crate::http) problem: Box<Problem>,
     pub(in crate::http) quota: Option<Quota>,
 }
@@ -76,9 +76,9 @@ pub(in crate::http) struct Admitted {
     owed: Option<Share>,
 }
 
-impl Limits {
+impl RateLimits {
     pub(in crate::http) fn new(rates: AccessRates) -> Self {
-        let counted = Counted {
+        let counted = RateCounts {
             // Reads and writes of a key are counted apart.
             keys: Tallies::new(rates.max_counted.saturating_mul(2)),
             keyless: Tallies::new(rates.max_counted),
@@ -94,18 +94,10 @@ impl Limits {
         key: Option<KeyHash>,
         from: IpAddr,
         effect: Effect,
-    ) -> Result<Admitted, Refused> {
-        self.admit_at(key.map(|hash| hash.0), from, effect, Instant::now())
-    }
-
-    fn admit_at(
-        &self,
-        key: Option<Hash>,
-        from: IpAddr,
-        effect: Effect,
         now: Instant,
-    ) -> Result<Admitted, Refused> {
+    ) -> Result<Admitted, RateExceeded> {
         let (now, from) = (self.moment(now), Network::of_client(from));
+        let key = key.map(|hash| hash.0);
         let mut counted = self.lock();
         let admitted = Admitted { key, from, effect, owed: None };
         if let Some(key) = key.filter(|key| counted.valid.contains_key(key)) {
@@ -123,7 +115,7 @@ impl Limits {
         if !counted.keyless.may(&from, rate, now) {
             let wait = counted.keyless.wait(&from, rate, now);
             let what = "too many requests without a valid key came from this address";
-            return Err(Refused { problem: Box::new(too_many(what, wait)), quota: None });
+            return Err(RateExceeded { problem: Box::new(too_many(what, wait)), quota: None });
         }
         // Taken before the lookup, so that concurrent requests are counted too.
         let owed = counted.keyless.add(&from, rate, now);
@@ -132,11 +124,11 @@ impl Limits {
 
     /// Counts the request of a valid key and returns the rest of its rate. Fails with 429 if
     /// nothing was left.
-    pub(in crate::http) fn count(&self, admitted: Admitted) -> Result<Option<Quota>, Refused> {
-        self.count_at(admitted, Instant::now())
-    }
-
-    fn count_at(&self, admitted: Admitted, now: Instant) -> Result<Option<Quota>, Refused> {
+    pub(in crate::http) fn count(
+        &self,
+        admitted: Admitted,
+        now: Instant,
+    ) -> Result<Option<Quota>, RateExceeded> {
         let (now, Admitted { key, from, effect, owed }) = (self.moment(now), admitted);
         let mut counted = self.lock();
         if let Some(share) = owed {
@@ -155,7 +147,13 @@ impl Limits {
     }
 
     /// The rest of a key's rate now; None if reads or writes are not limited.
-    fn quota(&self, counted: &Counted, key: Hash, effect: Effect, now: Duration) -> Option<Quota> {
+    fn quota(
+        &self,
+        counted: &RateCounts,
+        key: Hash,
+        effect: Effect,
+        now: Duration,
+    ) -> Option<Quota> {
         let (of, rate) = ((key, effect), self.rate(effect)?);
         Some(Quota {
             effect,
@@ -167,11 +165,7 @@ impl Limits {
     }
 
     /// Counts a failure: the key is not valid.
-    pub(in crate::http) fn refuse(&self, admitted: Admitted) {
-        self.refuse_at(admitted, Instant::now());
-    }
-
-    fn refuse_at(&self, admitted: Admitted, now: Instant) {
+    pub(in crate::http) fn refuse(&self, admitted: Admitted, now: Instant) {
         let now = self.moment(now);
         let Admitted { key, from, owed, .. } = admitted;
         let mut counted = self.lock();
@@ -185,11 +179,7 @@ impl Limits {
     }
 
     /// Takes the count back: the lookup failed, which is nobody's fault.
-    pub(in crate::http) fn give_back(&self, admitted: Admitted) {
-        self.give_back_at(admitted, Instant::now());
-    }
-
-    fn give_back_at(&self, admitted: Admitted, now: Instant) {
+    pub(in crate::http) fn give_back(&self, admitted: Admitted, now: Instant) {
         let now = self.moment(now);
         if let Some(share) = admitted.owed {
             self.lock().keyless.give_back(&admitted.from, share, now);
@@ -198,11 +188,7 @@ impl Limits {
 
     /// Counts a valid link opened from this address; fails with 429 if there were too many. A wrong
     /// link is `refuse`d, like a token that cannot be a key.
-    pub(in crate::http) fn open(&self, from: IpAddr) -> Result<(), Problem> {
-        self.open_at(from, Instant::now())
-    }
-
-    fn open_at(&self, from: IpAddr, now: Instant) -> Result<(), Problem> {
+    pub(in crate::http) fn open(&self, from: IpAddr, now: Instant) -> Result<(), Problem> {
         let (now, from) = (self.moment(now), Network::of_client(from));
         let Some(rate) = Rate::per_minute(self.rates.links_per_minute) else { return Ok(()) };
         let mut counted = self.lock();
@@ -231,22 +217,22 @@ impl Limits {
     }
 
     /// Nothing panics while it holds the lock; even then the counts would be whole.
-    fn lock(&self) -> MutexGuard<'_, Counted> {
+    fn lock(&self) -> MutexGuard<'_, RateCounts> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Quota {
-    fn exceeded(self) -> Refused {
+    fn exceeded(self) -> RateExceeded {
         let what = match self.effect {
             Effect::Read => "too many requests to read with this key",
             Effect::Write => "too many requests to write with this key",
         };
-        Refused { problem: Box::new(too_many(what, self.next_in)), quota: Some(self) }
+        RateExceeded { problem: Box::new(too_many(what, self.next_in)), quota: Some(self) }
     }
 }
 
-impl Counted {
+impl RateCounts {
     /// Records a valid key. When full, forgets the half that was valid longest ago, so each new key
     /// costs a constant on average.
     fn remember(&mut self, key: Hash, now: Duration, most: usize) {
@@ -279,11 +265,11 @@ mod tests {
     use crate::rules::Rules;
 
     /// Limits per minute on reads, writes and failures, with `most` keys counted.
-    fn limits(reads: u32, writes: u32, keyless: u32, most: usize) -> Limits {
+    fn limits(reads: u32, writes: u32, keyless: u32, most: usize) -> RateLimits {
         let mut rates = Rules::defaults().unwrap().access.rates;
         (rates.reads_per_minute, rates.writes_per_minute) = (reads, writes);
         (rates.keyless_per_minute, rates.max_counted) = (keyless, most);
-        Limits::new(rates)
+        RateLimits::new(rates)
     }
 
     fn ip(text: &str) -> IpAddr {
@@ -292,17 +278,17 @@ mod tests {
 
     /// Reads once with a valid key. Returns the rest of its rate, or the seconds until the next
     /// request is allowed.
-    fn read(limits: &Limits, key: u8, from: &str, now: Instant) -> Result<u32, u64> {
-        let wait = |refused: Refused| refused.problem.retry_after.unwrap();
-        let admitted = limits.admit_at(Some([key; 32]), ip(from), Effect::Read, now);
-        let quota = limits.count_at(admitted.map_err(wait)?, now).map_err(wait)?;
+    fn read(limits: &RateLimits, key: u8, from: &str, now: Instant) -> Result<u32, u64> {
+        let wait = |refused: RateExceeded| refused.problem.retry_after.unwrap();
+        let admitted = limits.admit(Some(KeyHash([key; 32])), ip(from), Effect::Read, now);
+        let quota = limits.count(admitted.map_err(wait)?, now).map_err(wait)?;
         Ok(quota.map_or(u32::MAX, |quota| quota.left))
     }
 
     /// Sends one request with an invalid key. Returns whether it was looked up.
-    fn fail(limits: &Limits, key: Option<u8>, from: &str, now: Instant) -> bool {
-        let admitted = limits.admit_at(key.map(|key| [key; 32]), ip(from), Effect::Read, now);
-        admitted.map(|admitted| limits.refuse_at(admitted, now)).is_ok()
+    fn fail(limits: &RateLimits, key: Option<u8>, from: &str, now: Instant) -> bool {
+        let admitted = limits.admit(key.map(|key| KeyHash([key; 32])), ip(from), Effect::Read, now);
+        admitted.map(|admitted| limits.refuse(admitted, now)).is_ok()
     }
 
     #[test]
@@ -314,8 +300,9 @@ mod tests {
         assert_eq!(read(&limits, 1, "192.0.2.1", now), Err(20));
         assert_eq!(read(&limits, 1, "192.0.2.77", now), Err(20), "from wherever");
         assert_eq!(read(&limits, 2, "192.0.2.1", now), Ok(2), "another key");
-        let admitted = limits.admit_at(Some([1; 32]), ip("192.0.2.1"), Effect::Write, now).unwrap();
-        let quota = limits.count_at(admitted, now).unwrap().unwrap();
+        let admitted =
+            limits.admit(Some(KeyHash([1; 32])), ip("192.0.2.1"), Effect::Write, now).unwrap();
+        let quota = limits.count(admitted, now).unwrap().unwrap();
         assert_eq!((quota.most, quota.left), (1, 0), "changes are counted apart");
         assert_eq!(quota.full_in, Duration::from_secs(60));
         let soon = now + Duration::from_millis(19_001);
@@ -355,9 +342,8 @@ mod tests {
     fn links_are_counted_by_themselves() {
         let mut rates = Rules::defaults().unwrap().access.rates;
         (rates.links_per_minute, rates.keyless_per_minute) = (2, 1);
-        let (limits, now) = (Limits::new(rates), Instant::now());
-        let open =
-            |from: &str| limits.open_at(ip(from), now).map_err(|problem| problem.retry_after);
+        let (limits, now) = (RateLimits::new(rates), Instant::now());
+        let open = |from: &str| limits.open(ip(from), now).map_err(|problem| problem.retry_after);
         assert!(fail(&limits, None, "192.0.2.1", now) && !fail(&limits, None, "192.0.2.1", now));
         assert_eq!(
             [open("192.0.2.1"), open("192.0.2.1")],
@@ -366,8 +352,8 @@ mod tests {
         );
         assert_eq!((open("192.0.2.1"), open("192.0.2.2")), (Err(Some(30)), Ok(())));
         rates.links_per_minute = 0;
-        let limits = Limits::new(rates);
-        assert!((0..99).all(|_| limits.open_at(ip("192.0.2.1"), now).is_ok()));
+        let limits = RateLimits::new(rates);
+        assert!((0..99).all(|_| limits.open(ip("192.0.2.1"), now).is_ok()));
     }
 
     #[test]
@@ -386,14 +372,15 @@ mod tests {
     #[test]
     fn whoever_is_under_way_is_counted_and_a_store_that_is_down_is_nobodys_fault() {
         let (limits, now) = (limits(9, 9, 2, 9), Instant::now());
-        let admit = |key: u8| limits.admit_at(Some([key; 32]), ip("192.0.2.1"), Effect::Read, now);
+        let admit =
+            |key: u8| limits.admit(Some(KeyHash([key; 32])), ip("192.0.2.1"), Effect::Read, now);
         let (one, two) = (admit(1).unwrap(), admit(2).unwrap());
         assert!(admit(3).is_err());
-        limits.give_back_at(one, now);
+        limits.give_back(one, now);
         let three = admit(3).unwrap();
         assert!(admit(4).is_err());
-        limits.refuse_at(two, now);
-        limits.refuse_at(three, now);
+        limits.refuse(two, now);
+        limits.refuse(three, now);
         assert!(admit(4).is_err());
     }
 }

@@ -18,8 +18,16 @@ pub(crate) struct Turns {
     pub(in crate::http) places: Arc<Semaphore>,
     keys: Shares<KeyId>,
     patience: Duration,
-    busy: &'static str,
-    full: &'static str,
+    errors: TurnErrors,
+}
+
+/// The texts of refusals.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TurnErrors {
+    /// The key has a turn already.
+    pub(crate) busy: &'static str,
+    /// No place is free in time.
+    pub(crate) full: &'static str,
 }
 
 /// Freed when it is dropped.
@@ -33,15 +41,10 @@ pub(in crate::http) struct TurnPlace {
 pub(in crate::http) type Turn = Share<KeyId>;
 
 impl Turns {
-    /// `most` places, each waited for up to `patience`. `busy` is the error for a key that has a
-    /// turn already, `full` that for a client that got no place in time.
-    pub(crate) fn new(
-        most: usize,
-        patience: Duration,
-        (busy, full): (&'static str, &'static str),
-    ) -> Self {
+    /// `most` places, each waited for up to `patience`.
+    pub(crate) fn new(most: usize, patience: Duration, errors: TurnErrors) -> Self {
         let places = Arc::new(Semaphore::new(most));
-        Self { places, keys: Shares::default(), patience, busy, full }
+        Self { places, keys: Shares::default(), patience, errors }
     }
 
     /// Takes the key's turn, then waits for a place. Fails with 429 if the key has a turn, with 503
@@ -54,14 +57,14 @@ impl Turns {
     /// Takes the turn of a key, for work that needs a place now and then. Fails with 429 if the key
     /// has a turn.
     pub(in crate::http) fn turn(&self, key: KeyId) -> Result<Turn, Problem> {
-        self.keys.take(&[(key, 1)]).ok_or_else(|| Problem::new(Code::RateLimited, self.busy))
+        self.keys.take(&[(key, 1)]).ok_or_else(|| Problem::new(Code::RateLimited, self.errors.busy))
     }
 
     /// Waits for a place while holding a turn. Fails with 503 if none is free in time.
     pub(in crate::http) async fn permit(&self) -> Result<OwnedSemaphorePermit, Problem> {
         match timeout(self.patience, Arc::clone(&self.places).acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
-            _ => Err(Problem::busy(self.full)),
+            _ => Err(Problem::busy(self.errors.full)),
         }
     }
 }
@@ -77,7 +80,7 @@ pub(in crate::http) async fn to_the_end<T: Send + 'static>(
         drop(holds);
         done
     });
-    working.await.map_err(|error| Problem::internal(error.to_string()))
+    working.await.map_err(Problem::internal)
 }
 
 #[cfg(test)]
@@ -88,7 +91,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_place_is_taken_until_the_work_ends_though_nobody_waits() {
-        let places = Turns::new(1, Duration::from_secs(20), ("busy", "full"));
+        let places =
+            Turns::new(1, Duration::from_secs(20), TurnErrors { busy: "busy", full: "full" });
         let permit = places.permit().await.unwrap();
         let (end, ended) = oneshot::channel::<()>();
         let (begin, begun) = oneshot::channel();

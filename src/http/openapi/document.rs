@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::http::openapi::areas::{operations, shapes};
+use crate::http::openapi::descriptions::{operations, shapes};
 use crate::http::openapi::{events, problems, shared};
 use crate::http::operation::{BASE, Operation, shape};
 use crate::http::request::body::BodyRule;
@@ -21,13 +21,15 @@ const ABOUT: &str = include_str!("introduction.md");
 
 /// The description of the API, with the numbers of these rules.
 pub(in crate::http) fn document(rules: &AccessRules) -> Value {
-    let named: Map<String, Value> = shapes(rules).into_iter().chain(target_shapes()).collect();
+    // The targets, as fields of a body.
+    let targets = TARGETS.iter().map(|(name, about)| ((*name).to_owned(), id_given(about)));
+    let named: Map<String, Value> = shapes(rules).into_iter().chain(targets).collect();
     // Two operations may name a segment differently; the document has each path once.
     let mut paths: BTreeMap<String, (&str, Map<String, Value>)> = BTreeMap::new();
     for (operation, description) in &operations(rules) {
         let (path, methods) =
             paths.entry(shape(operation.path)).or_insert_with(|| (operation.path, Map::new()));
-        let described = whole(operation, description, path, &named);
+        let described = operation_object(operation, description, path, &named);
         methods.insert(operation.verb.as_str().to_ascii_lowercase(), described);
     }
     let mut paths: Map<String, Value> =
@@ -81,7 +83,7 @@ fn headers() -> Value {
 }
 
 /// One operation.
-fn whole(
+fn operation_object(
     operation: &Operation,
     description: &Description,
     path: &str,
@@ -97,9 +99,8 @@ fn whole(
     if !description.about.is_empty() {
         put(&mut described, "description", description.about.into());
     }
-    if let Some(fields) = &description.body {
-        let shown = body(operation, (fields, description.sent.as_ref()), named);
-        put(&mut described, "requestBody", shown);
+    if let Some(body) = body(operation, description, named) {
+        put(&mut described, "requestBody", body);
     }
     if operation.linked.is_some() {
         let ways = json!([{ TOKEN: [] }, { "linkExpires": [], "linkSignature": [] }]);
@@ -134,7 +135,7 @@ fn parameters(operation: &Operation, description: &Description, path: &str) -> V
     let target = |name: &&str| {
         parameter("query", name, false, id_text(about_target(component(operation, name))))
     };
-    all.extend(operation.aim.names().iter().map(target));
+    all.extend(operation.target_names.iter().map(target));
     for (name, schema) in &description.headers {
         all.push(parameter("header", plain(name), !name.ends_with('?'), schema.clone()));
     }
@@ -151,20 +152,15 @@ const TARGETS: &[(&str, &str)] = &[
     ("targetOrganizationId", "The organization that the request acts on."),
     ("targetResellerId", "The reseller that the request acts on."),
     ("targetPartnerId", "The partner that the request acts on."),
-    (AGAIN, "The account in the path, once more; another one is refused."),
+    (TARGET_IN_PATH, "The account in the path, once more; another one is refused."),
 ];
 const IN_PATH: &str = "The account that the request acts on.";
 /// The shape of a target that the path names too.
-const AGAIN: &str = "equalTargetAccountId";
+const TARGET_IN_PATH: &str = "equalTargetAccountId";
 
 /// The shape that describes a target under this name.
 fn component<'n>(operation: &Operation, name: &'n str) -> &'n str {
-    if names(operation.path).any(|segment| segment == name) { AGAIN } else { name }
-}
-
-/// The targets as fields of a body.
-fn target_shapes() -> impl Iterator<Item = (String, Value)> {
-    TARGETS.iter().map(|(name, about)| ((*name).to_owned(), id_given(about)))
+    if names(operation.path).any(|segment| segment == name) { TARGET_IN_PATH } else { name }
 }
 
 fn once_schema() -> Value {
@@ -182,27 +178,27 @@ fn about_target(name: &str) -> &'static str {
 
 fn body(
     operation: &Operation,
-    (fields, sent): (&Fields, Option<&Value>),
+    description: &Description,
     named: &Map<String, Value>,
-) -> Value {
-    let shown = object("", fields.clone());
+) -> Option<Value> {
+    let shown = object("", description.body.clone()?);
     let mut schema = shown.clone();
     // additionalProperties says what the description of a body would say.
     if let Value::Object(keywords) = &mut schema {
         keywords.remove("description");
         keywords.insert("additionalProperties".to_owned(), false.into());
     }
-    for name in operation.aim.names() {
+    for name in operation.target_names {
         if let Some(Value::Object(all)) = schema.get_mut("properties")
             && !all.contains_key(*name)
         {
             all.insert((*name).to_owned(), schema::reference(component(operation, name)));
         }
     }
-    let is_required = !matches!(operation.body(), BodyRule::Optional(_));
-    let example = sent.cloned().unwrap_or_else(|| schema::example(&shown, named));
+    let is_required = !matches!(operation.form.body, BodyRule::Optional(_));
+    let example = description.sent.clone().unwrap_or_else(|| schema::example(&shown, named));
     let content = json!({ "schema": schema, "example": example });
-    json!({ "required": is_required, "content": { "application/json": content } })
+    Some(json!({ "required": is_required, "content": { "application/json": content } }))
 }
 
 fn answers(

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::http::typed::schema::shown;
+
 pub(super) struct Row<'d> {
     pub(super) name: String,
     pub(super) is_required: bool,
@@ -133,9 +135,4 @@ fn words(schema: &Value) -> String {
         (Some(least), None) => format!("{kind}, {least} or more"),
         _ => kind,
     }
-}
-
-/// Text unchanged, anything else as JSON.
-pub(super) fn shown(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }

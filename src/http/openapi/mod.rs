@@ -11,7 +11,7 @@
 //!
 //! Never happens here: a decision, or a number that is not in the rules.
 
-mod areas;
+mod descriptions;
 mod document;
 mod events;
 mod fields;
@@ -20,7 +20,7 @@ mod problems;
 mod shared;
 
 #[cfg(test)]
-pub(super) use self::areas::{operations, shapes};
+pub(super) use self::descriptions::{operations, shapes};
 pub(super) use self::document::document;
 pub(super) use self::pages::pages;
 #[cfg(test)]

@@ -13,14 +13,14 @@ use crate::app::access::identity::Level;
 use crate::http::error::Code;
 use crate::http::openapi::events::HEADERS;
 use crate::http::openapi::fields::{
-    Row, fields, items, kinds, names, parameter, resolved, rows, shown, text,
+    Row, fields, items, kinds, names, parameter, resolved, rows, text,
 };
 use crate::http::openapi::problems::{self, ANY};
 use crate::http::operation::{BASE, Operation};
 use crate::http::state::Pages;
 use crate::http::table::OPERATIONS;
 use crate::http::tag::Tag;
-use crate::http::typed::schema;
+use crate::http::typed::schema::{self, shown};
 
 /// All pages, with their style and script.
 pub(in crate::http) fn pages(document: &Value) -> Pages {
@@ -102,9 +102,7 @@ fn areas_of(document: &Value) -> Vec<Area<'_>> {
         let (path, place) = fields(document, "/paths")
             .flat_map(|(path, verbs)| fields(verbs, "").map(move |(_, place)| (path, place)))
             .find(|(_, place)| text(place, "/operationId") == row.id)?;
-        let mut codes = problems::codes(row);
-        codes.retain(|code| !ANY.contains(code));
-        Some(OperationView::of(document, row, (path, place), codes))
+        Some(OperationView::of(document, row, path, place))
     };
     let area = |tag: &Tag| {
         let operations = OPERATIONS.iter().filter(|row| row.tag == *tag).filter_map(shown);
@@ -115,12 +113,9 @@ fn areas_of(document: &Value) -> Vec<Area<'_>> {
 }
 
 impl<'d> OperationView<'d> {
-    fn of(
-        document: &'d Value,
-        row: &'static Operation,
-        (path, place): (&'d str, &'d Value),
-        codes: Vec<Code>,
-    ) -> Self {
+    fn of(document: &'d Value, row: &'static Operation, path: &'d str, place: &'d Value) -> Self {
+        let mut codes = problems::codes(row);
+        codes.retain(|code| !ANY.contains(code));
         let mut target = (path.to_owned(), String::new());
         let mut parameters = Vec::new();
         for one in items(place, "parameters").map(|one| resolved(document, one)) {

@@ -32,7 +32,7 @@ pub(in crate::http) fn codes(operation: &Operation) -> Vec<Code> {
             codes.push(code);
         }
     };
-    add(operation.body() != BodyRule::None, Code::UnsupportedMediaType);
+    add(operation.form.body != BodyRule::None, Code::UnsupportedMediaType);
     add(operation.path.contains('{'), Code::NotFound);
     add(operation.need.once, Code::Conflict);
     add(operation.need.feature.is_some(), Code::FeatureRequired);

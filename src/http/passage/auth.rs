@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use tokio::time::Instant;
 
 use crate::app::access::need::Effect;
 use crate::app::access::{Caller, Denied, token};
@@ -18,25 +20,28 @@ use crate::http::state::Http;
 /// these (`limits`).
 pub(in crate::http) async fn caller(
     http: &Http,
-    (raw_query, headers): (&str, &HeaderMap),
-    (from, effect): (IpAddr, Effect),
+    parts: &Parts,
+    from: IpAddr,
+    effect: Effect,
     trace: &Trace,
 ) -> Result<Caller, Problem> {
+    let raw_query = parts.uri.query().unwrap_or_default();
     let text = query::token(raw_query);
     let (text, limits) = (text.as_deref(), &http.limits);
-    let limited = |refused: crate::http::limits::rates::Refused| {
-        trace.leaves(refused.quota);
+    let limited = |refused: crate::http::limits::rates::RateExceeded| {
+        trace.set_quota(refused.quota);
         *refused.problem
     };
-    let admitted = limits.admit(text.and_then(token::hash), from, effect).map_err(limited)?;
+    let admitted =
+        limits.admit(text.and_then(token::hash), from, effect, Instant::now()).map_err(limited)?;
     let found = http.use_cases.access.caller(text).await;
     match &found {
-        Err(Denied::NoKey) => limits.refuse(admitted),
-        Err(Denied::Store(_)) => limits.give_back(admitted),
-        _ => trace.leaves(limits.count(admitted).map_err(limited)?),
+        Err(Denied::NoKey) => limits.refuse(admitted, Instant::now()),
+        Err(Denied::Store(_)) => limits.give_back(admitted, Instant::now()),
+        _ => trace.set_quota(limits.count(admitted, Instant::now()).map_err(limited)?),
     }
     found.map_err(|error| match error {
-        Denied::NoKey => misplaced(raw_query, headers).unwrap_or_else(|| error.into()),
+        Denied::NoKey => misplaced(raw_query, &parts.headers).unwrap_or_else(|| error.into()),
         error => error.into(),
     })
 }

@@ -7,10 +7,10 @@
 //! part of one message, nothing else.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use axum::body::{Body, HttpBody as _};
-use axum::extract::RawPathParams;
-use axum::http::request::Parts;
+use axum::body::HttpBody as _;
+use tokio::time::Instant;
 
 use crate::app::access::need::Effect;
 use crate::app::mailbox::links::{Linked, Opening};
@@ -19,7 +19,7 @@ use crate::domain::network::Network;
 use crate::http::answer::range::Conditions;
 use crate::http::error::{Code, Problem};
 use crate::http::limits::downloads::Reader;
-use crate::http::operation::Operation;
+use crate::http::operation::MatchedRequest;
 use crate::http::passage::observe::Trace;
 use crate::http::request::call::Visit;
 use crate::http::request::query::{self, EXPIRES, Query, SIGNATURE};
@@ -28,12 +28,12 @@ use crate::wire::uuid;
 
 /// The claims of a link, unchecked.
 #[derive(Debug)]
-pub(in crate::http) struct Signed {
+pub(in crate::http) struct SignedLink {
     expires: String,
     signature: String,
 }
 
-impl Signed {
+impl SignedLink {
     /// Reads a query without a token; both parameters must be there, once each.
     pub(in crate::http) fn read(raw_query: &str) -> Option<Self> {
         let expires = query::without_token(raw_query, EXPIRES)?;
@@ -44,12 +44,13 @@ impl Signed {
 /// Returns the request that this link opens. Fails with 401 if we did not make the link, with 410
 /// if it has expired, with 404 if its message is gone.
 pub(in crate::http) async fn visit(
-    http: &Http,
-    (operation, path, parts, body): (&Operation, Option<RawPathParams>, &Parts, Body),
-    signed: Signed,
+    http: Arc<Http>,
+    request: MatchedRequest,
+    signed: SignedLink,
     from: IpAddr,
     trace: &Trace,
 ) -> Result<Visit, Problem> {
+    let MatchedRequest { operation, path, parts, body } = request;
     let path = operation.segments(path).unwrap_or_default();
     let segment = |name: &str| path.iter().find(|(known, _)| known == name);
     let message = segment("uuid").and_then(|(_, text)| uuid(text)).map(MessageId);
@@ -58,21 +59,22 @@ pub(in crate::http) async fn visit(
         None => Some(Linked::Raw),
         Some(filename) => part(filename).map(|(number, name)| Linked::Part(number, name)),
     };
-    let said = (signed.expires.as_str(), signed.signature.as_str());
-    let opening = message
-        .zip(what)
-        .map_or(Opening::Never, |(message, what)| http.use_cases.links.check(message, what, said));
+    let claims = (signed.expires.as_str(), signed.signature.as_str());
+    let opening = message.zip(what).map_or(Opening::Never, |(message, what)| {
+        http.use_cases.links.check(message, what, claims)
+    });
     let (Some(message), Opening::Now | Opening::Expired) = (message, opening) else {
-        let refused = http.limits.admit(None, from, Effect::Read).map_err(|refused| {
-            trace.leaves(refused.quota);
-            *refused.problem
-        })?;
-        http.limits.refuse(refused);
+        let refused =
+            http.limits.admit(None, from, Effect::Read, Instant::now()).map_err(|refused| {
+                trace.set_quota(refused.quota);
+                *refused.problem
+            })?;
+        http.limits.refuse(refused, Instant::now());
         const DETAIL: &str = "this link was not made here, or was changed: copy the whole link, or \
                               send a key as the query parameter token";
         return Err(Problem::new(Code::Unauthorized, DETAIL));
     };
-    http.limits.open(from)?;
+    http.limits.open(from, Instant::now())?;
     if opening == Opening::Expired {
         let detail = "this link has expired: read the event again, which has a new link, or use \
                       this path with a key";
@@ -87,8 +89,8 @@ pub(in crate::http) async fn visit(
     let scope = http.use_cases.access.bearer(message).await?;
     let scope = scope.ok_or_else(|| Problem::not_found("message"))?;
     let filename = filename.unwrap_or_default().to_owned();
-    let (reader, conditions) = (Reader::Link(Network::of_client(from)), Conditions::of(parts));
-    Ok(Visit { message, scope, filename, reader, query, conditions })
+    let (reader, conditions) = (Reader::Link(Network::of_client(from)), Conditions::of(&parts));
+    Ok(Visit { http, message, scope, filename, reader, query, conditions })
 }
 
 /// The part's number, which the record puts before its name, and the name.

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -16,7 +17,7 @@ use axum::http::header::{
     CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
     RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::time::{Instant, timeout};
@@ -59,26 +60,26 @@ impl Trace {
         self.0.request
     }
 
-    pub(in crate::http) fn matched(&self, operation: &'static Operation) {
+    pub(in crate::http) fn set_operation(&self, operation: &'static Operation) {
         self.0.operation.get_or_init(|| operation);
     }
 
-    pub(in crate::http) fn routed(&self, route: &'static str) {
+    pub(in crate::http) fn set_route(&self, route: &'static str) {
         self.0.route.get_or_init(|| route);
     }
 
-    pub(in crate::http) fn came_from(&self, client: IpAddr) {
+    pub(in crate::http) fn set_client(&self, client: IpAddr) {
         self.0.from.get_or_init(|| client);
     }
 
     /// Records the rest of the key's rate, for the response headers.
-    pub(in crate::http) fn leaves(&self, quota: Option<Quota>) {
+    pub(in crate::http) fn set_quota(&self, quota: Option<Quota>) {
         if let Some(quota) = quota {
             self.0.quota.get_or_init(|| quota);
         }
     }
 
-    pub(in crate::http) fn called_by(&self, account: AccountId) {
+    pub(in crate::http) fn set_caller(&self, account: AccountId) {
         self.0.caller.get_or_init(|| account);
     }
 }
@@ -93,25 +94,29 @@ pub(in crate::http) async fn observe(
     let method = known_method(request.method());
     let trace = Trace::new(id);
     request.extensions_mut().insert(trace.clone());
-    let mut response = match timeout(http.rules.limits.request(), caught(next.run(request))).await {
+    let mut response = match timeout(http.rules.limits.request(), catch_panic(next.run(request)))
+        .await
+    {
         Ok(Ok(response)) => response,
         Ok(Err(panic)) => Problem::internal(format!("a handler panicked: {panic}")).into_response(),
         Err(_) => Problem::unavailable("the request took too long").into_response(),
     };
     let problem = response.extensions_mut().remove::<Problem>();
     if let Some(problem) = &problem {
-        show(problem, id, &http.rules, &mut response);
+        write_problem(problem, id, &http.rules, &mut response);
     }
-    carry(id, response.headers_mut());
+    set_common_headers(id, response.headers_mut());
     if let Some(quota) = trace.0.quota.get() {
-        tell(quota, response.headers_mut());
+        set_quota_headers(quota, response.headers_mut());
     }
-    log((id, &http.repeats), method, &trace, &response, problem.as_ref(), began);
+    let (status, latency) = (response.status(), began.elapsed());
+    let answered = AnsweredRequest { method, status, problem: problem.as_ref(), latency };
+    log(&http.repeats, &trace, &answered);
     response
 }
 
 /// Writes the body of an error into its response, and keeps other headers (`Allow`).
-fn show(problem: &Problem, id: Uuid, rules: &AccessRules, response: &mut Response) {
+fn write_problem(problem: &Problem, id: Uuid, rules: &AccessRules, response: &mut Response) {
     let headers = response.headers_mut();
     headers.remove(CONTENT_LENGTH);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
@@ -122,7 +127,7 @@ fn show(problem: &Problem, id: Uuid, rules: &AccessRules, response: &mut Respons
     *response.body_mut() = Body::from(serde_json::to_string(&problem.body(id)).unwrap_or_default());
 }
 
-fn carry(id: Uuid, headers: &mut HeaderMap) {
+fn set_common_headers(id: Uuid, headers: &mut HeaderMap) {
     if let Ok(id) = HeaderValue::try_from(id.to_string()) {
         headers.insert(X_REQUEST_ID, id);
     }
@@ -133,7 +138,7 @@ fn carry(id: Uuid, headers: &mut HeaderMap) {
 
 /// draft-ietf-httpapi-ratelimit-headers-10: reads and writes have separate quotas, and a response
 /// shows the one that its request was counted in.
-fn tell(quota: &Quota, headers: &mut HeaderMap) {
+fn set_quota_headers(quota: &Quota, headers: &mut HeaderMap) {
     let (name, most) = (quota.effect.as_str(), quota.most);
     let reset = rates::whole_seconds(quota.full_in);
     let policy = format!("\"{name}\";q={most};w=60");
@@ -145,24 +150,25 @@ fn tell(quota: &Quota, headers: &mut HeaderMap) {
     }
 }
 
-fn log(
-    (id, repeats): (Uuid, &Repeats),
+/// A request with its response, for the log.
+struct AnsweredRequest<'r> {
     method: &'static str,
-    trace: &Trace,
-    response: &Response,
-    problem: Option<&Problem>,
-    began: Instant,
-) {
+    status: StatusCode,
+    problem: Option<&'r Problem>,
+    latency: Duration,
+}
+
+fn log(repeats: &Repeats, trace: &Trace, answered: &AnsweredRequest<'_>) {
+    let AnsweredRequest { method, status, problem, latency } = answered;
     let operation = trace.0.operation.get();
     let beside = trace.0.route.get().copied().unwrap_or("-");
     let route = operation.map_or(beside, |operation| operation.path);
     let effect = operation.map_or("-", |operation| operation.need.effect.as_str());
     let client = trace.0.from.get().map(tracing::field::display);
     let account = trace.0.caller.get().map(|account| account.get());
-    let status = response.status().as_u16();
-    let latency_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let latency_ms = u64::try_from(latency.as_millis()).unwrap_or(u64::MAX);
     let code = problem.map(|problem| problem.code.as_str());
-    let request = tracing::field::display(id);
+    let request = tracing::field::display(trace.request());
     match problem {
         Some(Problem { cause: Some(cause), .. }) => {
             if let Some(left_out) = repeats.due(LogCause::Request(route)) {
@@ -189,11 +195,11 @@ fn log(
         _ => {}
     }
     tracing::info!(
-        request.id = %id,
+        request.id = request,
         http.method = method,
         http.route = route,
         http.effect = effect,
-        http.status = status,
+        http.status = status.as_u16(),
         account.id = account,
         client.address = client,
         error.code = code,
@@ -204,16 +210,8 @@ fn log(
 
 /// A method may be any token (RFC 9110 §9.1); only these appear in the log.
 fn known_method(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "GET",
-        Method::HEAD => "HEAD",
-        Method::POST => "POST",
-        Method::PUT => "PUT",
-        Method::DELETE => "DELETE",
-        Method::OPTIONS => "OPTIONS",
-        Method::PATCH => "PATCH",
-        _ => "other",
-    }
+    const KNOWN: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
+    KNOWN.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
 }
 
 /// The message of a handler's panic.
@@ -222,20 +220,20 @@ fn known_method(method: &Method) -> &'static str {
 struct Panicked(String);
 
 /// Runs `work` to its end or its panic: a bug in one handler ends one request only.
-async fn caught<F: Future>(work: F) -> Result<F::Output, Panicked> {
+async fn catch_panic<F: Future>(work: F) -> Result<F::Output, Panicked> {
     let mut work = Box::pin(work);
     poll_fn(move |context| {
         // After a panic the future is never polled again, so its half-done state stays unseen.
         match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
-            Err(panic) => Poll::Ready(Err(Panicked(words(panic.as_ref())))),
+            Err(panic) => Poll::Ready(Err(Panicked(panic_text(panic.as_ref())))),
         }
     })
     .await
 }
 
-fn words(panic: &(dyn Any + Send)) -> String {
+fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no words".into())
 }

@@ -9,23 +9,24 @@
 //! Mailgun posts a raw message only to paths that end with `mime`, so
 //! `/inbound/{type}/{inboundKey}/mime` does the same.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
+use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, EXPECT};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::json;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::app::access::need::Effect;
 use crate::app::relay::inbound::{InboundError, PostOutcome};
 use crate::domain::account::Account;
+use crate::domain::id::IntakeId;
 use crate::domain::key::KeyHash;
 use crate::domain::relay::{Forwarded, RelayType, WayIn};
 use crate::http::answer::file::success;
@@ -34,7 +35,7 @@ use crate::http::limits::inbound_places::InboundPlace;
 use crate::http::limits::turns::to_the_end;
 use crate::http::passage::observe::Trace;
 use crate::http::remote::Peer;
-use crate::http::request::octets::{Bounds, Unread, whole};
+use crate::http::request::octets::{BodyBounds, BodyError, read_whole};
 use crate::http::state::Http;
 
 /// Its name in the log.
@@ -48,18 +49,18 @@ pub(in crate::http) async fn post(
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let trace = parts.extensions.get::<Trace>().cloned().unwrap_or_default();
-    trace.routed(ROUTE);
+    trace.set_route(ROUTE);
     let peer = parts.extensions.get::<Peer>().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0);
     let from = http.proxies.client(peer, &parts.headers);
-    trace.came_from(from);
+    trace.set_client(from);
     let path = path.ok();
     let segments = path.iter().flatten().map(|(_, value)| value.to_owned());
-    let way = open(&http, &segments.collect::<Vec<_>>(), from).await?;
-    trace.called_by(way.account.id);
+    let way = find_way_in(&http, &segments.collect::<Vec<_>>(), from).await?;
+    trace.set_caller(way.account.id);
     let kind = way.verification.kind();
     // A slow sender holds only a place for bodies, never one that received requests wait for.
     let coming = http.places.body(&way.account)?;
-    let (body, large) = collect(&parts.headers, body, (&http, &way.account)).await?;
+    let (body, large) = collect(&http, &parts.headers, body, &way.account).await?;
     let place = http.places.any(&way.account)?;
     drop(coming);
     let request = Forwarded { method: parts.method.to_string(), headers: fields(&parts), body };
@@ -73,51 +74,52 @@ pub(in crate::http) async fn post(
 
 /// Returns the way in of this path. Counts the request against the key's rate, or a failure against
 /// the address.
-async fn open(http: &Http, segments: &[String], from: std::net::IpAddr) -> Result<WayIn, Problem> {
+async fn find_way_in(http: &Http, segments: &[String], from: IpAddr) -> Result<WayIn, Problem> {
     let nothing = || Problem::new(Code::NotFound, NOTHING_HERE);
     let [kind, key] = segments else { return Err(nothing()) };
     let kind = kind.parse::<RelayType>().ok().filter(|kind| kind.has_way_in());
     let hash = digest(&SHA256, key.as_bytes());
     let hash = <[u8; 32]>::try_from(hash.as_ref()).ok().map(KeyHash);
-    let admitted = http.limits.admit(hash, from, Effect::Write);
-    let admitted = admitted.map_err(|refused| again(*refused.problem))?;
+    let admitted = http.limits.admit(hash, from, Effect::Write, Instant::now());
+    let admitted = admitted.map_err(|refused| retryable(*refused.problem))?;
     let found = match kind {
         Some(kind) => http.use_cases.inbound.way(kind, key).await,
         None => Ok(None),
     };
     match found {
         Ok(Some(way)) => {
-            http.limits.count(admitted).map_err(|refused| again(*refused.problem))?;
+            http.limits
+                .count(admitted, Instant::now())
+                .map_err(|refused| retryable(*refused.problem))?;
             Ok(way)
         }
         Ok(None) => {
-            http.limits.refuse(admitted);
+            http.limits.refuse(admitted, Instant::now());
             Err(nothing())
         }
         Err(error) => {
-            http.limits.give_back(admitted);
+            http.limits.give_back(admitted, Instant::now());
             Err(Problem::unavailable(chain(&error)))
         }
     }
 }
 
 /// Turns a problem into a 503: after a 4xx some providers drop the message.
-fn again(problem: Problem) -> Problem {
+fn retryable(problem: Problem) -> Problem {
     Problem { code: Code::Unavailable, ..problem }
 }
 
 fn fields(parts: &Parts) -> Vec<(String, Vec<u8>)> {
-    let own = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| {
-        (name.as_str().to_owned(), value.as_bytes().to_vec())
-    };
-    parts.headers.iter().map(own).collect()
+    let headers = parts.headers.iter();
+    headers.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
 }
 
 /// Reads the whole body. Returns a place as well if the body is large.
 async fn collect(
+    http: &Http,
     headers: &HeaderMap,
     body: Body,
-    (http, whose): (&Http, &Account),
+    account: &Account,
 ) -> Result<(Bytes, Option<InboundPlace>), Problem> {
     // A compressed body could unfold to any size.
     let plain = headers.get(CONTENT_ENCODING).is_none_or(|value| value == "identity");
@@ -126,53 +128,52 @@ async fn collect(
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
     }
     let (limits, most) = (&http.rules.limits, http.use_cases.inbound.max_request_bytes());
-    let bounds = Bounds { most, limits, expects: headers.contains_key(EXPECT) };
-    let reading = whole(body, bounds, || http.places.large(whose));
-    let late = || again(Problem::invalid("the body did not come in time: send it again"));
+    let bounds = BodyBounds { most, limits, expects: headers.contains_key(EXPECT) };
+    let reading = read_whole(body, bounds, || http.places.large(account));
+    let late = || retryable(Problem::invalid("the body did not come in time: send it again"));
     let read = timeout(limits.body(), reading).await.map_err(|_| late())?;
     let (octets, place) = read.map_err(|error| match error {
-        Unread::TooLarge => {
+        BodyError::TooLarge => {
             let detail =
                 format!("the body has more than {most} bytes, the limit for requests of providers");
             Problem::new(Code::PayloadTooLarge, detail)
         }
-        Unread::CutShort => again(Problem::invalid("the body was cut short: send it again")),
-        Unread::NoPlace(problem) => problem,
+        BodyError::CutShort => retryable(Problem::invalid("the body was cut short: send it again")),
+        BodyError::NoPlace(problem) => problem,
     })?;
     Ok((octets.into(), place))
 }
 
 /// Responses that providers understand: `app::relay::providers` has the sources.
 fn answer(kind: RelayType, taken: Result<PostOutcome, InboundError>) -> Result<Response, Problem> {
-    let told = |words: &str, fields| Ok(success(StatusCode::OK, words, fields));
     match taken {
         Ok(PostOutcome::Accepted(records)) => {
             let ids: Vec<String> = records.iter().map(ToString::to_string).collect();
-            told("accepted", json!({ "verdict": "accepted", "intake": ids }))
+            Ok(success("accepted", json!({ "verdict": "accepted", "intake": ids })))
         }
-        Ok(PostOutcome::Noted(what)) => told(what, json!({})),
+        Ok(PostOutcome::Noted(what)) => Ok(success(what, json!({}))),
         Ok(PostOutcome::Refused { words, records }) => {
             // Postmark retries after any other code.
             let code = match kind {
                 RelayType::Postmark => Code::Forbidden,
                 _ => Code::MailRefused,
             };
-            Err(Problem::new(code, named(words, &records)))
+            Err(Problem::new(code, with_record(words, &records)))
         }
         Ok(PostOutcome::Deferred { words, records }) => {
-            Err(Problem::new(Code::Unavailable, named(words, &records)))
+            Err(Problem::new(Code::Unavailable, with_record(words, &records)))
         }
         Err(InboundError::Forged(error)) => {
             Err(Problem::new(Code::Unauthorized, error.to_string()))
         }
-        Err(InboundError::Broken(error)) => Err(Problem::invalid(error.to_string())),
+        Err(InboundError::Broken(error)) => Err(Problem::invalid(error)),
         Err(error @ (InboundError::Unavailable(_) | InboundError::Relays(_))) => {
             Err(Problem::unavailable(chain(&error)))
         }
     }
 }
 
-fn named(words: String, records: &[crate::domain::id::IntakeId]) -> String {
+fn with_record(words: String, records: &[IntakeId]) -> String {
     match records.first() {
         Some(record) => format!("{words} [record {record}]"),
         None => words,

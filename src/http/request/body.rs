@@ -13,7 +13,7 @@ use crate::domain::fault::{Fault, join};
 use crate::domain::id::KeyId;
 use crate::http::error::{Code, Problem};
 use crate::http::limits::turns::TurnPlace;
-use crate::http::request::octets::{Bounds, Unread, whole};
+use crate::http::request::octets::{BodyBounds, BodyError, read_whole};
 use crate::http::request::query::quoted;
 use crate::http::state::Http;
 
@@ -67,17 +67,30 @@ impl Fields {
     }
 }
 
-/// Reads the body that `rule` allows. `targets` are the fields that name the target; `key` is the
-/// caller's, for the place of a large body.
+/// The body that an operation allows.
+#[derive(Clone, Copy)]
+pub(in crate::http) struct AllowedBody {
+    pub(in crate::http) rule: BodyRule,
+    /// The fields that name the target.
+    pub(in crate::http) targets: &'static [&'static str],
+}
+
+/// Reads the body that is allowed. `key` is the caller's, for the place of a large body.
 pub(in crate::http) async fn read(
+    http: &Http,
     headers: &HeaderMap,
     body: Body,
-    (rule, targets): (BodyRule, &[&str]),
+    allowed: AllowedBody,
     key: KeyId,
-    http: &Http,
 ) -> Result<Fields, Problem> {
-    let expects = headers.contains_key(EXPECT);
-    let reading = timeout(http.rules.limits.body(), collect(body, expects, (rule, key), http));
+    let AllowedBody { rule, targets } = allowed;
+    let limits = &http.rules.limits;
+    let most = match rule {
+        BodyRule::WithMessage(_) => http.max_upload_bytes(),
+        _ => limits.max_body_bytes,
+    };
+    let bounds = BodyBounds { most, limits, expects: headers.contains_key(EXPECT) };
+    let reading = timeout(limits.body(), collect(body, bounds, || http.uploads.place(key)));
     let (octets, place) = reading.await.map_err(|_| {
         Problem::new(Code::RequestTimeout, "the body did not come in time: send it at once")
     })??;
@@ -96,7 +109,7 @@ pub(in crate::http) async fn read(
     is_plain_json(headers)?;
     let fields = if octets.len() > LARGE {
         let parsed = tokio::task::spawn_blocking(move || parse(&octets)).await;
-        parsed.map_err(|error| Problem::internal(error.to_string()))??
+        parsed.map_err(Problem::internal)??
     } else {
         parse(&octets)?
     };
@@ -138,25 +151,21 @@ fn is_plain_json(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-async fn collect(
+async fn collect<R>(
     body: Body,
-    expects: bool,
-    (rule, key): (BodyRule, KeyId),
-    http: &Http,
-) -> Result<(Vec<u8>, Option<TurnPlace>), Problem> {
-    let limits = &http.rules.limits;
-    let most = match rule {
-        BodyRule::WithMessage(_) => http.max_upload_bytes(),
-        _ => limits.max_body_bytes,
-    };
-    let read = whole(body, Bounds { most, limits, expects }, || http.uploads.place(key));
-    read.await.map_err(|error| match error {
-        Unread::TooLarge => {
-            let detail = format!("the body has more than {most} bytes: send less");
+    bounds: BodyBounds<'_>,
+    place: impl Fn() -> R,
+) -> Result<(Vec<u8>, Option<TurnPlace>), Problem>
+where
+    R: Future<Output = Result<TurnPlace, Problem>>,
+{
+    read_whole(body, bounds, place).await.map_err(|error| match error {
+        BodyError::TooLarge => {
+            let detail = format!("the body has more than {} bytes: send less", bounds.most);
             Problem::new(Code::PayloadTooLarge, detail)
         }
-        Unread::CutShort => Problem::invalid("the body ended before it was complete"),
-        Unread::NoPlace(problem) => problem,
+        BodyError::CutShort => Problem::invalid("the body ended before it was complete"),
+        BodyError::NoPlace(problem) => problem,
     })
 }
 

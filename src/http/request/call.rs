@@ -2,6 +2,7 @@
 //! Only `perform` and `linked` make them.
 
 use std::fmt;
+use std::sync::Arc;
 
 use axum::http::header::{HeaderName, HeaderValue};
 
@@ -35,6 +36,7 @@ pub(in crate::http) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("l
 /// An authorised request: the caller, the target, and the parsed input.
 #[derive(Debug)]
 pub struct Call {
+    pub(in crate::http) http: Arc<Http>,
     pub(in crate::http) caller: Caller,
     pub(in crate::http) actor: Actor,
     pub(in crate::http) target: Target,
@@ -43,7 +45,8 @@ pub struct Call {
     pub(in crate::http) uri_path: String,
     pub(in crate::http) query: Query,
     pub(in crate::http) body: Fields,
-    pub(in crate::http) again: Again,
+    /// For handlers that wait or stream.
+    pub(in crate::http) access_check: AccessCheck,
     pub(in crate::http) accept: Option<HeaderValue>,
     pub(in crate::http) last_event_id: Option<HeaderValue>,
     pub(in crate::http) conditions: Conditions,
@@ -51,15 +54,15 @@ pub struct Call {
 
 /// The inputs needed to check caller and rights again.
 #[derive(Clone)]
-pub(in crate::http) struct Again {
+pub(in crate::http) struct AccessCheck {
     pub(in crate::http) token: String,
     pub(in crate::http) named: Option<AccountId>,
     pub(in crate::http) need: Need,
 }
 
-impl Again {
+impl AccessCheck {
     /// Checks the key and the target again, as at the beginning of the request.
-    pub(in crate::http) async fn ask(&self, http: &Http) -> Result<(Caller, Target), Denied> {
+    pub(in crate::http) async fn repeat(&self, http: &Http) -> Result<(Caller, Target), Denied> {
         let access = &http.use_cases.followers;
         let caller = access.caller(Some(&self.token)).await?;
         let target = access.target(&caller, self.named, self.need).await?;
@@ -67,62 +70,35 @@ impl Again {
     }
 }
 
-impl fmt::Debug for Again {
+impl fmt::Debug for AccessCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Again")
+        f.write_str("AccessCheck")
     }
 }
 
+/// Methods that return use cases with the caller as actor: `call.tenancy()`.
+macro_rules! acting_use_cases {
+    ($($name:ident: $type:ty,)+) => {
+        impl Call {
+            $(pub(in crate::http) fn $name(&self) -> $type {
+                self.http.use_cases.$name.by(&self.actor)
+            })+
+        }
+    };
+}
+
+acting_use_cases! {
+    tenancy: Tenancy,
+    destinations: Destinations,
+    reception: Reception,
+    erasures: Erasures,
+    relays: Relays,
+    agents: Agents,
+    apps: Apps,
+    computers: Computers,
+}
+
 impl Call {
-    pub(in crate::http) const fn caller(&self) -> &Caller {
-        &self.caller
-    }
-
-    /// The use cases over accounts, with the caller as actor.
-    pub(in crate::http) fn tenancy(&self, http: &Http) -> Tenancy {
-        http.use_cases.tenancy.by(&self.actor)
-    }
-
-    /// The use cases over destinations, with the caller as actor.
-    pub(in crate::http) fn destinations(&self, http: &Http) -> Destinations {
-        http.use_cases.destinations.by(&self.actor)
-    }
-
-    /// The reception of mail from platforms, with the caller as actor.
-    pub(in crate::http) fn reception(&self, http: &Http) -> Reception {
-        http.use_cases.reception.by(&self.actor)
-    }
-
-    /// The erasures, with the caller as actor.
-    pub(in crate::http) fn erasures(&self, http: &Http) -> Erasures {
-        http.use_cases.erasures.by(&self.actor)
-    }
-
-    /// The use cases over relays, with the caller as actor.
-    pub(in crate::http) fn relays(&self, http: &Http) -> Relays {
-        http.use_cases.relays.by(&self.actor)
-    }
-
-    /// The use cases over the configuration of Agents, with the caller as actor.
-    pub(in crate::http) fn agents(&self, http: &Http) -> Agents {
-        http.use_cases.agents.by(&self.actor)
-    }
-
-    /// The use cases over apps, integrations and features, with the caller as actor.
-    pub(in crate::http) fn apps(&self, http: &Http) -> Apps {
-        http.use_cases.apps.by(&self.actor)
-    }
-
-    /// The use cases over computer Agents, with the caller as actor.
-    pub(in crate::http) fn computers(&self, http: &Http) -> Computers {
-        http.use_cases.computers.by(&self.actor)
-    }
-
-    /// For handlers that wait or stream.
-    pub(in crate::http) fn again(&self) -> Again {
-        self.again.clone()
-    }
-
     /// Whether the client accepts an event stream.
     pub(in crate::http) fn wants_stream(&self) -> bool {
         let accept = self.accept.as_ref().and_then(|value| value.to_str().ok());
@@ -137,33 +113,17 @@ impl Call {
         self.last_event_id.as_ref().map(|value| value.to_str().unwrap_or("?"))
     }
 
-    pub(in crate::http) const fn conditions(&self) -> &Conditions {
-        &self.conditions
-    }
-
-    /// The account that the request acts on, with its scope.
-    pub(in crate::http) const fn target(&self) -> &Target {
-        &self.target
-    }
-
+    /// The account that the request acts on.
     pub(in crate::http) const fn account(&self) -> &Account {
         &self.target.account
     }
 
-    pub(in crate::http) const fn query(&self) -> &Query {
-        &self.query
-    }
-
-    pub(in crate::http) const fn body(&self) -> &Fields {
-        &self.body
-    }
-
     /// Takes the request's place among those that hold a message: that of its large body, or one
     /// that it waits for.
-    pub(in crate::http) async fn place(&mut self, http: &Http) -> Result<TurnPlace, Problem> {
+    pub(in crate::http) async fn place(&mut self) -> Result<TurnPlace, Problem> {
         match self.body.place.take() {
             Some(place) => Ok(place),
-            None => http.uploads.place(self.caller.key.id).await,
+            None => self.http.uploads.place(self.caller.key.id).await,
         }
     }
 
@@ -173,13 +133,8 @@ impl Call {
     }
 
     /// Takes the key's turn among log requests; fails with 429 while another is under way.
-    pub(in crate::http) fn turn_at_logs(&self, http: &Http) -> Result<Turn, Problem> {
-        http.logs.turn(self.caller.key.id)
-    }
-
-    /// All named segments of the path.
-    pub(in crate::http) fn segments(&self) -> &[(String, String)] {
-        &self.path
+    pub(in crate::http) fn turn_at_logs(&self) -> Result<Turn, Problem> {
+        self.http.logs.turn(self.caller.key.id)
     }
 
     /// A segment of the path, decoded; empty if the path has none of this name.
@@ -190,14 +145,8 @@ impl Call {
 
     /// Returns an account to delete, named beside the target. Fails unless it is below the target
     /// and in reach.
-    pub(in crate::http) async fn below(
-        &self,
-        http: &Http,
-        id: AccountId,
-    ) -> Result<Account, Problem> {
-        let access = &http.use_cases.access;
-        let need = Need::write(TargetType::Any).administrators();
-        let found = access.target(&self.caller, Some(id), need).await?.account;
+    pub(in crate::http) async fn below(&self, id: AccountId) -> Result<Account, Problem> {
+        let found = self.reached(id, Need::write(TargetType::Any).administrators()).await?.account;
         let target = &self.target.account;
         if found.id == target.id || found.lineage.at(target.kind) != Some(target.id) {
             return Err(Denied::OutOfScope.into());
@@ -206,50 +155,28 @@ impl Call {
     }
 
     /// Fails unless the caller manages this reseller or partner, which decides.
-    pub(in crate::http) async fn manages(&self, http: &Http, id: AccountId) -> Result<(), Problem> {
+    pub(in crate::http) async fn manages(&self, id: AccountId) -> Result<(), Problem> {
         let need = Need::write(TargetType::Provider).administrators();
-        let need = need.at_least(Level::ResellerAdmin);
-        http.use_cases.access.target(&self.caller, Some(id), need).await?;
-        Ok(())
-    }
-
-    /// Returns the scope of an Agent named beside the target. The error is the same whether it is
-    /// out of reach or missing.
-    pub(in crate::http) async fn agent_within(
-        &self,
-        http: &Http,
-        field: &str,
-        id: AccountId,
-    ) -> Result<Scope, Problem> {
-        self.agent_in(http, field, id).await.map(|found| found.scope)
-    }
-
-    /// Returns the Agent named by this field.
-    pub(in crate::http) async fn agent_named(
-        &self,
-        http: &Http,
-        field: &str,
-        id: AccountId,
-    ) -> Result<Account, Problem> {
-        self.agent_in(http, field, id).await.map(|found| found.account)
+        self.reached(id, need.at_least(Level::ResellerAdmin)).await.map(drop)
     }
 
     /// Fails unless the Agent is in the target's organization and in the caller's reach. The error
     /// is the same for all others.
-    pub(in crate::http) async fn neighbour(
-        &self,
-        http: &Http,
-        id: AccountId,
-    ) -> Result<(), Problem> {
+    pub(in crate::http) async fn neighbour(&self, id: AccountId) -> Result<(), Problem> {
         let need = Need::read(TargetType::Level(AccountType::Agent));
-        let found = http.use_cases.access.target(&self.caller, Some(id), need).await?.account;
+        let found = self.reached(id, need).await?.account;
         let of = |account: &Account| account.lineage.organization;
         if of(&found) == of(self.account()) { Ok(()) } else { Err(Denied::OutOfScope.into()) }
     }
 
-    async fn agent_in(&self, http: &Http, field: &str, id: AccountId) -> Result<Target, Problem> {
-        let access = &http.use_cases.access;
-        let found = access.target(&self.caller, Some(id), Need::read(TargetType::Any)).await?;
+    /// Returns an Agent that a field names beside the target. The error is the same whether it is
+    /// out of reach or missing.
+    pub(in crate::http) async fn agent_named(
+        &self,
+        field: &str,
+        id: AccountId,
+    ) -> Result<Target, Problem> {
+        let found = self.reached(id, Need::read(TargetType::Any)).await?;
         let level = self.target.account.kind;
         if found.account.lineage.at(level) != Some(self.target.account.id) {
             // The error of an account out of reach: it must not reveal that the account exists.
@@ -261,11 +188,22 @@ impl Call {
         }
         Ok(found)
     }
+
+    async fn reached(&self, id: AccountId, need: Need) -> Result<Target, Problem> {
+        Ok(self.http.use_cases.access.target(&self.caller, Some(id), need).await?)
+    }
+
+    /// The request for a file of this message.
+    pub(in crate::http) fn file_of(&self, message: MessageId) -> FileRequest<'_> {
+        let (scope, conditions) = (&self.target.scope, &self.conditions);
+        FileRequest { http: &self.http, message, scope, reader: self.reader(), conditions }
+    }
 }
 
 /// A request opened by a signed link.
 #[derive(Debug)]
 pub struct Visit {
+    pub(in crate::http) http: Arc<Http>,
     /// The message that the link opens.
     pub(in crate::http) message: MessageId,
     /// The scope of the message's Agent; nothing else can be read.
@@ -275,4 +213,22 @@ pub struct Visit {
     pub(in crate::http) reader: Reader,
     pub(in crate::http) query: Query,
     pub(in crate::http) conditions: Conditions,
+}
+
+impl Visit {
+    /// The request for a file of the message that the link opens.
+    pub(in crate::http) fn file(&self) -> FileRequest<'_> {
+        let Self { http, message, scope, reader, conditions, .. } = self;
+        FileRequest { http, message: *message, scope, reader: *reader, conditions }
+    }
+}
+
+/// A request for the original of a message or for a part of it, with a key or by a signed link.
+#[derive(Clone, Copy)]
+pub(in crate::http) struct FileRequest<'r> {
+    pub(in crate::http) http: &'r Http,
+    pub(in crate::http) message: MessageId,
+    pub(in crate::http) scope: &'r Scope,
+    pub(in crate::http) reader: Reader,
+    pub(in crate::http) conditions: &'r Conditions,
 }

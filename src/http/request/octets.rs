@@ -9,7 +9,7 @@ use crate::http::error::Problem;
 use crate::rules::AccessLimits;
 
 #[derive(Clone, Copy, Debug)]
-pub(in crate::http) struct Bounds<'l> {
+pub(in crate::http) struct BodyBounds<'l> {
     pub(in crate::http) most: usize,
     pub(in crate::http) limits: &'l AccessLimits,
     /// Whether the client waits for 100 (Continue) before it sends the body (RFC 9110 §10.1.1).
@@ -17,7 +17,7 @@ pub(in crate::http) struct Bounds<'l> {
 }
 
 #[derive(Debug)]
-pub(in crate::http) enum Unread {
+pub(in crate::http) enum BodyError {
     TooLarge,
     /// The connection ended first.
     CutShort,
@@ -28,24 +28,24 @@ pub(in crate::http) enum Unread {
 /// Reads a whole body. A body above `most` bytes is read on and dropped, within limits: a client
 /// that reads the response only after sending would otherwise meet a closed connection. A body
 /// above `max_body_bytes` needs a `place`; without one it is dropped in the same way.
-pub(in crate::http) async fn whole<P, R>(
+pub(in crate::http) async fn read_whole<P, R>(
     mut body: Body,
-    bounds: Bounds<'_>,
+    bounds: BodyBounds<'_>,
     place: impl Fn() -> R,
-) -> Result<(Vec<u8>, Option<P>), Unread>
+) -> Result<(Vec<u8>, Option<P>), BodyError>
 where
     R: Future<Output = Result<P, Problem>>,
 {
-    let Bounds { most, limits, expects } = bounds;
+    let BodyBounds { most, limits, expects } = bounds;
     if expects && body.size_hint().lower() > u64::try_from(most).unwrap_or(u64::MAX) {
-        return Err(Unread::TooLarge);
+        return Err(BodyError::TooLarge);
     }
     let (mut octets, mut read, mut taken) = (Vec::new(), 0_usize, None);
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-        let Ok(data) = frame.map_err(|_| Unread::CutShort)?.into_data() else { continue };
+        let Ok(data) = frame.map_err(|_| BodyError::CutShort)?.into_data() else { continue };
         read = read.saturating_add(data.len());
         if read > most.saturating_add(limits.max_drained_bytes) {
-            return Err(Unread::TooLarge);
+            return Err(BodyError::TooLarge);
         }
         if read > limits.max_body_bytes && read <= most && taken.is_none() {
             taken = Some(place().await);
@@ -53,7 +53,7 @@ where
         if let Some(Err(problem)) = &taken
             && read > limits.max_body_bytes.saturating_add(limits.max_drained_bytes)
         {
-            return Err(Unread::NoPlace(problem.clone()));
+            return Err(BodyError::NoPlace(problem.clone()));
         }
         if read > most || matches!(taken, Some(Err(_))) {
             octets = Vec::new();
@@ -61,6 +61,6 @@ where
             octets.extend_from_slice(&data);
         }
     }
-    let taken = taken.transpose().map_err(Unread::NoPlace)?;
-    if read > most { Err(Unread::TooLarge) } else { Ok((octets, taken)) }
+    let taken = taken.transpose().map_err(BodyError::NoPlace)?;
+    if read > most { Err(BodyError::TooLarge) } else { Ok((octets, taken)) }
 }

@@ -13,25 +13,24 @@ use crate::http::state::Http;
 /// The name of the target in a path, a query or a body.
 pub(in crate::http) const TARGET: &str = "targetAccountId";
 
-/// Names under which a request may give the target; all given values must agree. A body field that
-/// an operation declares itself is no target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Aim(&'static [&'static str]);
+/// Names under which a request may give the target, in the query or in the body; all given values
+/// must agree. A body field that an operation declares itself is no target.
+pub type TargetNames = &'static [&'static str];
 
-impl Aim {
-    /// Most operations.
-    pub const ACCOUNT: Self = Self(&[TARGET]);
-    /// Operations on an organization.
-    pub const ORGANIZATION: Self = Self(&["targetOrganizationId", TARGET]);
-    /// Operations on a reseller.
-    pub const RESELLER: Self = Self(&["targetResellerId", TARGET]);
-    /// Operations on a partner.
-    pub const PARTNER: Self = Self(&["targetPartnerId", TARGET]);
+/// Names for most operations.
+pub const ACCOUNT: TargetNames = &[TARGET];
+/// Names for operations on an organization.
+pub const ORGANIZATION: TargetNames = &["targetOrganizationId", TARGET];
+/// Names for operations on a reseller.
+pub const RESELLER: TargetNames = &["targetResellerId", TARGET];
+/// Names for operations on a partner.
+pub const PARTNER: TargetNames = &["targetPartnerId", TARGET];
 
-    /// The names of query parameters for the target.
-    pub const fn names(self) -> &'static [&'static str] {
-        self.0
-    }
+/// The rights that a request needs on its target, and the fields that may name it.
+#[derive(Clone, Copy)]
+pub(in crate::http) struct TargetRule<'n> {
+    pub(in crate::http) need: Need,
+    pub(in crate::http) names: &'n [&'n str],
 }
 
 /// Returns the target in path or query, if any. Checked before the body is read, so that nobody
@@ -39,7 +38,7 @@ impl Aim {
 pub(in crate::http) async fn before_body(
     http: &Http,
     caller: &Caller,
-    (need, aim): (Need, Aim),
+    rule: TargetRule<'_>,
     in_path: Option<&str>,
     query: &Query,
 ) -> Result<Option<AccountId>, Problem> {
@@ -47,32 +46,32 @@ pub(in crate::http) async fn before_body(
     if let Some(text) = in_path {
         agree(&mut requested, account_of_text(TARGET, text)?)?;
     }
-    for name in aim.0 {
+    for name in rule.names {
         if let Some(text) = query.get(name) {
             agree(&mut requested, account_of_text(name, text)?)?;
         }
     }
     if requested.is_some() {
-        http.use_cases.access.target(caller, requested, need).await?;
+        http.use_cases.access.target(caller, requested, rule.need).await?;
     }
     Ok(requested)
 }
 
-/// Returns the target: `requested` (from path and query) and the body's `fields` if they agree, or
+/// Returns the target: `requested` (from path and query) and the body's fields if they agree, or
 /// else the caller's own account. `access` decides whether the key reaches it.
 pub(in crate::http) async fn target(
     http: &Http,
     caller: &Caller,
-    (need, fields): (Need, &[&str]),
+    rule: TargetRule<'_>,
     mut requested: Option<AccountId>,
     body: &Fields,
 ) -> Result<Target, Problem> {
-    for name in fields {
+    for name in rule.names {
         if let Some(value) = body.get(name) {
             agree(&mut requested, account_of_json(name, value)?)?;
         }
     }
-    Ok(http.use_cases.access.target(caller, requested, need).await?)
+    Ok(http.use_cases.access.target(caller, requested, rule.need).await?)
 }
 
 fn agree(requested: &mut Option<AccountId>, id: AccountId) -> Result<(), Problem> {

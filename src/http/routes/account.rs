@@ -1,18 +1,13 @@
 //! `GET /account`: the identity that decides the scope of a key (contract §4), inside the usual
 //! envelope, with flat fields as in v2.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::tenancy::record::{AccountRecord, Naming, Person, permitted};
 use crate::domain::account::{Account, Details};
 use crate::domain::member::Member;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::successes;
+use crate::http::typed::{Call, Problem, successes};
 use crate::wire::{Date, Number};
 
 /// Shows an account or a member
@@ -58,8 +53,8 @@ pub struct Identity {
 }
 
 /// Returns the target, never the caller.
-pub async fn show(_: Arc<Http>, call: Call, _: Show) -> Result<AccountAnswer, Problem> {
-    let target = call.target();
+pub async fn show(call: Call, _: Show) -> Result<AccountAnswer, Problem> {
+    let target = &call.target;
     let account = |account| Ok(AccountAnswer::Account(Box::new(AccountRecord::of(account))));
     match (&target.member, target.scope.permitted()) {
         (Some(member), _) => Ok(AccountAnswer::Member(Box::new(Identity::of(member)))),

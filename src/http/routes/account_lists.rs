@@ -4,7 +4,6 @@
 //! v2 does not show its lists of resellers and organizations: here they have their own nouns, and
 //! the figures of `searchAccounts`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -15,11 +14,7 @@ use crate::app::tenancy::record::AccountRecord;
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::{Headed, successes};
-use crate::http::typed::{page, wrong};
+use crate::http::typed::{Call, Problem, WithHeaders, page, successes, wrong};
 use crate::store::{AccountFilter, AccountPage};
 use crate::wire::{Moment, Named, Number, Word, mark, schema_of};
 
@@ -49,7 +44,7 @@ macro_rules! paged {
         }
 
         impl $name {
-            fn asked(&self) -> AccountQuery {
+            fn query(&self) -> AccountQuery {
                 let Self { active, pagination, page, page_size, after, .. } = self;
                 AccountQuery {
                     filter: AccountFilter { active: *active, ..AccountFilter::default() },
@@ -144,27 +139,21 @@ impl Figures {
 
 /// Lists of the accounts of one level: request, answer and handler of each.
 macro_rules! lists {
-    ($($(#[$about:meta])* $asked:ident, $found:ident { $noun:ident }, $level:ident;)+) => { $(
-        paged! { $(#[$about])* $asked {} }
+    ($($(#[$about:meta])* $request:ident, $found:ident { $noun:ident }, $level:ident;)+) => { $(
+        paged! { $(#[$about])* $request {} }
 
-        #[derive(Debug, Serialize, JsonSchema)]
-        pub struct $found {
-            /// Ordered by id.
-            $noun: Vec<AccountRecord>,
-            #[serde(flatten)]
-            figures: Figures,
+        successes! {
+            $found {
+                /// Ordered by id.
+                $noun: Vec<AccountRecord>,
+                #[serde(flatten)]
+                figures: Figures,
+            } = OK "accounts found", pages;
         }
 
-        successes! { $found = OK "accounts found", pages; }
-
-        pub async fn $noun(
-            http: Arc<Http>,
-            call: Call,
-            asked: $asked,
-        ) -> Result<Headed<$found>, Problem> {
-            let ($noun, figures) = find(&http, &call, AccountType::$level, asked.asked()).await?;
-            let next = figures.link();
-            Ok(page::followed_with(&call, next, $found { $noun, figures }))
+        pub async fn $noun(call: Call, request: $request) -> Result<WithHeaders<$found>, Problem> {
+            let ($noun, figures) = find(&call, AccountType::$level, request.query()).await?;
+            Ok(page::followed_with(&call, figures.link(), $found { $noun, figures }))
         }
     )+ };
 }
@@ -179,44 +168,38 @@ lists! {
     ListAccounts, Accounts { accounts }, Agent;
 }
 
-pub async fn search(
-    http: Arc<Http>,
-    call: Call,
-    asked: Search,
-) -> Result<Headed<Accounts>, Problem> {
-    let whole = asked.asked();
+pub async fn search(call: Call, request: Search) -> Result<WithHeaders<Accounts>, Problem> {
+    let whole = request.query();
     // v2 gives the last second of the range.
     let end = |Moment(at): Moment| {
         Timestamp::from_millis(at.seconds() * 1000).plus(Duration::from_secs(1))
     };
     let filter = AccountFilter {
-        text: asked.query_text,
-        since: asked.created_start.map(|Moment(at)| at),
-        before: asked.created_end.map(end),
-        external_id: asked.external_account_id,
-        plan: asked.product_plan_id,
-        billing: asked.billing_id,
-        subscribed: asked.subscribed,
+        text: request.query_text,
+        since: request.created_start.map(|Moment(at)| at),
+        before: request.created_end.map(end),
+        external_id: request.external_account_id,
+        plan: request.product_plan_id,
+        billing: request.billing_id,
+        subscribed: request.subscribed,
         ..whole.filter
     };
-    let Word(kind) = asked.account_type;
-    let (accounts, figures) = find(&http, &call, kind, AccountQuery { filter, ..whole }).await?;
-    let next = figures.link();
-    Ok(page::followed_with(&call, next, Accounts { accounts, figures }))
+    let Word(kind) = request.account_type;
+    let (accounts, figures) = find(&call, kind, AccountQuery { filter, ..whole }).await?;
+    Ok(page::followed_with(&call, figures.link(), Accounts { accounts, figures }))
 }
 
 /// Returns a page. Without pagination, the first page of the maximum size.
 async fn find(
-    http: &Http,
     call: &Call,
     kind: AccountType,
-    asked: AccountQuery,
+    request: AccountQuery,
 ) -> Result<(Vec<AccountRecord>, Figures), Problem> {
-    let limits = &http.rules.limits;
-    let paged = asked.pagination.unwrap_or(asked.page.is_some() || asked.size.is_some());
-    let size = asked.size.unwrap_or(limits.default_page);
+    let limits = &call.http.rules.limits;
+    let paged = request.pagination.unwrap_or(request.page.is_some() || request.size.is_some());
+    let size = request.size.unwrap_or(limits.default_page);
     let (number, limit) =
-        if paged { (asked.page.unwrap_or(0), size) } else { (0, limits.max_page) };
+        if paged { (request.page.unwrap_or(0), size) } else { (0, limits.max_page) };
     // Skipped accounts are read, too: beyond the limit, `after` continues.
     let last = limits.max_walk / limit.max(1);
     if number > last {
@@ -224,9 +207,9 @@ async fn find(
             format!("must be a whole number from 0 to {last}: for later accounts, use after");
         return Err(wrong("page", detail));
     }
-    let page = AccountPage { after: asked.after, skip: number.saturating_mul(limit), limit };
-    let scope = &call.target().scope;
-    let found = call.tenancy(http).list_accounts(scope, kind, &asked.filter, page).await?;
+    let page = AccountPage { after: request.after, skip: number.saturating_mul(limit), limit };
+    let scope = &call.target.scope;
+    let found = call.tenancy().list_accounts(scope, kind, &request.filter, page).await?;
     let figures = Figures {
         total_accounts: found.total,
         page_size: limit,
@@ -245,20 +228,11 @@ pub struct ByExternalId {
     external_account_id: String,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct AccountsAnswer {
-    account: AccountRecord,
-}
-
-successes! { AccountsAnswer = OK "account found"; }
+successes! { AccountsAnswer { account: AccountRecord } = OK "account found"; }
 
 /// Returns the account of this name in the target's scope.
-pub async fn by_external_id(
-    http: Arc<Http>,
-    call: Call,
-    asked: ByExternalId,
-) -> Result<AccountsAnswer, Problem> {
-    let (tenancy, scope) = (call.tenancy(&http), &call.target().scope);
-    let account = tenancy.account_by_external_id(scope, &asked.external_account_id).await?;
+pub async fn by_external_id(call: Call, request: ByExternalId) -> Result<AccountsAnswer, Problem> {
+    let (tenancy, scope) = (call.tenancy(), &call.target.scope);
+    let account = tenancy.account_by_external_id(scope, &request.external_account_id).await?;
     Ok(AccountsAnswer { account: AccountRecord::of(&account) })
 }

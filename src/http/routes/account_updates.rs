@@ -1,7 +1,5 @@
 //! Changes of accounts: their own settings, and those set from above.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -10,9 +8,7 @@ use crate::app::tenancy::details::{OfAgent, OfOrganization, Own, kept};
 use crate::app::tenancy::record::AccountRecord;
 use crate::domain::account::AccountType;
 use crate::http::error::{Code, Problem};
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::{successes, wrong};
+use crate::http::typed::{Call, successes, wrong};
 use crate::store::AccountUpdate;
 
 /// Settings made only by an account above: its name there, whether it is active, and its contract.
@@ -65,33 +61,21 @@ pub struct UpdateItself {
     /// The new name of an Agent.
     account_name: Option<String>,
     #[serde(flatten)]
-    told: Own,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct ItselfUpdated {
-    #[serde(flatten)]
-    account: AccountRecord,
-    #[serde(flatten)]
-    settings: Settings,
+    details: Own,
 }
 
 /// Answers like `GET /account`.
-pub async fn update_itself(
-    http: Arc<Http>,
-    call: Call,
-    asked: UpdateItself,
-) -> Result<ItselfUpdated, Problem> {
-    let UpdateItself { active, name, told: Own(details), .. } = asked;
+pub async fn update_itself(call: Call, request: UpdateItself) -> Result<ItselfUpdated, Problem> {
+    let UpdateItself { active, name, details: Own(details), .. } = request;
     let names = [
         ("name", name),
-        ("partnerName", asked.partner_name),
-        ("resellerName", asked.reseller_name),
-        ("orgName", asked.org_name),
-        ("accountName", asked.account_name),
+        ("partnerName", request.partner_name),
+        ("resellerName", request.reseller_name),
+        ("orgName", request.org_name),
+        ("accountName", request.account_name),
     ];
     let change = AccountUpdate { active, details, ..AccountUpdate::default() };
-    let (account, settings) = update(&http, &call, &names, change).await?;
+    let (account, settings) = update(&call, &names, change).await?;
     Ok(ItselfUpdated { account, settings })
 }
 
@@ -110,25 +94,17 @@ pub struct UpdateOrganization {
     #[schemars(extend("x-null" = true), example = &"x-1")]
     external_account_id: Option<Option<String>>,
     #[serde(flatten)]
-    told: OfOrganization,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct OrganizationUpdated {
-    organization: AccountRecord,
-    #[serde(flatten)]
-    settings: Settings,
+    details: OfOrganization,
 }
 
 pub async fn update_organization(
-    http: Arc<Http>,
     call: Call,
-    asked: UpdateOrganization,
+    request: UpdateOrganization,
 ) -> Result<OrganizationUpdated, Problem> {
-    let (active, external_id) = (asked.active, asked.external_account_id);
-    let change = AccountUpdate { name: None, external_id, active, details: asked.told.0 };
-    let names = [("orgName", asked.org_name)];
-    let (organization, settings) = update(&http, &call, &names, change).await?;
+    let (active, external_id) = (request.active, request.external_account_id);
+    let change = AccountUpdate { name: None, external_id, active, details: request.details.0 };
+    let names = [("orgName", request.org_name)];
+    let (organization, settings) = update(&call, &names, change).await?;
     Ok(OrganizationUpdated { organization, settings })
 }
 
@@ -147,38 +123,39 @@ pub struct UpdateAccount {
     #[schemars(extend("x-null" = true), example = &"x-1")]
     external_account_id: Option<Option<String>>,
     #[serde(flatten)]
-    told: OfAgent,
+    details: OfAgent,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct AccountUpdated {
-    account: AccountRecord,
-    #[serde(flatten)]
-    settings: Settings,
-}
-
-pub async fn update_account(
-    http: Arc<Http>,
-    call: Call,
-    asked: UpdateAccount,
-) -> Result<AccountUpdated, Problem> {
-    let (active, external_id) = (asked.active, asked.external_account_id);
-    let change = AccountUpdate { name: None, external_id, active, details: asked.told.0 };
-    let names = [("accountName", asked.account_name)];
-    let (account, settings) = update(&http, &call, &names, change).await?;
+pub async fn update_account(call: Call, request: UpdateAccount) -> Result<AccountUpdated, Problem> {
+    let (active, external_id) = (request.active, request.external_account_id);
+    let change = AccountUpdate { name: None, external_id, active, details: request.details.0 };
+    let names = [("accountName", request.account_name)];
+    let (account, settings) = update(&call, &names, change).await?;
     Ok(AccountUpdated { account, settings })
 }
 
 successes! {
-    ItselfUpdated = OK "account updated";
-    OrganizationUpdated = OK "account updated";
-    AccountUpdated = OK "account updated";
+    ItselfUpdated {
+        #[serde(flatten)]
+        account: AccountRecord,
+        #[serde(flatten)]
+        settings: Settings,
+    } = OK "account updated";
+    OrganizationUpdated {
+        organization: AccountRecord,
+        #[serde(flatten)]
+        settings: Settings,
+    } = OK "account updated";
+    AccountUpdated {
+        account: AccountRecord,
+        #[serde(flatten)]
+        settings: Settings,
+    } = OK "account updated";
 }
 
 /// Changes all fields or none. So `failedSettings`, which v2 has beside `updatedSettings`, is
 /// always empty: a field that cannot be changed is an error.
 async fn update(
-    http: &Http,
     call: &Call,
     names: &[(&str, Option<String>)],
     change: AccountUpdate,
@@ -193,22 +170,22 @@ async fn update(
         return Err(Problem::invalid("the request changes nothing: send at least one field"));
     }
     // A member restricted to some Agents is not above them (contract §4).
-    let is_above = call.caller().account.id != account.id && call.caller().permitted().is_none();
+    let is_above = call.caller.account.id != account.id && call.caller.permitted().is_none();
     let is_from_above = |name: &&&str| sent.iter().any(|one| one == **name);
     if let Some(name) = FROM_ABOVE.iter().find(is_from_above).filter(|_| !is_above) {
         let detail =
             format!("{name} is set by an account above this one: use a key of that account");
         return Err(Problem::new(Code::Forbidden, detail));
     }
-    let name = own_name(names, account.kind)?;
+    let name = new_name(names, account.kind)?;
     let change = AccountUpdate { name, details: kept(change.details)?, ..change };
-    let account = call.tenancy(http).update_account(account.id, change).await?;
+    let account = call.tenancy().update_account(account.id, change).await?;
     let settings = Settings { updated_settings: sent, failed_settings: Vec::new() };
     Ok((AccountRecord::of(&account), settings))
 }
 
 /// The new name, from the field of the account's level.
-fn own_name(
+fn new_name(
     names: &[(&str, Option<String>)],
     level: AccountType,
 ) -> Result<Option<String>, Problem> {

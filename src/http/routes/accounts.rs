@@ -4,8 +4,6 @@
 //! No operation has a field for an account's owner, level or rights, so a body that names one is
 //! refused. Fields that decide nothing are `details`.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -17,10 +15,7 @@ use crate::domain::account::{Account, AccountType, Details, ResellerStatus};
 use crate::domain::app::AppRef;
 use crate::domain::feature::Feature;
 use crate::domain::id::AccountId;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::{refused, successes, wrong};
+use crate::http::typed::{Call, Problem, refused, successes, wrong};
 use crate::wire::{Named, Number, Word};
 
 /// Name of an Agent created without one: v2 does not require it.
@@ -45,25 +40,16 @@ pub struct CreateReseller {
     /// Whether the reseller is active.
     reseller_status: Option<Word<ResellerStatus>>,
     #[serde(flatten)]
-    told: NewReseller,
+    details: NewReseller,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct ResellerMade {
-    organization: AccountRecord,
-}
-
-pub async fn create_reseller(
-    http: Arc<Http>,
-    call: Call,
-    asked: CreateReseller,
-) -> Result<ResellerMade, Problem> {
+pub async fn create_reseller(call: Call, request: CreateReseller) -> Result<ResellerMade, Problem> {
     let new = NewNode {
-        active: asked.reseller_status != Some(Word(ResellerStatus::Disabled)),
-        ..NewNode::plain(AccountType::Reseller, call.account().id, &asked.reseller_name)
+        active: request.reseller_status != Some(Word(ResellerStatus::Disabled)),
+        ..NewNode::plain(AccountType::Reseller, call.account().id, &request.reseller_name)
     };
-    let (organization, _) = create(&http, &call, new, asked.told.0).await?;
-    Ok(ResellerMade { organization })
+    let created = create(&call, new, request.details.0).await?;
+    Ok(ResellerMade { organization: created.account })
 }
 
 /// Creates an organization below a reseller
@@ -82,29 +68,20 @@ pub struct CreateOrganization {
     #[schemars(example = &"x-1")]
     external_account_id: Option<String>,
     #[serde(flatten)]
-    told: NewOrganization,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct OrganizationMade {
-    organization: AccountRecord,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "AccountRecord")]
-    account: Option<AccountRecord>,
+    details: NewOrganization,
 }
 
 pub async fn create_organization(
-    http: Arc<Http>,
     call: Call,
-    asked: CreateOrganization,
+    request: CreateOrganization,
 ) -> Result<OrganizationMade, Problem> {
     let new = NewNode {
-        external_id: asked.external_account_id.as_deref(),
-        first_agent: asked.account_name.as_deref(),
-        ..NewNode::plain(AccountType::Organization, call.account().id, &asked.org_name)
+        external_id: request.external_account_id.as_deref(),
+        first_agent: request.account_name.as_deref(),
+        ..NewNode::plain(AccountType::Organization, call.account().id, &request.org_name)
     };
-    let (organization, account) = create(&http, &call, new, asked.told.0).await?;
-    Ok(OrganizationMade { organization, account })
+    let created = create(&call, new, request.details.0).await?;
+    Ok(OrganizationMade { organization: created.account, account: created.first_agent })
 }
 
 /// Creates an Agent below an organization
@@ -119,40 +96,36 @@ pub struct CreateAccount {
     #[schemars(example = &"x-1")]
     external_account_id: Option<String>,
     #[serde(flatten)]
-    told: NewAgent,
+    details: NewAgent,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct AccountMade {
-    account: AccountRecord,
-}
-
-pub async fn create_account(
-    http: Arc<Http>,
-    call: Call,
-    asked: CreateAccount,
-) -> Result<AccountMade, Problem> {
-    let name = asked.account_name.as_deref().unwrap_or(NAMELESS);
+pub async fn create_account(call: Call, request: CreateAccount) -> Result<AccountMade, Problem> {
+    let name = request.account_name.as_deref().unwrap_or(NAMELESS);
     let new = NewNode {
-        external_id: asked.external_account_id.as_deref(),
+        external_id: request.external_account_id.as_deref(),
         ..NewNode::plain(AccountType::Agent, call.account().id, name)
     };
-    let (account, _) = create(&http, &call, new, asked.told.0).await?;
-    Ok(AccountMade { account })
+    let created = create(&call, new, request.details.0).await?;
+    Ok(AccountMade { account: created.account })
+}
+
+/// A new account, and its first Agent if it was asked for.
+struct CreatedAccounts {
+    account: AccountRecord,
+    first_agent: Option<AccountRecord>,
 }
 
 /// Creates an account, with its details and perhaps its first Agent.
 async fn create(
-    http: &Http,
     call: &Call,
     mut new: NewNode<'_>,
-    told: Details,
-) -> Result<(AccountRecord, Option<AccountRecord>), Problem> {
-    let integrations = told.get("integrations").cloned().unwrap_or_default();
+    details: Details,
+) -> Result<CreatedAccounts, Problem> {
+    let integrations = details.get("integrations").cloned().unwrap_or_default();
     let integrations: Option<Vec<Integration>> =
         serde_json::from_value(integrations).map_err(|error| refused("integrations", &error))?;
     let integrations = integrations.unwrap_or_default();
-    new.details = kept(told)?;
+    new.details = kept(details)?;
     new.details.retain(|_, value| !value.is_null());
     if !integrations.is_empty() {
         let app = |one: &Integration| AppRef::new(&one.app_id, &one.app_version);
@@ -165,12 +138,13 @@ async fn create(
             )
         })?;
         // A new account has the features of its parent.
-        http.use_cases.access.has(call.account(), Feature::Apps).await?;
-        let (id, kept) = call.apps(http).for_new_account(&with_data).await?;
+        call.http.use_cases.access.has(call.account(), Feature::Apps).await?;
+        let (id, kept) = call.apps().for_new_account(&with_data).await?;
         (new.id, new.integrations) = (Some(id), kept);
     }
-    let (made, agent) = call.tenancy(http).create_node(&new).await?;
-    Ok((AccountRecord::of(&made), agent.as_ref().map(AccountRecord::of)))
+    let (made, agent) = call.tenancy().create_node(&new).await?;
+    let first_agent = agent.as_ref().map(AccountRecord::of);
+    Ok(CreatedAccounts { account: AccountRecord::of(&made), first_agent })
 }
 
 /// Deletes an organization or a reseller
@@ -211,53 +185,40 @@ struct Gone {
     deleted_below: usize,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct OrganizationDeleted(Gone);
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct AccountDeleted(Gone);
-
 successes! {
-    ResellerMade = CREATED "reseller created";
-    OrganizationMade = CREATED "organization created";
-    AccountMade = CREATED "account created";
-    OrganizationDeleted = CREATED "organization deleted";
-    AccountDeleted = CREATED "account deleted";
+    ResellerMade { organization: AccountRecord } = CREATED "reseller created";
+    OrganizationMade {
+        organization: AccountRecord,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "AccountRecord")]
+        account: Option<AccountRecord>,
+    } = CREATED "organization created";
+    AccountMade { account: AccountRecord } = CREATED "account created";
+    OrganizationDeleted: Gone = CREATED "organization deleted";
+    AccountDeleted: Gone = CREATED "account deleted";
 }
 
 pub async fn delete_organization(
-    http: Arc<Http>,
     call: Call,
-    asked: DeleteOrganization,
+    request: DeleteOrganization,
 ) -> Result<OrganizationDeleted, Problem> {
-    let account = call.below(&http, asked.target_organization_id.0).await?;
+    let account = call.below(request.target_organization_id.0).await?;
     if account.kind == AccountType::Agent {
         return Err(wrong("targetOrganizationId", "is the id of an Agent: use deleteAccount"));
     }
-    Ok(OrganizationDeleted(delete(&http, &call, &account, asked.cascade).await?))
+    Ok(OrganizationDeleted(delete(&call, &account, request.cascade).await?))
 }
 
-pub async fn delete_account(
-    http: Arc<Http>,
-    call: Call,
-    asked: DeleteAccount,
-) -> Result<AccountDeleted, Problem> {
-    let account = call.below(&http, asked.target_account_id.0).await?;
+pub async fn delete_account(call: Call, request: DeleteAccount) -> Result<AccountDeleted, Problem> {
+    let account = call.below(request.target_account_id.0).await?;
     if account.kind != AccountType::Agent {
         return Err(wrong("targetAccountId", "is not the id of an Agent: use deleteOrganization"));
     }
-    Ok(AccountDeleted(delete(&http, &call, &account, asked.cascade).await?))
+    Ok(AccountDeleted(delete(&call, &account, request.cascade).await?))
 }
 
 /// Deletes an account, with all below it if `cascade` is true.
-async fn delete(
-    http: &Http,
-    call: &Call,
-    account: &Account,
-    cascade: Option<bool>,
-) -> Result<Gone, Problem> {
-    let below = call.tenancy(http).delete_account(account.id, cascade.unwrap_or(false)).await?;
+async fn delete(call: &Call, account: &Account, cascade: Option<bool>) -> Result<Gone, Problem> {
+    let below = call.tenancy().delete_account(account.id, cascade.unwrap_or(false)).await?;
     Ok(Gone { deleted: account.id.into(), deleted_below: below })
 }

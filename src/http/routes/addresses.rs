@@ -1,16 +1,11 @@
 //! `/email/addresses`: the addresses under which an Agent receives mail.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::tenancy::{Claiming, TenancyError};
 use crate::domain::address::Address;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::{refused, successes};
+use crate::http::typed::{Call, Problem, refused, successes};
 
 /// An address of an Agent.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -29,20 +24,17 @@ const DESK: &str = "support@agents.example";
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Addresses {
-    /// All addresses of the Agent.
-    addresses: Vec<AgentAddress>,
-}
-
 successes! {
-    Addresses = OK "addresses found";
+    Addresses {
+        /// All addresses of the Agent.
+        addresses: Vec<AgentAddress>
+    } = OK "addresses found";
     Added: Addresses = CREATED "the Agent has the address";
     Removed: Addresses = OK "the Agent no longer has the address";
 }
 
-pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Addresses, Problem> {
-    all(&http, &call).await
+pub async fn list(call: Call, _: List) -> Result<Addresses, Problem> {
+    list_all(&call).await
 }
 
 /// Gives an Agent an address
@@ -58,12 +50,12 @@ pub struct Add {
     catch_all: Option<bool>,
 }
 
-pub async fn add(http: Arc<Http>, call: Call, asked: Add) -> Result<Added, Problem> {
-    let address = Address::parse(&asked.address).map_err(|error| refused("address", &error))?;
-    let catch_all = asked.catch_all.unwrap_or_default();
-    let tenancy = call.tenancy(&http);
+pub async fn add(call: Call, request: Add) -> Result<Added, Problem> {
+    let address = Address::parse(&request.address).map_err(|error| refused("address", &error))?;
+    let catch_all = request.catch_all.unwrap_or_default();
+    let tenancy = call.tenancy();
     tenancy.claim_address(call.account(), &address, catch_all, Claiming::Never).await?;
-    all(&http, &call).await.map(Added)
+    list_all(&call).await.map(Added)
 }
 
 /// Takes an address from an Agent
@@ -76,19 +68,19 @@ pub struct Remove {
     address: String,
 }
 
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
-    let (tenancy, agent) = (call.tenancy(&http), call.account().id);
-    let named = tenancy.named_address(agent, &asked.address).await;
+pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
+    let (tenancy, agent) = (call.tenancy(), call.account().id);
+    let named = tenancy.named_address(agent, &request.address).await;
     let address = named.map_err(|error| match error {
         TenancyError::NoAddress(error) => refused("address", &error),
         other => other.into(),
     })?;
     tenancy.release_address(agent, &address).await?;
-    all(&http, &call).await.map(Removed)
+    list_all(&call).await.map(Removed)
 }
 
-async fn all(http: &Http, call: &Call) -> Result<Addresses, Problem> {
-    let addresses = call.tenancy(http).addresses(call.account().id).await?;
+async fn list_all(call: &Call) -> Result<Addresses, Problem> {
+    let addresses = call.tenancy().addresses(call.account().id).await?;
     let shape = |(address, catch_all): (Address, bool)| AgentAddress {
         address: address.to_string(),
         catch_all,

@@ -1,8 +1,6 @@
 //! `/agent/{agentConfigId}/versions`: stored configurations of an Agent. The path names the Agent
 //! by the id of its live configuration.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -10,12 +8,8 @@ use serde_json::json;
 use crate::app::agents::schema::{Line, SomeFields, WholeConfig};
 use crate::domain::agent_config::{AgentVersion, ConfigKind, VersionId};
 use crate::domain::id::AccountId;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
 use crate::http::routes::agents::check_delegate;
-use crate::http::state::Http;
-use crate::http::typed::page;
-use crate::http::typed::{Headed, successes};
+use crate::http::typed::{Call, Problem, WithHeaders, page, successes};
 use crate::rules::AgentRules;
 use crate::wire::{CampaignId, Date, Named, Number, Revision, Word};
 
@@ -36,15 +30,6 @@ pub struct List {
     limit: Option<u32>,
     /// Only older versions: `next`, or the id of a version.
     before: Option<Named<VersionId>>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Newest first.
-    versions: Vec<Version>,
-    /// Send it as `before` to get the next page; null on the last page.
-    #[schemars(example = ID)]
-    next: Option<Number>,
 }
 
 /// A version.
@@ -70,16 +55,15 @@ struct Version {
 }
 
 /// Returns versions, newest first. Without a limit all of them, as v2 clients expect.
-pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
-    let AgentRules { max_versions, max_automatic_versions, .. } = http.rules.agents;
-    let limit = asked.limit.unwrap_or(max_versions.saturating_add(max_automatic_versions));
-    let before = asked.before.map(|Named(id)| id);
-    let agent = named(&http, &call, asked.agent_config_id).await?;
-    let page = call.agents(&http).versions(agent, before, limit, asked.include_data).await?;
+pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Problem> {
+    let AgentRules { max_versions, max_automatic_versions, .. } = call.http.rules.agents;
+    let limit = request.limit.unwrap_or(max_versions.saturating_add(max_automatic_versions));
+    let before = request.before.map(|Named(id)| id);
+    let agent = agent_with_live(&call, request.agent_config_id).await?;
+    let page = call.agents().versions(agent, before, limit, request.include_data).await?;
     let versions = page.versions.iter().map(shape).collect();
     let answer = Listed { versions, next: page.next.map(Number::from) };
-    let next = page.next.map(|last| ("before", last));
-    Ok(page::followed(&call, next, answer))
+    Ok(page::followed(&call, "before", page.next, answer))
 }
 
 /// Keeps the staged or the live configuration as a version
@@ -95,12 +79,6 @@ pub struct Create {
     source: Option<Word<ConfigKind>>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Created {
-    created_version: New,
-}
-
 /// A new version.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -114,10 +92,10 @@ struct New {
     version_id: Number,
 }
 
-pub async fn create(http: Arc<Http>, call: Call, asked: Create) -> Result<Created, Problem> {
-    let (Line(title), source) = (asked.title, kind(asked.source));
-    let agent = named(&http, &call, asked.agent_config_id).await?;
-    let id = call.agents(&http).keep_version(agent, (&title, source)).await?;
+pub async fn create(call: Call, request: Create) -> Result<Created, Problem> {
+    let (Line(title), source) = (request.title, kind(request.source));
+    let agent = agent_with_live(&call, request.agent_config_id).await?;
+    let id = call.agents().keep_version(agent, (&title, source)).await?;
     Ok(Created { created_version: New { title, version_id: id.into() } })
 }
 
@@ -134,19 +112,11 @@ pub struct Replace {
     snapshot: SomeFields,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Replaced {
-    /// Id of the version.
-    #[schemars(example = ID)]
-    version_id: Number,
-}
-
-pub async fn replace(http: Arc<Http>, call: Call, asked: Replace) -> Result<Replaced, Problem> {
-    let (Named(id), SomeFields(snapshot)) = (asked.version_id, asked.snapshot);
-    let agent = named(&http, &call, asked.agent_config_id).await?;
-    check_delegate(&http, &call, &snapshot).await?;
-    call.agents(&http).replace_version(agent, id, (&snapshot, "/snapshot")).await?;
+pub async fn replace(call: Call, request: Replace) -> Result<Replaced, Problem> {
+    let (Named(id), SomeFields(snapshot)) = (request.version_id, request.snapshot);
+    let agent = agent_with_live(&call, request.agent_config_id).await?;
+    check_delegate(&call, &snapshot).await?;
+    call.agents().replace_version(agent, id, (&snapshot, "/snapshot")).await?;
     Ok(Replaced { version_id: id.into() })
 }
 
@@ -163,11 +133,6 @@ pub struct Restore {
     version_id: Named<VersionId>,
     /// Configuration to write: staging without it.
     target: Option<Word<ConfigKind>>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct HasBeenRestored {
-    restored: Restored,
 }
 
 /// The result of restoring a version.
@@ -195,14 +160,10 @@ struct Restored {
     previous_version_id: Option<Number>,
 }
 
-pub async fn restore(
-    http: Arc<Http>,
-    call: Call,
-    asked: Restore,
-) -> Result<HasBeenRestored, Problem> {
-    let (Named(id), target) = (asked.version_id, kind(asked.target));
-    let agent = named(&http, &call, asked.agent_config_id).await?;
-    let done = call.agents(&http).restore_version(agent, id, target).await?;
+pub async fn restore(call: Call, request: Restore) -> Result<HasBeenRestored, Problem> {
+    let (Named(id), target) = (request.version_id, kind(request.target));
+    let agent = agent_with_live(&call, request.agent_config_id).await?;
+    let done = call.agents().restore_version(agent, id, target).await?;
     let written = done.changed.configs.of(target);
     let restored = Restored {
         version_id: done.version.into(),
@@ -231,21 +192,10 @@ pub struct Rename {
     title: Line,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Renamed {
-    /// Id of the version.
-    #[schemars(example = ID)]
-    version_id: Number,
-    /// New title of the version.
-    #[schemars(example = TITLE)]
-    new_title: String,
-}
-
-pub async fn rename(http: Arc<Http>, call: Call, asked: Rename) -> Result<Renamed, Problem> {
-    let (Named(id), Line(title)) = (asked.version_id, asked.title);
-    let agent = named(&http, &call, asked.agent_config_id).await?;
-    call.agents(&http).rename_version(agent, id, &title).await?;
+pub async fn rename(call: Call, request: Rename) -> Result<Renamed, Problem> {
+    let (Named(id), Line(title)) = (request.version_id, request.title);
+    let agent = agent_with_live(&call, request.agent_config_id).await?;
+    call.agents().rename_version(agent, id, &title).await?;
     Ok(Renamed { version_id: id.into(), new_title: title })
 }
 
@@ -259,39 +209,52 @@ pub struct Remove {
     version_id: Named<VersionId>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Removed {
-    /// Id of the version.
-    #[schemars(example = ID)]
-    version_id: Number,
-}
-
 successes! {
-    Listed = OK "versions found", pages;
-    Created = CREATED "version created";
-    Replaced = OK "version replaced";
-    HasBeenRestored = OK "version restored";
-    Renamed = OK "version renamed";
-    Removed = OK "version deleted";
+    Listed {
+        /// Newest first.
+        versions: Vec<Version>,
+        /// Send it as `before` to get the next page; null on the last page.
+        #[schemars(example = ID)]
+        next: Option<Number>,
+    } = OK "versions found", pages;
+    Created { created_version: New } = CREATED "version created";
+    Replaced {
+        /// Id of the version.
+        #[schemars(example = ID)]
+        version_id: Number,
+    } = OK "version replaced";
+    HasBeenRestored { restored: Restored } = OK "version restored";
+    Renamed {
+        /// Id of the version.
+        #[schemars(example = ID)]
+        version_id: Number,
+        /// New title of the version.
+        #[schemars(example = TITLE)]
+        new_title: String,
+    } = OK "version renamed";
+    Removed {
+        /// Id of the version.
+        #[schemars(example = ID)]
+        version_id: Number,
+    } = OK "version deleted";
 }
 
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
-    let Named(id) = asked.version_id;
-    let agent = named(&http, &call, asked.agent_config_id).await?;
-    call.agents(&http).delete_version(agent, id).await?;
+pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
+    let Named(id) = request.version_id;
+    let agent = agent_with_live(&call, request.agent_config_id).await?;
+    call.agents().delete_version(agent, id).await?;
     Ok(Removed { version_id: id.into() })
 }
 
 /// Returns the Agent; fails with 404 unless the path names its live configuration.
-async fn named(http: &Http, call: &Call, CampaignId(id): CampaignId) -> Result<AccountId, Problem> {
+async fn agent_with_live(call: &Call, CampaignId(id): CampaignId) -> Result<AccountId, Problem> {
     let agent = call.account().id;
-    call.agents(http).live(agent, id).await?;
+    call.agents().live(agent, id).await?;
     Ok(agent)
 }
 
-fn kind(asked: Option<Word<ConfigKind>>) -> ConfigKind {
-    asked.map_or(ConfigKind::Staging, |Word(kind)| kind)
+fn kind(request: Option<Word<ConfigKind>>) -> ConfigKind {
+    request.map_or(ConfigKind::Staging, |Word(kind)| kind)
 }
 
 fn shape(version: &AgentVersion) -> Version {

@@ -1,17 +1,12 @@
 //! `/agent` and `/agentEventRules`: the configuration of an Agent.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::app::agents::Changed as Outcome;
 use crate::app::agents::schema::{self, SomeFields, WholeConfig};
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::successes;
+use crate::http::typed::{Call, Problem, successes};
 
 use crate::domain::agent_config::{Config, ConfigKind};
 use crate::wire::{CampaignId, Date, Number, Revision, Word};
@@ -49,21 +44,17 @@ pub struct Changed {
     changed: Vec<String>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct Staged(Changed);
-
 /// Writes fields of staging; other fields keep their values.
-pub async fn stage(http: Arc<Http>, call: Call, asked: Stage) -> Result<Staged, Problem> {
-    let SomeFields(fields) = asked.fields;
+pub async fn stage(call: Call, request: Stage) -> Result<Staged, Problem> {
+    let SomeFields(fields) = request.fields;
     if fields.is_empty() {
         return Err(Problem::invalid(
             "the body has no field of a configuration: send the fields to change",
         ));
     }
-    check_delegate(&http, &call, &fields).await?;
-    let revision = asked.revision.map(|Revision(revision)| revision);
-    let changed = call.agents(&http).stage(call.account().id, &fields, revision).await?;
+    check_delegate(&call, &fields).await?;
+    let revision = request.revision.map(|Revision(revision)| revision);
+    let changed = call.agents().stage(call.account().id, &fields, revision).await?;
     Ok(Staged(changed_in(ConfigKind::Staging, &changed)))
 }
 
@@ -77,20 +68,10 @@ pub struct Publish {
     revision: Option<Revision>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Published {
-    #[serde(flatten)]
-    changed: Changed,
-    /// Version that keeps the former live configuration; null if nothing was replaced.
-    #[schemars(example = 1_750_195_000_123_i64)]
-    previous_version_id: Option<Number>,
-}
-
 /// Makes the staged configuration live.
-pub async fn publish(http: Arc<Http>, call: Call, asked: Publish) -> Result<Published, Problem> {
-    let revision = asked.revision.map(|Revision(revision)| revision);
-    let done = call.agents(&http).publish(call.account().id, revision).await?;
+pub async fn publish(call: Call, request: Publish) -> Result<Published, Problem> {
+    let revision = request.revision.map(|Revision(revision)| revision);
+    let done = call.agents().publish(call.account().id, revision).await?;
     let changed = changed_in(ConfigKind::Default, &done);
     Ok(Published { changed, previous_version_id: done.previous.map(Number::from) })
 }
@@ -102,14 +83,10 @@ pub struct Revert {
     revision: Option<Revision>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct Reverted(Changed);
-
 /// Replaces staging by the live configuration.
-pub async fn revert(http: Arc<Http>, call: Call, asked: Revert) -> Result<Reverted, Problem> {
-    let revision = asked.revision.map(|Revision(revision)| revision);
-    let changed = call.agents(&http).revert(call.account().id, revision).await?;
+pub async fn revert(call: Call, request: Revert) -> Result<Reverted, Problem> {
+    let revision = request.revision.map(|Revision(revision)| revision);
+    let changed = call.agents().revert(call.account().id, revision).await?;
     Ok(Reverted(changed_in(ConfigKind::Staging, &changed)))
 }
 
@@ -133,24 +110,16 @@ pub struct ConfigurationAnswer {
     updated_at: Option<Date>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct StagingFound(ConfigurationAnswer);
-
-pub async fn staging(http: Arc<Http>, call: Call, _: ShowStaging) -> Result<StagingFound, Problem> {
-    show(&http, &call, ConfigKind::Staging).await.map(StagingFound)
+pub async fn staging(call: Call, _: ShowStaging) -> Result<StagingFound, Problem> {
+    show(&call, ConfigKind::Staging).await.map(StagingFound)
 }
 
 /// Shows the live configuration of an Agent
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ShowLive {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(transparent)]
-pub struct LiveFound(ConfigurationAnswer);
-
-pub async fn live(http: Arc<Http>, call: Call, _: ShowLive) -> Result<LiveFound, Problem> {
-    show(&http, &call, ConfigKind::Default).await.map(LiveFound)
+pub async fn live(call: Call, _: ShowLive) -> Result<LiveFound, Problem> {
+    show(&call, ConfigKind::Default).await.map(LiveFound)
 }
 
 /// Shows a configuration by id
@@ -159,11 +128,6 @@ pub async fn live(http: Arc<Http>, call: Call, _: ShowLive) -> Result<LiveFound,
 pub struct Show {
     /// Id of the staged or the live configuration.
     agent_config_id: CampaignId,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct AgentAnswer {
-    sponsorship: Sponsorship,
 }
 
 /// A configuration with its id.
@@ -186,18 +150,24 @@ struct Sponsorship {
 }
 
 successes! {
-    Staged = OK "staging saved";
-    Published = OK "staging published";
-    Reverted = OK "staging reset to the live configuration";
-    StagingFound = OK "staging found";
-    LiveFound = OK "live configuration found";
-    AgentAnswer = OK "configuration found";
+    Staged: Changed = OK "staging saved";
+    Published {
+        #[serde(flatten)]
+        changed: Changed,
+        /// Version that keeps the former live configuration; null if nothing was replaced.
+        #[schemars(example = 1_750_195_000_123_i64)]
+        previous_version_id: Option<Number>,
+    } = OK "staging published";
+    Reverted: Changed = OK "staging reset to the live configuration";
+    StagingFound: ConfigurationAnswer = OK "staging found";
+    LiveFound: ConfigurationAnswer = OK "live configuration found";
+    AgentAnswer { sponsorship: Sponsorship } = OK "configuration found";
 }
 
 /// Returns a configuration by id; 404 for a live one before the first publication.
-pub async fn config(http: Arc<Http>, call: Call, asked: Show) -> Result<AgentAnswer, Problem> {
+pub async fn config(call: Call, request: Show) -> Result<AgentAnswer, Problem> {
     let account = call.account().id;
-    let found = call.agents(&http).config(account, asked.agent_config_id.0).await?;
+    let found = call.agents().config(account, request.agent_config_id.0).await?;
     let sponsorship = Sponsorship {
         id: CampaignId(found.id),
         account_id: account.into(),
@@ -211,20 +181,16 @@ pub async fn config(http: Arc<Http>, call: Call, asked: Show) -> Result<AgentAns
 
 /// Fails unless the caller reaches the Agent that work is delegated to. A delegate that is set
 /// already may stay, whoever set it.
-pub(super) async fn check_delegate(
-    http: &Http,
-    call: &Call,
-    fields: &Config,
-) -> Result<(), Problem> {
+pub(super) async fn check_delegate(call: &Call, fields: &Config) -> Result<(), Problem> {
     let Some(wanted) = schema::delegate(fields) else { return Ok(()) };
-    let configs = call.agents(http).configs(call.account().id).await?;
+    let configs = call.agents().configs(call.account().id).await?;
     let both = configs.into_iter().flat_map(|configs| [configs.staging, configs.live]);
     let known = both.filter_map(|one| schema::delegate(&one.config)).any(|one| one == wanted);
-    if known { Ok(()) } else { call.neighbour(http, wanted).await }
+    if known { Ok(()) } else { call.neighbour(wanted).await }
 }
 
-async fn show(http: &Http, call: &Call, kind: ConfigKind) -> Result<ConfigurationAnswer, Problem> {
-    let configs = call.agents(http).configs(call.account().id).await?;
+async fn show(call: &Call, kind: ConfigKind) -> Result<ConfigurationAnswer, Problem> {
+    let configs = call.agents().configs(call.account().id).await?;
     let one = configs.as_ref().map(|configs| configs.of(kind));
     let set = one.filter(|one| one.is_set());
     Ok(ConfigurationAnswer {

@@ -2,8 +2,6 @@
 //! account stores for an app. Both show whether a secret is stored, as `{"present": true}`, never
 //! the secret itself.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -12,11 +10,8 @@ use crate::app::apps::{Dependency as Needed, State, present};
 use crate::domain::app::{AppRecord, AppRef};
 use crate::domain::feature::Held;
 use crate::domain::words::words;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
 use crate::http::typed::schema::pattern;
-use crate::http::typed::successes;
+use crate::http::typed::{Call, Problem, successes};
 use crate::rules::{App as Known, Setting as Taken, SettingType};
 use crate::wire::{Date, Word, schema_of};
 
@@ -108,16 +103,8 @@ struct Dependency {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Ordered by id and version.
-    apps: Vec<App>,
-    /// How many apps the list has.
-    count: usize,
-}
-
-pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
-    let apps = call.apps(&http).list(call.account(), &held(&http, &call).await?).await?;
+pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
+    let apps = call.apps().list(call.account(), &features_held(&call).await?).await?;
     Ok(Listed { count: apps.len(), apps: apps.into_iter().map(shape).collect() })
 }
 
@@ -129,15 +116,10 @@ pub struct Show {
     app_version: Version,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct AppAnswer {
-    app: App,
-}
-
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<AppAnswer, Problem> {
-    let app = named(&asked.app_id, &asked.app_version, "app")?;
-    let held = held(&http, &call).await?;
-    let app = shape(call.apps(&http).installed(call.account(), &app, &held).await?);
+pub async fn show(call: Call, request: Show) -> Result<AppAnswer, Problem> {
+    let app = app_ref(&request.app_id, &request.app_version, "app")?;
+    let held = features_held(&call).await?;
+    let app = shape(call.apps().installed(call.account(), &app, &held).await?);
     Ok(AppAnswer { app })
 }
 
@@ -154,10 +136,10 @@ pub struct Install {
     settings: Option<Map<String, Value>>,
 }
 
-pub async fn install(http: Arc<Http>, call: Call, asked: Install) -> Result<Installed, Problem> {
-    let app = named(&asked.app_id, &asked.app_version, "app")?;
-    let (settings, held) = (asked.settings.unwrap_or_default(), held(&http, &call).await?);
-    let app = shape(call.apps(&http).install(call.account(), &app, &settings, &held).await?);
+pub async fn install(call: Call, request: Install) -> Result<Installed, Problem> {
+    let app = app_ref(&request.app_id, &request.app_version, "app")?;
+    let (settings, held) = (request.settings.unwrap_or_default(), features_held(&call).await?);
+    let app = shape(call.apps().install(call.account(), &app, &settings, &held).await?);
     Ok(Installed(AppAnswer { app }))
 }
 
@@ -175,10 +157,10 @@ pub struct Update {
     settings: Map<String, Value>,
 }
 
-pub async fn update(http: Arc<Http>, call: Call, asked: Update) -> Result<Updated, Problem> {
-    let app = named(&asked.app_id, &asked.app_version, "app")?;
-    let held = held(&http, &call).await?;
-    let app = shape(call.apps(&http).update(call.account(), &app, &asked.settings, &held).await?);
+pub async fn update(call: Call, request: Update) -> Result<Updated, Problem> {
+    let app = app_ref(&request.app_id, &request.app_version, "app")?;
+    let held = features_held(&call).await?;
+    let app = shape(call.apps().update(call.account(), &app, &request.settings, &held).await?);
     Ok(Updated(AppAnswer { app }))
 }
 
@@ -192,11 +174,6 @@ pub struct Remove {
     app_version: Version,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Removed {
-    removed: RemovedApp,
-}
-
 /// The app that was removed.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -206,10 +183,10 @@ struct RemovedApp {
     version: Version,
 }
 
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
-    let app = named(&asked.app_id, &asked.app_version, "app")?;
-    call.apps(&http).remove(call.account(), &app).await?;
-    Ok(Removed { removed: RemovedApp { app_id: asked.app_id, version: asked.app_version } })
+pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
+    let app = app_ref(&request.app_id, &request.app_version, "app")?;
+    call.apps().remove(call.account(), &app).await?;
+    Ok(Removed { removed: RemovedApp { app_id: request.app_id, version: request.app_version } })
 }
 
 /// Shows the data that an account keeps for an app
@@ -219,23 +196,9 @@ pub struct ShowIntegration {
     version: Version,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Integration {
-    app_id: AppId,
-    app_version: Version,
-    /// The data; for a secret, only whether it is stored.
-    #[schemars(example = json!({ "key": { "present": true } }))]
-    app_data: Map<String, Value>,
-}
-
-pub async fn integration(
-    http: Arc<Http>,
-    call: Call,
-    asked: ShowIntegration,
-) -> Result<Integration, Problem> {
-    let app = named(&asked.slug, &asked.version, "integration")?;
-    let apps = call.apps(&http);
+pub async fn integration(call: Call, request: ShowIntegration) -> Result<Integration, Problem> {
+    let app = app_ref(&request.slug, &request.version, "integration")?;
+    let apps = call.apps();
     let record = apps.integration(call.account().id, &app).await?;
     Ok(data(&record, apps.rules().app(&app)))
 }
@@ -255,33 +218,40 @@ pub struct KeepIntegration {
 }
 
 successes! {
-    Listed = OK "apps found";
-    AppAnswer = OK "app found";
+    Listed {
+        /// Ordered by id and version.
+        apps: Vec<App>,
+        /// How many apps the list has.
+        count: usize,
+    } = OK "apps found";
+    AppAnswer { app: App } = OK "app found";
     Installed: AppAnswer = CREATED "app installed";
     Updated: AppAnswer = OK "app updated";
-    Removed = OK "app removed";
-    Integration = OK "integration found";
+    Removed { removed: RemovedApp } = OK "app removed";
+    Integration {
+        app_id: AppId,
+        app_version: Version,
+        /// The data; for a secret, only whether it is stored.
+        #[schemars(example = json!({ "key": { "present": true } }))]
+        app_data: Map<String, Value>,
+    } = OK "integration found";
     Kept: Integration = OK "integration kept";
 }
 
-pub async fn keep_integration(
-    http: Arc<Http>,
-    call: Call,
-    asked: KeepIntegration,
-) -> Result<Kept, Problem> {
-    let app = named(&asked.slug, &asked.version, "integration")?;
-    let apps = call.apps(&http);
-    let record = apps.keep_integration(call.account().id, &app, &asked.app_data).await?;
+pub async fn keep_integration(call: Call, request: KeepIntegration) -> Result<Kept, Problem> {
+    let app = app_ref(&request.slug, &request.version, "integration")?;
+    let apps = call.apps();
+    let record = apps.keep_integration(call.account().id, &app, &request.app_data).await?;
     Ok(Kept(data(&record, apps.rules().app(&app))))
 }
 
 /// Returns the app in the path; 404 for a text that cannot be a name.
-fn named(AppId(id): &AppId, Version(version): &Version, noun: &str) -> Result<AppRef, Problem> {
+fn app_ref(AppId(id): &AppId, Version(version): &Version, noun: &str) -> Result<AppRef, Problem> {
     AppRef::new(id, version).ok_or_else(|| Problem::not_found(noun))
 }
 
-async fn held(http: &Http, call: &Call) -> Result<Vec<Held>, Problem> {
-    Ok(http.use_cases.access.features(call.account()).await?)
+async fn features_held(call: &Call) -> Result<Vec<Held>, Problem> {
+    Ok(call.http.use_cases.access.features(call.account()).await?)
 }
 
 /// Combines the settings of the record with their descriptions in the catalogue.

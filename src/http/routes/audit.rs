@@ -1,7 +1,6 @@
 //! `/audit`: changes to an account and all below it with their actors, and refused attempts.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::de::Error as _;
@@ -11,11 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::app::access::Caller;
 use crate::domain::audit::{self, Change, Deed, Doer, Who};
 use crate::domain::id::{AuditId, KeyId};
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::page;
-use crate::http::typed::{Headed, Limit, ListPlace, Next, successes};
+use crate::http::typed::{Call, Limit, ListPlace, Next, Problem, WithHeaders, page, successes};
 use crate::store::{AuditFilter, Cursor, Page};
 use crate::wire::{self, DECIMAL, Date, Id, Moment, Number, Seconds, Texts, Word, mark, schema_of};
 
@@ -115,36 +110,34 @@ impl<'de> Deserialize<'de> for Actor {
     }
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Newest first.
-    audit: Texts<Entry>,
-    /// Send it as `before` to get the next page; null on the last page.
-    next: Option<Next>,
+successes! {
+    Listed {
+        /// Newest first.
+        audit: Texts<Entry>,
+        /// Send it as `before` to get the next page; null on the last page.
+        next: Option<Next>,
+    } = OK "audit log found", pages;
 }
 
-successes! { Listed = OK "audit log found", pages; }
-
 /// Returns a page, which ends before it is full after passing over many entries.
-pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
-    let limit = page::at_most(asked.limit, &http.rules);
-    let (log, scope) = (&http.use_cases.audit, &call.target().scope);
+pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Problem> {
+    let (log, scope) = (&call.http.use_cases.audit, &call.target.scope);
     let find = |id| log.place_of(scope, AuditId(id));
-    let from = page::begin(asked.before, asked.after, find).await?;
-    let mut page = Page { limit, from, until: None };
+    let mut page =
+        page::requested(&call, request.limit, request.before, request.after, find).await?;
     let filter = &AuditFilter {
-        deed: asked.action.map(|Word(deed)| deed),
-        doer: asked.by.map(|Actor(doer)| doer),
-        since: asked.since.map(|Moment(at)| at),
-        until: asked.until.map(|Moment(at)| at),
+        deed: request.action.map(|Word(deed)| deed),
+        doer: request.by.map(|Actor(doer)| doer),
+        since: request.since.map(|Moment(at)| at),
+        until: request.until.map(|Moment(at)| at),
     };
-    page.until = log.end_of_entries(scope, filter, &page, http.rules.limits.max_walk).await?;
+    page.until = log.end_of_entries(scope, filter, &page, call.http.rules.limits.max_walk).await?;
     let part = |part: Page| async move { log.entries(scope, filter, &part).await };
-    let caller = call.caller();
-    let show = |one: &audit::Entry| (Cursor { at: one.at, id: one.id.0 }, shape(one, caller));
-    let rows = page::read(&http.rules, page, part, |one| page::text(show(one))).await?;
-    let listed = Listed { audit: rows.list()?, next: rows.next() };
-    Ok(rows.linked(&call, limit, listed))
+    let row = |one: &audit::Entry| {
+        page::row(Cursor { at: one.at, id: one.id.0 }, &shape(one, &call.caller))
+    };
+    let rows = page::read(&call, page, part, row).await?;
+    Ok(rows.linked(&call, Listed { audit: rows.list()?, next: rows.next() }))
 }
 
 fn shape(entry: &audit::Entry, caller: &Caller) -> Entry {

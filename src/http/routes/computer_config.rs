@@ -1,7 +1,6 @@
 //! `/computer/accounts/{targetAccountId}/config`: the configuration of a computer.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -9,10 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::app::computers::Computers;
 use crate::domain::computer::Computer;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::successes;
+use crate::http::typed::{Call, Problem, successes};
 use crate::wire::Number;
 
 /// The configuration as written, without defaults.
@@ -45,41 +41,15 @@ impl JsonSchema for Config {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Show {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ConfigAnswer {
-    /// The Agent.
-    target_account_id: Number,
-    /// The Agents that use the configuration: this one.
-    agent_ids: Vec<Number>,
-    /// Grows with each change; a patch must name it.
-    #[schemars(range(min = 0))]
-    revision: i64,
-    authored_config: Config,
-    /// The configuration in effect: settings that were not written have their defaults.
-    #[schemars(example = json!({ "pollSeconds": 10, "maxConcurrency": 1 }))]
-    effective_config: Map<String, Value>,
-}
-
-pub async fn show(http: Arc<Http>, call: Call, _: Show) -> Result<ConfigAnswer, Problem> {
-    Ok(shape(call.computers(&http).show(call.account().id).await?))
+pub async fn show(call: Call, _: Show) -> Result<ConfigAnswer, Problem> {
+    Ok(shape(call.computers().show(call.account().id).await?))
 }
 
 /// Shows the JSON Schema of configurations
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ShowSchema {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ConfigSchema {
-    /// The Agent.
-    target_account_id: Number,
-    /// The schema, in JSON Schema 2020-12.
-    #[schemars(with = "Map<String, Value>", example = json!({ "type": "object" }))]
-    schema: Value,
-}
-
-pub async fn schema(_: Arc<Http>, call: Call, _: ShowSchema) -> Result<ConfigSchema, Problem> {
+pub async fn schema(call: Call, _: ShowSchema) -> Result<ConfigSchema, Problem> {
     Ok(ConfigSchema { target_account_id: call.account().id.into(), schema: Computers::schema() })
 }
 
@@ -100,16 +70,34 @@ pub struct Patch {
 }
 
 successes! {
-    ConfigAnswer = OK "configuration found";
-    ConfigSchema = OK "schema of configurations";
+    ConfigAnswer {
+        /// The Agent.
+        target_account_id: Number,
+        /// The Agents that use the configuration: this one.
+        agent_ids: Vec<Number>,
+        /// Grows with each change; a patch must name it.
+        #[schemars(range(min = 0))]
+        revision: i64,
+        authored_config: Config,
+        /// The configuration in effect: settings that were not written have their defaults.
+        #[schemars(example = json!({ "pollSeconds": 10, "maxConcurrency": 1 }))]
+        effective_config: Map<String, Value>,
+    } = OK "configuration found";
+    ConfigSchema {
+        /// The Agent.
+        target_account_id: Number,
+        /// The schema, in JSON Schema 2020-12.
+        #[schemars(with = "Map<String, Value>", example = json!({ "type": "object" }))]
+        schema: Value,
+    } = OK "schema of configurations";
     Patched: ConfigAnswer = OK "configuration patched";
 }
 
-pub async fn patch(http: Arc<Http>, call: Call, asked: Patch) -> Result<Patched, Problem> {
-    let (computers, revision) = (call.computers(&http), revision(asked.revision));
-    let replaced = asked.replace_paths.unwrap_or_default();
+pub async fn patch(call: Call, request: Patch) -> Result<Patched, Problem> {
+    let (computers, revision) = (call.computers(), revision(request.revision));
+    let replaced = request.replace_paths.unwrap_or_default();
     let replaced: Vec<_> = replaced.iter().map(String::as_str).collect();
-    let change = (&asked.patch, replaced.as_slice());
+    let change = (&request.patch, replaced.as_slice());
     Ok(Patched(shape(computers.patch(call.account().id, revision, change).await?)))
 }
 

@@ -1,7 +1,5 @@
 //! `/computer/accounts/{targetAccountId}/runtime/health`: the delivery of work to a computer.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,10 +8,7 @@ use crate::domain::clock::Clock;
 use crate::domain::computer::ComputerState;
 use crate::domain::event::Category;
 use crate::domain::words::words;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::successes;
+use crate::http::typed::{Call, Problem, successes};
 use crate::wire::{Date, Id, Number, Word};
 
 words! { Status { Healthy = "healthy", Degraded = "degraded", Stopped = "stopped", Unknown = "unknown", } }
@@ -34,25 +29,23 @@ pub struct Show {
     probe: Option<bool>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct HealthAnswer {
-    /// The Agent.
-    target_account_id: Number,
-    /// The health in one word.
-    status: Word<Status>,
-    /// The state of the computer now.
-    #[schemars(example = &"provisioned")]
-    state: Word<ComputerState>,
-    /// When a key of the Agent was last used, to about an hour.
-    key_last_used_at: Option<Date>,
-    /// Webhooks of the Agent for events about messages.
-    webhooks: Vec<Webhook>,
-    /// Empty if all is well.
-    findings: Vec<Finding>,
+successes! {
+    HealthAnswer {
+        /// The Agent.
+        target_account_id: Number,
+        /// The health in one word.
+        status: Word<Status>,
+        /// The state of the computer now.
+        #[schemars(example = &"provisioned")]
+        state: Word<ComputerState>,
+        /// When a key of the Agent was last used, to about an hour.
+        key_last_used_at: Option<Date>,
+        /// Webhooks of the Agent for events about messages.
+        webhooks: Vec<Webhook>,
+        /// Empty if all is well.
+        findings: Vec<Finding>,
+    } = OK "health of the computer";
 }
-
-successes! { HealthAnswer = OK "health of the computer"; }
 
 /// A webhook.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -89,21 +82,21 @@ struct Finding {
     detail: &'static str,
 }
 
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<HealthAnswer, Problem> {
-    let probe = asked.probe.unwrap_or_default();
-    let health = call.computers(&http).health(call.account().id, probe).await?;
-    let (status, findings) = judged(&health);
+pub async fn show(call: Call, request: Show) -> Result<HealthAnswer, Problem> {
+    let probe = request.probe.unwrap_or_default();
+    let health = call.computers().health(call.account().id, probe).await?;
+    let (status, findings) = judge(&health);
     Ok(HealthAnswer {
         target_account_id: health.computer.agent.into(),
         status: Word(status),
         state: Word(health.computer.state),
         key_last_used_at: health.key_last_used.map(Date),
-        webhooks: health.webhooks.iter().map(|one| webhook(one, http.mint.clock())).collect(),
+        webhooks: health.webhooks.iter().map(|one| webhook(one, call.http.mint.clock())).collect(),
         findings,
     })
 }
 
-fn judged(health: &Health) -> (Status, Vec<Finding>) {
+fn judge(health: &Health) -> (Status, Vec<Finding>) {
     let mut findings = Vec::new();
     let mut find = |code, severity, detail| {
         findings.push(Finding { code: Word(code), severity: Word(severity), detail });

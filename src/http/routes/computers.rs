@@ -1,7 +1,5 @@
 //! `/computer/accounts`: the computers of Agents. The path has the target.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +7,8 @@ use crate::app::computers::Written;
 use crate::domain::computer::{Computer as Record, ComputerState};
 use crate::domain::id::AccountId;
 use crate::domain::words::words;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
 use crate::http::routes::computer_config::{Config, revision};
-use crate::http::state::Http;
-use crate::http::typed::page;
-use crate::http::typed::{Either, Headed, Limit, successes};
+use crate::http::typed::{Call, Either, Limit, Problem, WithHeaders, page, successes};
 use crate::wire::{Date, Id, Named, Number, Word, sent};
 
 /// The record of an Agent's worker.
@@ -66,36 +60,22 @@ pub struct List {
     after: Option<Named<AccountId>>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Ordered by the ids of their Agents.
-    accounts: Vec<Computer>,
-    /// Send it as `after` to get the next page; null on the last page.
-    next: Option<Number>,
-}
-
-pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
-    let limit = page::at_most(asked.limit, &http.rules);
-    let (scope, after) = (&call.target().scope, asked.after.map(|Named(id)| id));
-    let (found, more) = call.computers(&http).list(scope, after, limit).await?;
+pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Problem> {
+    let limit = page::limit(&call, request.limit);
+    let (scope, after) = (&call.target.scope, request.after.map(|Named(id)| id));
+    let (found, more) = call.computers().list(scope, after, limit).await?;
     let next = found.last().filter(|_| more).map(|last| last.agent);
-    let place = next.map(|id| ("after", id.to_string()));
     let accounts = found.iter().map(shape).collect();
     let listed = Listed { accounts, next: next.map(Number::from) };
-    Ok(page::followed(&call, place, listed))
+    Ok(page::followed(&call, "after", next, listed))
 }
 
 /// Shows the computer of an Agent
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Show {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct ComputerAnswer {
-    account: Computer,
-}
-
-pub async fn show(http: Arc<Http>, call: Call, _: Show) -> Result<ComputerAnswer, Problem> {
-    let found = call.computers(&http).show(call.account().id).await?;
+pub async fn show(call: Call, _: Show) -> Result<ComputerAnswer, Problem> {
+    let found = call.computers().show(call.account().id).await?;
     Ok(ComputerAnswer { account: shape(&found) })
 }
 
@@ -110,10 +90,10 @@ pub struct Create {
     config: Option<Config>,
 }
 
-pub async fn create(http: Arc<Http>, call: Call, asked: Create) -> Result<Created, Problem> {
-    let config = asked.config.map(|Config(config)| config);
-    let written = Written { name: Some(asked.name), config };
-    let made = call.computers(&http).create(call.account(), written).await?;
+pub async fn create(call: Call, request: Create) -> Result<Created, Problem> {
+    let config = request.config.map(|Config(config)| config);
+    let written = Written { name: Some(request.name), config };
+    let made = call.computers().create(call.account(), written).await?;
     Ok(Created(ComputerAnswer { account: shape(&made) }))
 }
 
@@ -132,10 +112,11 @@ pub struct Update {
     revision: Option<u64>,
 }
 
-pub async fn update(http: Arc<Http>, call: Call, asked: Update) -> Result<Updated, Problem> {
-    let written = Written { name: asked.name, config: asked.config.map(|Config(config)| config) };
-    let revision = asked.revision.map(revision);
-    let new = call.computers(&http).update(call.account().id, revision, written).await?;
+pub async fn update(call: Call, request: Update) -> Result<Updated, Problem> {
+    let written =
+        Written { name: request.name, config: request.config.map(|Config(config)| config) };
+    let revision = request.revision.map(revision);
+    let new = call.computers().update(call.account().id, revision, written).await?;
     Ok(Updated(ComputerAnswer { account: shape(&new) }))
 }
 
@@ -149,8 +130,8 @@ pub struct Remove {}
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Removed {}
 
-pub async fn remove(http: Arc<Http>, call: Call, _: Remove) -> Result<Removed, Problem> {
-    call.computers(&http).remove(call.account().id).await?;
+pub async fn remove(call: Call, _: Remove) -> Result<Removed, Problem> {
+    call.computers().remove(call.account().id).await?;
     Ok(Removed {})
 }
 
@@ -160,21 +141,8 @@ pub async fn remove(http: Arc<Http>, call: Call, _: Remove) -> Result<Removed, P
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Status {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Lifecycle {
-    /// The Agent.
-    target_account_id: Number,
-    /// The state of its computer now.
-    #[schemars(example = &"provisioned")]
-    status: Word<ComputerState>,
-    account: Computer,
-    /// The job that led to its state; null before the first one.
-    job: Option<Job>,
-}
-
-pub async fn status(http: Arc<Http>, call: Call, _: Status) -> Result<Lifecycle, Problem> {
-    Ok(lifecycle(&call.computers(&http).provisioned(call.account().id).await?))
+pub async fn status(call: Call, _: Status) -> Result<Lifecycle, Problem> {
+    Ok(lifecycle(&call.computers().provisioned(call.account().id).await?))
 }
 
 /// Provisions an Agent's computer
@@ -184,12 +152,15 @@ pub async fn status(http: Arc<Http>, call: Call, _: Status) -> Result<Lifecycle,
 pub struct Provision {}
 
 pub async fn provision(
-    http: Arc<Http>,
     call: Call,
     _: Provision,
 ) -> Result<Either<Provisioned, ProvisionedBefore>, Problem> {
-    let done = call.computers(&http).provision(call.account()).await?;
-    Ok(either(done, Provisioned, ProvisionedBefore))
+    let (computer, has_changed) = call.computers().provision(call.account()).await?;
+    let shown = lifecycle(&computer);
+    Ok(match has_changed {
+        true => Either::This(Provisioned(shown)),
+        false => Either::That(ProvisionedBefore(shown)),
+    })
 }
 
 /// Deprovisions an Agent's computer
@@ -204,36 +175,43 @@ pub struct Deprovision {
 }
 
 pub async fn deprovision(
-    http: Arc<Http>,
     call: Call,
-    asked: Deprovision,
+    request: Deprovision,
 ) -> Result<Either<Deprovisioned, DeprovisionedBefore>, Problem> {
-    let (computers, wipe) = (call.computers(&http), asked.wipe_state.unwrap_or_default());
-    let done = computers.deprovision(call.account().id, wipe).await?;
-    Ok(either(done, Deprovisioned, DeprovisionedBefore))
+    let (computers, wipe) = (call.computers(), request.wipe_state.unwrap_or_default());
+    let (computer, has_changed) = computers.deprovision(call.account().id, wipe).await?;
+    let shown = lifecycle(&computer);
+    Ok(match has_changed {
+        true => Either::This(Deprovisioned(shown)),
+        false => Either::That(DeprovisionedBefore(shown)),
+    })
 }
 
 successes! {
-    Listed = OK "computers found", pages;
-    ComputerAnswer = OK "computer found";
+    Listed {
+        /// Ordered by the ids of their Agents.
+        accounts: Vec<Computer>,
+        /// Send it as `after` to get the next page; null on the last page.
+        next: Option<Number>,
+    } = OK "computers found", pages;
+    ComputerAnswer { account: Computer } = OK "computer found";
     Created: ComputerAnswer = CREATED "computer created";
     Updated: ComputerAnswer = OK "computer updated";
     Removed = OK "computer removed";
-    Lifecycle = OK "computer is provisioned";
+    Lifecycle {
+        /// The Agent.
+        target_account_id: Number,
+        /// The state of its computer now.
+        #[schemars(example = &"provisioned")]
+        status: Word<ComputerState>,
+        account: Computer,
+        /// The job that led to its state; null before the first one.
+        job: Option<Job>,
+    } = OK "computer is provisioned";
     Provisioned: Lifecycle = ACCEPTED "computer is provisioned";
     ProvisionedBefore: Lifecycle = OK "computer was provisioned before";
     Deprovisioned: Lifecycle = ACCEPTED "computer is deprovisioned";
     DeprovisionedBefore: Lifecycle = OK "computer was deprovisioned before";
-}
-
-/// Returns one answer if something changed, the other if nothing did.
-fn either<A, B>(
-    (new, has_changed): (Record, bool),
-    changed: fn(Lifecycle) -> A,
-    unchanged: fn(Lifecycle) -> B,
-) -> Either<A, B> {
-    let shown = lifecycle(&new);
-    if has_changed { Either::This(changed(shown)) } else { Either::That(unchanged(shown)) }
 }
 
 fn shape(computer: &Record) -> Computer {

@@ -1,18 +1,12 @@
 //! `/contacts`: the contacts of the organizations below the target. An Agent, or a restricted
 //! member, sees only its own contacts and their times with it.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::app::mailbox::contact_record::ContactRecord;
 use crate::domain::id::ContactId;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::page;
-use crate::http::typed::{Headed, Limit, successes};
+use crate::http::typed::{Call, Limit, Problem, WithHeaders, page, successes};
 use crate::wire::{Named, Number};
 
 /// Lists contacts
@@ -25,21 +19,20 @@ pub struct List {
     before: Option<Named<ContactId>>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Newest first.
-    contacts: Vec<ContactRecord>,
-    /// Send it as `before` to get the next page; null on the last page.
-    next: Option<Number>,
+successes! {
+    Listed {
+        /// Newest first.
+        contacts: Vec<ContactRecord>,
+        /// Send it as `before` to get the next page; null on the last page.
+        next: Option<Number>,
+    } = OK "contacts found", pages;
 }
 
-successes! { Listed = OK "contacts found", pages; }
-
-pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
-    let limit = page::at_most(asked.limit, &http.rules);
-    let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
-    let bounds = (limit.saturating_add(1), http.rules.limits.max_walk);
-    let before = asked.before.map(|Named(id)| id);
+pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Problem> {
+    let limit = page::limit(&call, request.limit);
+    let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
+    let bounds = (limit.saturating_add(1), call.http.rules.limits.max_walk);
+    let before = request.before.map(|Named(id)| id);
     let (mut found, until) = mailbox.contacts(scope, before, bounds).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = found.len() > limit;
@@ -47,5 +40,5 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
     let next = if more { found.last().map(|last| last.id) } else { until };
     let contacts = found.iter().map(ContactRecord::from).collect();
     let answer = Listed { contacts, next: next.map(Number::from) };
-    Ok(page::followed(&call, next.map(|id| ("before", id.to_string())), answer))
+    Ok(page::followed(&call, "before", next, answer))
 }

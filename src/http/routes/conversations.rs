@@ -1,8 +1,6 @@
 //! `/conversation/…`: threads of messages as dialogues, one page of a thread or many threads at
 //! once.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,12 +10,8 @@ use crate::domain::id::MessageId;
 use crate::domain::message::Message;
 use crate::domain::room::Room;
 use crate::domain::source::Source;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
 use crate::http::routes::messages;
-use crate::http::state::Http;
-use crate::http::typed::page;
-use crate::http::typed::{Headed, Limit, ListPlace, refused, successes};
+use crate::http::typed::{Call, Limit, ListPlace, Problem, WithHeaders, page, refused, successes};
 use crate::store::{Cursor, Direction, Page};
 use crate::wire::{Date, Id, RoomId, Seconds, Texts, Word, uuid};
 
@@ -68,51 +62,37 @@ pub struct Show {
     after: Option<ListPlace>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Thread {
-    /// The room.
-    room_id: RoomId,
-    /// The thread.
-    thread_id: Id,
-    /// Send it as `after` to get the next page; null on the last page.
-    next: Option<String>,
-    /// Oldest first.
-    conversation: Texts<Turn>,
-}
-
 /// Returns a page of the message's thread in its room, oldest first.
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<Headed<Thread>, Problem> {
-    let (RoomId(room), id) = (asked.room_id, MessageId(asked.uuid.0));
-    let limit = page::at_most(asked.limit, &http.rules);
-    let first = Cursor { at: Timestamp::from_millis(0), id: uuid::Uuid::nil() };
-    let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
+pub async fn show(call: Call, request: Show) -> Result<WithHeaders<Thread>, Problem> {
+    let (RoomId(room), id) = (request.room_id, MessageId(request.uuid.0));
+    let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
     let missing = || Problem::not_found("message in such a room");
     let found = mailbox.find(scope, room, id).await?.ok_or_else(missing)?;
-    let after = messages::between(&http, scope, (None, asked.after)).await?;
-    let from = match after {
-        None => first,
-        Some((Direction::After, cursor)) => cursor,
+    let mut page = messages::requested(&call, request.limit, None, request.after).await?;
+    match page.from {
+        None => {
+            let first = Cursor { at: Timestamp::from_millis(0), id: uuid::Uuid::nil() };
+            page.from = Some((Direction::After, first));
+        }
+        Some((Direction::After, _)) => {}
         Some((Direction::Before, _)) => {
             return Err(refused("after", &"the cursor belongs to another list"));
         }
-    };
+    }
     let thread = Some(found.thread);
-    let page = Page { limit, from: Some((Direction::After, from)), until: None };
     let part = |part: Page| async move { mailbox.room_messages(scope, room, thread, &part).await };
-    let show = |message: &Message| {
-        let cursor = Cursor { at: message.at, id: message.id.0 };
-        page::text((cursor, Turn::from(conversations::Turn::of(message))))
+    let row = |message: &Message| {
+        page::row(messages::cursor(message), &Turn::from(conversations::Turn::of(message)))
     };
-    let rows = page::read(&http.rules, page, part, show).await?;
+    let rows = page::read(&call, page, part, row).await?;
     let next = rows.newest_if_more().map(|cursor| cursor.to_string());
     let answer = Thread {
-        room_id: asked.room_id,
+        room_id: request.room_id,
         thread_id: Id(found.thread.0),
         next: next.clone(),
         conversation: rows.oldest_first()?,
     };
-    Ok(page::followed(&call, next.map(|next| ("after", next)), answer))
+    Ok(page::followed(&call, "after", next, answer))
 }
 
 /// Shows many threads at once
@@ -147,14 +127,6 @@ impl Item {
     }
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Threads {
-    /// Counts of the results.
-    stats: Stats,
-    /// One for each item.
-    results: Vec<Outcome>,
-}
-
 /// Counts of the results.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
@@ -186,26 +158,40 @@ struct Outcome {
 }
 
 successes! {
-    Thread = OK "conversation found", pages;
-    Threads = OK "conversations read, each with its own result";
+    Thread {
+        /// The room.
+        room_id: RoomId,
+        /// The thread.
+        thread_id: Id,
+        /// Send it as `after` to get the next page; null on the last page.
+        next: Option<String>,
+        /// Oldest first.
+        conversation: Texts<Turn>,
+    } = OK "conversation found", pages;
+    Threads {
+        /// Counts of the results.
+        stats: Stats,
+        /// One for each item.
+        results: Vec<Outcome>,
+    } = OK "conversations read, each with its own result";
 }
 
 /// With `markRead`, marks the rooms as read up to the requested messages that are shown.
-pub async fn batch(http: Arc<Http>, call: Call, asked: Batch) -> Result<Threads, Problem> {
-    let limits = &http.rules.limits;
+pub async fn batch(call: Call, request: Batch) -> Result<Threads, Problem> {
+    let limits = &call.http.rules.limits;
     let bounds = Bounds { messages: limits.max_page, octets: limits.max_page_bytes };
-    let named: Vec<(Room, MessageId)> = asked.items.iter().filter_map(Item::named).collect();
-    let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
+    let named: Vec<(Room, MessageId)> = request.items.iter().filter_map(Item::named).collect();
+    let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
     let mut found = mailbox.conversations(scope, &named, bounds).await?.into_iter();
-    let (mut marks, mut results) = (Vec::new(), Vec::with_capacity(asked.items.len()));
-    for item in asked.items {
+    let (mut marks, mut results) = (Vec::new(), Vec::with_capacity(request.items.len()));
+    for item in request.items {
         let conversation = item.named().and_then(|_| found.next());
         if let Some(Conversation::Whole(found, _)) = &conversation {
             marks.push((found.room, found.place));
         }
         results.push(outcome(item, conversation));
     }
-    if asked.mark_read.unwrap_or(false) {
+    if request.mark_read.unwrap_or(false) {
         mailbox.mark_read(scope, &marks).await?;
     }
     let (requested, ok) = (results.len(), marks.len());

@@ -1,7 +1,5 @@
 //! `/webhooks/{id}/deliveries` and `/deliveries/{id}`: deliveries with their attempts, and replays.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +7,8 @@ use crate::app::delivery::explanation;
 use crate::domain::delivery::{self, State};
 use crate::domain::event::EventName;
 use crate::domain::id::DeliveryId;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
 use crate::http::routes::webhooks;
-use crate::http::state::Http;
-use crate::http::typed::page;
-use crate::http::typed::{Headed, Limit, ListPlace, Next, successes};
+use crate::http::typed::{Call, Limit, ListPlace, Next, Problem, WithHeaders, page, successes};
 use crate::store::{Cursor, DeliveryFilter, DeliveryRecord, Page};
 use crate::wire::{Date, Id, Moment, Texts, Word};
 
@@ -80,31 +74,21 @@ pub struct List {
     after: Option<ListPlace>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Newest first.
-    deliveries: Texts<Delivery>,
-    /// Send it as `before` to get the next page; null on the last page.
-    next: Option<Next>,
-}
-
-pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
-    let webhook = webhooks::ever_used(&http, &call, asked.id).await?;
-    let limit = page::at_most(asked.limit, &http.rules);
+pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Problem> {
+    let webhook = webhooks::find_ever_used(&call, request.id).await?;
     let filter = DeliveryFilter {
-        state: asked.state.map(|Word(state)| state),
-        since: asked.since.map(|Moment(at)| at),
-        until: asked.until.map(|Moment(at)| at),
+        state: request.state.map(|Word(state)| state),
+        since: request.since.map(|Moment(at)| at),
+        until: request.until.map(|Moment(at)| at),
     };
-    let (destinations, filter) = (&call.destinations(&http), &filter);
+    let (destinations, filter) = (&call.destinations(), &filter);
     let find = |id| destinations.place_of(call.account().id, webhook.id, DeliveryId(id));
-    let page =
-        Page { limit, from: page::begin(asked.before, asked.after, find).await?, until: None };
+    let page = page::requested(&call, request.limit, request.before, request.after, find).await?;
     let part = |part: Page| async move { destinations.deliveries(webhook.id, filter, &part).await };
-    let show = |one: &DeliveryRecord| (Cursor { at: one.created_at, id: one.id.0 }, shape(one));
-    let rows = page::read(&http.rules, page, part, |one| page::text(show(one))).await?;
-    let listed = Listed { deliveries: rows.list()?, next: rows.next() };
-    Ok(rows.linked(&call, limit, listed))
+    let row =
+        |one: &DeliveryRecord| page::row(Cursor { at: one.created_at, id: one.id.0 }, &shape(one));
+    let rows = page::read(&call, page, part, row).await?;
+    Ok(rows.linked(&call, Listed { deliveries: rows.list()?, next: rows.next() }))
 }
 
 /// Shows a delivery with its attempts
@@ -114,13 +98,8 @@ pub struct Show {
     id: Id,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct DeliveryAnswer {
-    delivery: Delivery,
-}
-
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<DeliveryAnswer, Problem> {
-    Ok(DeliveryAnswer { delivery: shape(&known(&http, &call, asked.id).await?) })
+pub async fn show(call: Call, request: Show) -> Result<DeliveryAnswer, Problem> {
+    Ok(DeliveryAnswer { delivery: shape(&find_visible(&call, request.id).await?) })
 }
 
 /// Sends a delivery again that has ended
@@ -130,30 +109,30 @@ pub struct Replay {
     id: Id,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Pending {
-    delivery: Delivery,
-}
-
 successes! {
-    Listed = OK "deliveries found", pages;
-    DeliveryAnswer = OK "delivery found";
-    Pending = OK "delivery pending again";
+    Listed {
+        /// Newest first.
+        deliveries: Texts<Delivery>,
+        /// Send it as `before` to get the next page; null on the last page.
+        next: Option<Next>,
+    } = OK "deliveries found", pages;
+    DeliveryAnswer { delivery: Delivery } = OK "delivery found";
+    Pending { delivery: Delivery } = OK "delivery pending again";
 }
 
 /// Replays the delivery, under the same event id.
-pub async fn replay(http: Arc<Http>, call: Call, asked: Replay) -> Result<Pending, Problem> {
-    let id = known(&http, &call, asked.id).await?.id;
-    call.destinations(&http).redeliver(call.account().id, id).await?;
-    Ok(Pending { delivery: shape(&known(&http, &call, asked.id).await?) })
+pub async fn replay(call: Call, request: Replay) -> Result<Pending, Problem> {
+    let id = find_visible(&call, request.id).await?.id;
+    call.destinations().redeliver(call.account().id, id).await?;
+    Ok(Pending { delivery: shape(&find_visible(&call, request.id).await?) })
 }
 
 /// Returns the delivery, if the target owns its webhook and the caller may see it.
-async fn known(http: &Http, call: &Call, Id(id): Id) -> Result<DeliveryRecord, Problem> {
-    let (destinations, account) = (call.destinations(http), call.account().id);
+async fn find_visible(call: &Call, Id(id): Id) -> Result<DeliveryRecord, Problem> {
+    let (destinations, account) = (call.destinations(), call.account().id);
     let found = destinations.delivery(account, DeliveryId(id)).await?;
     let webhook = destinations.known(account, found.destination).await?;
-    webhooks::may_hear(call, webhook.destination.category)?;
+    webhooks::check_may_see(call, webhook.destination.category)?;
     Ok(found)
 }
 

@@ -1,16 +1,11 @@
 //! `/domains`, `/domain`: the mail domains of an account, and the proof of owning them.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::tenancy::{Proof, proof_name};
 use crate::domain::domain_name::DomainName;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::{refused, successes};
+use crate::http::typed::{Call, Problem, refused, successes};
 use crate::store::HeldDomain;
 use crate::wire::Number;
 
@@ -36,20 +31,22 @@ const DOMAIN: &str = "agents.example";
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Domains {
-    /// All domains of the account.
-    domains: Vec<MailDomain>,
-}
-
 successes! {
-    Domains = OK "domains found";
-    Claimed = CREATED "the domain is claimed", said;
+    Domains {
+        /// All domains of the account.
+        domains: Vec<MailDomain>
+    } = OK "domains found";
+    Claimed {
+        #[serde(flatten)]
+        all: Domains,
+        #[serde(skip)]
+        message: String,
+    } = CREATED "the domain is claimed", varies;
     Removed: Domains = OK "the account no longer has the domain";
 }
 
-pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Domains, Problem> {
-    all(&http, &call).await
+pub async fn list(call: Call, _: List) -> Result<Domains, Problem> {
+    list_all(&call).await
 }
 
 /// Claims or verifies a mail domain
@@ -63,17 +60,15 @@ pub struct Claim {
     domain: String,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Claimed {
-    #[serde(flatten)]
-    all: Domains,
-    #[serde(skip)]
-    message: String,
+impl Claimed {
+    fn own_message(&self) -> &str {
+        &self.message
+    }
 }
 
-pub async fn claim(http: Arc<Http>, call: Call, asked: Claim) -> Result<Claimed, Problem> {
-    let domain = DomainName::parse(&asked.domain).map_err(|error| refused("domain", &error))?;
-    let (tenancy, dns) = (call.tenancy(&http), &http.use_cases.dns);
+pub async fn claim(call: Call, request: Claim) -> Result<Claimed, Problem> {
+    let domain = DomainName::parse(&request.domain).map_err(|error| refused("domain", &error))?;
+    let (tenancy, dns) = (call.tenancy(), &call.http.use_cases.dns);
     let message = match tenancy.claim_domain(&domain, call.account().id, dns).await? {
         Proof::Given => format!("{domain} belongs to the account"),
         Proof::Missing => format!(
@@ -82,7 +77,7 @@ pub async fn claim(http: Arc<Http>, call: Call, asked: Claim) -> Result<Claimed,
             proof_name(&domain)
         ),
     };
-    Ok(Claimed { all: all(&http, &call).await?, message })
+    Ok(Claimed { all: list_all(&call).await?, message })
 }
 
 /// Gives up a mail domain, or the claim to it
@@ -95,22 +90,22 @@ pub struct Remove {
     domain: String,
 }
 
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
+pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
     // Accepts a name that an earlier version stored, as the list shows it.
-    let text = &asked.domain;
+    let text = &request.domain;
     let domain = DomainName::parse(text).or_else(|error| DomainName::kept(text).map_err(|_| error));
     let domain = domain.map_err(|error| refused("domain", &error))?;
-    call.tenancy(&http).remove_domain(&domain, call.account().id).await?;
-    all(&http, &call).await.map(Removed)
+    call.tenancy().remove_domain(&domain, call.account().id).await?;
+    list_all(&call).await.map(Removed)
 }
 
-async fn all(http: &Http, call: &Call) -> Result<Domains, Problem> {
+async fn list_all(call: &Call) -> Result<Domains, Problem> {
     let shape = |held: HeldDomain| MailDomain {
         domain: held.domain.as_str().to_owned(),
         account_id: held.account.into(),
         verified: held.challenge.is_none(),
         challenge: held.challenge,
     };
-    let domains = call.tenancy(http).domains(Some(call.account().id)).await?;
+    let domains = call.tenancy().domains(Some(call.account().id)).await?;
     Ok(Domains { domains: domains.into_iter().map(shape).collect() })
 }

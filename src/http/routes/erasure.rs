@@ -1,15 +1,10 @@
 //! `DELETE /messages/{uuid}` and `DELETE /contacts/{id}`: permanent erasure.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::id::{ContactId, MessageId};
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::{Either, successes};
+use crate::http::typed::{Call, Either, Problem, successes};
 use crate::wire::{Id, Named, Number};
 
 /// Erases a message for good
@@ -21,12 +16,6 @@ pub struct Message {
     uuid: Id,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct MessageGone {
-    /// The erased message.
-    erased: ErasedMessage,
-}
-
 /// The erased message.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -36,12 +25,12 @@ struct ErasedMessage {
     message_uuid: Id,
 }
 
-pub async fn message(http: Arc<Http>, call: Call, asked: Message) -> Result<MessageGone, Problem> {
-    let id = MessageId(asked.uuid.0);
-    if !call.erasures(&http).message(&call.target().scope, id).await? {
+pub async fn message(call: Call, request: Message) -> Result<MessageGone, Problem> {
+    let id = MessageId(request.uuid.0);
+    if !call.erasures().message(&call.target.scope, id).await? {
         return Err(Problem::not_found("message"));
     }
-    Ok(MessageGone { erased: ErasedMessage { message_uuid: asked.uuid } })
+    Ok(MessageGone { erased: ErasedMessage { message_uuid: request.uuid } })
 }
 
 /// Erases a contact with all messages
@@ -51,18 +40,6 @@ pub async fn message(http: Arc<Http>, call: Call, asked: Message) -> Result<Mess
 pub struct Contact {
     /// The contact.
     id: Named<ContactId>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct ContactGone {
-    /// The erased contact.
-    erased: ErasedContact,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct ContactGoing {
-    /// The contact being erased.
-    erased: ErasedContact,
 }
 
 /// The erased contact.
@@ -77,18 +54,26 @@ struct ErasedContact {
 }
 
 successes! {
-    MessageGone = OK "message erased";
-    ContactGone = OK "contact erased";
-    ContactGoing = ACCEPTED "contact erased; its remaining parts are being deleted";
+    MessageGone {
+        /// The erased message.
+        erased: ErasedMessage
+    } = OK "message erased";
+    ContactGone {
+        /// The erased contact.
+        erased: ErasedContact
+    } = OK "contact erased";
+    ContactGoing {
+        /// The contact being erased.
+        erased: ErasedContact
+    } = ACCEPTED "contact erased; its remaining parts are being deleted";
 }
 
 pub async fn contact(
-    http: Arc<Http>,
     call: Call,
-    asked: Contact,
+    request: Contact,
 ) -> Result<Either<ContactGone, ContactGoing>, Problem> {
-    let Named(id) = asked.id;
-    let erased = call.erasures(&http).contact(&call.target().scope, id).await?;
+    let Named(id) = request.id;
+    let erased = call.erasures().contact(&call.target.scope, id).await?;
     let complete = erased.ok_or_else(|| Problem::not_found("contact"))?;
     let erased = ErasedContact { contact_id: id.into(), complete };
     Ok(match complete {

@@ -7,7 +7,6 @@
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use axum::Extension;
 use axum::body::{Body, Bytes};
@@ -19,25 +18,22 @@ use tokio::time::{Instant, sleep_until};
 use crate::app::delivery::{RenderedEvent, Waiting};
 use crate::domain::id::EventId;
 use crate::http::connection::serve::Endless;
-use crate::http::request::call::{Again, STREAM};
-use crate::http::routes::event_view::{View, WantedEvents};
-use crate::http::state::Http;
+use crate::http::request::call::STREAM;
+use crate::http::routes::event_view::FollowedEvents;
+use crate::store::EventPlace;
 
 /// Tells proxies (nginx) not to buffer the response.
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// A stream being read.
 pub(super) struct Stream {
-    http: Arc<Http>,
-    again: Again,
-    wanted: WantedEvents,
-    view: View,
+    followed: FollowedEvents,
     waiting: Waiting,
     after: i64,
     /// The last position read while the request had unchanged rights.
     sure: i64,
     /// An id that the client has not got yet, to continue from.
-    untold: Option<EventId>,
+    unsent_id: Option<EventId>,
     /// The end of the stream: no connection is served longer.
     until: Instant,
     heartbeat: Instant,
@@ -60,32 +56,21 @@ enum Next {
 }
 
 impl Stream {
-    pub(super) fn new(
-        http: Arc<Http>,
-        again: Again,
-        (wanted, view): (WantedEvents, View),
-        waiting: Waiting,
-        (after, mark): (i64, EventId),
-    ) -> Self {
-        let (now, rules) = (Instant::now(), &http.rules);
+    /// A stream of the events after this place.
+    pub(super) fn new(followed: FollowedEvents, waiting: Waiting, after: EventPlace) -> Self {
+        let (now, rules) = (Instant::now(), &followed.http.rules);
         let until = now + rules.connections.lifetime();
         let (heartbeat, check) = (now + rules.events.heartbeat(), now + rules.events.check());
-        let state = State::Opened;
-        let untold = Some(mark);
-        let sure = after;
         Self {
-            http,
-            again,
-            wanted,
-            view,
+            followed,
             waiting,
-            after,
-            sure,
-            untold,
+            after: after.position,
+            sure: after.position,
+            unsent_id: Some(after.event),
             until,
             heartbeat,
             check,
-            state,
+            state: State::Opened,
         }
     }
 
@@ -101,7 +86,7 @@ impl Stream {
         loop {
             match self.look().await {
                 Next::Text(text) => {
-                    self.heartbeat = Instant::now() + self.http.rules.events.heartbeat();
+                    self.heartbeat = Instant::now() + self.followed.http.rules.events.heartbeat();
                     return Some(text);
                 }
                 Next::Look => {}
@@ -115,20 +100,20 @@ impl Stream {
 
     /// An id without data is no event, but the client remembers it.
     fn mark(&mut self) -> String {
-        self.untold.take().map(|id| format!("id: {id}\n")).unwrap_or_default()
+        self.unsent_id.take().map(|id| format!("id: {id}\n")).unwrap_or_default()
     }
 
     fn retry(&self) -> String {
-        format!("retry: {}\n\n", self.http.rules.events.retry_millis)
+        format!("retry: {}\n\n", self.followed.http.rules.events.retry_millis)
     }
 
     async fn look(&mut self) -> Next {
-        if self.http.shutdown.is_stopping() || Instant::now() >= self.until {
+        if self.followed.http.shutdown.is_stopping() || Instant::now() >= self.until {
             return Next::End;
         }
-        let log = &self.http.use_cases.events;
-        let (scope, filter) = (&self.view.scope, &self.view.filter);
-        let rules = &self.http.rules;
+        let log = &self.followed.http.use_cases.events;
+        let (scope, filter) = (&self.followed.view.scope, &self.followed.view.filter);
+        let rules = &self.followed.http.rules;
         let bounds = (rules.events.place_at_once, rules.events.max_chunk_bytes);
         let Ok(part) = log.read_on(scope, filter, self.after, bounds).await else {
             return Next::End;
@@ -136,7 +121,7 @@ impl Stream {
         if part.events.is_empty() {
             self.after = part.through;
             if let Some(last) = part.last {
-                self.untold = Some(last.event);
+                self.unsent_id = Some(last.event);
             }
             return if part.more { Next::Look } else { self.wait().await };
         }
@@ -149,7 +134,7 @@ impl Stream {
         let shown = part.events.last().map(|event| event.id);
         (self.after, self.sure) = (part.through, part.through);
         if let Some(last) = part.last {
-            self.untold = Some(last.event).filter(|event| Some(*event) != shown);
+            self.unsent_id = Some(last.event).filter(|event| Some(*event) != shown);
         }
         Next::Text(part.text(|events| events.iter().fold(String::new(), written)))
     }
@@ -157,17 +142,18 @@ impl Stream {
     /// Whether the request still has the same view. None if it may see nothing, or if the check
     /// failed.
     async fn may_go_on(&mut self) -> Option<bool> {
-        let view = self.wanted.again(&self.http, &self.again).await.ok()?;
-        self.check = Instant::now() + self.http.rules.events.check();
-        if view == self.view {
+        let view = self.followed.current_view().await.ok()?;
+        self.check = Instant::now() + self.followed.http.rules.events.check();
+        if view == self.followed.view {
             return Some(true);
         }
         // Events newly in view may lie before the current position.
         self.after = self.sure;
         // The event of the last id may be out of view now, so a new id marks the position.
-        self.untold = Some(self.http.use_cases.events.mark(&view.scope, self.after).await.ok()?);
+        self.unsent_id =
+            Some(self.followed.http.use_cases.events.mark(&view.scope, self.after).await.ok()?);
         self.waiting.concern(&view.scope);
-        self.view = view;
+        self.followed.view = view;
         Some(false)
     }
 
@@ -189,7 +175,7 @@ impl Stream {
             // Everything before was read, and nothing in view came up to there.
             quiet = self.waiting.changed() => self.after = self.after.max(quiet.unwrap_or_default()),
             () = sleep_until(until) => {}
-            () = self.http.shutdown.soft() => {}
+            () = self.followed.http.shutdown.soft() => {}
         }
         Next::Look
     }

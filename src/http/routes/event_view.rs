@@ -1,11 +1,13 @@
 //! The requested part of the log of events, and the part allowed at the moment.
 
+use std::sync::Arc;
+
 use crate::app::access::{Caller, Denied, Target};
 use crate::domain::clock::Timestamp;
 use crate::domain::event::{Category, EventName};
 use crate::domain::scope::Scope;
 use crate::http::error::Problem;
-use crate::http::request::call::Again;
+use crate::http::request::call::{AccessCheck, Call};
 use crate::http::state::Http;
 use crate::store::EventFilter;
 
@@ -43,7 +45,7 @@ impl WantedEvents {
 
     /// The part that this caller may see of this target: events about accounts and members are for
     /// administrators.
-    pub(super) fn view(&self, caller: &Caller, target: Target) -> Result<View, Denied> {
+    fn view(&self, caller: &Caller, target: Target) -> Result<View, Denied> {
         let hidden = |name: &EventName| {
             name.category() == Category::Onboarding && !caller.is_administrator()
         };
@@ -61,10 +63,27 @@ impl WantedEvents {
         let names = (names.len() < EventName::ALL.len()).then_some(names);
         Ok(View { scope: target.scope, filter: EventFilter { names, ..self.filter.clone() } })
     }
+}
+
+/// The events that a waiting or streaming request follows.
+pub(super) struct FollowedEvents {
+    pub(super) http: Arc<Http>,
+    access_check: AccessCheck,
+    wanted: WantedEvents,
+    pub(super) view: View,
+}
+
+impl FollowedEvents {
+    /// Fails unless the caller may see the wanted events.
+    pub(super) fn of(call: &Call, wanted: WantedEvents) -> Result<Self, Denied> {
+        let view = wanted.view(&call.caller, call.target.clone())?;
+        let (http, access_check) = (Arc::clone(&call.http), call.access_check.clone());
+        Ok(Self { http, access_check, wanted, view })
+    }
 
     /// Computes the view again, with the current rights.
-    pub(super) async fn again(&self, http: &Http, again: &Again) -> Result<View, Denied> {
-        let (caller, target) = again.ask(http).await?;
-        self.view(&caller, target)
+    pub(super) async fn current_view(&self) -> Result<View, Denied> {
+        let (caller, target) = self.access_check.repeat(&self.http).await?;
+        self.wanted.view(&caller, target)
     }
 }

@@ -17,14 +17,12 @@ use crate::domain::event::{Category, EventName};
 use crate::domain::id::EventId;
 use crate::domain::scope::Scope;
 use crate::http::error::{Code, Problem};
-use crate::http::request::call::{Again, Call, STREAM};
+use crate::http::request::call::{Call, STREAM};
 use crate::http::routes::event_stream::{self, Stream};
-use crate::http::routes::event_view::{View, WantedEvents};
-use crate::http::state::Http;
+use crate::http::routes::event_view::{FollowedEvents, View, WantedEvents};
 use crate::http::typed::description::DescribedSuccess;
-use crate::http::typed::page;
 use crate::http::typed::schema::{Fields, reference};
-use crate::http::typed::{Answers, Headed, Limit, successes};
+use crate::http::typed::{Answers, Limit, WithHeaders, page, successes};
 use crate::store::EventPlace;
 use crate::wire::{self, Id, Moment, Texts, Word};
 
@@ -66,21 +64,10 @@ impl JsonSchema for Event {
     }
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Oldest first.
-    events: Texts<Event>,
-    /// The last event examined. Send it as `after` to continue.
-    next: Option<Id>,
-    /// Whether more may follow already: if so, continue. If not, you have all events up to your
-    /// request.
-    more: bool,
-}
-
 /// A page, or an event stream.
 #[derive(Debug)]
 pub enum Followed {
-    Page(Headed<Listed>),
+    Page(WithHeaders<Listed>),
     Stream(Response),
 }
 
@@ -91,7 +78,7 @@ impl Answers for Followed {
         answers
     }
 
-    fn heeds() -> Fields {
+    fn request_headers() -> Fields {
         let about = "The last event that the client of a stream saw: the stream continues with \
                      newer events.";
         let id = json!({ "type": "string", "format": "uuid", "description": about });
@@ -108,59 +95,49 @@ impl Answers for Followed {
 
 /// Returns the events after a position, oldest first; with `wait`, as soon as there are any; or a
 /// stream, if the client accepts one.
-pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Followed, Problem> {
-    let limit = page::at_most(asked.limit, &http.rules);
-    let wait = wait(&http, &call, asked.wait)?;
-    let (category, name) = (asked.category.map(|Word(it)| it), asked.event.map(|Word(it)| it));
-    let wanted = WantedEvents::of(category, name, asked.since.map(|Moment(at)| at))?;
-    let view = wanted.view(call.caller(), call.target().clone())?;
-    let begin = begin(&call, &asked)?;
+pub async fn list(call: Call, request: List) -> Result<Followed, Problem> {
+    let limit = page::limit(&call, request.limit);
+    let wait = wait_time(&call, request.wait)?;
+    let (category, name) = (request.category.map(|Word(it)| it), request.event.map(|Word(it)| it));
+    let wanted = WantedEvents::of(category, name, request.since.map(|Moment(at)| at))?;
+    let followed = FollowedEvents::of(&call, wanted)?;
+    let scope = &followed.view.scope;
+    let begin = begin_of(&call, &request)?;
     let waiting = match wait.is_some() || call.wants_stream() {
-        true => Some(place(&http, &call, &view.scope)?),
+        true => Some(register_waiting(&call, scope)?),
         false => None,
     };
-    let log = &http.use_cases.events;
-    let after = match log.begin(&view.scope, begin).await? {
+    let log = &call.http.use_cases.events;
+    let after = match log.begin(scope, begin).await? {
         Begun::At(after) => after,
-        Begun::Later => return Err(later(&http)),
-        Begun::Unknown => return Err(unknown()),
+        Begun::Later => return Err(not_placed_yet()),
+        Begun::Unknown => return Err(unknown_event()),
     };
     match waiting {
         Some(waiting) if call.wants_stream() => {
-            let mark = log.mark(&view.scope, after).await?;
-            let from = (after, mark);
-            let stream = Stream::new(http, call.again(), (wanted, view), waiting, from);
+            let after = EventPlace { event: log.mark(scope, after).await?, position: after };
+            let stream = Stream::new(followed, waiting, after);
             Ok(Followed::Stream(event_stream::response(stream)))
         }
         waiting => {
-            let patience = wait.zip(waiting);
-            let page =
-                read(&http, &call.again(), (&wanted, view), patience, (after, limit)).await?;
-            let next = page.last.map(|last| Id(last.event.0)).or(asked.after);
+            let patience =
+                wait.zip(waiting).map(|(longest, waiting)| Patience { longest, waiting });
+            let page = read(followed, patience, after, limit).await?;
+            let next = page.last.map(|last| Id(last.event.0)).or(request.after);
             // `since` is left out, because it gives a position, too.
             let link = next.map(|Id(id)| vec![("after", Some(id.to_string())), ("since", None)]);
-            let listed = Listed { events: bodies(&page.part)?, next, more: page.more };
+            let bodies = page.part.events.iter();
+            // Each body is byte for byte that of a webhook.
+            let bodies = bodies.filter_map(|event| std::str::from_utf8(&event.body).ok());
+            let listed = Listed { events: page::list(bodies)?, next, more: page.more };
             Ok(Followed::Page(page::followed_with(&call, link, listed)))
         }
     }
 }
 
-/// Each body is byte for byte that of a webhook.
-fn bodies(part: &Part) -> Result<Texts<Event>, Problem> {
-    let bodies = part.events.iter().filter_map(|event| std::str::from_utf8(&event.body).ok());
-    let array = format!("[{}]", bodies.collect::<Vec<_>>().join(","));
-    Texts::of(array).map_err(|error| Problem::internal(error.to_string()))
-}
-
 /// Shows all events with their schemas
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ShowCatalog {}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Catalog {
-    /// All events.
-    events: Vec<Entry>,
-}
 
 /// An event of the catalogue.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -179,11 +156,22 @@ struct Entry {
 }
 
 successes! {
-    Listed = OK "events found", pages;
-    Catalog = OK "events found";
+    Listed {
+        /// Oldest first.
+        events: Texts<Event>,
+        /// The last event examined. Send it as `after` to continue.
+        next: Option<Id>,
+        /// Whether more may follow already: if so, continue. If not, you have all events up to your
+        /// request.
+        more: bool,
+    } = OK "events found", pages;
+    Catalog {
+        /// All events.
+        events: Vec<Entry>
+    } = OK "events found";
 }
 
-pub async fn catalog(_: Arc<Http>, _: Call, _: ShowCatalog) -> Result<Catalog, Problem> {
+pub async fn catalog(_: Call, _: ShowCatalog) -> Result<Catalog, Problem> {
     let entry = |entry: catalog::Entry| {
         let (name, description, schema) = (entry.name, entry.description, entry.schema);
         Entry { event: Word(name), category: Word(name.category()), description, schema }
@@ -200,26 +188,33 @@ struct Page {
     more: bool,
 }
 
+/// How a request waits for an event.
+struct Patience {
+    longest: Duration,
+    waiting: Waiting,
+}
+
 /// Reads the next part of the log, waiting for it if requested. Events that are committed but have
 /// no position yet are no reason not to wait.
 async fn read(
-    http: &Http,
-    again: &Again,
-    (wanted, mut view): (&WantedEvents, View),
-    patience: Option<(Duration, Waiting)>,
-    (mut after, limit): (i64, u32),
+    mut followed: FollowedEvents,
+    patience: Option<Patience>,
+    mut after: i64,
+    limit: u32,
 ) -> Result<Page, Problem> {
+    let http = Arc::clone(&followed.http);
     let log = &http.use_cases.events;
     let bounds = (limit, http.rules.limits.max_page_bytes);
     let mut behind = log.is_behind();
-    let part = log.read(&view.scope, &view.filter, after, bounds).await?;
+    let View { scope, filter } = &followed.view;
+    let part = log.read(scope, filter, after, bounds).await?;
     let (mut passed, mut is_over) = (part.last, false);
     let is_shown = patience.is_none() || part.more || !part.events.is_empty();
-    let (Some((patience, waiting)), false) = (patience, is_shown) else {
+    let (Some(Patience { longest, waiting }), false) = (patience, is_shown) else {
         let more = part.more || behind;
         return Ok(Page { part, last: passed, more });
     };
-    let until = Instant::now() + patience;
+    let until = Instant::now() + longest;
     while !is_over {
         after = passed.map_or(after, |last| last.position);
         is_over = tokio::select! {
@@ -230,16 +225,17 @@ async fn read(
         // be in the new view. Each turn needs a change of rights, and the request has a deadline.
         let next = loop {
             behind = log.is_behind();
-            let next = log.read_on(&view.scope, &view.filter, after, bounds).await?;
+            let View { scope, filter } = &followed.view;
+            let next = log.read_on(scope, filter, after, bounds).await?;
             // Checked after reading: events after a key's end are shown to nobody.
-            let now = wanted.again(http, again).await?;
-            if now == view {
+            let now = followed.current_view().await?;
+            if now == followed.view {
                 break next;
             }
-            view = now;
-            waiting.concern(&view.scope);
+            waiting.concern(&now.scope);
             // The event before may be out of view now, so a new id marks the position.
-            let event = log.mark(&view.scope, after).await?;
+            let event = log.mark(&now.scope, after).await?;
+            followed.view = now;
             passed = Some(EventPlace { event, position: after });
         };
         passed = next.last.or(passed);
@@ -251,28 +247,25 @@ async fn read(
     Ok(Page { part: Arc::default(), last: passed, more: behind })
 }
 
-fn place(http: &Http, call: &Call, scope: &Scope) -> Result<Waiting, Problem> {
-    let holder = (call.caller().key.id, call.caller().account.id);
-    let waiting = http.use_cases.events.wait(holder, scope);
-    waiting.map_err(|full| {
-        let retry_after = Some(http.rules.limits.retry_after_seconds);
-        Problem { retry_after, ..Problem::new(Code::RateLimited, full.to_string()) }
-    })
+fn register_waiting(call: &Call, scope: &Scope) -> Result<Waiting, Problem> {
+    let holder = (call.caller.key.id, call.caller.account.id);
+    let waiting = call.http.use_cases.events.wait(holder, scope);
+    waiting.map_err(|full| Problem::new(Code::RateLimited, full.to_string()))
 }
 
 /// How long the request may wait for an event; None if it must not wait.
-fn wait(http: &Http, call: &Call, seconds: Option<u64>) -> Result<Option<Duration>, Problem> {
+fn wait_time(call: &Call, seconds: Option<u64>) -> Result<Option<Duration>, Problem> {
     let Some(seconds) = seconds else { return Ok(None) };
     if call.wants_stream() {
         return Err(Problem::invalid("wait is for lists: a stream waits by itself"));
     }
     // Leaves time to answer within the request's deadline.
-    let longest = http.rules.limits.request() * 9 / 10;
+    let longest = call.http.rules.limits.request() * 9 / 10;
     Ok(Some(Duration::from_secs(seconds).min(longest)).filter(|wait| !wait.is_zero()))
 }
 
-fn begin(call: &Call, asked: &List) -> Result<Begin, Problem> {
-    if asked.after.is_some() && asked.since.is_some() {
+fn begin_of(call: &Call, request: &List) -> Result<Begin, Problem> {
+    if request.after.is_some() && request.since.is_some() {
         return Err(Problem::invalid("after and since exclude each other: send one"));
     }
     // A reconnecting client repeats the URL of its first request: the header is newer.
@@ -280,8 +273,8 @@ fn begin(call: &Call, asked: &List) -> Result<Begin, Problem> {
         let detail = "Last-Event-ID must be the id of an event, as answers show it";
         wire::uuid(text).ok_or_else(|| Problem::invalid(detail))
     });
-    let after = last.transpose()?.or(asked.after.map(|Id(id)| id));
-    Ok(match (after, asked.since) {
+    let after = last.transpose()?.or(request.after.map(|Id(id)| id));
+    Ok(match (after, request.since) {
         (Some(id), _) => Begin::After(EventId(id)),
         (None, Some(Moment(since))) => Begin::Since(since),
         (None, None) if call.wants_stream() => Begin::Now,
@@ -290,15 +283,14 @@ fn begin(call: &Call, asked: &List) -> Result<Begin, Problem> {
 }
 
 /// 503: the event is in a backlog whose order is not decided yet.
-fn later(http: &Http) -> Problem {
+fn not_placed_yet() -> Problem {
     let detail = "this event has no place in the log yet because many events wait: try again after \
                   the time in Retry-After";
-    let retry_after = Some(http.rules.limits.retry_after_seconds);
-    Problem { retry_after, ..Problem::new(Code::Unavailable, detail) }
+    Problem::new(Code::Unavailable, detail)
 }
 
 /// 404, the same for erased events, for those of others and for unknown ids.
-fn unknown() -> Problem {
+fn unknown_event() -> Problem {
     let detail = "unknown or expired event: start again without after and Last-Event-ID, or with \
                   since";
     Problem::new(Code::NotFound, detail)

@@ -1,17 +1,13 @@
 //! `/features`: the features of an account, and their assignment by accounts above it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
 use crate::domain::feature::{Feature, Held};
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::successes;
+use crate::http::typed::{Call, Problem, successes};
 use crate::wire::{Number, Word, schema_of};
 
 /// A feature, and whether an account has it.
@@ -39,17 +35,8 @@ pub struct FeatureState {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Listed {
-    /// The account.
-    account_id: Number,
-    /// All features.
-    features: Vec<FeatureState>,
-}
-
-pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
-    all(&http, &call).await
+pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
+    list_all(&call).await
 }
 
 /// Gives features to an account, or takes them away
@@ -83,22 +70,27 @@ schema_of!([] Assignments, "Assignments", {
 });
 
 successes! {
-    Listed = OK "features found";
+    Listed {
+        /// The account.
+        account_id: Number,
+        /// All features.
+        features: Vec<FeatureState>,
+    } = OK "features found";
     Assigned: Listed = OK "features assigned";
 }
 
-pub async fn assign(http: Arc<Http>, call: Call, asked: Assign) -> Result<Assigned, Problem> {
-    let Assignments(wanted) = asked.features;
+pub async fn assign(call: Call, request: Assign) -> Result<Assigned, Problem> {
+    let Assignments(wanted) = request.features;
     let wanted: Vec<_> =
         wanted.into_iter().map(|(Word(feature), given)| (feature, given)).collect();
-    http.use_cases.access.may_assign(call.caller(), call.target(), &wanted).await?;
-    call.apps(&http).assign_features(call.account().id, &wanted).await?;
-    all(&http, &call).await.map(Assigned)
+    call.http.use_cases.access.may_assign(&call.caller, &call.target, &wanted).await?;
+    call.apps().assign_features(call.account().id, &wanted).await?;
+    list_all(&call).await.map(Assigned)
 }
 
-async fn all(http: &Http, call: &Call) -> Result<Listed, Problem> {
-    let held = http.use_cases.access.features(call.account()).await?;
-    let rules = http.use_cases.apps.rules();
+async fn list_all(call: &Call) -> Result<Listed, Problem> {
+    let held = call.http.use_cases.access.features(call.account()).await?;
+    let rules = call.http.use_cases.apps.rules();
     let shape = |one: &Held| {
         let rule = rules.feature(one.feature);
         FeatureState {

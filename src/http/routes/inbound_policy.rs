@@ -1,16 +1,11 @@
 //! `/email/inboundPolicy`: the senders that may write to an Agent.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::id::AccountId;
 use crate::domain::policy::{Mode, Policy};
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::successes;
+use crate::http::typed::{Call, Problem, successes};
 use crate::wire::{Date, Number, Word};
 
 /// The inbound policy of an Agent.
@@ -31,19 +26,14 @@ pub struct InboundPolicy {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Show {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct PolicyAnswer {
-    policy: InboundPolicy,
-}
-
 successes! {
-    PolicyAnswer = OK "inbound policy found";
+    PolicyAnswer { policy: InboundPolicy } = OK "inbound policy found";
     Changed: PolicyAnswer = OK "inbound policy set";
 }
 
-pub async fn show(http: Arc<Http>, call: Call, _: Show) -> Result<PolicyAnswer, Problem> {
+pub async fn show(call: Call, _: Show) -> Result<PolicyAnswer, Problem> {
     let agent = call.account().id;
-    let policy = call.tenancy(&http).policy(agent).await?;
+    let policy = call.tenancy().policy(agent).await?;
     Ok(PolicyAnswer { policy: shape(agent, &policy) })
 }
 
@@ -54,9 +44,9 @@ pub struct Set {
     mode: Word<Mode>,
 }
 
-pub async fn set(http: Arc<Http>, call: Call, asked: Set) -> Result<Changed, Problem> {
-    let (agent, Word(mode)) = (call.account().id, asked.mode);
-    let policy = call.tenancy(&http).set_mode(agent, mode).await?;
+pub async fn set(call: Call, request: Set) -> Result<Changed, Problem> {
+    let (agent, Word(mode)) = (call.account().id, request.mode);
+    let policy = call.tenancy().set_mode(agent, mode).await?;
     Ok(Changed(PolicyAnswer { policy: shape(agent, &policy) }))
 }
 

@@ -1,7 +1,6 @@
 //! `/email/inboundWhitelist`: the senders that an Agent admits in `allowlist` mode.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,12 +10,8 @@ use crate::domain::address::{Address, AddressError};
 use crate::domain::fault::Fault;
 use crate::domain::lookalike;
 use crate::domain::policy::AllowedSender;
-use crate::http::error::Problem;
 use crate::http::request::body::LISTED;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::page;
-use crate::http::typed::{Headed, Limit, refused, successes};
+use crate::http::typed::{Call, Limit, Problem, WithHeaders, page, refused, successes};
 use crate::wire::Date;
 
 const BOSS: &str = "boss@good.example";
@@ -28,19 +23,6 @@ pub struct List {
     /// Only senders after this one: `next`, or an address.
     #[schemars(example = &BOSS)]
     after: Option<String>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Ordered by address.
-    whitelist: Vec<Sender>,
-    /// Number of senders on this page.
-    count: usize,
-    /// Number of senders on the list.
-    total: u64,
-    /// Send it as `after` to get the next page; null on the last page.
-    #[schemars(example = &BOSS)]
-    next: Option<String>,
 }
 
 /// A sender.
@@ -57,21 +39,20 @@ struct Sender {
     added_at: Date,
 }
 
-pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
-    let limit = page::at_most(asked.limit, &http.rules);
-    let after = asked.after.as_deref().map(Address::kept).transpose();
+pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Problem> {
+    let limit = page::limit(&call, request.limit);
+    let after = request.after.as_deref().map(Address::kept).transpose();
     let after = after.map_err(|error| refused("after", &error))?;
     let agent = call.account().id;
-    let page = call.tenancy(&http).allowed_senders(agent, limit, after.as_ref()).await?;
+    let page = call.tenancy().allowed_senders(agent, limit, after.as_ref()).await?;
     let next = page.next.as_ref().map(Address::to_string);
-    let place = next.clone().map(|next| ("after", next));
     let listed = Listed {
         count: page.senders.len(),
         total: page.total,
-        next,
+        next: next.clone(),
         whitelist: page.senders.into_iter().map(shape).collect(),
     };
-    Ok(page::followed(&call, place, listed))
+    Ok(page::followed(&call, "after", next, listed))
 }
 
 /// Addresses of senders.
@@ -108,18 +89,6 @@ pub struct Add {
     note: Option<String>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Added {
-    /// Senders that are new on the list, normalised.
-    added: Vec<String>,
-    /// Senders that were on the list before.
-    existing: Vec<String>,
-    /// Number of senders on the list.
-    total: u64,
-    /// Warnings about senders of this request.
-    warnings: Vec<Warning>,
-}
-
 /// A warning about a sender.
 // Threats A13.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -132,15 +101,15 @@ struct Warning {
     warning: String,
 }
 
-pub async fn add(http: Arc<Http>, call: Call, asked: Add) -> Result<Added, Problem> {
-    let (name, named) = named(asked.email, asked.emails);
+pub async fn add(call: Call, request: Add) -> Result<Added, Problem> {
+    let (name, named) = named(request.email, request.emails);
     let senders = read(name, named.iter().map(|text| Address::parse(text)))?;
-    let (note, most) = (asked.note.as_deref(), http.rules.limits.max_note_bytes);
+    let (note, most) = (request.note.as_deref(), call.http.rules.limits.max_note_bytes);
     if note.is_some_and(|note| note.len() > most || note.chars().any(char::is_control)) {
         let why = format!("send at most {most} bytes and no control characters");
         return Err(refused("note", &why));
     }
-    let change = call.tenancy(&http).allow(call.account().id, &senders, note).await?;
+    let change = call.tenancy().allow(call.account().id, &senders, note).await?;
     let distinct: BTreeSet<&Address> = senders.iter().collect();
     Ok(Added {
         added: texts(&change.changed),
@@ -164,19 +133,9 @@ pub struct Remove {
     emails: Option<Senders>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Removed {
-    /// Senders that were on the list.
-    removed: Vec<String>,
-    /// Senders that were not on the list.
-    missing: Vec<String>,
-    /// Number of senders on the list.
-    total: u64,
-}
-
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
-    let (tenancy, agent) = (call.tenancy(&http), call.account().id);
-    let (name, named) = named(asked.email, asked.emails);
+pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
+    let (tenancy, agent) = (call.tenancy(), call.account().id);
+    let (name, named) = named(request.email, request.emails);
     let named: Vec<&str> = named.iter().map(String::as_str).collect();
     let senders = read(name, tenancy.named_senders(agent, &named).await?.into_iter())?;
     let change = tenancy.disallow(agent, &senders).await?;
@@ -188,9 +147,35 @@ pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Remove
 }
 
 successes! {
-    Listed = OK "inbound whitelist found", pages;
-    Added = OK "senders are on the inbound whitelist";
-    Removed = OK "senders are not on the inbound whitelist";
+    Listed {
+        /// Ordered by address.
+        whitelist: Vec<Sender>,
+        /// Number of senders on this page.
+        count: usize,
+        /// Number of senders on the list.
+        total: u64,
+        /// Send it as `after` to get the next page; null on the last page.
+        #[schemars(example = &BOSS)]
+        next: Option<String>,
+    } = OK "inbound whitelist found", pages;
+    Added {
+        /// Senders that are new on the list, normalised.
+        added: Vec<String>,
+        /// Senders that were on the list before.
+        existing: Vec<String>,
+        /// Number of senders on the list.
+        total: u64,
+        /// Warnings about senders of this request.
+        warnings: Vec<Warning>,
+    } = OK "senders are on the inbound whitelist";
+    Removed {
+        /// Senders that were on the list.
+        removed: Vec<String>,
+        /// Senders that were not on the list.
+        missing: Vec<String>,
+        /// Number of senders on the list.
+        total: u64,
+    } = OK "senders are not on the inbound whitelist";
 }
 
 /// Returns the requested senders, with the name of their field.

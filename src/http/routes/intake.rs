@@ -1,9 +1,7 @@
 //! `/email/intake`: the verdict on every message, and its reasons.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::app::mailbox::intake::{IntakeRecord, WholeIntakeRecord};
 use crate::domain::address::{Address, AddressError};
@@ -12,11 +10,9 @@ use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::intake_record;
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Outcome;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::page;
-use crate::http::typed::{Headed, Limit, ListPlace, Next, refused, successes, wrong};
+use crate::http::typed::{
+    Call, Limit, ListPlace, Next, Problem, WithHeaders, page, refused, successes, wrong,
+};
 use crate::store::{Cursor, IntakeFilter, Page};
 use crate::wire::{Id, Moment, Named, Texts, Word};
 
@@ -55,55 +51,40 @@ pub struct List {
     after: Option<ListPlace>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Newest first.
-    intake: Texts<IntakeRecord>,
-    /// Send it as `before` to get the next page; null on the last page.
-    next: Option<Next>,
-}
-
 /// Returns a page, which ends before it is full after passing over many records; `next` continues
 /// after them.
-pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
-    let limit = page::at_most(asked.limit, &http.rules);
+pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Problem> {
+    let sender = request.sender.as_deref().map(handle).transpose();
     let filter = IntakeFilter {
-        sender: asked
-            .sender
-            .as_deref()
-            .map(handle)
-            .transpose()
-            .map_err(|error| refused("sender", &error))?,
-        recipient: asked.recipient,
-        verdict: asked.verdict.map(|Word(verdict)| verdict),
-        reason: asked.reason.map(|Word(reason)| reason),
-        since: asked.since.map(|Moment(at)| at),
-        until: asked.until.map(|Moment(at)| at),
+        sender: sender.map_err(|error| refused("sender", &error))?,
+        recipient: request.recipient,
+        verdict: request.verdict.map(|Word(verdict)| verdict),
+        reason: request.reason.map(|Word(reason)| reason),
+        since: request.since.map(|Moment(at)| at),
+        until: request.until.map(|Moment(at)| at),
     };
-    let scope = match (asked.agent_id, asked.agent) {
-        (None, None) => call.target().scope.clone(),
-        (Some(Named(agent)), None) => call.agent_within(&http, "agentId", agent).await?,
-        (None, Some(Named(agent))) => call.agent_within(&http, "agent", agent).await?,
+    let scope = match (request.agent_id, request.agent) {
+        (None, None) => call.target.scope.clone(),
+        (Some(Named(agent)), None) => call.agent_named("agentId", agent).await?.scope,
+        (None, Some(Named(agent))) => call.agent_named("agent", agent).await?.scope,
         (Some(_), Some(_)) => {
             return Err(wrong("agent", "is the same filter as agentId: send one"));
         }
     };
-    let mailbox = &http.use_cases.mailbox;
+    let mailbox = &call.http.use_cases.mailbox;
     let find = async |id| {
         let found = mailbox.intake_record(&scope, IntakeId(id)).await?;
         Ok(found.as_ref().map(place))
     };
-    let from = page::begin(asked.before, asked.after, find).await?;
-    let mut page = Page { limit, from, until: None };
-    let most = http.rules.limits.max_walk;
+    let mut page =
+        page::requested(&call, request.limit, request.before, request.after, find).await?;
+    let most = call.http.rules.limits.max_walk;
     page.until = mailbox.end_of_intake_records(&scope, &filter, &page, most).await?;
     let (scope, filter) = (&scope, &filter);
     let part = |part: Page| async move { mailbox.intake_records(scope, filter, &part).await };
-    let show =
-        |one: &intake_record::IntakeRecord| page::text((place(one), IntakeRecord::from(one)));
-    let rows = page::read(&http.rules, page, part, show).await?;
-    let listed = Listed { intake: rows.list()?, next: rows.next() };
-    Ok(rows.linked(&call, limit, listed))
+    let row = |one: &intake_record::IntakeRecord| page::row(place(one), &IntakeRecord::from(one));
+    let rows = page::read(&call, page, part, row).await?;
+    Ok(rows.linked(&call, Listed { intake: rows.list()?, next: rows.next() }))
 }
 
 /// Shows an intake record with its evidence
@@ -113,21 +94,22 @@ pub struct Show {
     id: Id,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct RecordAnswer {
-    intake: WholeIntakeRecord,
-}
-
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<RecordAnswer, Problem> {
-    let Id(id) = asked.id;
-    let record = http.use_cases.mailbox.intake_record(&call.target().scope, IntakeId(id)).await?;
+pub async fn show(call: Call, request: Show) -> Result<RecordAnswer, Problem> {
+    let Id(id) = request.id;
+    let record =
+        call.http.use_cases.mailbox.intake_record(&call.target.scope, IntakeId(id)).await?;
     let record = record.ok_or_else(|| Problem::not_found("intake record"))?;
     Ok(RecordAnswer { intake: (&record).into() })
 }
 
 successes! {
-    Listed = OK "intake records found", pages;
-    RecordAnswer = OK "intake record found";
+    Listed {
+        /// Newest first.
+        intake: Texts<IntakeRecord>,
+        /// Send it as `before` to get the next page; null on the last page.
+        next: Option<Next>,
+    } = OK "intake records found", pages;
+    RecordAnswer { intake: WholeIntakeRecord } = OK "intake record found";
 }
 
 fn place(record: &intake_record::IntakeRecord) -> Cursor {

@@ -7,9 +7,8 @@ use serde_json::json;
 use crate::domain::condition::{Condition, ConditionError, LogFilter, delivery_terms};
 use crate::domain::fault::{Fault, join};
 use crate::domain::log_field::{LogField, Op};
-use crate::http::error::Problem;
 use crate::http::request::query::quoted;
-use crate::http::typed::{Filters, refused};
+use crate::http::typed::{Filters, Problem, refused};
 use crate::rules::LogRules;
 use crate::wire::Moment;
 
@@ -73,23 +72,23 @@ pub(super) struct LogQuery {
 }
 
 /// Parses a request.
-pub(super) fn wanted(asked: List, rules: &LogRules) -> Result<LogQuery, Problem> {
-    let (since, before) = (asked.start.map(|Moment(at)| at), asked.end.map(|Moment(at)| at));
+pub(super) fn parse(request: List, rules: &LogRules) -> Result<LogQuery, Problem> {
+    let (since, before) = (request.start.map(|Moment(at)| at), request.end.map(|Moment(at)| at));
     if since.zip(before).is_some_and(|(since, before)| since > before) {
         return Err(Problem::invalid("start lies after end: swap them"));
     }
-    let conditions = conditions(&asked.filters.unwrap_or_default(), rules)?;
+    let conditions = conditions(&request.filters.unwrap_or_default(), rules)?;
     Ok(LogQuery {
         filter: LogFilter { conditions, since, before }.narrowed(),
-        fields: fields(asked.fields.as_deref())?,
-        page: (asked.page.unwrap_or(1), asked.page_size.unwrap_or(rules.default_page)),
-        is_paged: asked.page.is_some() || asked.page_size.is_some(),
-        describes: asked.include_fields.unwrap_or_default(),
+        fields: fields(request.fields.as_deref())?,
+        page: (request.page.unwrap_or(1), request.page_size.unwrap_or(rules.default_page)),
+        is_paged: request.page.is_some() || request.page_size.is_some(),
+        describes: request.include_fields.unwrap_or_default(),
     })
 }
 
-fn fields(asked: Option<&str>) -> Result<Vec<LogField>, Problem> {
-    let Some(text) = asked else {
+fn fields(request: Option<&str>) -> Result<Vec<LogField>, Problem> {
+    let Some(text) = request else {
         return Ok(LogField::ALL.iter().copied().filter(|field| field.is_listed()).collect());
     };
     let mut fields = Vec::new();
@@ -162,7 +161,7 @@ pub(super) fn checked(
 }
 
 /// 400 for a page beyond the rows that a request examines.
-pub(super) fn behind(most: u32) -> Problem {
+pub(super) fn page_too_far(most: u32) -> Problem {
     Problem::invalid(format!(
         "a request reads only the newest {most} records between start and end, and this page lies \
          beyond them: narrow start and end"

@@ -15,8 +15,8 @@ use crate::app::mailbox::logs::cell;
 use crate::domain::scope::Scope;
 use crate::http::error::Problem;
 use crate::http::limits::turns::{Turn, to_the_end};
-use crate::http::request::call::{Again, Call};
-use crate::http::routes::log_filter::{LogQuery, behind};
+use crate::http::request::call::{AccessCheck, Call};
+use crate::http::routes::log_filter::{LogQuery, page_too_far};
 use crate::http::state::Http;
 use crate::store::{LogRow, Page};
 
@@ -26,8 +26,8 @@ const COMPLETE: HeaderName = HeaderName::from_static("x-logs-complete");
 /// The rest of the table.
 struct Table {
     http: Arc<Http>,
-    again: Again,
-    asked: Arc<TableQuery>,
+    access_check: AccessCheck,
+    request: Arc<TableQuery>,
     /// None at the end.
     page: Option<Page>,
     /// Most rows still to send.
@@ -43,28 +43,25 @@ struct TableQuery {
 
 /// Returns the requested page, or else all rows in reach. The first rows are read before the
 /// response begins, so that it can report errors of the request or the store.
-pub(super) async fn table(
-    http: Arc<Http>,
-    call: &Call,
-    wanted: LogQuery,
-) -> Result<Response, Problem> {
+pub(super) async fn table(call: &Call, wanted: LogQuery) -> Result<Response, Problem> {
     let names: Vec<&str> = wanted.fields.iter().map(|field| field.name()).collect();
-    let head = written([names]).map_err(|error| Problem::internal(error.to_string()))?;
-    let turn = Arc::new(call.turn_at_logs(&http)?);
+    let head = written([names]).map_err(Problem::internal)?;
+    let turn = Arc::new(call.turn_at_logs()?);
     let (number, size) = wanted.page;
-    let asked = Arc::new(TableQuery { scope: call.target().scope.clone(), wanted });
-    let (mailbox, most) = (http.use_cases.mailbox.clone(), http.rules.logs.max_rows);
-    let (of, held) = (Arc::clone(&asked), (Arc::clone(&turn), http.logs.permit().await?));
+    let request = Arc::new(TableQuery { scope: call.target.scope.clone(), wanted });
+    let (mailbox, most) = (call.http.use_cases.mailbox.clone(), call.http.rules.logs.max_rows);
+    let (of, held) = (Arc::clone(&request), (Arc::clone(&turn), call.http.logs.permit().await?));
     let page = (number.into(), size);
     let starting = async move { mailbox.log_start(&of.scope, &of.wanted.filter, page, most).await };
     let start = to_the_end(held, starting).await??;
-    let left = if asked.wanted.is_paged { size } else { u32::MAX };
-    let mut table = Table { http, again: call.again(), asked, page: start.page, left, turn };
+    let left = if request.wanted.is_paged { size } else { u32::MAX };
+    let (http, access_check) = (Arc::clone(&call.http), call.access_check.clone());
+    let mut table = Table { http, access_check, request, page: start.page, left, turn };
     let first = table.rows().await?;
     if first.is_empty() && number > 1 && start.until.is_some() {
-        return Err(behind(most));
+        return Err(page_too_far(most));
     }
-    let first = lines(&first).map_err(|error| Problem::internal(error.to_string()))?;
+    let first = lines(&first).map_err(Problem::internal)?;
     let rows = stream::unfold((Some([head, first].concat()), table), async |(first, mut table)| {
         let piece = match first {
             Some(first) => Ok(first),
@@ -86,8 +83,8 @@ impl Table {
             }
         };
         // Checked after reading: rows after a key's end are shown to nobody.
-        let again = self.again.ask(&self.http).await;
-        let may = again.is_ok_and(|(_, now)| now.scope == self.asked.scope);
+        let access = self.access_check.repeat(&self.http).await;
+        let may = access.is_ok_and(|(_, now)| now.scope == self.request.scope);
         if !may || self.http.shutdown.is_stopping() {
             return Some(Err(io::ErrorKind::ConnectionAborted.into()));
         }
@@ -99,10 +96,10 @@ impl Table {
         let Some(page) = self.page.take() else { return Ok(Vec::new()) };
         let page = Page { limit: self.http.rules.logs.step.min(self.left), ..page };
         let held = (Arc::clone(&self.turn), self.http.logs.permit().await?);
-        let (mailbox, asked) = (self.http.use_cases.mailbox.clone(), Arc::clone(&self.asked));
+        let (mailbox, request) = (self.http.use_cases.mailbox.clone(), Arc::clone(&self.request));
         let reading = async move {
-            let LogQuery { filter, fields, .. } = &asked.wanted;
-            mailbox.logs(&asked.scope, filter, &page, fields).await
+            let LogQuery { filter, fields, .. } = &request.wanted;
+            mailbox.logs(&request.scope, filter, &page, fields).await
         };
         let rows = to_the_end(held, reading).await??;
         let found = u32::try_from(rows.len()).unwrap_or(u32::MAX);

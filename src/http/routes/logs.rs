@@ -1,7 +1,5 @@
 //! `GET /logs`: the conversation log, filtered by any of its fields, as JSON pages or as a table.
 
-use std::sync::Arc;
-
 use axum::response::Response;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
@@ -9,40 +7,14 @@ use serde::Serialize;
 use crate::app::mailbox::logs::{LogPage, LogRecord};
 use crate::domain::log_field::{LogField, Op};
 use crate::http::answer::file::large;
-use crate::http::error::Problem;
 use crate::http::limits::downloads::DownloadPlace;
 use crate::http::limits::turns::to_the_end;
-use crate::http::request::call::Call;
-use crate::http::routes::log_filter::{Format, List, LogQuery, behind, wanted};
+use crate::http::routes::log_filter::{Format, List, LogQuery, page_too_far, parse};
 use crate::http::routes::log_table;
-use crate::http::state::Http;
 use crate::http::typed::description::DescribedSuccess;
 use crate::http::typed::page::followed;
-use crate::http::typed::{Answers, Headed, successes, text};
+use crate::http::typed::{Answers, Call, Problem, WithHeaders, successes, text};
 use crate::wire::Word;
-
-/// A page of the log.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct LogsAnswer {
-    /// Number of rows on this page.
-    count: usize,
-    /// Newest first.
-    logs: Vec<LogRecord>,
-    /// Number of rows that match.
-    total_count: u64,
-    /// Whether older rows were left out.
-    total_count_is_lower_bound: bool,
-    pagination: Pagination,
-    /// The names of all fields.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<String>")]
-    schema: Option<Vec<&'static str>>,
-    /// All fields, explained.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<Field>")]
-    fields: Option<Vec<Field>>,
-}
 
 /// The place of the page.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -81,12 +53,32 @@ struct Field {
     operators: Vec<Word<Op>>,
 }
 
-successes! { LogsAnswer = OK "logs found", pages; }
+successes! {
+    LogsAnswer {
+        /// Number of rows on this page.
+        count: usize,
+        /// Newest first.
+        logs: Vec<LogRecord>,
+        /// Number of rows that match.
+        total_count: u64,
+        /// Whether older rows were left out.
+        total_count_is_lower_bound: bool,
+        pagination: Pagination,
+        /// The names of all fields.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Vec<String>")]
+        schema: Option<Vec<&'static str>>,
+        /// All fields, explained.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Vec<Field>")]
+        fields: Option<Vec<Field>>,
+    } = OK "logs found", pages;
+}
 
 /// A page, with a place if it is large; or a table.
 #[derive(Debug)]
 pub enum Logs {
-    Page(Headed<LogsAnswer>, Option<DownloadPlace>),
+    Page(WithHeaders<LogsAnswer>, Option<DownloadPlace>),
     Table(Response),
 }
 
@@ -100,7 +92,7 @@ impl Answers for Logs {
     fn response(self) -> Result<Response, Problem> {
         match self {
             Self::Page(page, None) => page.response(),
-            Self::Page(Headed { answer, headers }, Some(place)) => {
+            Self::Page(WithHeaders { answer, headers }, Some(place)) => {
                 let mut response = large(text(&answer)?, place);
                 response.headers_mut().extend(headers);
                 Ok(response)
@@ -112,25 +104,25 @@ impl Answers for Logs {
 
 /// Returns a page of JSON, or a `text/csv` table: of one page if requested, else of all rows in
 /// reach.
-pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Logs, Problem> {
-    let format = asked.format;
-    let wanted = wanted(asked, &http.rules.logs)?;
+pub async fn list(call: Call, request: List) -> Result<Logs, Problem> {
+    let format = request.format;
+    let wanted = parse(request, &call.http.rules.logs)?;
     match format {
-        Some(Format::Csv) => log_table::table(http, &call, wanted).await.map(Logs::Table),
-        Some(Format::Json) | None => page(http, &call, wanted).await,
+        Some(Format::Csv) => log_table::table(&call, wanted).await.map(Logs::Table),
+        Some(Format::Json) | None => page(&call, wanted).await,
     }
 }
 
-async fn page(http: Arc<Http>, call: &Call, wanted: LogQuery) -> Result<Logs, Problem> {
+async fn page(call: &Call, wanted: LogQuery) -> Result<Logs, Problem> {
     let (number, size) = wanted.page;
-    let turn = call.turn_at_logs(&http)?;
+    let turn = call.turn_at_logs()?;
     // A large page is held whole in memory until it is sent.
-    let held = match size > http.rules.limits.max_page {
-        true => Some(http.downloads.place(call.reader()).await?),
+    let held = match size > call.http.rules.limits.max_page {
+        true => Some(call.http.downloads.place(call.reader()).await?),
         false => None,
     };
-    let (scope, most) = (call.target().scope.clone(), http.rules.logs.max_rows);
-    let (mailbox, permit) = (http.use_cases.mailbox.clone(), http.logs.permit().await?);
+    let (scope, most) = (call.target.scope.clone(), call.http.rules.logs.max_rows);
+    let (mailbox, permit) = (call.http.use_cases.mailbox.clone(), call.http.logs.permit().await?);
     let reading = async move {
         let LogQuery { filter, fields, .. } = &wanted;
         let page = (number.into(), size);
@@ -140,11 +132,11 @@ async fn page(http: Arc<Http>, call: &Call, wanted: LogQuery) -> Result<Logs, Pr
     let (found, wanted) = to_the_end((turn, permit), reading).await?;
     let found = found?;
     if found.rows.is_empty() && number > 1 && !found.complete {
-        return Err(behind(most));
+        return Err(page_too_far(most));
     }
     let page = shape(&found, &wanted);
-    let next = page.pagination.has_more.then(|| ("page", number.saturating_add(1)));
-    Ok(Logs::Page(followed(call, next, page), held))
+    let next = page.pagination.has_more.then(|| number.saturating_add(1));
+    Ok(Logs::Page(followed(call, "page", next, page), held))
 }
 
 fn shape(found: &LogPage, wanted: &LogQuery) -> LogsAnswer {

@@ -5,22 +5,15 @@
 //! HTML is served as a page that is safe to show; with `original=true` as the received bytes, like
 //! any other part.
 
-use std::sync::Arc;
-
 use axum::response::Response;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::domain::id::MessageId;
-use crate::domain::scope::Scope;
 use crate::http::answer::file::{File, entity_tag, not_modified};
-use crate::http::answer::range::Conditions;
-use crate::http::error::Problem;
-use crate::http::limits::downloads::Reader;
 use crate::http::passage::linked::part;
-use crate::http::request::call::{Call, Visit};
-use crate::http::state::Http;
-use crate::http::typed::{Download, Kinds};
+use crate::http::request::call::{Call, FileRequest, Visit};
+use crate::http::typed::{Download, MediaTypes, Problem};
 use crate::mail::mime::{self, Part};
 use crate::mail::page::{self, PageBounds, PageContent};
 use crate::wire::Id;
@@ -44,39 +37,38 @@ pub struct Fetch {
 #[derive(Debug)]
 pub struct AnyPart;
 
-impl Kinds for AnyPart {
-    const KINDS: &'static [&'static str] =
+impl MediaTypes for AnyPart {
+    const TYPES: &'static [&'static str] =
         &["text/html", "text/plain", "application/octet-stream", "*/*"];
 }
 
 /// Returns the part, under its name in the message.
-pub async fn show(http: Arc<Http>, call: Call, asked: Fetch) -> Result<Download<AnyPart>, Problem> {
-    let part = (MessageId(asked.uuid.0), asked.filename.as_str());
-    let reader = (&call.target().scope, call.reader());
-    let original = asked.original.unwrap_or(false);
-    serve(&http, reader, part, original, call.conditions()).await.map(Download::of)
+pub async fn show(call: Call, request: Fetch) -> Result<Download<AnyPart>, Problem> {
+    let file = call.file_of(MessageId(request.uuid.0));
+    let original = request.original.unwrap_or(false);
+    serve(file, &request.filename, original).await.map(Download::of)
 }
 
 /// Returns the part to a client with a signed link.
-pub(in crate::http) async fn show_by_link(
-    http: Arc<Http>,
-    visit: Visit,
-) -> Result<Response, Problem> {
-    let part = (visit.message, visit.filename.as_str());
+pub(in crate::http) async fn show_by_link(visit: Visit) -> Result<Response, Problem> {
     let original = visit.query.flag("original")?.unwrap_or(false);
-    serve(&http, (&visit.scope, visit.reader), part, original, &visit.conditions).await
+    serve(visit.file(), &visit.filename, original).await
 }
 
-async fn serve(
-    http: &Http,
-    (scope, reader): (&Scope, Reader),
-    (id, filename): (MessageId, &str),
+/// A part of a message, as a request names it.
+struct WantedPart {
+    index: u32,
+    name: String,
+    /// Whether HTML is sent as it was received.
     original: bool,
-    conditions: &Conditions,
-) -> Result<Response, Problem> {
+    bounds: PageBounds,
+    tag: String,
+}
+
+async fn serve(file: FileRequest<'_>, filename: &str, original: bool) -> Result<Response, Problem> {
+    let FileRequest { http, message: id, scope, reader, conditions } = file;
     let missing = || Problem::not_found("attachment");
     let (index, name) = part(filename).ok_or_else(missing)?;
-    let name = name.to_owned();
     let mailbox = http.use_cases.mailbox.clone();
     let found = mailbox.original(scope, id).await?.ok_or_else(missing)?;
     let media = &http.rules.media;
@@ -92,41 +84,38 @@ async fn serve(
         return Ok(not_modified(&tag));
     }
     let place = http.downloads.place(reader).await?;
+    let wanted = WantedPart { index, name: name.to_owned(), original, bounds, tag };
     let scope = scope.clone();
     let work = async move {
         let Some(raw) = mailbox.raw(&scope, id).await? else { return Ok(None) };
         // Decoding tens of megabytes would block all other requests of this thread.
-        let made = tokio::task::spawn_blocking(move || {
-            file(&raw, (index, &name), (original, bounds), tag)
-        });
+        let made = tokio::task::spawn_blocking(move || wanted.file(&raw));
         made.await.map_err(|error| Problem::internal(format!("a part was not read: {error}")))
     };
     let (made, place) = place.during(work).await?;
     Ok(made.ok_or_else(missing)?.answer(conditions, place))
 }
 
-/// Returns the part with this number and name, ready to serve.
-fn file(
-    raw: &[u8],
-    (index, name): (u32, &str),
-    (original, bounds): (bool, PageBounds),
-    tag: String,
-) -> Option<File> {
-    let part = mime::part(raw, index).filter(|part| part.is_called(name))?;
-    let is_page = !original && part.content_type == "text/html";
-    if let Some(page) = is_page.then(|| page::page(raw, index, bounds)).flatten() {
-        return Some(match page.shown {
-            PageContent::Html(html) => {
-                File::shown(html, "text/html; charset=utf-8", &page.filename, tag)
-            }
-            PageContent::Text(text) => {
-                let filename = format!("{}.txt", page.filename);
-                File::shown(text, "text/plain; charset=utf-8", &filename, tag)
-            }
-        });
+impl WantedPart {
+    /// Returns the part with this number and name, ready to serve.
+    fn file(self, raw: &[u8]) -> Option<File> {
+        let Self { index, name, original, bounds, tag } = self;
+        let part = mime::part(raw, index).filter(|part| part.is_called(&name))?;
+        let is_page = !original && part.content_type == "text/html";
+        if let Some(page) = is_page.then(|| page::page(raw, index, bounds)).flatten() {
+            return Some(match page.shown {
+                PageContent::Html(html) => {
+                    File::shown(html, "text/html; charset=utf-8", &page.filename, tag)
+                }
+                PageContent::Text(text) => {
+                    let filename = format!("{}.txt", page.filename);
+                    File::shown(text, "text/plain; charset=utf-8", &filename, tag)
+                }
+            });
+        }
+        let content_type = safe_type(&part);
+        Some(File::saved(part.bytes, content_type, &part.filename, tag))
     }
-    let content_type = safe_type(&part);
-    Some(File::saved(part.bytes, content_type, &part.filename, tag))
 }
 
 /// Returns the part's type if a browser shows it without running anything. Everything else becomes

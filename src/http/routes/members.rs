@@ -1,19 +1,14 @@
 //! `/members` and `/member`: the people with access to an account.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::app::tenancy::Invitation;
 use crate::app::tenancy::record::MemberRecord;
 use crate::domain::address::Address;
 use crate::domain::id::{AccountId, MemberId};
 use crate::domain::member::Role;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::{refused, successes};
+use crate::http::typed::{Call, Problem, refused, successes};
 use crate::store::MemberChange;
 use crate::wire::{Named, Word};
 
@@ -23,16 +18,8 @@ use crate::wire::{Named, Word};
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// How many members there are.
-    count: usize,
-    /// Oldest first.
-    members: Vec<MemberRecord>,
-}
-
-pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
-    let members = call.tenancy(&http).members(call.account()).await?;
+pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
+    let members = call.tenancy().members(call.account()).await?;
     Ok(Listed { count: members.len(), members: members.iter().map(MemberRecord::of).collect() })
 }
 
@@ -44,13 +31,8 @@ pub struct Show {
     target_member_id: Named<MemberId>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct MemberAnswer {
-    member: MemberRecord,
-}
-
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<MemberAnswer, Problem> {
-    let found = call.tenancy(&http).member_of(call.account(), asked.target_member_id.0).await?;
+pub async fn show(call: Call, request: Show) -> Result<MemberAnswer, Problem> {
+    let found = call.tenancy().member_of(call.account(), request.target_member_id.0).await?;
     Ok(MemberAnswer { member: MemberRecord::of(&found) })
 }
 
@@ -75,22 +57,17 @@ pub struct Invite {
     send_welcome_email: Option<bool>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Invited {
-    member: MemberRecord,
-}
-
 /// Invites a member. The default is the narrower role: v2 names no default, and a missing right is
 /// noticed sooner than an excessive one.
-pub async fn invite(http: Arc<Http>, call: Call, asked: Invite) -> Result<Invited, Problem> {
+pub async fn invite(call: Call, request: Invite) -> Result<Invited, Problem> {
     let invitation = Invitation {
-        email: email(&asked.email)?,
-        role: asked.role.map_or(Role::Member, |Word(role)| role),
-        permitted: asked.permitted_account_ids.map(ids),
-        redirect_url: asked.redirect_url,
-        send_welcome_email: asked.send_welcome_email,
+        email: email(&request.email)?,
+        role: request.role.map_or(Role::Member, |Word(role)| role),
+        permitted: request.permitted_account_ids.map(ids),
+        redirect_url: request.redirect_url,
+        send_welcome_email: request.send_welcome_email,
     };
-    let made = call.tenancy(&http).invite(call.account(), invitation).await?;
+    let made = call.tenancy().invite(call.account(), invitation).await?;
     Ok(Invited { member: MemberRecord::of(&made) })
 }
 
@@ -113,18 +90,13 @@ pub struct Update {
     permitted_account_ids: Option<Vec<Named<AccountId>>>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Updated {
-    member: MemberRecord,
-}
-
-pub async fn update(http: Arc<Http>, call: Call, asked: Update) -> Result<Updated, Problem> {
+pub async fn update(call: Call, request: Update) -> Result<Updated, Problem> {
     let change = MemberChange {
-        email: asked.email.as_deref().map(email).transpose()?,
-        role: asked.role.map(|Word(role)| role),
-        permitted: asked.permitted_account_ids.map(ids),
+        email: request.email.as_deref().map(email).transpose()?,
+        role: request.role.map(|Word(role)| role),
+        permitted: request.permitted_account_ids.map(ids),
     };
-    let (tenancy, Named(id)) = (call.tenancy(&http), asked.target_member_id);
+    let (tenancy, Named(id)) = (call.tenancy(), request.target_member_id);
     let changed = tenancy.update_member(call.account(), id, &change).await?;
     Ok(Updated { member: MemberRecord::of(&changed) })
 }
@@ -139,23 +111,23 @@ pub struct Remove {
     target_member_id: Named<MemberId>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Removed {
-    member: MemberRecord,
-}
-
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
-    let tenancy = call.tenancy(&http);
-    let removed = tenancy.remove_member(call.account(), asked.target_member_id.0).await?;
+pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
+    let tenancy = call.tenancy();
+    let removed = tenancy.remove_member(call.account(), request.target_member_id.0).await?;
     Ok(Removed { member: MemberRecord::of(&removed) })
 }
 
 successes! {
-    Listed = OK "members found";
-    MemberAnswer = OK "member found";
-    Invited = CREATED "member invited";
-    Updated = CREATED "member updated";
-    Removed = CREATED "member removed";
+    Listed {
+        /// How many members there are.
+        count: usize,
+        /// Oldest first.
+        members: Vec<MemberRecord>,
+    } = OK "members found";
+    MemberAnswer { member: MemberRecord } = OK "member found";
+    Invited { member: MemberRecord } = CREATED "member invited";
+    Updated { member: MemberRecord } = CREATED "member updated";
+    Removed { member: MemberRecord } = CREATED "member removed";
 }
 
 fn email(text: &str) -> Result<Address, Problem> {

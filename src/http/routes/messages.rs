@@ -1,7 +1,5 @@
 //! Messages: the latest of all Agents below the target, those of a room, and the original of one.
 
-use std::sync::Arc;
-
 use axum::http::header::{HeaderName, HeaderValue};
 use axum::response::Response;
 use schemars::JsonSchema;
@@ -10,17 +8,13 @@ use serde::{Deserialize, Serialize};
 use crate::app::mailbox::record::MessageRecord;
 use crate::domain::id::{MessageId, ThreadId};
 use crate::domain::message::Message;
-use crate::domain::scope::Scope;
 use crate::domain::source::Source;
 use crate::http::answer::file::{File, entity_tag, not_modified};
-use crate::http::answer::range::Conditions;
-use crate::http::error::Problem;
-use crate::http::limits::downloads::Reader;
-use crate::http::request::call::{Call, Visit};
-use crate::http::state::Http;
-use crate::http::typed::page::{self, Rows};
-use crate::http::typed::{Download, Headed, Kinds, Limit, ListPlace, successes};
-use crate::store::{Cursor, Direction, Page};
+use crate::http::request::call::{Call, FileRequest, Visit};
+use crate::http::typed::{
+    Download, Limit, ListPlace, MediaTypes, Problem, WithHeaders, page, successes,
+};
+use crate::store::{Cursor, Page};
 use crate::wire::{Id, RoomId, Texts};
 
 /// `domain::marker::FIELD` as an HTTP header name.
@@ -36,28 +30,33 @@ successes! { Records = OK "The newest first.", bare, pages; }
 
 impl Records {
     /// A page of records as a bare array, as in v2, with `Link`.
-    pub(super) fn page(rows: &Rows, call: &Call, limit: u32) -> Result<Headed<Self>, Problem> {
-        Ok(rows.linked(call, limit, Self(rows.list()?)))
+    pub(super) fn page(rows: &page::Rows, call: &Call) -> Result<WithHeaders<Self>, Problem> {
+        Ok(rows.linked(call, Self(rows.list()?)))
     }
 }
 
-/// The record of a message, with its cursor.
-pub(super) fn shown(message: &Message) -> (Cursor, String) {
-    let cursor = Cursor { at: message.at, id: message.id.0 };
-    page::text((cursor, MessageRecord::of(message)))
+/// The record of a message as a row of a page.
+pub(super) fn row(message: &Message) -> page::Row {
+    page::row(cursor(message), &MessageRecord::of(message))
 }
 
-/// The beginning of the requested page, before or after a message.
-pub(super) async fn between(
-    http: &Http,
-    scope: &Scope,
-    (before, after): (Option<ListPlace>, Option<ListPlace>),
-) -> Result<Option<(Direction, Cursor)>, Problem> {
+pub(super) const fn cursor(message: &Message) -> Cursor {
+    Cursor { at: message.at, id: message.id.0 }
+}
+
+/// The requested page, before or after a message.
+pub(super) async fn requested(
+    call: &Call,
+    limit: Option<Limit>,
+    before: Option<ListPlace>,
+    after: Option<ListPlace>,
+) -> Result<Page, Problem> {
     let find = |id| async move {
-        let found = http.use_cases.mailbox.original(scope, MessageId(id)).await?;
+        let mailbox = &call.http.use_cases.mailbox;
+        let found = mailbox.original(&call.target.scope, MessageId(id)).await?;
         Ok(found.map(|found| Cursor { at: found.at, id }))
     };
-    page::begin(before, after, find).await
+    page::requested(call, limit, before, after, find).await
 }
 
 /// Lists the latest messages of all Agents
@@ -70,19 +69,12 @@ pub struct Recent {
     after: Option<ListPlace>,
 }
 
-pub async fn recent(
-    http: Arc<Http>,
-    call: Call,
-    asked: Recent,
-) -> Result<Headed<Records>, Problem> {
-    let limit = page::at_most(asked.limit, &http.rules);
-    let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
-    let from = between(&http, scope, (asked.before, asked.after)).await?;
-    let mut page = Page { limit, from, until: None };
-    page.until = mailbox.end_of_recent(scope, &page, http.rules.limits.max_walk).await?;
+pub async fn recent(call: Call, request: Recent) -> Result<WithHeaders<Records>, Problem> {
+    let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
+    let mut page = requested(&call, request.limit, request.before, request.after).await?;
+    page.until = mailbox.end_of_recent(scope, &page, call.http.rules.limits.max_walk).await?;
     let part = |part: Page| async move { mailbox.recent(scope, &part).await };
-    let rows = page::read(&http.rules, page, part, shown).await?;
-    Records::page(&rows, &call, limit)
+    Records::page(&page::read(&call, page, part, row).await?, &call)
 }
 
 /// Lists the messages of a room
@@ -100,22 +92,15 @@ pub struct OfRoom {
     thread: Option<Id>,
 }
 
-pub async fn of_room(
-    http: Arc<Http>,
-    call: Call,
-    asked: OfRoom,
-) -> Result<Headed<Records>, Problem> {
-    let limit = page::at_most(asked.limit, &http.rules);
-    let (RoomId(room), thread) = (asked.room_id, asked.thread.map(|Id(id)| ThreadId(id)));
-    let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
+pub async fn of_room(call: Call, request: OfRoom) -> Result<WithHeaders<Records>, Problem> {
+    let (RoomId(room), thread) = (request.room_id, request.thread.map(|Id(id)| ThreadId(id)));
+    let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
     if mailbox.room_place(scope, room).await?.is_none() {
         return Err(Problem::not_found("room"));
     }
-    let from = between(&http, scope, (asked.before, asked.after)).await?;
-    let page = Page { limit, from, until: None };
+    let page = requested(&call, request.limit, request.before, request.after).await?;
     let part = |part: Page| async move { mailbox.room_messages(scope, room, thread, &part).await };
-    let rows = page::read(&http.rules, page, part, shown).await?;
-    Records::page(&rows, &call, limit)
+    Records::page(&page::read(&call, page, part, row).await?, &call)
 }
 
 /// Fetches the original of a message
@@ -132,29 +117,21 @@ pub struct Raw {
 #[derive(Debug)]
 pub struct Original;
 
-impl Kinds for Original {
-    const KINDS: &'static [&'static str] = &["message/rfc822", "application/json"];
+impl MediaTypes for Original {
+    const TYPES: &'static [&'static str] = &["message/rfc822", "application/json"];
 }
 
-pub async fn raw(http: Arc<Http>, call: Call, asked: Raw) -> Result<Download<Original>, Problem> {
-    let reader = (&call.target().scope, call.reader());
-    original(&http, reader, MessageId(asked.uuid.0), call.conditions()).await.map(Download::of)
+pub async fn raw(call: Call, request: Raw) -> Result<Download<Original>, Problem> {
+    original(call.file_of(MessageId(request.uuid.0))).await.map(Download::of)
 }
 
 /// Returns the original to a client with a signed link.
-pub(in crate::http) async fn raw_by_link(
-    http: Arc<Http>,
-    visit: Visit,
-) -> Result<Response, Problem> {
-    original(&http, (&visit.scope, visit.reader), visit.message, &visit.conditions).await
+pub(in crate::http) async fn raw_by_link(visit: Visit) -> Result<Response, Problem> {
+    original(visit.file()).await
 }
 
-async fn original(
-    http: &Http,
-    (scope, reader): (&Scope, Reader),
-    id: MessageId,
-    conditions: &Conditions,
-) -> Result<Response, Problem> {
+async fn original(file: FileRequest<'_>) -> Result<Response, Problem> {
+    let FileRequest { http, message: id, scope, reader, conditions } = file;
     let missing = || Problem::not_found("message");
     let mailbox = http.use_cases.mailbox.clone();
     let found = mailbox.original(scope, id).await?.ok_or_else(missing)?;

@@ -10,10 +10,9 @@ use crate::domain::condition::{Condition, ConditionError};
 use crate::domain::formula::{Formula, FormulaError};
 use crate::domain::log_field::{LogField, Op};
 use crate::domain::metric::{Aggregation, DateFilter, Metric};
-use crate::http::error::Problem;
 use crate::http::request::query::quoted;
 use crate::http::routes::log_filter::checked;
-use crate::http::typed::refused;
+use crate::http::typed::{Problem, refused};
 use crate::rules::LogRules;
 use crate::wire::{Word, mark};
 
@@ -155,14 +154,14 @@ impl MetricQuery {
                     )
                 };
                 let metric = Metric::ready(&name).ok_or_else(unknown)?;
-                Ok(Defined { shown: shown(&metric, Map::new()), metric })
+                Ok(Defined { shown: with_defaults(&metric, Map::new()), metric })
             }
             Self::Defined(definition) => {
                 // The answer repeats it as sent.
                 let given = serde_json::to_value(&definition).and_then(serde_json::from_value);
-                let given = given.map_err(|error| Problem::internal(error.to_string()))?;
+                let given = given.map_err(Problem::internal)?;
                 let metric = definition.metric(rules).map_err(|why| refused(place, &why))?;
-                Ok(Defined { shown: shown(&metric, given), metric })
+                Ok(Defined { shown: with_defaults(&metric, given), metric })
             }
         }
     }
@@ -193,7 +192,7 @@ impl Definition {
 }
 
 /// Completes a definition with its defaults.
-fn shown(metric: &Metric, given: Map<String, Value>) -> Map<String, Value> {
+fn with_defaults(metric: &Metric, given: Map<String, Value>) -> Map<String, Value> {
     let filled = [
         ("name", json!(metric.name)),
         ("title", json!(metric.title)),

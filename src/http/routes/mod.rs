@@ -1,6 +1,7 @@
 //! The operations, one file per noun: the wire shapes, and the call of the use case behind them.
 //!
-//! A handler gets its parsed request type and the authorised `Call`, and returns its answer type.
+//! A handler gets the authorised `Call` and its parsed request type, and returns its answer type.
+//! `successes!` declares the answers of a file, each with its status and its message.
 
 pub(super) mod account;
 pub(super) mod account_lists;
@@ -42,6 +43,6 @@ pub(super) mod template_parts;
 pub(super) mod templates;
 pub(super) mod time_series;
 pub(super) mod tokens;
-pub(super) mod webhook_acts;
+pub(super) mod webhook_actions;
 pub(super) mod webhook_relay;
 pub(super) mod webhooks;

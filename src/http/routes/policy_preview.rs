@@ -22,10 +22,8 @@ use crate::domain::reason::Reason;
 use crate::domain::verdict::{Outcome, Verdict};
 use crate::http::error::{Code, Problem};
 use crate::http::limits::turns::TurnPlace;
-use crate::http::request::call::Call;
 use crate::http::routes::inbound_whitelist::Senders;
-use crate::http::state::Http;
-use crate::http::typed::{refused, successes};
+use crate::http::typed::{Call, refused, successes};
 use crate::mail::line_ends::as_received;
 use crate::rules::BareLineEnds;
 use crate::wire::{Date, Id, Word};
@@ -34,28 +32,6 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
-
-/// A preview of a draft policy.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Previewed {
-    /// Number of records examined.
-    examined: u64,
-    /// Whether every record of that time was examined.
-    complete: bool,
-    /// The beginning of the examined time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Date")]
-    since: Option<Date>,
-    /// Records that would have another verdict.
-    changed: Vec<PreviewChange>,
-    counts: Counts,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "WholeIntakeRecord")]
-    current: Option<WholeIntakeRecord>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "WholeIntakeRecord")]
-    draft: Option<WholeIntakeRecord>,
-}
 
 /// A record that would have another verdict.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -111,16 +87,36 @@ pub struct Preview {
     eml: Option<String>,
 }
 
-successes! { Previewed = OK "inbound policy previewed; nothing was changed"; }
+successes! {
+    Previewed {
+        /// Number of records examined.
+        examined: u64,
+        /// Whether every record of that time was examined.
+        complete: bool,
+        /// The beginning of the examined time.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Date")]
+        since: Option<Date>,
+        /// Records that would have another verdict.
+        changed: Vec<PreviewChange>,
+        counts: Counts,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "WholeIntakeRecord")]
+        current: Option<WholeIntakeRecord>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "WholeIntakeRecord")]
+        draft: Option<WholeIntakeRecord>,
+    } = OK "inbound policy previewed; nothing was changed";
+}
 
 const BOSS: &str = "boss@good.example";
 
 /// Returns the verdicts that the draft would have changed in the last `days`, or its verdict on the
 /// message `eml`.
-pub async fn preview(http: Arc<Http>, call: Call, asked: Preview) -> Result<Previewed, Problem> {
-    let add = asked.add.unwrap_or_default().read("add")?;
-    let remove = asked.remove.unwrap_or_default().read("remove")?;
-    let draft = Draft::new(asked.mode.map(|Word(mode)| mode), add, remove.iter().cloned());
+pub async fn preview(call: Call, request: Preview) -> Result<Previewed, Problem> {
+    let add = request.add.unwrap_or_default().read("add")?;
+    let remove = request.remove.unwrap_or_default().read("remove")?;
+    let draft = Draft::new(request.mode.map(|Word(mode)| mode), add, remove.iter().cloned());
     let draft = draft.map_err(|both| {
         let place = remove.iter().position(|address| *address == both).unwrap_or(0);
         refused(
@@ -128,14 +124,14 @@ pub async fn preview(http: Arc<Http>, call: Call, asked: Preview) -> Result<Prev
             &format!("{both} is also in add: send it in one of the two"),
         )
     })?;
-    match (asked.days, asked.eml) {
-        (Some(days), _) => past(&http, &call, &draft, days).await,
-        (None, eml) => message(&http, call, &draft, eml.unwrap_or_default()).await,
+    match (request.days, request.eml) {
+        (Some(days), _) => preview_days(&call, &draft, days).await,
+        (None, eml) => preview_message(call, &draft, eml.unwrap_or_default()).await,
     }
 }
 
-async fn past(http: &Http, call: &Call, draft: &Draft, days: u64) -> Result<Previewed, Problem> {
-    let preview = &http.use_cases.preview;
+async fn preview_days(call: &Call, draft: &Draft, days: u64) -> Result<Previewed, Problem> {
+    let preview = &call.http.use_cases.preview;
     let agent = call.account();
     let kept = preview.days(&agent.lineage);
     if days > kept {
@@ -144,8 +140,8 @@ async fn past(http: &Http, call: &Call, draft: &Draft, days: u64) -> Result<Prev
             &format!("send 1 to {kept}, the number of days for which records are kept"),
         ));
     }
-    let most = http.rules.limits.max_preview;
-    let found = preview.past((agent, &call.target().scope), draft, days, most).await?;
+    let most = call.http.rules.limits.max_preview;
+    let found = preview.past((agent, &call.target.scope), draft, days, most).await?;
     let Days { was, would, changed, complete, since } = found;
     Ok(Previewed {
         examined: was.total(),
@@ -171,20 +167,16 @@ impl AsRef<[u8]> for HeldMessage {
     }
 }
 
-async fn message(
-    http: &Http,
-    mut call: Call,
-    draft: &Draft,
-    eml: String,
-) -> Result<Previewed, Problem> {
+async fn preview_message(mut call: Call, draft: &Draft, eml: String) -> Result<Previewed, Problem> {
+    let http = Arc::clone(&call.http);
     let preview = &http.use_cases.preview;
     let (most, bare) = (preview.max_message_bytes(), preview.bare_line_ends());
-    let place = call.place(http).await?;
+    let place = call.place().await?;
     let read = tokio::task::spawn_blocking(move || {
         let octets = octets(eml, most, bare)?;
         Ok::<_, Problem>(Bytes::from_owner(HeldMessage { octets, _place: place }))
     });
-    let raw = read.await.map_err(|error| Problem::internal(error.to_string()))??;
+    let raw = read.await.map_err(Problem::internal)??;
     let Looked { current, draft } = preview.message(call.account(), draft, &raw).await?;
     drop(raw);
     let (was, would) = (current.verdict, draft.verdict);
@@ -192,15 +184,15 @@ async fn message(
     before.count(was);
     after.count(would);
     let sender = current.sender.as_ref().and_then(Handle::mailbox);
-    let changed = (was != would).then(|| change(None, sender, current.at, (was, would)));
+    let changed = (was != would).then(|| change(None, sender, current.at, was, would));
     Ok(Previewed {
         examined: 1,
         complete: true,
         since: None,
         counts: Counts { was: before, would: after, changed: changed.iter().len() },
         changed: changed.into_iter().collect(),
-        current: Some(unkept(&current)),
-        draft: Some(unkept(&draft)),
+        current: Some(without_id(&current)),
+        draft: Some(without_id(&draft)),
     })
 }
 
@@ -226,21 +218,22 @@ fn octets(eml: String, most: usize, bare: BareLineEnds) -> Result<Vec<u8>, Probl
 }
 
 /// A record that is not stored, so it has no id.
-fn unkept(record: &IntakeRecord) -> WholeIntakeRecord {
+fn without_id(record: &IntakeRecord) -> WholeIntakeRecord {
     let mut shown = WholeIntakeRecord::from(record);
     shown.record.id = None;
     shown
 }
 
 fn shape(Changed { past, would }: Changed) -> PreviewChange {
-    change(Some(Id(past.id.0)), past.sender.as_ref(), past.at, (past.verdict, would))
+    change(Some(Id(past.id.0)), past.sender.as_ref(), past.at, past.verdict, would)
 }
 
 fn change(
     intake_id: Option<Id>,
     sender: Option<&Address>,
     at: Timestamp,
-    (was, would): (Verdict, Verdict),
+    was: Verdict,
+    would: Verdict,
 ) -> PreviewChange {
     PreviewChange {
         intake_id,

@@ -1,7 +1,5 @@
 //! `POST /agent/receiveMessage`: a message from the account's own platform.
 
-use std::sync::Arc;
-
 use axum::body::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,10 +12,8 @@ use crate::domain::fault::{Fault, join};
 use crate::domain::id::AccountId;
 use crate::domain::message::{self, Linked, Received};
 use crate::domain::source::{Inbox, Source};
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
 use crate::http::state::Http;
-use crate::http::typed::{refused_url, successes, wrong};
+use crate::http::typed::{Call, Problem, refused_url, successes, wrong};
 use crate::wire::{Id, Named, RoomId, Word};
 
 /// The type of an attachment without one.
@@ -128,36 +124,34 @@ struct DialogueTurn {
     content: String,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Stored {
-    /// The message.
-    message_uuid: Id,
-    /// The room of the message.
-    room_id: RoomId,
+successes! {
+    Stored {
+        /// The message.
+        message_uuid: Id,
+        /// The room of the message.
+        room_id: RoomId,
+    } = OK "message received";
 }
 
-successes! { Stored = OK "message received"; }
-
 /// Stores the message durably, then answers.
-pub async fn receive(http: Arc<Http>, call: Call, asked: Receive) -> Result<Stored, Problem> {
-    let said = call.body().pairs().filter(|(name, _)| !TARGETS.contains(name));
-    let said: Map<String, Value> =
-        said.map(|(name, value)| (name.to_owned(), value.clone())).collect();
-    let raw = Bytes::from(Value::Object(said).to_string());
-    let inbox = asked.target_inbox.map_or(Inbox::Priority, |Word(inbox)| inbox);
-    let (target, received) = asked.received(&http)?;
-    let agent = agent(&http, &call, target).await?;
-    let stored = call.reception(&http).receive(&agent, received, inbox, raw).await?;
+pub async fn receive(call: Call, request: Receive) -> Result<Stored, Problem> {
+    let sent = call.body.pairs().filter(|(name, _)| !TARGETS.contains(name));
+    let sent: Map<String, Value> =
+        sent.map(|(name, value)| (name.to_owned(), value.clone())).collect();
+    let raw = Bytes::from(Value::Object(sent).to_string());
+    let inbox = request.target_inbox.map_or(Inbox::Priority, |Word(inbox)| inbox);
+    let (target, received) = request.received(&call.http)?;
+    let agent = agent(&call, target).await?;
+    let stored = call.reception().receive(&agent, received, inbox, raw).await?;
     Ok(Stored { message_uuid: Id(stored.0.0), room_id: RoomId(stored.1) })
 }
 
 /// Returns the Agent named by the body, in the scope of the target.
-async fn agent(http: &Http, call: &Call, target: Target) -> Result<Account, Problem> {
+async fn agent(call: &Call, target: Target) -> Result<Account, Problem> {
     match target {
-        Target::Id(Named(id)) => call.agent_named(http, "targetAgent", id).await,
+        Target::Id(Named(id)) => Ok(call.agent_named("targetAgent", id).await?.account),
         Target::Username(username) => {
-            Ok(call.reception(http).agent_called(&call.target().scope, &username).await?)
+            Ok(call.reception().agent_called(&call.target.scope, &username).await?)
         }
     }
 }

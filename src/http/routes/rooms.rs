@@ -1,18 +1,12 @@
 //! `/conversations`, `/junkConversations`: the rooms of all Agents below the target, by inbox,
 //! latest message first.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::room::Room;
 use crate::domain::source::{Inbox, Source};
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::{Headed, refused, successes};
-use crate::http::typed::{page, wrong};
+use crate::http::typed::{Call, Problem, WithHeaders, page, refused, successes, wrong};
 use crate::store::{ListedRoom, RoomFilter, RoomPage};
 use crate::wire::{Date, Id, Number, RoomId, Seconds, Word};
 
@@ -112,27 +106,22 @@ struct ListedAs {
 }
 
 /// Rooms whose latest message is shown in the inbox.
-pub async fn inbox(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Rooms>, Problem> {
-    list(&http, &call, Inbox::Priority, asked).await
+pub async fn inbox(call: Call, request: List) -> Result<WithHeaders<Rooms>, Problem> {
+    list(&call, Inbox::Priority, request).await
 }
 
 /// Rooms whose latest message is junk.
-pub async fn junk(http: Arc<Http>, call: Call, asked: ListJunk) -> Result<Headed<Rooms>, Problem> {
-    list(&http, &call, Inbox::Junk, asked.0).await
+pub async fn junk(call: Call, request: ListJunk) -> Result<WithHeaders<Rooms>, Problem> {
+    list(&call, Inbox::Junk, request.0).await
 }
 
 /// Returns a page without the envelope, as in v2. A page by number lies within the rooms that one
 /// request examines; `before` continues from `next` without that limit.
-async fn list(
-    http: &Http,
-    call: &Call,
-    inbox: Inbox,
-    asked: List,
-) -> Result<Headed<Rooms>, Problem> {
-    let limits = &http.rules.limits;
-    let size = asked.page_size.unwrap_or(USUAL.min(limits.max_page));
+async fn list(call: &Call, inbox: Inbox, request: List) -> Result<WithHeaders<Rooms>, Problem> {
+    let limits = &call.http.rules.limits;
+    let size = request.page_size.unwrap_or(USUAL.min(limits.max_page));
     let deepest = (limits.max_walk / size).saturating_sub(1);
-    let number = asked.page.unwrap_or(0);
+    let number = request.page.unwrap_or(0);
     if number > deepest {
         return Err(wrong(
             "page",
@@ -142,22 +131,20 @@ async fn list(
             ),
         ));
     }
-    let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
-    let before =
-        match asked.before.as_deref().map(|text| (text, text.parse::<Room>())) {
-            None => None,
-            Some((_, Ok(room))) => {
+    let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
+    let before = match request.before.as_deref() {
+        None => None,
+        Some(text) => Some(match text.parse::<Room>() {
+            Ok(room) => {
                 let found = mailbox.room_place(scope, room).await?;
-                Some(found.ok_or_else(|| refused("before", &"this list has no such room"))?)
+                found.ok_or_else(|| refused("before", &"this list has no such room"))?
             }
-            Some((text, Err(_))) => {
-                let place = text.parse();
-                Some(place.map_err(|_| {
-                    wrong("before", "must be a roomId, or next of an earlier answer")
-                })?)
-            }
-        };
-    let filter = RoomFilter { inbox, unread: asked.unread.unwrap_or(false) };
+            Err(_) => text
+                .parse()
+                .map_err(|_| wrong("before", "must be a roomId, or next of an earlier answer"))?,
+        }),
+    };
+    let filter = RoomFilter { inbox, unread: request.unread.unwrap_or(false) };
     let page = RoomPage { before, skip: number.saturating_mul(size), limit: size };
     let found = mailbox.rooms(scope, filter, page, limits.max_walk).await?;
     let next = found.next.map(|next| next.to_string());
@@ -168,7 +155,7 @@ async fn list(
         rooms: found.rooms.iter().map(listed).collect(),
         next: next.clone(),
     };
-    Ok(page::followed(call, next.map(|next| ("before", next)), list))
+    Ok(page::followed(call, "before", next, list))
 }
 
 fn listed(room: &ListedRoom) -> ListedAs {

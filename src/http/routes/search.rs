@@ -1,21 +1,15 @@
 //! `GET /messages/search`: full-text search over the messages of all Agents below the target.
 
-use std::sync::Arc;
-
 use axum::http::{HeaderName, HeaderValue};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::app::mailbox::search::{Search, SearchRequest};
+use crate::app::mailbox::search::SearchRequest;
 use crate::domain::search::query::Query;
 use crate::domain::source::Source;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::routes::messages::{Records, between, shown};
-use crate::http::state::Http;
-use crate::http::typed::page::{self, Filling, Rows};
-use crate::http::typed::{Headed, Limit, ListPlace, refused};
-use crate::store::{Cursor, Direction};
+use crate::http::routes::messages::{Records, requested, row};
+use crate::http::typed::page::UnfinishedPage;
+use crate::http::typed::{Call, Limit, ListPlace, Problem, WithHeaders, refused};
 use crate::wire::{Moment, Word};
 
 /// Finds messages
@@ -42,23 +36,29 @@ pub struct Find {
 
 /// Returns a page of matching records, newest first. A page that reads many messages ends early: a
 /// header says how to narrow the search, and `next` continues.
-pub async fn messages(
-    http: Arc<Http>,
-    call: Call,
-    asked: Find,
-) -> Result<Headed<Records>, Problem> {
-    let limit = page::at_most(asked.limit, &http.rules);
-    let scope = &call.target().scope;
-    let from = between(&http, scope, (asked.before, asked.after)).await?;
-    let asked = SearchRequest {
-        query: Query::parse(&asked.q).map_err(|error| refused("q", &error))?,
-        source: asked.source.map(|Word(source)| source),
-        since: asked.since.map(|Moment(at)| at),
-        until: asked.until.map(|Moment(at)| at),
+pub async fn messages(call: Call, request: Find) -> Result<WithHeaders<Records>, Problem> {
+    let scope = &call.target.scope;
+    let page = requested(&call, request.limit, request.before, request.after).await?;
+    let request = SearchRequest {
+        query: Query::parse(&request.q).map_err(|error| refused("q", &error))?,
+        source: request.source.map(|Word(source)| source),
+        since: request.since.map(|Moment(at)| at),
+        until: request.until.map(|Moment(at)| at),
     };
-    let search = http.use_cases.mailbox.search((scope, &asked), from, http.rules.search);
-    let (rows, is_early) = read(&http, search, limit, from).await?;
-    let mut answer = Records::page(&rows, &call, limit)?;
+    let mailbox = &call.http.use_cases.mailbox;
+    let mut search = mailbox.search((scope, &request), page.from, call.http.rules.search);
+    // A few messages at a time, until the page is full or large, or the search ends.
+    let mut unfinished = UnfinishedPage::new(&call.http.rules.limits, page);
+    while !unfinished.is_full {
+        let step = usize::try_from(unfinished.step()).unwrap_or(usize::MAX);
+        let messages = search.some(step).await?;
+        if messages.is_empty() {
+            break;
+        }
+        unfinished.add(&messages, row);
+    }
+    let is_early = !unfinished.is_full && search.until().is_some();
+    let mut answer = Records::page(&unfinished.finish(search.until()), &call)?;
     if is_early {
         answer.headers.push((ENDED_EARLY, HeaderValue::from_static(NARROW)));
     }
@@ -69,23 +69,3 @@ pub async fn messages(
 const ENDED_EARLY: HeaderName = HeaderName::from_static("x-search-ended-early");
 const NARROW: &str = "the search reached the limit of messages for one request: narrow it with a \
                       rarer word, since and until, or source; or follow next";
-
-/// Reads a few messages at a time until the page is full or large, or the search ends. Also returns
-/// whether it ended before the end of the list.
-async fn read(
-    http: &Http,
-    mut search: Search<'_>,
-    limit: u32,
-    from: Option<(Direction, Cursor)>,
-) -> Result<(Rows, bool), Problem> {
-    let mut filling = Filling::new(&http.rules.limits, limit, from);
-    while !filling.is_full {
-        let messages = search.some(usize::try_from(filling.step()).unwrap_or(usize::MAX)).await?;
-        if messages.is_empty() {
-            break;
-        }
-        filling.add(&messages, shown);
-    }
-    let is_early = !filling.is_full && search.until().is_some();
-    Ok((filling.rows(search.until()), is_early))
-}

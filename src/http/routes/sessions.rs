@@ -2,20 +2,16 @@
 
 use std::fmt::Display;
 use std::str::FromStr;
-use std::sync::Arc;
 
-use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::computers::{Behind, ComputerError};
 use crate::domain::session;
 use crate::domain::words::words;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::{Headed, Limit, Success, refused, successes};
-use crate::http::typed::{page, wrong};
+use crate::http::typed::{
+    Call, Limit, Problem, Success, WithHeaders, page, refused, successes, wrong,
+};
 use crate::wire::{Date, Number, RoomId, SessionRef, Word};
 
 /// A part of a room's conversation, which a worker handles as one.
@@ -63,32 +59,23 @@ pub struct List {
     before: Option<String>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// The one with the latest message first.
-    sessions: Vec<Session>,
-    /// Send it as `before` to get the next page; null on the last page.
-    next: Option<String>,
-}
-
-pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
-    let limit = page::at_most(asked.limit, &http.rules);
-    let (computers, scope) = (call.computers(&http), &call.target().scope);
-    let (found, next) = match asked.room_id {
+pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Problem> {
+    let limit = page::limit(&call, request.limit);
+    let (computers, scope) = (call.computers(), &call.target.scope);
+    let (found, next) = match request.room_id {
         Some(RoomId(room)) => {
-            let page = (behind(asked.before)?, limit);
+            let page = (parse_place(request.before)?, limit);
             let found = computers.sessions_of_room(scope, room, page).await.map_err(placed)?;
             (found.sessions, found.next.map(|place| place.to_string()))
         }
         None => {
-            let found = computers.sessions(scope, behind(asked.before)?, limit).await;
+            let found = computers.sessions(scope, parse_place(request.before)?, limit).await;
             let found = found.map_err(placed)?;
             (found.sessions, found.next.map(|place| place.to_string()))
         }
     };
-    let place = next.clone().map(|place| ("before", place));
-    let listed = Listed { sessions: found.iter().map(shape).collect(), next };
-    Ok(page::followed(&call, place, listed))
+    let listed = Listed { sessions: found.iter().map(shape).collect(), next: next.clone() };
+    Ok(page::followed(&call, "before", next, listed))
 }
 
 /// Turns an unknown cursor into an error about `before`.
@@ -101,7 +88,7 @@ fn placed(error: ComputerError) -> Problem {
 
 /// Parses the position after which a page begins. The form of cursors depends on the list, so the
 /// schema does not name it.
-fn behind<P: FromStr + Display>(text: Option<String>) -> Result<Option<Behind<P>>, Problem> {
+fn parse_place<P: FromStr + Display>(text: Option<String>) -> Result<Option<Behind<P>>, Problem> {
     let read = |text: String| {
         let place = text.parse().ok().filter(|place: &P| place.to_string() == text);
         let session = || text.parse().map(Behind::Session);
@@ -128,19 +115,8 @@ pub struct Reset {
     reason: Option<String>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct HasBeenReset {
-    /// The session of the next message.
-    session: Session,
-    /// The session that was reset; null if it had no message and continues.
-    ended: Option<Session>,
-}
-
-impl Success for HasBeenReset {
-    const STATUS: StatusCode = StatusCode::OK;
-    const MESSAGE: &'static str = "session reset";
-
-    fn message(&self) -> &'static str {
+impl HasBeenReset {
+    fn own_message(&self) -> &'static str {
         match self.ended {
             Some(_) => Self::MESSAGE,
             None => "the session has no message yet and continues",
@@ -148,9 +124,9 @@ impl Success for HasBeenReset {
     }
 }
 
-pub async fn reset(http: Arc<Http>, call: Call, asked: Reset) -> Result<HasBeenReset, Problem> {
-    let (SessionRef(key), reason) = (asked.session_key, asked.reason.as_deref());
-    let done = call.computers(&http).reset(&call.target().scope, key, reason).await?;
+pub async fn reset(call: Call, request: Reset) -> Result<HasBeenReset, Problem> {
+    let (SessionRef(key), reason) = (request.session_key, request.reason.as_deref());
+    let done = call.computers().reset(&call.target.scope, key, reason).await?;
     Ok(HasBeenReset { session: shape(&done.current), ended: done.ended.as_ref().map(shape) })
 }
 
@@ -164,24 +140,31 @@ pub struct Resolve {
     session_key: Option<SessionRef>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Resolved {
-    session: Session,
-    /// Its room, for GET /messages/{roomId}.
-    room_id: RoomId,
-    /// The room again, under its name in v2.
-    chat_ref: RoomId,
-}
-
 successes! {
-    Listed = OK "sessions found", pages;
-    Resolved = OK "session resolved";
+    Listed {
+        /// The one with the latest message first.
+        sessions: Vec<Session>,
+        /// Send it as `before` to get the next page; null on the last page.
+        next: Option<String>,
+    } = OK "sessions found", pages;
+    Resolved {
+        session: Session,
+        /// Its room, for GET /messages/{roomId}.
+        room_id: RoomId,
+        /// The room again, under its name in v2.
+        chat_ref: RoomId,
+    } = OK "session resolved";
+    HasBeenReset {
+        /// The session of the next message.
+        session: Session,
+        /// The session that was reset; null if it had no message and continues.
+        ended: Option<Session>,
+    } = OK "session reset", varies;
 }
 
-pub async fn resolve(http: Arc<Http>, call: Call, asked: Resolve) -> Result<Resolved, Problem> {
-    let named = asked.session_key.map(|SessionRef(key)| key);
-    let found = call.computers(&http).resolve(&call.target().scope, named).await?;
+pub async fn resolve(call: Call, request: Resolve) -> Result<Resolved, Problem> {
+    let named = request.session_key.map(|SessionRef(key)| key);
+    let found = call.computers().resolve(&call.target.scope, named).await?;
     let room = RoomId(found.key.room);
     Ok(Resolved { session: shape(&found), room_id: room, chat_ref: room })
 }

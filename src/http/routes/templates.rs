@@ -1,8 +1,5 @@
 //! `/templates` and `/createAgentFromTemplate`: configurations shared by many Agents.
 
-use std::sync::Arc;
-
-use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -12,14 +9,10 @@ use crate::app::agents::{Forecast, TemplateUpdate};
 use crate::domain::account::AccountType;
 use crate::domain::agent_config::ConfigKind;
 use crate::domain::id::TemplateId;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
 use crate::http::routes::template_parts::{
     Head, Integration, Link, Locks, Migrate, Migration, Overrides, Template, approved, integrations,
 };
-use crate::http::state::Http;
-use crate::http::typed::page;
-use crate::http::typed::{Either, Success, successes};
+use crate::http::typed::{Call, Either, Problem, page, successes};
 use crate::wire::{CampaignId, Id, Named, Number, Revision};
 
 /// Creates a template, as a draft
@@ -38,21 +31,16 @@ pub struct Create {
     integrations: Option<Vec<Integration>>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Created {
-    template: Template,
-}
-
 /// Creates a draft.
-pub async fn create(http: Arc<Http>, call: Call, asked: Create) -> Result<Created, Problem> {
-    let Line(name) = asked.name;
+pub async fn create(call: Call, request: Create) -> Result<Created, Problem> {
+    let Line(name) = request.name;
     let update = TemplateUpdate {
-        config: asked.config.map(|SomeFields(config)| config),
-        fields: asked.fields.map(Locks::locked),
-        integrations: asked.integrations.map(|all| all.into_iter().map(Into::into).collect()),
+        config: request.config.map(|SomeFields(config)| config),
+        fields: request.fields.map(Locks::locked),
+        integrations: request.integrations.map(|all| all.into_iter().map(Into::into).collect()),
         ..TemplateUpdate::default()
     };
-    let made = call.agents(&http).create_template(call.account().id, &name, &update).await?;
+    let made = call.agents().create_template(call.account().id, &name, &update).await?;
     Ok(Created { template: made.into() })
 }
 
@@ -60,14 +48,8 @@ pub async fn create(http: Arc<Http>, call: Call, asked: Create) -> Result<Create
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Oldest first.
-    templates: Vec<Head>,
-}
-
-pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
-    let found = call.agents(&http).templates(call.account()).await?;
+pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
+    let found = call.agents().templates(call.account()).await?;
     Ok(Listed { templates: found.iter().map(Head::from).collect() })
 }
 
@@ -79,18 +61,9 @@ pub struct Show {
     template_id: Id,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct TemplateAnswer {
-    template: Template,
-    /// Last migration, for the owner of the template.
-    migration: Option<Migration>,
-    /// Link to the template, for an Agent that it was applied to.
-    link: Option<Link>,
-}
-
 /// Returns a template: for its owner with the last migration, for an Agent with its link.
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<TemplateAnswer, Problem> {
-    let (id, agents) = (TemplateId(asked.template_id.0), call.agents(&http));
+pub async fn show(call: Call, request: Show) -> Result<TemplateAnswer, Problem> {
+    let (id, agents) = (TemplateId(request.template_id.0), call.agents());
     let template = agents.template(call.account(), id).await?;
     let migration = match template.head.account == call.account().id {
         true => agents.migration(id).await?,
@@ -134,23 +107,8 @@ pub struct Update {
     migrate: Option<Migrate>,
 }
 
-/// The changed template, or the forecast of a migration.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Updated {
-    /// The template, after a change.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Template")]
-    template: Option<Template>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Forecast")]
-    migration: Option<Forecast>,
-}
-
-impl Success for Updated {
-    const STATUS: StatusCode = StatusCode::OK;
-    const MESSAGE: &'static str = "template updated, or migration forecast without changes";
-
-    fn message(&self) -> &'static str {
+impl Updated {
+    fn own_message(&self) -> &'static str {
         match self.migration {
             Some(_) => "migration forecast; nothing was changed",
             None => "template updated",
@@ -158,59 +116,49 @@ impl Success for Updated {
     }
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Queued {
-    migration: Migration,
-}
-
 /// Changes parts of a template, or requests a migration to it.
-pub async fn update(
-    http: Arc<Http>,
-    call: Call,
-    asked: Update,
-) -> Result<Either<Updated, Queued>, Problem> {
-    let id = TemplateId(asked.template_id.0);
+pub async fn update(call: Call, request: Update) -> Result<Either<Updated, Queued>, Problem> {
+    let id = TemplateId(request.template_id.0);
     let update = TemplateUpdate {
-        name: asked.name.map(|Line(name)| name),
-        enabled: asked.enabled,
-        revision: asked.revision.map(|Revision(revision)| revision),
-        config: asked.config.map(|SomeFields(config)| config),
-        fields: asked.fields.map(Locks::locked),
-        integrations: asked.integrations.map(|all| all.into_iter().map(Into::into).collect()),
+        name: request.name.map(|Line(name)| name),
+        enabled: request.enabled,
+        revision: request.revision.map(|Revision(revision)| revision),
+        config: request.config.map(|SomeFields(config)| config),
+        fields: request.fields.map(Locks::locked),
+        integrations: request.integrations.map(|all| all.into_iter().map(Into::into).collect()),
     };
-    match asked.migrate {
+    match request.migrate {
         Some(migrate) if update == TemplateUpdate::default() => {
-            self::migrate(&http, &call, id, migrate).await
+            self::migrate(&call, id, migrate).await
         }
         Some(_) => Err(Problem::invalid(
             "a migration applies the stored template: change the template first, then send migrate \
              alone",
         )),
         None => {
-            let changed = call.agents(&http).update_template(call.account(), id, &update).await?;
+            let changed = call.agents().update_template(call.account(), id, &update).await?;
             Ok(Either::This(Updated { template: Some(changed.into()), migration: None }))
         }
     }
 }
 
 async fn migrate(
-    http: &Http,
     call: &Call,
     id: TemplateId,
-    mut asked: Migrate,
+    mut request: Migrate,
 ) -> Result<Either<Updated, Queued>, Problem> {
-    let (owner, agents) = (call.account(), call.agents(http));
-    let page = (asked.after.map(|Named(id)| id), page::at_most(asked.limit, &http.rules));
-    let targets = asked.target_account_ids.take();
+    let (owner, agents) = (call.account(), call.agents());
+    let page = (request.after.map(|Named(id)| id), page::limit(call, request.limit));
+    let targets = request.target_account_ids.take();
     let targets = targets.map(|all| all.into_iter().map(|Named(id)| id).collect());
-    let (is_dry, extent) = (asked.dry_run, asked.extent());
+    let (is_dry, extent) = (request.dry_run, request.extent());
     let extent = (&extent, targets.as_ref());
     if is_dry {
         let found = agents.foresee_migration(owner, id, extent, page).await?;
         return Ok(Either::This(Updated { template: None, migration: Some(found) }));
     }
-    let asked = agents.ask_migration(owner, id, extent).await?;
-    Ok(Either::That(Queued { migration: asked.into() }))
+    let request = agents.ask_migration(owner, id, extent).await?;
+    Ok(Either::That(Queued { migration: request.into() }))
 }
 
 /// Deletes a template
@@ -224,17 +172,10 @@ pub struct Remove {
     detach_all: bool,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Removed {
-    /// Id of the template.
-    template_id: Id,
-}
-
 /// Deletes a template. Fails while Agents are linked to it, unless `detachAll` is true.
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
-    let (template_id, agents) = (asked.template_id, call.agents(&http));
-    agents.delete_template(call.account(), TemplateId(template_id.0), asked.detach_all).await?;
+pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
+    let (template_id, agents) = (request.template_id, call.agents());
+    agents.delete_template(call.account(), TemplateId(template_id.0), request.detach_all).await?;
     Ok(Removed { template_id })
 }
 
@@ -254,11 +195,6 @@ pub struct Apply {
     #[serde(default)]
     #[schemars(example = false)]
     detach: bool,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Applied {
-    agent: AppliedTo,
 }
 
 /// The result of applying a template.
@@ -286,11 +222,6 @@ struct AppliedTo {
     required_integrations: Vec<Integration>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Detached {
-    detached: Former,
-}
-
 /// The link that was removed.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -303,33 +234,50 @@ struct Former {
 }
 
 successes! {
-    Created = CREATED "template created as a draft";
-    Listed = OK "templates found";
-    TemplateAnswer = OK "template found";
-    Queued = ACCEPTED "migration queued";
-    Removed = OK "template deleted";
-    Applied = CREATED "template applied to staging";
-    Detached = OK "template detached; the configuration stays";
+    Created { template: Template } = CREATED "template created as a draft";
+    Listed {
+        /// Oldest first.
+        templates: Vec<Head>
+    } = OK "templates found";
+    TemplateAnswer {
+        template: Template,
+        /// Last migration, for the owner of the template.
+        migration: Option<Migration>,
+        /// Link to the template, for an Agent that it was applied to.
+        link: Option<Link>,
+    } = OK "template found";
+    Queued { migration: Migration } = ACCEPTED "migration queued";
+    Removed {
+        /// Id of the template.
+        template_id: Id
+    } = OK "template deleted";
+    Applied { agent: AppliedTo } = CREATED "template applied to staging";
+    Detached { detached: Former } = OK "template detached; the configuration stays";
+    Updated {
+        /// The template, after a change.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Template")]
+        template: Option<Template>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Forecast")]
+        migration: Option<Forecast>,
+    } = OK "template updated, or migration forecast without changes", varies;
 }
 
 /// Applies a template to one Agent, or removes the link between them.
-pub async fn apply(
-    http: Arc<Http>,
-    call: Call,
-    asked: Apply,
-) -> Result<Either<Applied, Detached>, Problem> {
-    let (agent, template_id) = (call.account().id, asked.template_id);
-    let (id, agents) = (TemplateId(template_id.0), call.agents(&http));
+pub async fn apply(call: Call, request: Apply) -> Result<Either<Applied, Detached>, Problem> {
+    let (agent, template_id) = (call.account().id, request.template_id);
+    let (id, agents) = (TemplateId(template_id.0), call.agents());
     let account_id = Number::from(agent);
-    if asked.detach {
+    if request.detach {
         // Its locks bind the Agent's managers, so only the owner of the template may remove the
         // link.
         let owner = agents.owner_of_link(call.account(), id).await?;
-        call.manages(&http, owner).await?;
+        call.manages(owner).await?;
         agents.detach_template(agent, id).await?;
         return Ok(Either::That(Detached { detached: Former { account_id, template_id } }));
     }
-    let done = agents.apply_template(agent, id, &approved(asked.approve_overrides)).await?;
+    let done = agents.apply_template(agent, id, &approved(request.approve_overrides)).await?;
     let staging = done.configs.of(ConfigKind::Staging);
     let agent = AppliedTo {
         account_id,

@@ -1,20 +1,15 @@
 //! `POST /logs/timeSeries`: a metric over the conversation log, calculated in the database.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::app::mailbox::series::{self, Question, Unmeasured};
 use crate::domain::metric::{Grouping, Interval};
-use crate::http::error::Problem;
 use crate::http::limits::turns::to_the_end;
-use crate::http::request::call::Call;
 use crate::http::routes::log_filter::check_delivery_terms;
 use crate::http::routes::metric_definition::MetricQuery;
-use crate::http::state::Http;
-use crate::http::typed::successes;
+use crate::http::typed::{Call, Problem, successes};
 use crate::wire::{Date, Moment, Seconds, Word};
 
 /// Calculates a metric over the conversation log
@@ -43,51 +38,48 @@ pub struct Measure {
     group_by: Option<Word<Grouping>>,
 }
 
-/// The metric over the whole time, and per bucket.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Measured {
-    #[serde(flatten)]
-    measured: series::Measured,
-    /// The definition as sent, with defaults added.
-    metric: Map<String, Value>,
-    /// The beginning of the time, in Unix seconds.
-    start: Seconds,
-    /// The beginning as a date.
-    start_date: Date,
-    /// The end of the time, in Unix seconds.
-    end: Seconds,
-    /// The end as a date.
-    end_date: Date,
-    /// Length of a bucket.
-    interval: Word<Interval>,
-    /// The field that groups rows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Word<Grouping>")]
-    group_by: Option<Word<Grouping>>,
+successes! {
+    Measured {
+        #[serde(flatten)]
+        measured: series::Measured,
+        /// The definition as sent, with defaults added.
+        metric: Map<String, Value>,
+        /// The beginning of the time, in Unix seconds.
+        start: Seconds,
+        /// The beginning as a date.
+        start_date: Date,
+        /// The end of the time, in Unix seconds.
+        end: Seconds,
+        /// The end as a date.
+        end_date: Date,
+        /// Length of a bucket.
+        interval: Word<Interval>,
+        /// The field that groups rows.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "Word<Grouping>")]
+        group_by: Option<Word<Grouping>>,
+    } = OK "metric calculated";
 }
 
-successes! { Measured = OK "metric calculated"; }
-
 /// Returns the value over the whole time and per bucket, each with its number of rows.
-pub async fn measure(http: Arc<Http>, call: Call, asked: Measure) -> Result<Measured, Problem> {
-    let rules = http.rules.logs;
-    let defined = match (asked.metric, asked.definition) {
+pub async fn measure(call: Call, request: Measure) -> Result<Measured, Problem> {
+    let rules = call.http.rules.logs;
+    let defined = match (request.metric, request.definition) {
         (Some(metric), _) => metric.read("metric", &rules),
         (None, Some(definition)) => definition.read("definition", &rules),
         (None, None) => Err(Problem::invalid("send metric or definition")),
     }?;
-    let (Moment(since), Moment(before)) = (asked.start, asked.end);
+    let (Moment(since), Moment(before)) = (request.start, request.end);
     if since > before {
         return Err(Problem::invalid("start lies after end: swap them"));
     }
-    let interval = asked.interval.map_or(Interval::Day, |Word(interval)| interval);
-    let grouping = asked.group_by.map(|Word(grouping)| grouping);
+    let interval = request.interval.map_or(Interval::Day, |Word(interval)| interval);
+    let grouping = request.group_by.map(|Word(grouping)| grouping);
     let question = Question { metric: defined.metric, since, before, interval, grouping };
     check_delivery_terms(question.metric.delivery_terms(), &rules)?;
-    let turn = call.turn_at_logs(&http)?;
-    let (mailbox, permit) = (http.use_cases.mailbox.clone(), http.logs.permit().await?);
-    let scope = call.target().scope.clone();
+    let turn = call.turn_at_logs()?;
+    let (mailbox, permit) = (call.http.use_cases.mailbox.clone(), call.http.logs.permit().await?);
+    let scope = call.target.scope.clone();
     let measuring = async move { mailbox.measure(&scope, &question, &rules).await };
     let measured = to_the_end((turn, permit), measuring).await?.map_err(|why| match why {
         Unmeasured::Store(error) => error.into(),
@@ -101,6 +93,6 @@ pub async fn measure(http: Arc<Http>, call: Call, asked: Measure) -> Result<Meas
         end: Seconds(before),
         end_date: Date(before),
         interval: Word(interval),
-        group_by: asked.group_by,
+        group_by: request.group_by,
     })
 }

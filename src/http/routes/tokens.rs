@@ -1,7 +1,5 @@
 //! `/tokens`: the API keys of an account or a member.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -9,10 +7,7 @@ use serde_json::json;
 use crate::app::access::token;
 use crate::domain::id::KeyId;
 use crate::domain::key::{Key, KeyType};
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::successes;
+use crate::http::typed::{Call, Problem, successes};
 use crate::store::NamedKey;
 use crate::wire::{Date, Id, Moment, Number, Word};
 
@@ -49,15 +44,9 @@ pub struct Token {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// Oldest first.
-    tokens: Vec<Token>,
-}
-
 /// Lists the target's own keys in force; never the keys themselves.
-pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
-    let keys = call.tenancy(&http).keys_in_force(call.target().owner()).await?;
+pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
+    let keys = call.tenancy().keys_in_force(call.target.owner()).await?;
     Ok(Listed { tokens: keys.iter().map(|key| shape(key, None)).collect() })
 }
 
@@ -77,17 +66,12 @@ pub struct Create {
     expires_at: Option<Moment>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Created {
-    token: Token,
-}
-
 /// Creates a key for the target.
-pub async fn create(http: Arc<Http>, call: Call, asked: Create) -> Result<Created, Problem> {
-    let expires_at = asked.expires_at.map(|Moment(at)| at);
-    call.caller().may_issue(expires_at)?;
-    let tenancy = call.tenancy(&http);
-    let made = tenancy.issue_key(call.target().owner(), &asked.description, expires_at).await?;
+pub async fn create(call: Call, request: Create) -> Result<Created, Problem> {
+    let expires_at = request.expires_at.map(|Moment(at)| at);
+    call.caller.may_issue(expires_at)?;
+    let tenancy = call.tenancy();
+    let made = tenancy.issue_key(call.target.owner(), &request.description, expires_at).await?;
     Ok(Created { token: shape(&made.key, Some(&made.token)) })
 }
 
@@ -105,15 +89,10 @@ pub struct Revoke {
     token: Option<String>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Revoked {
-    revoked: Token,
-}
-
 /// Revokes a key in the scope of the target, by id or by value.
-pub async fn revoke(http: Arc<Http>, call: Call, asked: Revoke) -> Result<Revoked, Problem> {
+pub async fn revoke(call: Call, request: Revoke) -> Result<Revoked, Problem> {
     let missing = || Problem::not_found("token");
-    let named = match (asked.id, asked.token) {
+    let named = match (request.id, request.token) {
         (Some(Id(id)), None) => NamedKey::Id(KeyId(id)),
         // A text that cannot be a key belongs to nobody.
         (None, Some(value)) => NamedKey::Hash(token::hash(&value).ok_or_else(missing)?),
@@ -123,15 +102,18 @@ pub async fn revoke(http: Arc<Http>, call: Call, asked: Revoke) -> Result<Revoke
             ));
         }
     };
-    let tenancy = call.tenancy(&http);
-    let revoked = tenancy.revoke_key_among(call.target().keys(), named).await?;
+    let tenancy = call.tenancy();
+    let revoked = tenancy.revoke_key_among(call.target.keys(), named).await?;
     Ok(Revoked { revoked: shape(&revoked.ok_or_else(missing)?, None) })
 }
 
 successes! {
-    Listed = OK "tokens found";
-    Created = OK "token created; it is shown only once";
-    Revoked = OK "token revoked";
+    Listed {
+        /// Oldest first.
+        tokens: Vec<Token>
+    } = OK "tokens found";
+    Created { token: Token } = OK "token created; it is shown only once";
+    Revoked { revoked: Token } = OK "token revoked";
 }
 
 fn shape(key: &Key, token: Option<&str>) -> Token {

@@ -3,10 +3,8 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -17,11 +15,7 @@ use crate::app::relay::{Configured, InboundWay, RelayChange};
 use crate::domain::relay::{HopOutcome, Relay, RelayAttempt, RelayType};
 use crate::domain::secret::MASK;
 use crate::egress::signature;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::{Success, successes};
-use crate::http::typed::{refused_url, schema};
+use crate::http::typed::{Call, Problem, Success, refused_url, schema, successes};
 use crate::wire::{Date, Id, Number, Word, schema_of};
 
 /// The relay of an account, of one type.
@@ -131,12 +125,6 @@ impl JsonSchema for Verification {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Types {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct TypesListed {
-    /// All types.
-    types: Vec<Type>,
-}
-
 /// A type.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
@@ -147,8 +135,8 @@ struct Type {
     description: String,
 }
 
-pub async fn types(http: Arc<Http>, call: Call, _: Types) -> Result<TypesListed, Problem> {
-    let relays = call.relays(&http);
+pub async fn types(call: Call, _: Types) -> Result<TypesListed, Problem> {
+    let relays = call.relays();
     let told = |(kind, description): &(RelayType, &str)| Type {
         name: Word(*kind),
         description: (*description).to_owned(),
@@ -162,14 +150,8 @@ pub async fn types(http: Arc<Http>, call: Call, _: Types) -> Result<TypesListed,
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// One of each type at most.
-    configs: Vec<Config>,
-}
-
-pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
-    let configured = call.relays(&http).list(call.account().id).await?;
+pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
+    let configured = call.relays().list(call.account().id).await?;
     Ok(Listed { configs: configured.iter().map(shape).collect() })
 }
 
@@ -181,13 +163,8 @@ pub struct Show {
     r#type: Word<RelayType>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct RelayAnswer {
-    config: WholeConfig,
-}
-
-pub async fn show(http: Arc<Http>, call: Call, asked: Show) -> Result<RelayAnswer, Problem> {
-    Ok(RelayAnswer { config: whole(&http, &call, asked.r#type.0).await? })
+pub async fn show(call: Call, request: Show) -> Result<RelayAnswer, Problem> {
+    Ok(RelayAnswer { config: whole(&call, request.r#type.0).await? })
 }
 
 /// Sets the relay of this type, or changes it
@@ -224,20 +201,8 @@ pub struct Set {
     verification: Option<Verification>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct HasBeenSet {
-    config: WholeConfig,
-    /// The secret that signs its requests; shown only in the answer that creates it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String", example = &"whsec_…")]
-    secret: Option<String>,
-}
-
-impl Success for HasBeenSet {
-    const STATUS: StatusCode = StatusCode::OK;
-    const MESSAGE: &'static str = "relay set; its secret is shown only once";
-
-    fn message(&self) -> &'static str {
+impl HasBeenSet {
+    fn own_message(&self) -> &'static str {
         match (&self.secret, &self.config.config.url) {
             (Some(_), _) => Self::MESSAGE,
             (None, None) => "inbound key set",
@@ -248,21 +213,21 @@ impl Success for HasBeenSet {
 
 /// Sets a relay, or changes the way in of its provider. Only the answer that creates a relay shows
 /// its secret.
-pub async fn set(http: Arc<Http>, call: Call, asked: Set) -> Result<HasBeenSet, Problem> {
-    let url = asked.url.map(|text| http.guard.destination(&text)).transpose();
+pub async fn set(call: Call, request: Set) -> Result<HasBeenSet, Problem> {
+    let url = request.url.map(|text| call.http.guard.destination(&text)).transpose();
     let url = url.map_err(|error| refused_url("url", &error))?;
     let codes = |codes: Vec<SuccessCode>| codes.into_iter().map(|SuccessCode(code)| code).collect();
     let change = RelayChange {
         url,
-        timeout: asked.timeout.map(Duration::from_millis),
-        headers: asked.headers.map(CustomHeader::pairs),
-        success: asked.success_status_codes.map(codes),
-        verification: asked.verification.map(|Verification(given)| given),
-        rotate_key: asked.rotate_inbound_key.unwrap_or_default(),
+        timeout: request.timeout.map(Duration::from_millis),
+        headers: request.headers.map(CustomHeader::pairs),
+        success: request.success_status_codes.map(codes),
+        verification: request.verification.map(|Verification(given)| given),
+        rotate_key: request.rotate_inbound_key.unwrap_or_default(),
     };
-    let Word(kind) = asked.r#type;
-    let set = call.relays(&http).set(call.account().id, kind, &change).await?;
-    let config = whole(&http, &call, kind).await?;
+    let Word(kind) = request.r#type;
+    let set = call.relays().set(call.account().id, kind, &change).await?;
+    let config = whole(&call, kind).await?;
     let made = set.relay.filter(|_| set.is_new);
     Ok(HasBeenSet { config, secret: made.map(|relay| signature::shown(&relay.secret)) })
 }
@@ -282,20 +247,33 @@ pub struct Remove {
 pub struct Removed {}
 
 successes! {
-    TypesListed = OK "relay types found";
-    Listed = OK "relays found";
-    RelayAnswer = OK "relay found";
+    TypesListed {
+        /// All types.
+        types: Vec<Type>
+    } = OK "relay types found";
+    Listed {
+        /// One of each type at most.
+        configs: Vec<Config>
+    } = OK "relays found";
+    RelayAnswer { config: WholeConfig } = OK "relay found";
     Removed = OK "relay deleted; messages are processed without it from now on";
+    HasBeenSet {
+        config: WholeConfig,
+        /// The secret that signs its requests; shown only in the answer that creates it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(with = "String", example = &"whsec_…")]
+        secret: Option<String>,
+    } = OK "relay set; its secret is shown only once", varies;
 }
 
 /// Removes the relay at once, but not the way in.
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
-    call.relays(&http).remove(call.account().id, asked.r#type.0).await?;
+pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
+    call.relays().remove(call.account().id, request.r#type.0).await?;
     Ok(Removed {})
 }
 
-async fn whole(http: &Http, call: &Call, kind: RelayType) -> Result<WholeConfig, Problem> {
-    let relays = call.relays(http);
+async fn whole(call: &Call, kind: RelayType) -> Result<WholeConfig, Problem> {
+    let relays = call.relays();
     let configured = relays.show(call.account().id, kind).await?;
     let attempts = match &configured.relay {
         Some(relay) => relays.attempts(relay.id).await?,

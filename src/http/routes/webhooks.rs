@@ -1,24 +1,19 @@
 //! `/webhooks`: URLs that get the events of an account and of all below it.
 
-use std::sync::Arc;
-
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 use url::Url;
 
 use crate::app::access::Denied;
 use crate::app::delivery::Added;
 use crate::app::delivery::webhook_record::{CustomHeader, Webhook};
-use crate::domain::clock::Clock;
 use crate::domain::destination::{Destination, Payload, Wants};
 use crate::domain::event::Category;
 use crate::domain::id::DestinationId;
 use crate::egress::signature;
 use crate::http::error::{Code, Problem};
-use crate::http::request::call::Call;
-use crate::http::state::Http;
-use crate::http::typed::{Either, needed, refused_url, successes, wrong};
+use crate::http::typed::{Call, Either, missing, refused_url, successes, wrong};
 use crate::store::DestinationChange;
 use crate::wire::{Id, Word};
 
@@ -28,15 +23,8 @@ const HOOK: &str = "https://hooks.example/gatepost";
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct List {}
 
-/// Webhooks of the account that the caller may know.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Listed {
-    /// All webhooks of the account.
-    webhooks: Vec<Webhook>,
-}
-
-pub async fn list(http: Arc<Http>, call: Call, _: List) -> Result<Listed, Problem> {
-    Ok(Listed { webhooks: all(&http, &call).await? })
+pub async fn list(call: Call, _: List) -> Result<Listed, Problem> {
+    Ok(Listed { webhooks: list_all(&call).await? })
 }
 
 /// Creates or changes a webhook
@@ -64,56 +52,38 @@ pub struct Keep {
     disabled: Option<bool>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Created {
-    /// All webhooks of the account.
-    webhooks: Vec<Webhook>,
-    webhook: Webhook,
-    /// The secret that signs its deliveries; shown only in this answer.
-    #[schemars(example = &"whsec_…")]
-    secret: String,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Updated {
-    /// All webhooks of the account.
-    webhooks: Vec<Webhook>,
-    webhook: Webhook,
-}
-
 /// Creates a webhook, or changes the one with `id`. Only this answer and a rotation's show a
 /// secret.
-pub async fn keep(
-    http: Arc<Http>,
-    call: Call,
-    asked: Keep,
-) -> Result<Either<Created, Updated>, Problem> {
-    match asked.id {
-        Some(Id(id)) => update(&http, &call, DestinationId(id), asked).await.map(Either::That),
-        None => create(&http, &call, asked).await.map(Either::This),
+pub async fn keep(call: Call, request: Keep) -> Result<Either<Created, Updated>, Problem> {
+    match request.id {
+        Some(Id(id)) => update(&call, DestinationId(id), request).await.map(Either::That),
+        None => create(&call, request).await.map(Either::This),
     }
 }
 
-async fn create(http: &Http, call: &Call, asked: Keep) -> Result<Created, Problem> {
-    if asked.disabled.is_some() {
+async fn create(call: &Call, request: Keep) -> Result<Created, Problem> {
+    if request.disabled.is_some() {
         return Err(wrong(
             "disabled",
             "is only for updates: send the id of the webhook, too, or leave it out",
         ));
     }
-    let (Some(url), Some(label), Some(Word(category))) = (&asked.url, &asked.label, asked.r#type)
+    let (Some(url), Some(label), Some(Word(category))) =
+        (&request.url, &request.label, request.r#type)
     else {
-        let there = (asked.url.is_some(), asked.label.is_some(), asked.r#type.is_some());
-        return Err(needed(&[("url", there.0), ("label", there.1), ("type", there.2)]));
+        let url = request.url.is_none().then(|| missing("url"));
+        let label = request.label.is_none().then(|| missing("label"));
+        let category = request.r#type.is_none().then(|| missing("type"));
+        return Err(Problem::mistaken([url, label, category].into_iter().flatten().collect()));
     };
-    may_hear(call, category)?;
-    let url = http.guard.destination(url).map_err(|error| refused_url("url", &error))?;
-    let destinations = call.destinations(http);
+    check_may_see(call, category)?;
+    let url = call.http.guard.destination(url).map_err(|error| refused_url("url", &error))?;
+    let destinations = call.destinations();
     let headers =
-        asked.headers.map(CustomHeader::pairs).map(|given| destinations.headers(given, &[]));
+        request.headers.map(CustomHeader::pairs).map(|given| destinations.headers(given, &[]));
     let wants = Wants {
-        ordered: asked.ordered.unwrap_or_default(),
-        payload: asked.payload.map_or(Payload::Full, |Word(payload)| payload),
+        ordered: request.ordered.unwrap_or_default(),
+        payload: request.payload.map_or(Payload::Full, |Word(payload)| payload),
         headers: headers.transpose()?.unwrap_or_default(),
     };
     let account = call.account().id;
@@ -126,42 +96,33 @@ async fn create(http: &Http, call: &Call, asked: Keep) -> Result<Created, Proble
         }
     };
     let secret = signature::shown(&new.secret);
-    Ok(Created {
-        webhooks: all(http, call).await?,
-        webhook: Webhook::of(&new, clock(http)),
-        secret,
-    })
+    Ok(Created { webhooks: list_all(call).await?, webhook: shape(call, &new), secret })
 }
 
 /// Changes the given settings. Events and URL identify a webhook, so they cannot change.
-async fn update(
-    http: &Http,
-    call: &Call,
-    id: DestinationId,
-    asked: Keep,
-) -> Result<Updated, Problem> {
-    let old = in_use(http, call, id).await?;
+async fn update(call: &Call, id: DestinationId, request: Keep) -> Result<Updated, Problem> {
+    let old = find_in_use(call, id).await?;
     let changed = |name: &str| {
         wrong(name, "cannot change: leave it out, or delete this webhook and create another")
     };
-    if asked.r#type.is_some_and(|Word(category)| category != old.category) {
+    if request.r#type.is_some_and(|Word(category)| category != old.category) {
         return Err(changed("type"));
     }
-    if asked.url.is_some_and(|text| Url::parse(&text).ok().as_ref() != Some(&old.url)) {
+    if request.url.is_some_and(|text| Url::parse(&text).ok().as_ref() != Some(&old.url)) {
         return Err(changed("url"));
     }
-    let destinations = call.destinations(http);
-    let headers = asked.headers.map(CustomHeader::pairs);
+    let destinations = call.destinations();
+    let headers = request.headers.map(CustomHeader::pairs);
     let headers = headers.map(|given| destinations.headers(given, &old.wants.headers));
     let change = DestinationChange {
-        label: asked.label,
-        ordered: asked.ordered,
-        payload: asked.payload.map(|Word(payload)| payload),
+        label: request.label,
+        ordered: request.ordered,
+        payload: request.payload.map(|Word(payload)| payload),
         headers: headers.transpose()?,
-        disabled: asked.disabled,
+        disabled: request.disabled,
     };
     let new = destinations.update(call.account().id, id, &change).await?;
-    Ok(Updated { webhooks: all(http, call).await?, webhook: Webhook::of(&new, clock(http)) })
+    Ok(Updated { webhooks: list_all(call).await?, webhook: shape(call, &new) })
 }
 
 /// Removes webhooks
@@ -179,98 +140,97 @@ pub struct Remove {
     id: Option<Id>,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Removed {
-    /// The removed webhooks.
-    removed: Vec<Webhook>,
-    /// All remaining webhooks of the account.
-    webhooks: Vec<Webhook>,
-}
-
 /// Removes the webhooks that match everything given: a url alone means all its types that the
 /// caller may know.
-pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Removed, Problem> {
-    let url = asked.url.as_deref().map(Url::parse).transpose();
+pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
+    let url = request.url.as_deref().map(Url::parse).transpose();
     let url = url.map_err(|_| wrong("url", "is not a URL"))?;
-    let id = asked.id.map(|Id(id)| DestinationId(id));
+    let id = request.id.map(|Id(id)| DestinationId(id));
     if url.is_none() && id.is_none() {
         return Err(Problem::invalid("name the webhook to delete: by url, or by id"));
     }
     let account = call.account().id;
-    let destinations = call.destinations(&http);
+    let destinations = call.destinations();
     if let Some(id) = id {
-        in_use(&http, &call, id).await?;
+        find_in_use(&call, id).await?;
     }
-    let among = match asked.r#type {
+    let among = match request.r#type {
         Some(Word(category)) => {
-            may_hear(&call, category)?;
+            check_may_see(&call, category)?;
             vec![category]
         }
-        None => heard(&call).collect(),
+        None => {
+            let all = Category::ALL.iter().copied();
+            all.filter(|category| check_may_see(&call, *category).is_ok()).collect()
+        }
     };
     let removed = destinations.remove(account, id, url.as_ref(), Some(&among)).await?;
     if removed.is_empty() {
         return Err(Problem::not_found("webhook"));
     }
-    let clock = clock(&http);
-    let removed = removed.iter().map(|one| Webhook::of(one, clock)).collect();
-    Ok(Removed { removed, webhooks: all(&http, &call).await? })
+    let removed = removed.iter().map(|one| shape(&call, one)).collect();
+    Ok(Removed { removed, webhooks: list_all(&call).await? })
 }
 
 successes! {
-    Listed = OK "webhooks found";
-    Created = CREATED "webhook created; its secret is shown only once";
-    Updated = OK "webhook updated";
-    Removed = OK "webhooks deleted";
+    Listed {
+        /// All webhooks of the account.
+        webhooks: Vec<Webhook>,
+    } = OK "webhooks found";
+    Created {
+        /// All webhooks of the account.
+        webhooks: Vec<Webhook>,
+        webhook: Webhook,
+        /// The secret that signs its deliveries; shown only in this answer.
+        #[schemars(example = &"whsec_…")]
+        secret: String,
+    } = CREATED "webhook created; its secret is shown only once";
+    Updated {
+        /// All webhooks of the account.
+        webhooks: Vec<Webhook>,
+        webhook: Webhook,
+    } = OK "webhook updated";
+    Removed {
+        /// The removed webhooks.
+        removed: Vec<Webhook>,
+        /// All remaining webhooks of the account.
+        webhooks: Vec<Webhook>,
+    } = OK "webhooks deleted";
 }
 
 /// Returns the target's own webhook named by the path, in use or removed. The error is the same for
 /// all other ids.
-pub(super) async fn ever_used(
-    http: &Http,
-    call: &Call,
-    Id(id): Id,
-) -> Result<Destination, Problem> {
+pub(super) async fn find_ever_used(call: &Call, Id(id): Id) -> Result<Destination, Problem> {
     let id = DestinationId(id);
-    let known = call.destinations(http).known(call.account().id, id).await?;
-    may_hear(call, known.destination.category)?;
+    let known = call.destinations().known(call.account().id, id).await?;
+    check_may_see(call, known.destination.category)?;
     Ok(known.destination)
 }
 
 /// Fails for webhooks about accounts and members, unless the caller is an administrator.
-pub(super) fn may_hear(call: &Call, category: Category) -> Result<(), Problem> {
-    match category == Category::Onboarding && !call.caller().is_administrator() {
+pub(super) fn check_may_see(call: &Call, category: Category) -> Result<(), Problem> {
+    match category == Category::Onboarding && !call.caller.is_administrator() {
         true => Err(Denied::NotAdministrator.into()),
         false => Ok(()),
     }
 }
 
-/// The categories of webhooks that the caller may know.
-fn heard(call: &Call) -> impl Iterator<Item = Category> {
-    Category::ALL.iter().copied().filter(|category| may_hear(call, *category).is_ok())
-}
-
-pub(super) async fn in_use(
-    http: &Http,
-    call: &Call,
-    id: DestinationId,
-) -> Result<Destination, Problem> {
-    let known = call.destinations(http).known(call.account().id, id).await?;
+pub(super) async fn find_in_use(call: &Call, id: DestinationId) -> Result<Destination, Problem> {
+    let known = call.destinations().known(call.account().id, id).await?;
     if known.removed {
         return Err(Problem::not_found("webhook"));
     }
-    may_hear(call, known.destination.category)?;
+    check_may_see(call, known.destination.category)?;
     Ok(known.destination)
 }
 
-pub(super) fn clock(http: &Http) -> &Clock {
-    http.mint.clock()
+fn shape(call: &Call, webhook: &Destination) -> Webhook {
+    Webhook::of(webhook, call.http.mint.clock())
 }
 
 /// All webhooks of the target that the caller may know.
-async fn all(http: &Http, call: &Call) -> Result<Vec<Webhook>, Problem> {
-    let mut webhooks = call.destinations(http).list(call.account().id).await?;
-    webhooks.retain(|one| may_hear(call, one.category).is_ok());
-    let clock = clock(http);
-    Ok(webhooks.iter().map(|one| Webhook::of(one, clock)).collect())
+async fn list_all(call: &Call) -> Result<Vec<Webhook>, Problem> {
+    let mut webhooks = call.destinations().list(call.account().id).await?;
+    webhooks.retain(|one| check_may_see(call, one.category).is_ok());
+    Ok(webhooks.iter().map(|one| shape(call, one)).collect())
 }

@@ -421,7 +421,7 @@ async fn refused_attempts_are_counted_and_foreign_ones_look_like_unknown_ones() 
     {
         let foreign = house.id("agent4").get();
         for operation in OPERATIONS.iter().filter(|one| !one.path.contains("targetAccountId")) {
-            let name = operation.aim.names()[0];
+            let name = operation.target_names[0];
             let path = crate::http::tests::table::filled(operation.path);
             let verb = operation.verb.as_str();
             let one = house.call(caller, verb, &format!("{path}?{name}={target}"), None).await;

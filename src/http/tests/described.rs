@@ -51,9 +51,9 @@ fn every_operation_is_described_with_all_its_names_and_nothing_else() {
         let name = operation.name();
         let described = described(&all, operation);
         let described = described.unwrap_or_else(|| panic!("{name} is not described"));
-        let wanted: BTreeSet<&str> = operation.query().iter().copied().collect();
+        let wanted: BTreeSet<&str> = operation.form.query.iter().copied().collect();
         assert_eq!(plain(described.query.iter().map(|(name, _)| *name)), wanted, "{name}: query");
-        let (body, fields) = (operation.body(), &described.body);
+        let (body, fields) = (operation.form.body, &described.body);
         assert_eq!(fields.is_some(), body != BodyRule::None, "{name}: body");
         let fields = plain(fields.iter().flatten().map(|(name, _)| *name));
         assert_eq!(fields, body.names().iter().copied().collect(), "{name}: body");

@@ -66,10 +66,10 @@ async fn strange_strings_are_strings() {
     for operation in OPERATIONS {
         let (verb, path, who) =
             (operation.verb.as_str(), about(operation.path, house.id("agent1")), caller(operation));
-        let body = (!operation.body().names().is_empty()).then(|| json!({}));
+        let body = (!operation.form.body.names().is_empty()).then(|| json!({}));
         for text in STRANGE.iter().copied().chain([long.as_str()]) {
             let text = encoded(text);
-            for name in operation.query() {
+            for name in operation.form.query {
                 let path = format!("{path}?{name}={text}");
                 let reply = house.call(who, verb, &path, body.as_ref()).await;
                 is_ours(&reply, &format!("{verb} {path}"));
@@ -83,7 +83,7 @@ async fn strange_strings_are_strings() {
                 is_ours(&reply, &format!("{verb} {path}"));
             }
         }
-        for name in operation.body().names() {
+        for name in operation.form.body.names() {
             let texts = STRANGE.iter().copied().chain([long.as_str()]).map(Value::from);
             for value in texts.chain(values()) {
                 for value in [value.clone(), json!([value])] {
@@ -120,12 +120,12 @@ async fn bodies_that_cost_something_are_bounded_everywhere() {
         let (many, nested) = (ask("", &keys).await, ask("", &deep).await);
         let packed = ask("Content-Encoding: gzip\r\n", "{}").await;
         assert!(many.status >= 400 && nested.status >= 400, "{verb} {path}");
-        if operation.body() != BodyRule::None && many.status == 400 {
+        if operation.form.body != BodyRule::None && many.status == 400 {
             many.problem(400, "invalid_request", "are not known here");
             nested.problem(400, "invalid_request", "recursion limit");
             packed.problem(415, "unsupported_media_type", "Content-Encoding");
         }
-        if !matches!(operation.body(), BodyRule::None | BodyRule::WithMessage(_)) {
+        if !matches!(operation.form.body, BodyRule::None | BodyRule::WithMessage(_)) {
             let reply = ask("", &large).await;
             assert!([403, 413].contains(&reply.status), "{verb} {path}: {}", reply.text());
         }

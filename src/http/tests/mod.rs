@@ -249,9 +249,9 @@ impl House {
         let address = listener.local_addr().unwrap();
         let (router, served) = (router(Arc::clone(&http)), Arc::clone(&http));
         shutdown.spawn(serve(listener, router, served, shutdown.clone(), None));
-        let (audit, stop) = (http.audit_log(), shutdown.clone());
+        let (audit, stop) = (http.use_cases.audit.clone(), shutdown.clone());
         shutdown.spawn(async move { audit.run(stop.soft()).await });
-        let events = (http.event_log(), shutdown.clone());
+        let events = (http.use_cases.events.clone(), shutdown.clone());
         shutdown.spawn(async move { events.0.run(events.1.soft()).await });
         let (residents, _folder) = (BTreeMap::new(), folder);
         Self { residents, address, tenancy, store, http, shutdown, mint, _folder }

@@ -121,7 +121,7 @@ impl Scene {
             _ => {}
         }
         let path = if query.is_empty() { path } else { format!("{path}?{}", query.join("&")) };
-        let mut body = (operation.body() != BodyRule::None).then(|| self.body(operation));
+        let mut body = (operation.form.body != BodyRule::None).then(|| self.body(operation));
         if operation.path.ends_with("/config/patch") {
             let agent = self.house.id("agent1");
             let known = self.house.store.computer(agent).await.unwrap();

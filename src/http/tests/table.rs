@@ -94,7 +94,7 @@ fn each_operation_declares_what_it_is() {
         assert_eq!(need.once, creates, "{name}: a POST that creates declares .once()");
         assert!(!need.narrows || need.effect == Effect::Read, "{name}");
         let mut names = BTreeSet::new();
-        let declared = operation.query().iter().chain(operation.aim.names());
+        let declared = operation.form.query.iter().chain(operation.target_names);
         assert!(declared.into_iter().all(|name| names.insert(*name)), "{name}: twice in the query");
         assert!(!names.contains("token"), "{name}");
     }

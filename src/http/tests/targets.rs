@@ -6,7 +6,9 @@ use crate::app::access::need::{Need, TargetType};
 use crate::http::operation::Operation;
 use crate::http::request::body::BodyRule;
 use crate::http::request::query::Query;
-use crate::http::request::target::{Aim, before_body};
+use crate::http::request::target::{
+    ACCOUNT, ORGANIZATION, PARTNER, RESELLER, TargetRule, before_body,
+};
 use crate::http::table::OPERATIONS;
 use crate::http::tests::table::about;
 use crate::http::tests::{House, NOBODY};
@@ -77,9 +79,9 @@ const NO_VALUES: &[&str] = &[
 
 /// The names under which an operation's body may say what it acts on.
 fn in_body(operation: &'static Operation) -> Vec<&'static str> {
-    let names = operation.aim.names().iter().copied();
-    let names = names.filter(|name| !operation.body().names().contains(name));
-    names.filter(|_| operation.body() != BodyRule::None).collect()
+    let names = operation.target_names.iter().copied();
+    let names = names.filter(|name| !operation.form.body.names().contains(name));
+    names.filter(|_| operation.form.body != BodyRule::None).collect()
 }
 
 #[tokio::test]
@@ -88,7 +90,7 @@ async fn whatever_is_no_id_is_400_in_every_query() {
     let id = house.id("agent1");
     for operation in OPERATIONS {
         let (verb, path) = (operation.verb.as_str(), about(operation.path, id));
-        for name in operation.aim.names() {
+        for name in operation.target_names {
             for bad in NO_TEXTS {
                 let path = format!("{path}?{name}={bad}");
                 let reply = house.call("partner", verb, &path, None).await;
@@ -152,10 +154,11 @@ async fn whatever_is_no_id_is_400_in_a_path_and_must_agree_with_the_query() {
     let caller = house.http.use_cases.access.caller(Some(house.token("org1"))).await.unwrap();
     let (mine, other) = (house.id("agent1"), house.id("agent2"));
     let need = Need::read(TargetType::Any);
-    for aim in [Aim::ACCOUNT, Aim::ORGANIZATION, Aim::RESELLER, Aim::PARTNER] {
+    for names in [ACCOUNT, ORGANIZATION, RESELLER, PARTNER] {
         let ask = async |path: &str, query: &str| {
-            let query = Query::parse(query, 999, &[], aim.names()).unwrap();
-            before_body(&house.http, &caller, (need, aim), Some(path), &query).await
+            let query = Query::parse(query, 999, &[], names).unwrap();
+            let rule = TargetRule { need, names };
+            before_body(&house.http, &caller, rule, Some(path), &query).await
         };
         for bad in NO_TEXTS {
             let decoded = bad.replace("%20", " ").replace("%2B", "+").replace("%00", "\0");
@@ -164,7 +167,7 @@ async fn whatever_is_no_id_is_400_in_a_path_and_must_agree_with_the_query() {
         }
         let found = ask(&mine.to_string(), "").await.unwrap().unwrap();
         assert_eq!(found, mine);
-        for name in aim.names() {
+        for name in names {
             let same = ask(&mine.to_string(), &format!("{name}={mine}")).await.unwrap().unwrap();
             assert_eq!(same, mine);
             let refused = ask(&mine.to_string(), &format!("{name}={other}")).await.unwrap_err();
@@ -179,7 +182,7 @@ async fn all_names_of_a_target_agree_in_query_and_body() {
     let (one, other) = (house.id("agent1").get(), house.id("agent2").get());
     for operation in OPERATIONS {
         let (verb, path) = (operation.verb.as_str(), about(operation.path, house.id("agent1")));
-        for in_query in operation.aim.names() {
+        for in_query in operation.target_names {
             for in_body in in_body(operation) {
                 for value in [json!(other), json!(other.to_string())] {
                     let path = format!("{path}?{in_query}={one}");
@@ -196,7 +199,7 @@ async fn all_names_of_a_target_agree_in_query_and_body() {
                     }
                 }
             }
-            for second in operation.aim.names().iter().filter(|name| *name != in_query) {
+            for second in operation.target_names.iter().filter(|name| *name != in_query) {
                 let path = format!("{path}?{in_query}={one}&{second}={other}");
                 let reply = house.call("partner", verb, &path, None).await;
                 reply.problem(400, "invalid_request", "named differently");

@@ -56,7 +56,7 @@ impl House {
 
     /// Goes on with migrations until there is nothing to be done.
     async fn migrated(&self) {
-        while self.http.agents().migration_round().await.unwrap() {}
+        while self.http.use_cases.agents.migration_round().await.unwrap() {}
     }
 }
 

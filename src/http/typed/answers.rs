@@ -32,13 +32,24 @@ pub trait Success: Serialize + JsonSchema {
 
 /// `successes! { Rotated = OK "secret rotated"; Listed = OK "deliveries found", pages; Recent = OK
 /// "messages found", bare, pages; }` `Created: Found = …` also declares the type, with the fields
-/// of another one. With `said`, the field `message` holds the message.
+/// of another one, and `Found { webhook: Webhook } = …` declares it with these fields. With `varies`,
+/// its method `own_message` returns the message.
 macro_rules! successes {
-    ($($name:ident $(: $like:ty)? = $status:ident $message:literal $(, $more:ident)*;)+) => { $(
+    ($(
+        $name:ident $(: $like:ty)? $({ $($(#[$about:meta])* $field:ident: $type:ty),+ $(,)? })?
+            = $status:ident $message:literal $(, $more:ident)*;
+    )+) => { $(
         $(
             #[derive(Debug, serde::Serialize, schemars::JsonSchema)]
             #[serde(transparent)]
             pub struct $name($like);
+        )?
+        $(
+            #[derive(Debug, serde::Serialize, schemars::JsonSchema)]
+            #[serde(rename_all = "camelCase")]
+            pub struct $name {
+                $($(#[$about])* $field: $type,)+
+            }
         )?
 
         impl $crate::http::typed::answers::Success for $name {
@@ -49,9 +60,9 @@ macro_rules! successes {
     )+ };
     (@ bare) => { const ENVELOPE: bool = false; };
     (@ pages) => { const PAGES: bool = true; };
-    (@ said) => {
+    (@ varies) => {
         fn message(&self) -> &str {
-            self.message.as_ref()
+            self.own_message()
         }
     };
 }
@@ -62,7 +73,7 @@ pub trait Answers {
     fn described(generator: &mut SchemaGenerator) -> Vec<DescribedSuccess>;
 
     /// Request headers that they depend on.
-    fn heeds() -> Fields {
+    fn request_headers() -> Fields {
         Fields::new()
     }
 
@@ -120,17 +131,17 @@ pub(in crate::http) fn text<S: Success>(success: &S) -> Result<String, Problem> 
         }),
         false => serde_json::to_string(success),
     };
-    text.map_err(|error| Problem::internal(error.to_string()))
+    text.map_err(Problem::internal)
 }
 
 /// A success with additional headers.
 #[derive(Debug)]
-pub struct Headed<S> {
+pub struct WithHeaders<S> {
     pub answer: S,
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-impl<S: Success> Answers for Headed<S> {
+impl<S: Success> Answers for WithHeaders<S> {
     fn described(generator: &mut SchemaGenerator) -> Vec<DescribedSuccess> {
         S::described(generator)
     }
@@ -143,8 +154,8 @@ impl<S: Success> Answers for Headed<S> {
 }
 
 /// The media types of a file.
-pub trait Kinds {
-    const KINDS: &'static [&'static str];
+pub trait MediaTypes {
+    const TYPES: &'static [&'static str];
 }
 
 /// A file of one of these types: the whole file, a part, or 304.
@@ -157,7 +168,7 @@ impl<K> Download<K> {
     }
 }
 
-impl<K: Kinds> Answers for Download<K> {
+impl<K: MediaTypes> Answers for Download<K> {
     fn described(_: &mut SchemaGenerator) -> Vec<DescribedSuccess> {
         let answer = |status, about, content| DescribedSuccess {
             status,
@@ -167,13 +178,13 @@ impl<K: Kinds> Answers for Download<K> {
             also: None,
         };
         vec![
-            answer(200, "The file.", Content::Octets(K::KINDS)),
-            answer(206, "The requested part of the file.", Content::Octets(K::KINDS)),
+            answer(200, "The file.", Content::Octets(K::TYPES)),
+            answer(206, "The requested part of the file.", Content::Octets(K::TYPES)),
             answer(304, "The client has the file already.", Content::Empty),
         ]
     }
 
-    fn heeds() -> Fields {
+    fn request_headers() -> Fields {
         vec![
             ("Range?", schema::text("The bytes to send (RFC 9110 §14.2).")),
             ("If-None-Match?", schema::text("The ETag of the file that the client has.")),

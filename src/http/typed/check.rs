@@ -228,8 +228,9 @@ impl<'c> Check<'c> {
     }
 }
 
-pub(super) fn missing(at: &str, name: &str) -> Fault {
-    Fault { pointer: join(at, name), detail: "is missing: send it, too".to_owned() }
+/// The mistake of a request without this field.
+pub(in crate::http) fn missing(name: &str) -> Fault {
+    Fault { pointer: join("", name), detail: "is missing: send it, too".to_owned() }
 }
 
 /// The types of a schema: one, or a list.

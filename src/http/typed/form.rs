@@ -2,6 +2,7 @@
 //! checked, and how it is described.
 
 use std::fmt;
+use std::sync::Arc;
 
 use schemars::generate::{Contract, SchemaSettings};
 use schemars::{JsonSchema, SchemaGenerator};
@@ -21,7 +22,7 @@ use crate::http::typed::answers::Answers;
 use crate::http::typed::bounds::Bounds;
 use crate::http::typed::check::Check;
 use crate::http::typed::description::Description;
-use crate::http::typed::schema::{self, Fields, fields_of};
+use crate::http::typed::schema::{self, Fields, fields_of, shown};
 use crate::http::verb::{Verb, names};
 use crate::wire::mark;
 use crate::wire::tidy::{plain, published, tidy};
@@ -47,7 +48,7 @@ enum FieldPlace {
 struct Field {
     name: &'static str,
     place: FieldPlace,
-    needed: bool,
+    is_required: bool,
     schema: Value,
 }
 
@@ -56,11 +57,13 @@ struct Field {
 pub struct Form {
     fields: Vec<Field>,
     description: Description,
-    /// Named shapes of the request; `shown` has those of the answers.
-    asked: Map<String, Value>,
+    /// Named shapes of the request; `answer_shapes` has those of the answers.
+    request_shapes: Map<String, Value>,
     one_of: Vec<String>,
-    shown: Map<String, Value>,
+    answer_shapes: Map<String, Value>,
+    /// The names of query parameters, beside `token` and the target.
     pub query: &'static [&'static str],
+    /// The fields of the body, beside the target.
     pub body: BodyRule,
 }
 
@@ -70,12 +73,12 @@ impl Form {
         let mut generator = generator(Contract::Deserialize);
         let mut request = R::json_schema(&mut generator).to_value();
         tidy(&mut request, true);
-        let mut asked = generator.take_definitions(true);
-        asked.values_mut().for_each(|shape| tidy(shape, true));
+        let mut request_shapes = generator.take_definitions(true);
+        request_shapes.values_mut().for_each(|shape| tidy(shape, true));
         let mut generator = self::generator(Contract::Serialize);
         let answers = A::described(&mut generator);
-        let mut shown = generator.take_definitions(true);
-        shown.values_mut().for_each(|shape| tidy(shape, false));
+        let mut answer_shapes = generator.take_definitions(true);
+        answer_shapes.values_mut().for_each(|shape| tidy(shape, false));
         let (named, about) = fields_of(&request, names_of::<R>());
         let fields: Vec<_> =
             named.into_iter().map(|(name, schema)| field(verb, path, name, schema)).collect();
@@ -84,7 +87,7 @@ impl Form {
             fields.iter().filter(in_body).map(|field| field.name).collect::<Vec<_>>().leak();
         let least = request.get("minProperties").and_then(Value::as_u64);
         let needs_body = least.is_some_and(|least| least > 0 || verb != Verb::Delete)
-            || fields.iter().any(|field| field.needed && field.place == FieldPlace::Body);
+            || fields.iter().any(|field| field.is_required && field.place == FieldPlace::Body);
         let body = match verb {
             Verb::Get => BodyRule::None,
             Verb::Delete if names.is_empty() && least.is_none() => BodyRule::None,
@@ -107,7 +110,7 @@ impl Form {
             about: leak(about),
             path_names: described(&[FieldPlace::Path]),
             query: described(&[FieldPlace::Query, FieldPlace::Either]),
-            headers: A::heeds(),
+            headers: A::request_headers(),
             body: (body != BodyRule::None)
                 .then(|| described(&[FieldPlace::Body, FieldPlace::Either])),
             sent: request.pointer("/examples/0").cloned(),
@@ -116,16 +119,16 @@ impl Form {
         let one_of =
             request.get(mark::ONE_OF).cloned().and_then(|names| serde_json::from_value(names).ok());
         let one_of = one_of.unwrap_or_default();
-        Self { fields, description, asked, one_of, shown, query, body }
+        Self { fields, description, request_shapes, one_of, answer_shapes, query, body }
     }
 
     /// Reads the request. Fails with all its mistakes, or with 404 for an id that cannot exist.
-    pub(super) fn read<R: Request>(&self, call: &mut Call, bounds: &Bounds) -> Result<R, Problem> {
-        let is_large = matches!(self.body, BodyRule::WithMessage(_));
-        let mut check = Check::new(&self.asked, bounds);
+    pub(super) fn read<R: Request>(&self, call: &mut Call) -> Result<R, Problem> {
+        let http = Arc::clone(&call.http);
+        let mut check = Check::new(&self.request_shapes, &http.bounds);
         let mut given = Map::new();
         for field in &self.fields {
-            match field.given(call, (self.query, is_large)) {
+            match field.value(call, self) {
                 Ok(Some(value)) => {
                     let noun = field.schema.get(mark::NOUN).and_then(Value::as_str);
                     if let Some(noun) = noun.filter(|_| !check.is_of(&field.schema, &value)) {
@@ -134,7 +137,7 @@ impl Form {
                     check.value(&field.schema, &value, &join("", field.name));
                     given.insert(field.name.to_owned(), value);
                 }
-                Ok(None) if field.needed => check.missing(&field.schema, "", field.name),
+                Ok(None) if field.is_required => check.missing(&field.schema, "", field.name),
                 Ok(None) => {}
                 Err(fault) => check.faults.push(fault),
             }
@@ -146,8 +149,7 @@ impl Form {
         if !check.faults.is_empty() {
             return Err(Problem::mistaken(check.faults));
         }
-        serde_json::from_value(Value::Object(given))
-            .map_err(|error| Problem::invalid(error.to_string()))
+        serde_json::from_value(Value::Object(given)).map_err(Problem::invalid)
     }
 
     /// The description, with the numbers of these rules.
@@ -160,7 +162,7 @@ impl Form {
 
     /// Named shapes of request and answers.
     pub(in crate::http) fn shapes(&self, bounds: &Bounds) -> impl Iterator<Item = (String, Value)> {
-        let all = self.asked.iter().chain(&self.shown);
+        let all = self.request_shapes.iter().chain(&self.answer_shapes);
         all.map(|(name, shape)| {
             let mut shape = published(shape.clone());
             bounds.fill(&mut shape);
@@ -191,37 +193,27 @@ pub(in crate::http) fn refused_url(name: &str, error: &UrlError) -> Problem {
     )
 }
 
-/// 400: lists all missing fields. Takes each name with whether it is there.
-pub(in crate::http) fn needed(fields: &[(&str, bool)]) -> Problem {
-    let missing = fields.iter().filter(|(_, there)| !there);
-    Problem::mistaken(
-        missing.map(|(name, _)| crate::http::typed::check::missing("", name)).collect(),
-    )
-}
-
 impl Field {
-    /// Returns the value of this field. Filters get all parameters that are not `known`. A large
-    /// body with a message gives its values away instead of copying them.
-    fn given(
-        &self,
-        call: &mut Call,
-        (known, is_large): (&[&str], bool),
-    ) -> Result<Option<Value>, Fault> {
+    /// Returns the value of this field. Filters get all parameters that the form does not know. A
+    /// large body with a message gives its values away instead of copying them.
+    fn value(&self, call: &mut Call, form: &Form) -> Result<Option<Value>, Fault> {
+        let is_large = matches!(form.body, BodyRule::WithMessage(_));
         let text = |text: &str| of_text(&self.schema, text);
         match self.place {
             FieldPlace::Path => Ok(Some(text(call.path(self.name)))),
             FieldPlace::Query if self.name == FILTERS => {
                 let is_other =
-                    |name: &str| name != TARGET && (name == FILTERS || !known.contains(&name));
-                let others = call.query().pairs().filter(|(name, _)| is_other(name));
+                    |name: &str| name != TARGET && (name == FILTERS || !form.query.contains(&name));
+                let others = call.query.pairs().filter(|(name, _)| is_other(name));
                 let others = others.map(|(name, text)| (name.to_owned(), text.into()));
                 Ok(Some(Value::Object(others.collect())))
             }
-            FieldPlace::Query => Ok(call.query().get(self.name).map(text)),
+            FieldPlace::Query => Ok(call.query.get(self.name).map(text)),
             FieldPlace::Body if is_large => Ok(call.body.take(self.name)),
             FieldPlace::Body => Ok(call.body.get(self.name).cloned()),
             FieldPlace::Either => {
-                match (call.query().get(self.name).map(text), call.body.get(self.name).cloned()) {
+                match (call.query.get(self.name).map(text), call.body.get(self.name).cloned()) {
+                    // An id is equal as a number and as text.
                     (Some(one), Some(other)) if shown(&one) != shown(&other) => Err(Fault {
                         pointer: join("", self.name),
                         detail: "differs between query and body: send it once".to_owned(),
@@ -246,7 +238,7 @@ impl Field {
         };
         // A field that may stand in either place is optional in each.
         let is_marked =
-            self.place == FieldPlace::Either || !self.needed && self.place != FieldPlace::Path;
+            self.place == FieldPlace::Either || !self.is_required && self.place != FieldPlace::Path;
         (if is_marked { format!("{}?", self.name).leak() } else { self.name }, described)
     }
 }
@@ -260,12 +252,7 @@ fn field(verb: Verb, path: &str, name: &'static str, schema: Value) -> Field {
         Verb::Post | Verb::Put => FieldPlace::Body,
         Verb::Delete => FieldPlace::Either,
     };
-    Field { name: plain, place, needed: plain == name, schema }
-}
-
-/// A value as text, so that an id compares equal as a number or as text.
-fn shown(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
+    Field { name: plain, place, is_required: plain == name, schema }
 }
 
 /// Converts text of a query or a path to the type of its schema.

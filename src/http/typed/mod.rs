@@ -4,6 +4,8 @@
 //! - `form` reads a [`Request`] and describes it; `check` finds its mistakes; `bounds` has the
 //!   rules that its schema names.
 //! - `answers` has the shapes of successes. Both use the types of `wire` and `values`.
+//!
+//! A route imports from here what each handler names, [`Call`] and [`Problem`] included.
 
 pub(in crate::http) mod answers;
 pub(super) mod bounds;
@@ -17,20 +19,18 @@ mod values;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use axum::response::Response;
 
 pub(in crate::http) use self::answers::{
-    Answers, Download, Either, Headed, Kinds, Success, successes, text,
+    Answers, Download, Either, MediaTypes, Success, WithHeaders, successes, text,
 };
 pub use self::bounds::Bounds;
+pub(in crate::http) use self::check::missing;
 pub use self::form::{Form, Request};
-pub(in crate::http) use self::form::{needed, refused, refused_url, shapes_of, wrong};
+pub(in crate::http) use self::form::{refused, refused_url, shapes_of, wrong};
 pub use self::values::{Filters, Limit, ListPlace, Next};
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::state::Http;
+pub(in crate::http) use crate::http::error::Problem;
+pub(in crate::http) use crate::http::request::call::Call;
 use crate::http::verb::Verb;
 
 /// The form of the operation that this handler performs.
@@ -38,7 +38,7 @@ pub(in crate::http) fn form<R, A, F, P>(_: F, verb: Verb, path: &'static str) ->
 where
     R: Request,
     A: Answers,
-    F: Fn(Arc<Http>, Call, R) -> P,
+    F: Fn(Call, R) -> P,
     P: Future<Output = Result<A, Problem>>,
 {
     Form::of::<R, A>(verb, path)
@@ -48,15 +48,14 @@ where
 pub(in crate::http) async fn perform<R, A, F, P>(
     handler: F,
     form: &Form,
-    http: Arc<Http>,
     mut call: Call,
 ) -> Result<Response, Problem>
 where
     R: Request,
     A: Answers,
-    F: Fn(Arc<Http>, Call, R) -> P,
+    F: Fn(Call, R) -> P,
     P: Future<Output = Result<A, Problem>>,
 {
-    let asked = form.read(&mut call, &http.bounds)?;
-    handler(http, call, asked).await?.response()
+    let request = form.read(&mut call)?;
+    handler(call, request).await?.response()
 }

@@ -9,219 +9,214 @@ use uuid::Uuid;
 
 use crate::http::error::Problem;
 use crate::http::request::call::Call;
-use crate::http::typed::{Headed, Limit, ListPlace, Next, refused};
-use crate::rules::{AccessLimits, AccessRules};
+use crate::http::typed::{Limit, ListPlace, Next, WithHeaders, refused};
+use crate::rules::AccessLimits;
 use crate::store::{Cursor, Direction, Page, StoreError};
 use crate::wire::Texts;
 
 /// The limit of a checked request, or the default.
-pub(in crate::http) fn at_most(limit: Option<Limit>, rules: &AccessRules) -> u32 {
-    limit.map_or(rules.limits.default_page, |Limit(limit)| limit)
+pub(in crate::http) fn limit(call: &Call, limit: Option<Limit>) -> u32 {
+    limit.map_or(call.http.rules.limits.default_page, |Limit(limit)| limit)
 }
 
-/// Where the requested page begins; None begins at the newest row. `find` returns the cursor of an
-/// id.
-pub(in crate::http) async fn begin<R>(
+/// The requested page; without a place, it begins at the newest row. `find` returns the cursor of
+/// an id.
+pub(in crate::http) async fn requested<R>(
+    call: &Call,
+    limit: Option<Limit>,
     before: Option<ListPlace>,
     after: Option<ListPlace>,
     find: impl FnOnce(Uuid) -> R,
-) -> Result<Option<(Direction, Cursor)>, Problem>
+) -> Result<Page, Problem>
 where
     R: Future<Output = Result<Option<Cursor>, StoreError>>,
 {
-    let (name, direction, spot) = match (before, after) {
-        (None, None) => return Ok(None),
-        (Some(spot), None) => ("before", Direction::Before, spot),
-        (None, Some(spot)) => ("after", Direction::After, spot),
+    let mut page = Page { limit: self::limit(call, limit), from: None, until: None };
+    let (name, direction, place) = match (before, after) {
+        (None, None) => return Ok(page),
+        (Some(place), None) => ("before", Direction::Before, place),
+        (None, Some(place)) => ("after", Direction::After, place),
         (Some(_), Some(_)) => {
             return Err(Problem::invalid("before and after exclude each other: send one"));
         }
     };
-    match spot {
-        ListPlace::Next(Next(cursor)) => Ok(Some((Direction::Before, cursor))),
-        ListPlace::Cursor(cursor) => Ok(Some((direction, cursor))),
+    page.from = Some(match place {
+        ListPlace::Next(Next(cursor)) => (Direction::Before, cursor),
+        ListPlace::Cursor(cursor) => (direction, cursor),
         ListPlace::Id(id) => match find(id).await? {
-            Some(cursor) => Ok(Some((direction, cursor))),
-            None => Err(refused(name, &"this list has no such id")),
+            Some(cursor) => (direction, cursor),
+            None => return Err(refused(name, &"this list has no such id")),
         },
-    }
+    });
+    Ok(page)
 }
 
-/// A row of a page, as JSON.
-pub(in crate::http) fn text((cursor, row): (Cursor, impl Serialize)) -> (Cursor, String) {
+/// A row of a page.
+pub(in crate::http) struct Row {
+    place: Cursor,
+    json: String,
+}
+
+pub(in crate::http) fn row(place: Cursor, record: &impl Serialize) -> Row {
     // No shape has a map with keys that are not texts.
-    (cursor, serde_json::to_string(&row).unwrap_or_else(|_| "null".to_owned()))
+    let json = serde_json::to_string(record).unwrap_or_else(|_| "null".to_owned());
+    Row { place, json }
 }
 
-/// The rows of a page, newest first, each as JSON.
+/// The rows of a page, newest first.
 pub(in crate::http) struct Rows {
-    pub(in crate::http) texts: Vec<(Cursor, String)>,
-    from: Option<(Direction, Cursor)>,
+    rows: Vec<Row>,
+    page: Page,
     more: bool,
     /// Where reading ended, if before the page was full and before the end of the list.
     until: Option<Cursor>,
 }
 
 /// A page being read, until it has enough rows or bytes.
-pub(in crate::http) struct Filling<'l> {
-    texts: Vec<(Cursor, String)>,
-    from: Option<(Direction, Cursor)>,
-    limit: u32,
+pub(in crate::http) struct UnfinishedPage<'l> {
+    rows: Vec<Row>,
+    page: Page,
     octets: usize,
     limits: &'l AccessLimits,
     pub(in crate::http) is_full: bool,
 }
 
-impl<'l> Filling<'l> {
-    /// An empty page of at most `limit` rows, beginning at `from`.
-    pub(in crate::http) fn new(
-        limits: &'l AccessLimits,
-        limit: u32,
-        from: Option<(Direction, Cursor)>,
-    ) -> Self {
-        Self { texts: Vec::new(), from, limit, octets: 0, limits, is_full: false }
+impl<'l> UnfinishedPage<'l> {
+    /// An empty page of at most `page.limit` rows, beginning at `page.from`.
+    pub(in crate::http) const fn new(limits: &'l AccessLimits, page: Page) -> Self {
+        Self { rows: Vec::new(), page, octets: 0, limits, is_full: false }
     }
 
     /// The number of rows to read next. One row beyond the page shows that there is another page.
     pub(in crate::http) fn step(&self) -> u32 {
-        let has = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
-        self.limits.page_step.min(self.limit.saturating_sub(has).saturating_add(1))
+        let has = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
+        self.limits.page_step.min(self.page.limit.saturating_sub(has).saturating_add(1))
     }
 
     /// Adds rows in reading order, until the page is full.
-    pub(in crate::http) fn add<'r, T: 'r>(
-        &mut self,
-        rows: impl IntoIterator<Item = &'r T>,
-        show: impl Fn(&T) -> (Cursor, String),
-    ) {
-        let wanted = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        for row in rows {
-            self.is_full = self.texts.len() >= wanted || self.octets >= self.limits.max_page_bytes;
+    pub(in crate::http) fn add<T>(&mut self, found: &[T], row: impl Fn(&T) -> Row) {
+        let wanted = usize::try_from(self.page.limit).unwrap_or(usize::MAX);
+        for one in found {
+            self.is_full = self.rows.len() >= wanted || self.octets >= self.limits.max_page_bytes;
             if self.is_full {
                 break;
             }
-            let (cursor, text) = show(row);
-            self.octets = self.octets.saturating_add(text.len());
-            self.texts.push((cursor, text));
+            let row = row(one);
+            self.octets = self.octets.saturating_add(row.json.len());
+            self.rows.push(row);
         }
     }
 
     /// Returns the rows of the page. `until` is where reading ended, if before the end of the list.
-    pub(in crate::http) fn rows(mut self, until: Option<Cursor>) -> Rows {
-        if matches!(self.from, Some((Direction::After, _))) {
-            self.texts.reverse();
+    pub(in crate::http) fn finish(mut self, until: Option<Cursor>) -> Rows {
+        if is_newer(&self.page) {
+            self.rows.reverse();
         }
         let until = until.filter(|_| !self.is_full);
         let more = self.is_full || until.is_some();
-        Rows { texts: self.texts, from: self.from, more, until }
+        Rows { rows: self.rows, page: self.page, more, until }
     }
+}
+
+/// Whether this is a page of newer rows.
+const fn is_newer(page: &Page) -> bool {
+    matches!(page.from, Some((Direction::After, _)))
 }
 
 /// Reads a page a few rows at a time, and ends it early when it becomes large. It ends at
 /// `page.until` at the latest.
 pub(in crate::http) async fn read<T, R>(
-    rules: &AccessRules,
+    call: &Call,
     page: Page,
     part: impl Fn(Page) -> R,
-    show: impl Fn(&T) -> (Cursor, String),
+    row: impl Fn(&T) -> Row,
 ) -> Result<Rows, Problem>
 where
     R: Future<Output = Result<Vec<T>, StoreError>>,
 {
-    let newer = matches!(page.from, Some((Direction::After, _)));
+    let newer = is_newer(&page);
     let direction = if newer { Direction::After } else { Direction::Before };
-    let mut filling = Filling::new(&rules.limits, page.limit, page.from);
+    let mut unfinished = UnfinishedPage::new(&call.http.rules.limits, page);
     let mut has_ended = false;
-    while !filling.is_full && !has_ended {
-        let limit = filling.step();
-        let from = filling.texts.last().map(|(cursor, _)| (direction, *cursor)).or(page.from);
-        let mut rows = part(Page { limit, from, until: page.until }).await?;
-        has_ended = rows.len() < usize::try_from(limit).unwrap_or(usize::MAX);
+    while !unfinished.is_full && !has_ended {
+        let limit = unfinished.step();
+        let from = unfinished.rows.last().map(|last| (direction, last.place)).or(page.from);
+        let mut found = part(Page { limit, from, until: page.until }).await?;
+        has_ended = found.len() < usize::try_from(limit).unwrap_or(usize::MAX);
         if newer {
-            rows.reverse();
+            found.reverse();
         }
-        filling.add(&rows, &show);
+        unfinished.add(&found, &row);
     }
-    Ok(filling.rows(page.until))
+    Ok(unfinished.finish(page.until))
 }
 
 impl Rows {
-    /// All rows as a JSON array.
-    pub(in crate::http) fn array(&self) -> String {
-        let texts: Vec<_> = self.texts.iter().map(|(_, text)| text.as_str()).collect();
-        format!("[{}]", texts.join(","))
-    }
-
     /// All rows as a field of an answer.
     pub(in crate::http) fn list<T>(&self) -> Result<Texts<T>, Problem> {
-        Texts::of(self.array()).map_err(|error| Problem::internal(error.to_string()))
+        list(self.rows.iter().map(|row| row.json.as_str()))
+    }
+
+    /// All rows, oldest first, as a field of an answer.
+    pub(in crate::http) fn oldest_first<T>(&self) -> Result<Texts<T>, Problem> {
+        list(self.rows.iter().rev().map(|row| row.json.as_str()))
+    }
+
+    fn newest(&self) -> Option<Cursor> {
+        self.rows.first().map(|row| row.place)
     }
 
     /// The cursor of the next page, for a list that shows the newest first. None for a page of
     /// newer rows: its links lead on.
     pub(in crate::http) fn next(&self) -> Option<Next> {
-        let is_newer = matches!(self.from, Some((Direction::After, _)));
-        self.older().filter(|_| !is_newer)
+        self.older().filter(|_| !is_newer(&self.page))
     }
 
     /// Where the rows older than this page begin.
     fn older(&self) -> Option<Next> {
-        let is_newer = matches!(self.from, Some((Direction::After, _)));
-        let last = self.texts.last().filter(|_| is_newer || self.more).map(|(cursor, _)| *cursor);
+        let is_newer = is_newer(&self.page);
+        let last = self.rows.last().filter(|_| is_newer || self.more).map(|row| row.place);
         self.until.filter(|_| !is_newer).or(last).map(Next)
-    }
-
-    /// All rows, oldest first, as a field of an answer.
-    pub(in crate::http) fn oldest_first<T>(&self) -> Result<Texts<T>, Problem> {
-        let texts: Vec<_> = self.texts.iter().rev().map(|(_, text)| text.as_str()).collect();
-        let array = format!("[{}]", texts.join(","));
-        Texts::of(array).map_err(|error| Problem::internal(error.to_string()))
     }
 
     /// The cursor of the next page, for a list that shows the oldest first; None on the last page.
     pub(in crate::http) fn newest_if_more(&self) -> Option<Cursor> {
-        self.texts.first().map(|(cursor, _)| *cursor).filter(|_| self.more)
+        self.newest().filter(|_| self.more)
     }
 
-    /// Adds the `Link` header to an answer.
-    pub(in crate::http) fn linked<S>(&self, call: &Call, limit: u32, answer: S) -> Headed<S> {
-        let link = self.link_value(call, limit);
-        Headed { answer, headers: link.map(|link| (LINK, link)).into_iter().collect() }
-    }
-
-    /// The value of the `Link` header; None without links.
-    fn link_value(&self, call: &Call, limit: u32) -> Option<HeaderValue> {
-        let links = self.links(call, limit);
-        HeaderValue::try_from(links.join(", ")).ok().filter(|_| !links.is_empty())
-    }
-
-    /// `next` if there are older rows. `prev` always: a client that keeps following it reads new
-    /// rows, even after an empty page.
-    fn links(&self, call: &Call, limit: u32) -> Vec<String> {
-        let link = |(name, place): (&str, String), relation| {
-            let own = [("limit", Some(limit.to_string())), (name, Some(place))];
-            link(call, &own, relation)
+    /// Adds the `Link` header to an answer: `next` if there are older rows, and `prev` always. A
+    /// client that keeps following it reads new rows, even after an empty page.
+    pub(in crate::http) fn linked<S>(&self, call: &Call, answer: S) -> WithHeaders<S> {
+        let link = |name: &str, place: String, relation| {
+            let limit = ("limit", Some(self.page.limit.to_string()));
+            link(call, &[limit, (name, Some(place))], relation)
         };
-        let after = match self.from {
-            Some((Direction::After, cursor)) => Some(cursor),
-            _ => None,
-        };
-        let next = self.older().map(|next| link(("before", next.to_string()), "next"));
-        let newest = self.texts.first().map(|(cursor, _)| *cursor).or(after);
+        let after = self.page.from.filter(|_| is_newer(&self.page)).map(|(_, cursor)| cursor);
+        let next = self.older().map(|next| link("before", next.to_string(), "next"));
+        let newest = self.newest().or(after);
         let newest = self.until.filter(|_| after.is_some()).or(newest);
-        let prev = newest.map(|cursor| link(("after", cursor.to_string()), "prev"));
-        next.into_iter().chain(prev).collect()
+        let prev = newest.map(|cursor| link("after", cursor.to_string(), "prev"));
+        with_links(next.into_iter().chain(prev).collect(), answer)
     }
+}
+
+/// JSON texts as a list of an answer.
+pub(in crate::http) fn list<'t, T>(
+    texts: impl Iterator<Item = &'t str>,
+) -> Result<Texts<T>, Problem> {
+    let array = format!("[{}]", texts.collect::<Vec<_>>().join(","));
+    Texts::of(array).map_err(Problem::internal)
 }
 
 /// Adds a `Link` header to the next page, which this parameter selects; other parameters of the
 /// request stay. No header without `next`.
 pub(in crate::http) fn followed<S>(
     call: &Call,
-    next: Option<(&str, impl ToString)>,
+    parameter: &str,
+    next: Option<impl ToString>,
     answer: S,
-) -> Headed<S> {
-    followed_with(call, next.map(|(name, place)| vec![(name, Some(place.to_string()))]), answer)
+) -> WithHeaders<S> {
+    followed_with(call, next.map(|next| vec![(parameter, Some(next.to_string()))]), answer)
 }
 
 /// Does so with several parameters; those without a value are removed.
@@ -229,10 +224,13 @@ pub(in crate::http) fn followed_with<S>(
     call: &Call,
     next: Option<Vec<(&str, Option<String>)>>,
     answer: S,
-) -> Headed<S> {
-    let link = next.map(|own| link(call, &own, "next"));
-    let link = link.and_then(|link| HeaderValue::try_from(link).ok());
-    Headed { answer, headers: link.map(|link| (LINK, link)).into_iter().collect() }
+) -> WithHeaders<S> {
+    with_links(next.iter().map(|own| link(call, own, "next")).collect(), answer)
+}
+
+fn with_links<S>(links: Vec<String>, answer: S) -> WithHeaders<S> {
+    let value = HeaderValue::try_from(links.join(", ")).ok().filter(|value| !value.is_empty());
+    WithHeaders { answer, headers: value.map(|value| (LINK, value)).into_iter().collect() }
 }
 
 /// One link of a `Link` header (RFC 8288): relative, so that it works behind any host name, and
@@ -240,7 +238,7 @@ pub(in crate::http) fn followed_with<S>(
 fn link(call: &Call, own: &[(&str, Option<String>)], relation: &str) -> String {
     let is_own = |name: &str| own.iter().any(|(one, _)| *one == name);
     let is_place = |name: &str| ["before", "after", "page"].contains(&name);
-    let asked = call.query().pairs().filter(|(name, _)| !is_place(name) && !is_own(name));
+    let asked = call.query.pairs().filter(|(name, _)| !is_place(name) && !is_own(name));
     let own = own.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
     let query = form_urlencoded::Serializer::new(String::new())
         .extend_pairs(asked)

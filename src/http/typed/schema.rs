@@ -161,6 +161,11 @@ pub(in crate::http) fn example(schema: &Value, shapes: &Map<String, Value>) -> V
     }
 }
 
+/// A text unchanged, anything else as JSON.
+pub(in crate::http) fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
+}
+
 /// The fields of an object's schema, those of `order` first, optional ones marked with `?`; and the
 /// description of the object.
 pub(super) fn fields_of(schema: &Value, order: &[&'static str]) -> (Fields, String) {

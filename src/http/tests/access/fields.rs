@@ -53,12 +53,12 @@ async fn nobody_sets_what_is_decided_elsewhere() {
     let before = town.rows().await;
     let keys = [town.keys[0].token.clone(), town.keys[AGENT].token.clone()];
     for operation in OPERATIONS {
-        if operation.body() == BodyRule::None {
+        if operation.form.body == BodyRule::None {
             continue;
         }
         let name = operation.name();
         for field in DECIDED.iter().copied() {
-            let known = operation.body().names().contains(&field);
+            let known = operation.form.body.names().contains(&field);
             assert_eq!(known, KNOWN.contains(&(name.as_str(), field)), "{name} {field}");
             if known {
                 continue;

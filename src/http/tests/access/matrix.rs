@@ -117,7 +117,7 @@ fn every_operation_is_in_the_oracle_and_the_oracle_has_no_other() {
         assert_eq!(rule.changes, operation.need.effect == Effect::Write, "{name}");
         // A link or an image in a mail can make a reader send a GET (threats E13).
         assert!(!rule.changes || operation.verb != Verb::Get, "{name}");
-        assert_eq!(rule.query, operation.aim.names(), "{name}");
+        assert_eq!(rule.query, operation.target_names, "{name}");
         let linked = by_link().contains(&name);
         assert_eq!(operation.linked.is_some(), linked, "{name}");
         assert!(!linked || !rule.changes, "{name}");

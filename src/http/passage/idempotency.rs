@@ -42,7 +42,7 @@ pub(in crate::http) struct IdempotentRequest {
 
 /// Returns the `Idempotency-Key` of a creation. Other operations ignore it: reading, setting or
 /// deleting twice has the effect of once.
-pub(in crate::http) fn name<'h>(
+pub(in crate::http) fn key_name<'h>(
     operation: &Operation,
     headers: &'h HeaderMap,
 ) -> Result<Option<&'h str>, Problem> {
@@ -70,49 +70,52 @@ pub(in crate::http) fn name<'h>(
 
 /// The request in canonical form. The target is its id, wherever and under whichever name it was
 /// sent.
-pub(in crate::http) fn asked(operation: &Operation, call: &Call) -> String {
+pub(in crate::http) fn canonical(operation: &Operation, call: &Call) -> String {
     let target = |name: &str| {
-        operation.aim.names().contains(&name) && !operation.body().names().contains(&name)
+        operation.target_names.contains(&name) && !operation.form.body.names().contains(&name)
     };
-    let query = call.query().pairs().filter(|(name, _)| !operation.aim.names().contains(name));
+    let query = call.query.pairs().filter(|(name, _)| !operation.target_names.contains(name));
     let query: Map<String, Value> =
         query.map(|(name, value)| (name.to_owned(), value.into())).collect();
-    let body = call.body().pairs().filter(|(name, _)| !target(name));
+    let body = call.body.pairs().filter(|(name, _)| !target(name));
     let body: Map<String, Value> =
         body.map(|(name, value)| (name.to_owned(), value.clone())).collect();
-    let path = call.segments();
-    json!({ "target": call.target().id().get(), "path": path, "query": query, "body": body })
+    let path = &call.path;
+    json!({ "target": call.target.id().get(), "path": path, "query": query, "body": body })
         .to_string()
 }
 
 /// Carries the request out, or returns the stored response.
 pub(in crate::http) async fn perform(
-    http: Arc<Http>,
     operation: &'static Operation,
     call: Call,
-    asked: IdempotentRequest,
+    request: IdempotentRequest,
 ) -> Result<Response, Problem> {
-    if let Some(answered) = answered(&http, &asked).await? {
-        return Ok(answered);
+    let http = Arc::clone(&call.http);
+    if let Some(stored) = stored_response(&http, &request).await? {
+        return Ok(stored);
     }
     // Runs to its end even if the client is gone: that client will repeat the request.
     let work = tokio::spawn(async move {
-        match (operation.handler)(Arc::clone(&http), call).await {
-            Ok(response) => keep(&http, &asked, response).await,
+        match (operation.handler)(call).await {
+            Ok(response) => keep(&http, &request, response).await,
             // Another request with this key may have been first just now.
             Err(problem) if problem.code == Code::Conflict => {
-                answered(&http, &asked).await?.ok_or(problem)
+                stored_response(&http, &request).await?.ok_or(problem)
             }
             Err(problem) => Err(problem),
         }
     });
-    work.await.unwrap_or_else(|error| Err(Problem::internal(error.to_string())))
+    work.await.unwrap_or_else(|error| Err(Problem::internal(error)))
 }
 
 /// Returns the stored response, or None if the request is new. Fails with 409 if the response is
 /// unknown, or if the key was used for another request.
-async fn answered(http: &Http, asked: &IdempotentRequest) -> Result<Option<Response>, Problem> {
-    match http.use_cases.answers.known(&asked.once, &asked.token).await? {
+async fn stored_response(
+    http: &Http,
+    request: &IdempotentRequest,
+) -> Result<Option<Response>, Problem> {
+    match http.use_cases.answers.known(&request.once, &request.token).await? {
         RequestState::New => Ok(None),
         RequestState::Answered(kept) => {
             Ok(Some(replay(&kept).ok_or_else(|| Problem::from(StoreError::Repeated))?))
@@ -140,7 +143,7 @@ fn replay(kept: &[u8]) -> Option<Response> {
 /// stored response is returned instead.
 async fn keep(
     http: &Http,
-    asked: &IdempotentRequest,
+    request: &IdempotentRequest,
     response: Response,
 ) -> Result<Response, Problem> {
     let most = http.rules.idempotency.max_answer_bytes;
@@ -157,9 +160,9 @@ async fn keep(
         }
     };
     let answers = &http.use_cases.answers;
-    match answers.keep(&asked.once, asked.holder, &asked.token, kept).await {
+    match answers.keep(&request.once, request.holder, &request.token, kept).await {
         Ok(true) => {}
-        Ok(false) => return Ok(answered(http, asked).await?.unwrap_or(response)),
+        Ok(false) => return Ok(stored_response(http, request).await?.unwrap_or(response)),
         Err(error) => {
             if let Some(left_out) = http.repeats.due(LogCause::AnswerNotKept) {
                 let error = &error as &(dyn std::error::Error + 'static);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-pub(in crate::http) struct Impatient<S> {
+pub(in crate::http) struct WriteTimeout<S> {
     stream: S,
     patience: Duration,
     /// Deadline of the current write; used while `is_waiting`.
@@ -17,7 +17,7 @@ pub(in crate::http) struct Impatient<S> {
     is_waiting: bool,
 }
 
-impl<S> Impatient<S> {
+impl<S> WriteTimeout<S> {
     pub(in crate::http) fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, until: Box::pin(sleep(patience)), is_waiting: false }
     }
@@ -41,7 +41,7 @@ impl<S> Impatient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -51,7 +51,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

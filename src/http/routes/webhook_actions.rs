@@ -1,8 +1,5 @@
 //! `/webhooks/{id}/…`: rotates the secret of a webhook, tests it, and replays deliveries.
 
-use std::sync::Arc;
-
-use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,11 +7,8 @@ use crate::app::delivery::webhook_record::{Webhook, former_until};
 use crate::domain::delivery::Extent;
 use crate::domain::id::DestinationId;
 use crate::egress::signature;
-use crate::http::error::Problem;
-use crate::http::request::call::Call;
-use crate::http::routes::webhooks::{clock, in_use};
-use crate::http::state::Http;
-use crate::http::typed::{Success, successes};
+use crate::http::routes::webhooks::find_in_use;
+use crate::http::typed::{Call, Problem, Success, successes};
 use crate::wire::{Date, Id, Moment, Word};
 
 /// Rotates the secret of a webhook
@@ -30,25 +24,8 @@ pub struct Rotate {
     end_former: bool,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Rotated {
-    /// Until when the previous secret also signs.
-    former_secret_until: Option<Date>,
-    webhook: Webhook,
-    /// The secret that signs its deliveries; shown only in this answer.
-    #[schemars(example = &"whsec_…")]
-    secret: String,
-    #[serde(skip)]
-    ended_former: bool,
-}
-
-impl Success for Rotated {
-    const STATUS: StatusCode = StatusCode::OK;
-    const MESSAGE: &'static str =
-        "secret rotated; it is shown only once, and the previous secret also signs for a while";
-
-    fn message(&self) -> &'static str {
+impl Rotated {
+    fn own_message(&self) -> &'static str {
         match self.ended_former {
             true => "secret rotated; it is shown only once, and no previous secret signs any more",
             false => Self::MESSAGE,
@@ -57,15 +34,15 @@ impl Success for Rotated {
 }
 
 /// Rotates the secret. Only this answer shows the new one.
-pub async fn rotate(http: Arc<Http>, call: Call, asked: Rotate) -> Result<Rotated, Problem> {
-    let id = in_use(&http, &call, DestinationId(asked.id.0)).await?.id;
-    let new = call.destinations(&http).rotate(call.account().id, id, asked.end_former).await?;
-    let clock = clock(&http);
+pub async fn rotate(call: Call, request: Rotate) -> Result<Rotated, Problem> {
+    let id = find_in_use(&call, DestinationId(request.id.0)).await?.id;
+    let new = call.destinations().rotate(call.account().id, id, request.end_former).await?;
+    let clock = call.http.mint.clock();
     Ok(Rotated {
         former_secret_until: former_until(&new, clock.now()).map(Date),
         webhook: Webhook::of(&new, clock),
         secret: signature::shown(&new.secret),
-        ended_former: asked.end_former,
+        ended_former: request.end_former,
     })
 }
 
@@ -74,14 +51,6 @@ pub async fn rotate(http: Arc<Http>, call: Call, asked: Rotate) -> Result<Rotate
 pub struct Test {
     /// The webhook.
     id: Id,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct Tested {
-    /// The event.
-    event: TestEvent,
-    /// Its delivery.
-    delivery: TestDelivery,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -101,9 +70,9 @@ struct TestDelivery {
     id: Id,
 }
 
-pub async fn test(http: Arc<Http>, call: Call, asked: Test) -> Result<Tested, Problem> {
-    let id = in_use(&http, &call, DestinationId(asked.id.0)).await?.id;
-    let (event, delivery) = call.destinations(&http).test(call.account(), id).await?;
+pub async fn test(call: Call, request: Test) -> Result<Tested, Problem> {
+    let id = find_in_use(&call, DestinationId(request.id.0)).await?.id;
+    let (event, delivery) = call.destinations().test(call.account(), id).await?;
     Ok(Tested {
         event: TestEvent { id: Id(event.0), event: "webhook.test" },
         delivery: TestDelivery { id: Id(delivery.0) },
@@ -122,12 +91,6 @@ pub struct Replay {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-pub struct Replayed {
-    /// The replay.
-    replay: AcceptedReplay,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline)]
 struct AcceptedReplay {
     /// The id of the replay.
@@ -139,14 +102,33 @@ struct AcceptedReplay {
 }
 
 successes! {
-    Tested = CREATED "test queued: GET /deliveries/{id} shows the result";
-    Replayed = ACCEPTED "replay accepted";
+    Tested {
+        /// The event.
+        event: TestEvent,
+        /// Its delivery.
+        delivery: TestDelivery,
+    } = CREATED "test queued: GET /deliveries/{id} shows the result";
+    Replayed {
+        /// The replay.
+        replay: AcceptedReplay
+    } = ACCEPTED "replay accepted";
+    Rotated {
+        /// Until when the previous secret also signs.
+        former_secret_until: Option<Date>,
+        webhook: Webhook,
+        /// The secret that signs its deliveries; shown only in this answer.
+        #[schemars(example = &"whsec_…")]
+        secret: String,
+        #[serde(skip)]
+        ended_former: bool,
+    } = OK "secret rotated; it is shown only once, and the previous secret also signs for a while", varies;
 }
 
-pub async fn replay(http: Arc<Http>, call: Call, asked: Replay) -> Result<Replayed, Problem> {
-    let (Moment(since), only) = (asked.since, asked.only.map_or(Extent::Failed, |Word(only)| only));
-    let id = in_use(&http, &call, DestinationId(asked.id.0)).await?.id;
-    let replay = call.destinations(&http).replay(call.account().id, id, (since, only)).await?;
+pub async fn replay(call: Call, request: Replay) -> Result<Replayed, Problem> {
+    let (Moment(since), only) =
+        (request.since, request.only.map_or(Extent::Failed, |Word(only)| only));
+    let id = find_in_use(&call, DestinationId(request.id.0)).await?.id;
+    let replay = call.destinations().replay(call.account().id, id, (since, only)).await?;
     let replay = AcceptedReplay { id: Id(replay), since: Date(since), only: Word(only) };
     Ok(Replayed { replay })
 }
