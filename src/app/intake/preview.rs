@@ -13,7 +13,7 @@ use super::judge::{self, Case};
 use super::{Examination, examine_file};
 use crate::domain::account::{Account, Lineage};
 use crate::domain::address::Address;
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::draft::Draft;
 use crate::domain::id::Mint;
 use crate::domain::intake_record::IntakeRecord;
@@ -171,7 +171,8 @@ impl Preview {
         if self.store.erasures(0, 1).await?.is_empty() {
             return Ok(None);
         }
-        let (whole, time) = (Page { limit: 1, from: None, until: None }, (Some(since), None));
+        let whole = Page { limit: 1, from: None, until: None };
+        let time = TimeRange { since: Some(since), before: None };
         let most = most.saturating_add(1);
         self.store.end_of_walk(List::IntakeRecords, scope, &whole, time, most).await
     }

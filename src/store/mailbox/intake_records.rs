@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::entry::{Entry, RecordColumns};
 use super::presence::PRESENT_RECORD;
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::contact::Handle;
 use crate::domain::evidence::Evidence;
 use crate::domain::id::{IntakeId, MessageId};
@@ -48,7 +48,7 @@ impl Base {
         within(&mut query, scope);
         query.push(PRESENT_RECORD);
         filter.narrow(&mut query);
-        page.read_between(&mut query, filter.since, filter.until);
+        page.read_between(&mut query, TimeRange { since: filter.since, before: filter.until });
         let rows = query.fetch_all(self.reader()).await?;
         let without = |_: &Columns<'_>| Ok(Read::default());
         let records = rows.iter().map(|row| record(row, without)).collect::<Result<_, _>>()?;

@@ -13,6 +13,7 @@ use super::room_ranges::{Range, RoomPlace, place};
 use super::rooms::holds;
 use crate::domain::account::AccountType;
 use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::clock::TimeRange;
 use crate::domain::contact::ContactChange;
 use crate::domain::id::{AccountId, ContactId, SessionId};
 use crate::domain::room::Room;
@@ -112,7 +113,7 @@ impl Base {
     ) -> Result<Vec<Session>, StoreError> {
         let mut query = ended().bind(room.contact.get()).bind(room.agent);
         let from = before.map(|cursor| (Direction::Before, cursor));
-        Page { limit, from, until: None }.read_by("ended_at", &mut query, None, None);
+        Page { limit, from, until: None }.read_by("ended_at", &mut query, TimeRange::default());
         query.fetch_all(self.reader()).await?.iter().map(reset).collect()
     }
 

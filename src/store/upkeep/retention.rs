@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use uuid::Uuid;
 
 use crate::domain::account::{AccountType, Lineage};
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::id::AccountId;
 use crate::domain::room::Room;
 use crate::rules::RetainedKind;
@@ -135,8 +135,8 @@ impl Base {
         let from = from.unwrap_or(Cursor { at: Timestamp::from_millis(0), id: Uuid::nil() });
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
         let page = Page { limit, from: Some((Direction::After, from)), until: None };
-        let (on, time) = (self.reader(), (None, Some(due.until)));
-        let query = merged(on.is_postgres(), source.ranges, part, (&page, 0), time);
+        let (on, time) = (self.reader(), TimeRange { since: None, before: Some(due.until) });
+        let query = merged(on.is_postgres(), source.ranges, part, &page, time);
         let rows = query.fetch_all(on).await?;
         let rows = rows.iter().map(|row| {
             let columns = Columns { table: "records", row };

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::destination_row::destination;
 use super::replays;
 use crate::domain::audit::{Act, Change, Deed};
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::delivery::{Attempt, State};
 use crate::domain::event::{About, EventName};
 use crate::domain::id::{AccountId, AttemptId, DeliveryId, DestinationId, EventId};
@@ -106,7 +106,8 @@ impl Base {
         if let Some(state) = filter.state {
             query.push(" AND state = ").push_value(state.as_str());
         }
-        page.read_by("created_at", &mut query, filter.since, filter.until);
+        let time = TimeRange { since: filter.since, before: filter.until };
+        page.read_by("created_at", &mut query, time);
         let rows = query.fetch_all(self.reader()).await?;
         Ok(page.shown(self.records(&rows, attempts).await?))
     }
