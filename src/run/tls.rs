@@ -9,7 +9,7 @@ use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
 use crate::egress::client::{Client, Limits, Lookup, Roots};
 use crate::egress::guard::Guard;
-use crate::rules::{AccessRules, AcmeRules, SmtpRules, TlsRules};
+use crate::rules::{AcmeRules, Rules, TlsRules};
 use crate::shutdown::Shutdown;
 use crate::store::{Location, StorePlace, TLS};
 use crate::tls::acme::{self, Acme};
@@ -22,7 +22,7 @@ pub(super) struct Tls {
     pub(super) https: Option<Acceptor>,
     pub(super) files: Vec<Arc<Files>>,
     certificates: Certificates,
-    asked: Option<acme::Settings>,
+    acme_settings: Option<acme::Settings>,
     pub(super) acme: Option<Acme>,
 }
 
@@ -31,7 +31,8 @@ impl Tls {
         settings: TlsSettings,
         place: &StorePlace,
         hostname: &DomainName,
-        (smtp, access, clock): (&SmtpRules, &AccessRules, &Clock),
+        rules: &Rules,
+        clock: &Clock,
     ) -> Result<Self, RunError> {
         let mut files = Vec::new();
         let certificates = match settings.smtp {
@@ -45,29 +46,30 @@ impl Tls {
                 Certificates::new(own, Some(hostname.clone()), clock.clone())
             }
         };
-        let starttls = Acceptor::new(&certificates, smtp.deadlines.handshake())?;
+        let starttls = Acceptor::new(&certificates, rules.smtp.deadlines.handshake())?;
         let mut https = None;
         if let Some(paths) = settings.http {
             // The API's host name is not known here.
             let certified = Files::open(paths, None, clock.clone()).await?;
-            let deadline = access.connections.handshake();
-            let protocols = ["http/1.1"];
-            https = Some(Acceptor::speaking(certified.certificates(), deadline, &protocols)?);
+            let deadline = rules.access.connections.handshake();
+            let acceptor = Acceptor::speaking(certified.certificates(), deadline, &["http/1.1"])?;
+            https = Some(acceptor);
             files.push(certified);
         }
-        let (smtps, asked) = (settings.smtps, settings.acme);
-        Ok(Self { smtps, starttls, https, files, certificates, asked, acme: None })
+        let (smtps, acme_settings) = (settings.smtps, settings.acme);
+        Ok(Self { smtps, starttls, https, files, certificates, acme_settings, acme: None })
     }
 
     /// Installs the stored certificate of the authority, if one is named, and listens for its
     /// challenges.
-    pub(super) async fn ask(
+    pub(super) async fn start_acme(
         &mut self,
         rules: AcmeRules,
-        (guard, lookup): (Guard, Lookup),
+        guard: Guard,
+        lookup: Lookup,
         mint: &Mint,
     ) -> Result<(), RunError> {
-        let Some(settings) = self.asked.take() else { return Ok(()) };
+        let Some(settings) = self.acme_settings.take() else { return Ok(()) };
         let mut roots = Roots::default();
         if let Some(path) = &settings.ca_file {
             let fail = |source| RunError::AcmeRoot { path: path.clone(), source };
