@@ -36,6 +36,7 @@ pub(super) struct SharedUseCases {
     pub(super) dns: Arc<Authenticator>,
 }
 
+/// The rules that the use cases of the API follow.
 pub(super) struct ApiRules {
     pub(super) access: Arc<AccessRules>,
     pub(super) webhooks: Arc<WebhookRules>,

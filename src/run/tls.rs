@@ -78,7 +78,7 @@ impl Tls {
         }
         let client = Client::trusting(guard, Limits::from(&rules), lookup, &roots)?;
         let mut acme = Acme::bind(settings, Arc::new(rules), client, mint.clone()).await;
-        acme.show_kept(|chain, key| self.certificates.install(chain, key)).await;
+        acme.install_stored(|chain, key| self.certificates.install(chain, key)).await;
         self.acme = Some(acme);
         Ok(())
     }

@@ -76,7 +76,7 @@ impl Store {
         mint: Mint,
     ) -> Result<Self, StoreError> {
         let patience = rules.connections.acquire();
-        let store = Self::connect(&place.into(), rules, mint, (true, patience)).await?;
+        let store = Self::connect(&place.into(), rules, mint, true, patience).await?;
         store.claim_blobs().await?;
         Ok(store)
     }
@@ -97,17 +97,18 @@ impl Store {
         mint: Mint,
         patience: Duration,
     ) -> Result<Self, StoreError> {
-        Self::connect(&place.into(), rules, mint, (false, patience)).await
+        Self::connect(&place.into(), rules, mint, false, patience).await
     }
 
     async fn connect(
         place: &StorePlace,
         rules: &StoreRules,
         mint: Mint,
-        (create, patience): (bool, Duration),
+        create: bool,
+        patience: Duration,
     ) -> Result<Self, StoreError> {
         let connections = &rules.connections;
-        let database = Database::open(&place.database, connections, (create, patience)).await?;
+        let database = Database::open(&place.database, connections, create, patience).await?;
         // Two writers of SQLite would only wait for each other, and its file does not fall silent.
         let (writers, readers) = match &database {
             Database::Sqlite(_) => (1, 1),
@@ -163,7 +164,8 @@ impl Store {
     /// Returns this store with connections of its own, for reading, and on PostgreSQL for writing,
     /// too. Neither store waits for the other's connections. Groups of writes are shared by both.
     pub async fn apart(&self, rules: &StoreRules, share: Share) -> Result<Self, StoreError> {
-        let database = self.database.apart(rules.connections.of(share)).await?;
+        let (readers, connections) = rules.connections.of(share);
+        let database = self.database.apart(readers, connections).await?;
         let base = Base { database, ..self.base.clone() };
         let holders = Group::start(Holders::new(base.clone()), rules.commit, 1);
         let named = Group::start(Named::new(base.clone()), rules.commit, 1);

@@ -215,7 +215,8 @@ impl Store {
     /// for all callers of the moment: the subject of a body made earlier may be erased since.
     pub async fn contents_with_others(
         &self,
-        (after, until): (i64, i64),
+        after: i64,
+        until: i64,
     ) -> Result<ContentsNow, StoreError> {
         self.contents.ask((after, until)).await
     }

@@ -62,9 +62,13 @@ pub struct Acme {
     work: Work,
     /// None while another program has the address.
     listener: Option<TcpListener>,
-    /// When to ask the authority.
+    next: NextAttempt,
+}
+
+/// When to ask the authority, after so many failures in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct NextAttempt {
     due: Timestamp,
-    /// Failures in a row before this start.
     failures: u32,
 }
 
@@ -100,9 +104,9 @@ impl Acme {
         let listener = listener.ok();
         let (challenges, transport) = (Challenges::default(), Transport::new(client));
         let clock = mint.clock().clone();
-        let due = clock.now();
+        let next = NextAttempt { due: clock.now(), failures: 0 };
         let work = Work { settings, rules, challenges, transport, clock, mint };
-        Self { work, listener, due, failures: 0 }
+        Self { work, listener, next }
     }
 
     /// The address on which it listens for the authority, if it does.
@@ -112,13 +116,13 @@ impl Acme {
 
     /// Calls `install` with the stored certificate, if there is one: the chain, then the key, both
     /// PEM.
-    pub async fn show_kept<E: Into<Unusable>>(
+    pub async fn install_stored<E: Into<Unusable>>(
         &mut self,
         install: impl Fn(&[u8], &[u8]) -> Result<(), E>,
     ) {
-        (self.due, self.failures) = self.work.begin(&unusable(install)).await;
-        if self.due > self.work.clock.now() {
-            tracing::info!(acme.due = %self.due, "next ACME request scheduled");
+        self.next = self.work.begin(&unusable(install)).await;
+        if self.next.due > self.work.clock.now() {
+            tracing::info!(acme.due = %self.next.due, "next ACME request scheduled");
         }
     }
 
@@ -128,13 +132,13 @@ impl Acme {
         install: impl Fn(&[u8], &[u8]) -> Result<(), E>,
         shutdown: Shutdown,
     ) {
-        let Self { work, listener, due, failures } = self;
+        let Self { work, listener, next } = self;
         let is_open = listener.is_some();
         if let Some(listener) = listener {
             work.serve(listener, &shutdown);
         }
         tokio::select! {
-            () = work.go_on((due, failures), is_open, unusable(install), &shutdown) => {}
+            () = work.renew(next, is_open, unusable(install), &shutdown) => {}
             () = shutdown.soft() => {}
         }
     }
@@ -159,9 +163,9 @@ struct Work {
 }
 
 impl Work {
-    async fn go_on(
+    async fn renew(
         &self,
-        (mut due, mut failures): (Timestamp, u32),
+        NextAttempt { mut due, mut failures }: NextAttempt,
         mut is_open: bool,
         install: impl Fn(&[u8], &[u8]) -> Result<(), Unusable>,
         shutdown: &Shutdown,
@@ -243,14 +247,11 @@ impl Work {
         let (schedule, waits) = self.rules.retries.schedule();
         let asked = self.transport.asked_to_wait();
         let failures = failures.min(waits.saturating_sub(1));
-        schedule.wait(failures, asked, self.luck()).unwrap_or_default()
+        schedule.wait(failures, asked, self.jitter()).unwrap_or_default()
     }
 
     /// Installs the stored certificate. Returns when to ask the authority, and the failures so far.
-    async fn begin(
-        &self,
-        install: &impl Fn(&[u8], &[u8]) -> Result<(), Unusable>,
-    ) -> (Timestamp, u32) {
+    async fn begin(&self, install: &impl Fn(&[u8], &[u8]) -> Result<(), Unusable>) -> NextAttempt {
         let now = self.clock.now();
         let (soonest, failures) = match self.on_disk(AcmeFolder::tried).await {
             // A file cannot make the wait longer than the longest.
@@ -261,11 +262,11 @@ impl Work {
             Ok(_) => (now, 0),
             Err(_) => (now.plus(self.wait(0)), 0),
         };
-        (self.show(soonest, install).await, failures)
+        NextAttempt { due: self.show_stored(soonest, install).await, failures }
     }
 
     /// Installs the stored certificate. Returns when to ask the authority, not before `soonest`.
-    async fn show(
+    async fn show_stored(
         &self,
         soonest: Timestamp,
         install: &impl Fn(&[u8], &[u8]) -> Result<(), Unusable>,
@@ -337,7 +338,7 @@ impl Work {
         let life = Duration::from_millis(life.unwrap_or(0));
         let rules = &self.rules.renewal;
         let early =
-            life / 100 * rules.jitter_percent * u32::from(self.luck()) / u32::from(u16::MAX);
+            life / 100 * rules.jitter_percent * u32::from(self.jitter()) / u32::from(u16::MAX);
         pair.from().plus(life / 100 * rules.after_percent).minus(early)
     }
 
@@ -353,7 +354,7 @@ impl Work {
         }
     }
 
-    fn luck(&self) -> u16 {
+    fn jitter(&self) -> u16 {
         let [high, low, ..] = self.mint.secret();
         u16::from_be_bytes([high, low])
     }

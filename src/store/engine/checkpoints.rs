@@ -35,11 +35,12 @@ impl Checkpoints {
     pub(in crate::store) fn new(
         options: SqliteConnectOptions,
         writer: SqlitePool,
-        (pages, wait): (u32, Duration),
+        pages: u32,
+        patience: Duration,
     ) -> Self {
         let pool = SqlitePoolOptions::new()
             .max_connections(1)
-            .acquire_timeout(wait)
+            .acquire_timeout(patience)
             .test_before_acquire(false);
         Self {
             connection: pool.connect_lazy_with(options),

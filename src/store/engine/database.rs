@@ -59,7 +59,8 @@ impl Database {
     pub(in crate::store) async fn open(
         location: &Location,
         connections: &Connections,
-        (create, patience): (bool, Duration),
+        create: bool,
+        patience: Duration,
     ) -> Result<Self, StoreError> {
         Ok(match location {
             Location::Folder(folder) => {
@@ -75,7 +76,8 @@ impl Database {
     /// many `connections` to PostgreSQL, which also write.
     pub(in crate::store) async fn apart(
         &self,
-        (readers, connections): (u32, u32),
+        readers: u32,
+        connections: u32,
     ) -> Result<Self, StoreError> {
         Ok(match self {
             Self::Sqlite(embedded) => Self::Sqlite(embedded.apart(readers).await?),

@@ -96,8 +96,8 @@ pub async fn open(
         .map_err(open_error)?;
     migrations().run(&writer).await?;
     drop(lock);
-    let copying = (rules.embedded_checkpoint_pages, rules.acquire());
-    let checkpoints = Checkpoints::new(options.clone(), writer.clone(), copying).into();
+    let (pages, patience) = (rules.embedded_checkpoint_pages, rules.acquire());
+    let checkpoints = Checkpoints::new(options.clone(), writer.clone(), pages, patience).into();
     let reader = SqlitePoolOptions::new()
         .max_connections(rules.embedded_readers)
         .acquire_timeout(rules.acquire())

@@ -315,7 +315,7 @@ async fn log(scene: &Scene) {
     }
     let placed = store.placed_after(0, 9).await.unwrap();
     store.events_named(&[placed[0].place.event]).await.unwrap();
-    assert!(store.contents_with_others((0, 9)).await.unwrap().len() > 1);
+    assert!(store.contents_with_others(0, 9).await.unwrap().len() > 1);
 }
 
 /// Each that leaves entries of the audit log out, and one that leaves out none but by time.
