@@ -34,7 +34,7 @@ pub use agents::template_links::Applied;
 pub use agents::template_locks::Locked;
 pub use agents::template_migrations::{MigrationRequest, Working};
 pub use agents::templates::{TemplateChange, TemplateChanged, TemplateDeleted};
-pub use base::company::Census;
+pub use base::gateway_registry::Census;
 pub use base::page::{Cursor, Direction, List, Page, cut};
 pub use blobs::place::{BlobPlace, S3Access, StorePlace};
 pub use commit::intake::{Accepted, Commit, Committed, Handed, Intake, Receipt};

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::base::Base;
-use super::base::company::Company;
-use super::base::noting::Noting;
-use super::base::space::Space;
-use super::base::unindexed::Unindexed;
-use super::base::walked::Walked;
+use super::base::free_space::FreeSpace;
+use super::base::gateway_registry::GatewayRegistry;
+use super::base::pending_records::PendingRecords;
+use super::base::room_turns::RoomTurns;
+use super::base::unindexed_cache::UnindexedCache;
 use super::blobs::objects::Blobs;
 use super::blobs::place::StorePlace;
 use super::commit::batch::Intakes;
@@ -120,7 +120,7 @@ impl Store {
         let base = Base {
             database,
             blobs,
-            space: Space::of(place),
+            free_space: FreeSpace::of(place),
             mint,
             trust,
             repeats: Repeats::default(),
@@ -128,16 +128,19 @@ impl Store {
             deliveries: rules.deliveries,
             gateways: rules.gateways,
             bell: Arc::default(),
-            walked: Walked::default(),
-            company: Company::default(),
-            unindexed: Unindexed::default(),
-            noting: Noting::new(rules.commit.refusals(), rules.commit.max_messages),
+            room_turns: RoomTurns::default(),
+            gateway_registry: GatewayRegistry::default(),
+            unindexed: UnindexedCache::default(),
+            pending_records: PendingRecords::new(
+                rules.commit.refusals(),
+                rules.commit.max_messages,
+            ),
             replayed: Arc::default(),
             closing: connections.deadline(),
         };
         base.take_up_time().await?;
         let intakes = Group::start(Intakes::new(base.clone()), rules.commit, writers);
-        let linger = Linger { pause: rules.commit.refusal(), hurry: base.noting.hurry() };
+        let linger = Linger { pause: rules.commit.refusal(), hurry: base.pending_records.hurry() };
         let noted = Group::lingering(Intakes::new(base.clone()), rules.commit, linger);
         let attempts = Group::start(Attempts::new(base.clone()), rules.commit, writers);
         let refusals = Group::start(Refusals::new(base.clone()), rules.commit, 1);
@@ -208,7 +211,7 @@ impl Store {
     /// Waits, for a second at most, for records of refusals; then closes all connections after the
     /// work under way. Does not wait for a server that has fallen silent.
     pub async fn close(&self) {
-        self.noting.arrived().await;
+        self.pending_records.wait_until_written().await;
         let closing = self.database.close();
         if tokio::time::timeout(self.closing, closing).await.is_err() {
             tracing::warn!("timed out closing database connections");
@@ -245,7 +248,7 @@ mod tests {
             .await
             .unwrap();
         let begun_before = store.begin().await.unwrap();
-        store.base.trust.noting(StoreError::NotDurable(None));
+        store.base.trust.record_loss(StoreError::NotDurable(None));
         assert!(matches!(begun_before.commit().await, Err(StoreError::NotDurable(None))));
         assert!(matches!(store.begin().await.err(), Some(StoreError::NotDurable(None))));
         assert!(matches!(store.ping().await, Err(StoreError::NotDurable(None))));

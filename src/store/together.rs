@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::base::noting::OnItsWay;
+use super::base::pending_records::PendingRecord;
 use super::commit::batch::{Entered, Written};
 use super::commit::intake::{Commit, Committed, Handed, Receipt};
 use super::commit::ready::Ready;
@@ -72,15 +72,15 @@ impl Store {
     }
 
     /// Registers a record of so many bytes to be written behind the reply; None if it may not be.
-    fn set_out(&self, octets: usize) -> Option<OnItsWay> {
-        self.embedded().and_then(|_| self.noting.set_out(octets))
+    fn set_out(&self, octets: usize) -> Option<PendingRecord> {
+        self.embedded().and_then(|_| self.pending_records.register(octets))
     }
 
     /// Writes the record of a refusal in a task. Retries unless a row is the cause, or trust is
     /// lost.
     fn write_behind<T: Together>(
         &self,
-        way: OnItsWay,
+        way: PendingRecord,
         group: &Group<T>,
         job: impl Fn() -> T::Job + Send + 'static,
         then: impl FnOnce(T::Answer) + Send + 'static,

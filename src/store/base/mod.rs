@@ -3,15 +3,15 @@
 //!
 //! Methods of the subjects are methods of [`Base`]. The `Store` adds the groups in which waiting
 //! jobs are written together. A lock in memory is held for a few instructions, and no second one is
-//! taken under it; only `space.rs` holds one while it asks the file system.
+//! taken under it; only `free_space.rs` holds one while it asks the file system.
 
-pub mod company;
-pub mod noting;
+pub mod free_space;
+pub mod gateway_registry;
 pub mod owner;
 pub mod page;
-pub mod space;
-pub mod unindexed;
-pub mod walked;
+pub mod pending_records;
+pub mod room_turns;
+pub mod unindexed_cache;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,11 +19,11 @@ use std::time::Duration;
 use tokio::sync::{Notify, OnceCell};
 use uuid::Uuid;
 
-use self::company::Company;
-use self::noting::Noting;
-use self::space::Space;
-use self::unindexed::Unindexed;
-use self::walked::Walked;
+use self::free_space::FreeSpace;
+use self::gateway_registry::GatewayRegistry;
+use self::pending_records::PendingRecords;
+use self::room_turns::RoomTurns;
+use self::unindexed_cache::UnindexedCache;
 use crate::domain::id::Mint;
 use crate::domain::repeats::Repeats;
 use crate::rules::{Deliveries, Gateways};
@@ -39,7 +39,7 @@ use crate::store::engine::trust::Trust;
 pub struct Base {
     pub(in crate::store) database: Database,
     pub(in crate::store) blobs: Option<Blobs>,
-    pub(in crate::store) space: Space,
+    pub(in crate::store) free_space: FreeSpace,
     pub(in crate::store) mint: Mint,
     pub(in crate::store) trust: Trust,
     pub(in crate::store) repeats: Repeats,
@@ -48,11 +48,11 @@ pub struct Base {
     pub(in crate::store) gateways: Gateways,
     /// Rings when deliveries were committed: see [`Self::bell`].
     pub(in crate::store) bell: Arc<Notify>,
-    pub(in crate::store) walked: Walked,
-    pub(in crate::store) company: Company,
+    pub(in crate::store) room_turns: RoomTurns,
+    pub(in crate::store) gateway_registry: GatewayRegistry,
     /// Records of refusals that are written behind their replies.
-    pub(in crate::store) noting: Noting,
-    pub(in crate::store) unindexed: Unindexed,
+    pub(in crate::store) pending_records: PendingRecords,
+    pub(in crate::store) unindexed: UnindexedCache,
     /// The replay that was worked on last.
     pub(in crate::store) replayed: Arc<Mutex<Uuid>>,
     /// Time limit of closing: as long as a statement under way may take.
@@ -119,6 +119,6 @@ impl Base {
     /// blob folder if it has less; up to a second old. None if mail is in neither, or if the system
     /// does not tell.
     pub async fn free_space(&self) -> Option<u64> {
-        self.space.free().await
+        self.free_space.measure().await
     }
 }

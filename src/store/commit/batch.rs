@@ -97,9 +97,9 @@ impl Intakes {
                 arrived.into_iter().filter(|one| !earlier.contains_key(&one.id)).collect();
             met = self.store(&mut tx, &fresh, &named).await?;
             intake_records::insert(&mut tx, &entries, &earlier);
-            let has_company = tx.has_company();
+            let has_concurrent_writers = tx.has_concurrent_writers();
             tx.commit().await?;
-            if !has_company {
+            if !has_concurrent_writers {
                 self.base.unindexed.keep(fresh.iter().filter_map(|one| one.said()));
             }
         }
@@ -173,7 +173,7 @@ impl Together for Intakes {
 /// statements. (They must come after: a statement sees the state before its own locks.) Accounts
 /// come before domains (`engine/gates.rs`), so that no gateways wait in a circle.
 async fn pass_gates(tx: &mut Transaction, arrived: &[&Arrived]) -> Result<(), StoreError> {
-    if !tx.has_company() {
+    if !tx.has_concurrent_writers() {
         return Ok(());
     }
     let accounts = arrived.iter().flat_map(|one| one.lineage.ids()).collect();

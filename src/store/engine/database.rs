@@ -113,7 +113,7 @@ impl Database {
         let inner = match self {
             Self::Sqlite(database) => {
                 let begun = database.writer.begin_with("BEGIN IMMEDIATE").await;
-                let begun = begun.map_err(|error| trust.noting(error))?;
+                let begun = begun.map_err(|error| trust.record_loss(error))?;
                 Inner::Sqlite(begun, Arc::clone(&database.checkpoints))
             }
             Self::Postgres(pool) => Inner::Postgres(pool.begin().await?),
@@ -187,11 +187,11 @@ impl Transaction {
         let committing = tokio::spawn(async move {
             match inner {
                 Inner::Sqlite(inner, checkpoints) => {
-                    inner.commit().await.map_err(|error| trust.noting(error))?;
+                    inner.commit().await.map_err(|error| trust.record_loss(error))?;
                     checkpoints.committed(&trust);
                 }
                 Inner::Postgres(inner) => {
-                    inner.commit().await.map_err(|error| trust.noting(error))?;
+                    inner.commit().await.map_err(|error| trust.record_loss(error))?;
                 }
             }
             if rings {
@@ -210,7 +210,8 @@ impl Transaction {
 
     /// Runs the deferred writes now, for statements of this transaction that read their rows.
     pub(in crate::store) async fn write_now(&mut self) -> Result<(), StoreError> {
-        for statement in together(std::mem::take(&mut self.waiting), self.has_company()) {
+        for statement in together(std::mem::take(&mut self.waiting), self.has_concurrent_writers())
+        {
             statement.execute(self.on()).await?;
         }
         Ok(())
@@ -230,7 +231,7 @@ impl Transaction {
     }
 
     /// Whether other transactions may write beside this one.
-    pub(in crate::store) fn has_company(&self) -> bool {
+    pub(in crate::store) fn has_concurrent_writers(&self) -> bool {
         matches!(self.inner, Inner::Postgres(_))
     }
 }

@@ -24,7 +24,7 @@ pub async fn pass_accounts(
     tx: &mut Transaction,
     accounts: BTreeSet<AccountId>,
 ) -> Result<(), StoreError> {
-    if !tx.has_company() {
+    if !tx.has_concurrent_writers() {
         return Ok(());
     }
     pass_all(tx, accounts, BTreeSet::new()).await
@@ -63,7 +63,7 @@ pub async fn close_accounts(
     tx: &mut Transaction,
     accounts: &[AccountId],
 ) -> Result<(), StoreError> {
-    if !tx.has_company() {
+    if !tx.has_concurrent_writers() {
         return Ok(());
     }
     many(
@@ -85,7 +85,7 @@ pub async fn close_and_pass(
     closed: &BTreeSet<AccountId>,
     passed: &BTreeSet<AccountId>,
 ) -> Result<(), StoreError> {
-    if !tx.has_company() {
+    if !tx.has_concurrent_writers() {
         return Ok(());
     }
     let passed = passed.difference(closed).map(|account| vec![(*account).into(), 0.into()]);
@@ -122,7 +122,7 @@ pub async fn close_rooms(tx: &mut Transaction) -> Result<(), StoreError> {
 
 /// Closes the gate of a domain: for changes of its addresses.
 pub async fn close_domain(tx: &mut Transaction, domain: &DomainName) -> Result<(), StoreError> {
-    if !tx.has_company() {
+    if !tx.has_concurrent_writers() {
         return Ok(());
     }
     sql("SELECT pg_advisory_xact_lock(hashtextextended('domain ' || $1, 0))")
@@ -135,7 +135,7 @@ pub async fn close_domain(tx: &mut Transaction, domain: &DomainName) -> Result<(
 /// Lets one transaction at a time, per kind and owner (account or member), count or compare what
 /// the owner has, until it ends. The owner's row is not locked: commits below the account hold it.
 pub async fn queue(tx: &mut Transaction, what: &'static str, owner: i64) -> Result<(), StoreError> {
-    if !tx.has_company() {
+    if !tx.has_concurrent_writers() {
         return Ok(());
     }
     sql("SELECT pg_advisory_xact_lock(hashtextextended($1, $2))")
@@ -149,7 +149,7 @@ pub async fn queue(tx: &mut Transaction, what: &'static str, owner: i64) -> Resu
 /// Tries to be the only transaction that does this work, on all gateways, until it ends. Returns
 /// false at once if another one is at it: the caller skips the work.
 pub async fn alone(tx: &mut Transaction, work: &'static str) -> Result<bool, StoreError> {
-    if !tx.has_company() {
+    if !tx.has_concurrent_writers() {
         return Ok(true);
     }
     let row = sql("SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS alone")

@@ -168,11 +168,11 @@ impl Statement {
             Ok(match on {
                 Connection::SqlitePool(pool, trust) => {
                     let done = self.sqlite().execute(pool).await;
-                    done.map_err(|error| trust.noting(error))?.rows_affected()
+                    done.map_err(|error| trust.record_loss(error))?.rows_affected()
                 }
                 Connection::Sqlite(one, trust) => {
                     let done = self.sqlite().execute(one).await;
-                    done.map_err(|error| trust.noting(error))?.rows_affected()
+                    done.map_err(|error| trust.record_loss(error))?.rows_affected()
                 }
                 Connection::PostgresPool(pool) => {
                     let mut one = pool.lend().await?;
@@ -193,11 +193,11 @@ impl Statement {
             Ok(match on {
                 Connection::SqlitePool(pool, trust) => {
                     let rows = self.sqlite().fetch_all(pool).await;
-                    sqlite(rows.map_err(|error| trust.noting(error))?)
+                    sqlite(rows.map_err(|error| trust.record_loss(error))?)
                 }
                 Connection::Sqlite(one, trust) => {
                     let rows = self.sqlite().fetch_all(one).await;
-                    sqlite(rows.map_err(|error| trust.noting(error))?)
+                    sqlite(rows.map_err(|error| trust.record_loss(error))?)
                 }
                 Connection::PostgresPool(pool) => {
                     let mut one = pool.lend().await?;
@@ -215,11 +215,11 @@ impl Statement {
             Ok(match on {
                 Connection::SqlitePool(pool, trust) => {
                     let found = self.sqlite().fetch_optional(pool).await;
-                    found.map_err(|error| trust.noting(error))?.map(Row::Sqlite)
+                    found.map_err(|error| trust.record_loss(error))?.map(Row::Sqlite)
                 }
                 Connection::Sqlite(one, trust) => {
                     let found = self.sqlite().fetch_optional(one).await;
-                    found.map_err(|error| trust.noting(error))?.map(Row::Sqlite)
+                    found.map_err(|error| trust.record_loss(error))?.map(Row::Sqlite)
                 }
                 Connection::PostgresPool(pool) => {
                     let mut one = pool.lend().await?;

@@ -27,7 +27,7 @@ impl Trust {
     }
 
     /// Returns the error; records the loss of trust if the error means one.
-    pub(in crate::store) fn noting(&self, error: impl Into<StoreError>) -> StoreError {
+    pub(in crate::store) fn record_loss(&self, error: impl Into<StoreError>) -> StoreError {
         let error = error.into();
         let why = match &error {
             StoreError::NotDurable(_) => Why::NotDurable,

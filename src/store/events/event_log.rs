@@ -49,7 +49,7 @@ impl Base {
 /// Gives positions to up to `limit` rows that have none, and returns how many rows got one. No
 /// other transaction on any gateway gives positions until this one ends: keep it short.
 pub async fn place(tx: &mut Transaction, limit: u32) -> Result<u64, StoreError> {
-    if !tx.has_company() {
+    if !tx.has_concurrent_writers() {
         return Ok(0);
     }
     // Locked by a separate statement, so that the next one sees all earlier positions.

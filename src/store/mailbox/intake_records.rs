@@ -43,7 +43,7 @@ impl Base {
         filter: &IntakeFilter,
         page: &Page,
     ) -> Result<Vec<IntakeRecord>, StoreError> {
-        self.noting.arrived().await;
+        self.pending_records.wait_until_written().await;
         let mut query = select("", "WHERE ");
         within(&mut query, scope);
         query.push(PRESENT_RECORD);
@@ -60,7 +60,7 @@ impl Base {
         scope: &Scope,
         id: IntakeId,
     ) -> Result<Option<IntakeRecord>, StoreError> {
-        self.noting.arrived().await;
+        self.pending_records.wait_until_written().await;
         let mut query = select("evidence, ", "WHERE id = $1 AND ").bind(id.0);
         within(&mut query, scope);
         query.push(PRESENT_RECORD);

@@ -49,7 +49,7 @@ impl Base {
         time: TimeRange,
         most: u32,
     ) -> Result<Option<Cursor>, StoreError> {
-        self.noting.arrived().await;
+        self.pending_records.wait_until_written().await;
         let page = Page { limit: 1, from: None, until: None };
         let skip = most.saturating_sub(1);
         let Some(permitted) = scope.permitted() else {
@@ -95,7 +95,7 @@ impl Base {
         page: &Page,
         fields: &[LogField],
     ) -> Result<Vec<LogRow>, StoreError> {
-        self.noting.arrived().await;
+        self.pending_records.wait_until_written().await;
         let sorts = scope.permitted().is_some();
         let mut query = sql("");
         if sorts {
@@ -135,7 +135,7 @@ impl Base {
         filter: &LogFilter,
         page: &Page,
     ) -> Result<u64, StoreError> {
-        self.noting.arrived().await;
+        self.pending_records.wait_until_written().await;
         let mut query = sql("SELECT COUNT(*) AS rows_found FROM
                              (SELECT at FROM records WHERE ");
         narrow(&mut query, scope, filter);
@@ -174,7 +174,7 @@ impl Base {
         (interval, grouping): (Interval, Option<Grouping>),
         most: u64,
     ) -> Result<Vec<Bucket>, StoreError> {
-        self.noting.arrived().await;
+        self.pending_records.wait_until_written().await;
         // Day 0 was a Thursday; weeks begin on Monday.
         let (width, shift) = match interval {
             Interval::Hour => (DAY / 24, 0),

@@ -36,7 +36,7 @@ impl Base {
         page: &Page,
         since: Timestamp,
     ) -> Result<Vec<PastVerdict>, StoreError> {
-        self.noting.arrived().await;
+        self.pending_records.wait_until_written().await;
         let mut query = sql("SELECT id, at, source, sender, reason FROM records WHERE ");
         within(&mut query, scope);
         query.push(PRESENT_RECORD);

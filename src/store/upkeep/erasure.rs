@@ -188,7 +188,7 @@ impl Base {
         now: Timestamp,
     ) -> Result<Erasing, StoreError> {
         // Refusals answered before this must be in the records first.
-        self.noting.arrived().await;
+        self.pending_records.wait_until_written().await;
         let found = erasure_redaction::find(self, erasure, rows).await?;
         let mut tx = self.begin().await?;
         if !gates::alone(&mut tx, "erasure").await? {

@@ -101,7 +101,7 @@ impl Attempts {
         let endings = group.iter().filter(counts).map(|one| (one.destination.id, one.ending()));
         let breaker = &self.base.deliveries.breaker;
         if group.iter().any(Ended::failed) {
-            self.base.company.stir();
+            self.base.gateway_registry.require_beat();
         }
         let mut fared = health::note(&mut tx, breaker, endings).await?;
         for one in gone.into_iter().filter(counts) {

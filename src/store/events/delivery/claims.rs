@@ -175,8 +175,8 @@ impl Base {
             .bind(busy)
             .bind(heads)
             .bind(count(TAKEN_OF_EACH))
-            .bind(self.company.dead())
-            .bind(self.company.own())
+            .bind(self.gateway_registry.dead())
+            .bind(self.gateway_registry.own())
             .fetch_all(tx.on())
             .await?;
         let needed = Needed::load(&mut tx, &rows).await?;
@@ -251,8 +251,8 @@ impl Base {
             .bind(until)
             .bind(rested_until)
             .bind(now)
-            .bind(self.company.dead())
-            .bind(self.company.own())
+            .bind(self.gateway_registry.dead())
+            .bind(self.gateway_registry.own())
             .execute(tx.on())
             .await?
                 > 0;

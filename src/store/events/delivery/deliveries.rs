@@ -173,7 +173,7 @@ impl Base {
         let ended = ended.bind(id.0).fetch_all(tx.on()).await?;
         let clock = self.mint().clock();
         let now = clock.steady_of(act.at).min(clock.steady());
-        let with = (&mut tx, &self.company);
+        let with = (&mut tx, &self.gateway_registry);
         if replays::revive(with, destination.id.0, &ended, now).await? == 0 {
             return Ok(Redelivery::Pending);
         }

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use super::claims::UNREADABLE_PAUSE;
 use crate::domain::clock::Timestamp;
 use crate::store::base::Base;
-use crate::store::base::company::{BURIED, Census, Gateway, LEFT};
+use crate::store::base::gateway_registry::{Census, DEAD_BEAT, Gateway, LEFT_BEAT};
 use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
@@ -61,7 +61,7 @@ impl Base {
 
     /// Records which gateways are gone; on the embedded store, all others are.
     fn note(&self, rows: &[Gateway]) -> Census {
-        self.company.note(rows, !self.reader().is_postgres())
+        self.gateway_registry.record_dead(rows, !self.reader().is_postgres())
     }
 
     /// Writes `beat`, or the next beat if None. Returns false if the gateway was buried.
@@ -79,7 +79,7 @@ impl Base {
                                           AS BIGINT))
              WHERE id = $1 AND beat >= 0",
             )
-            .bind(self.company.own())
+            .bind(self.gateway_registry.own())
             .bind(self.mint().clock().steady())
             .bind(self.own_wall())
             .bind(beat)
@@ -126,7 +126,7 @@ impl Base {
         }
         let rows = gateways(tx.on()).await?;
         tx.commit().await?;
-        let seen = &base.company.0;
+        let seen = &base.gateway_registry.0;
         if let Some((name, steady)) = joined {
             seen.own.store(name, Ordering::SeqCst);
             // After the id, which `holder` reads last: no claim of the former id is begun now.
@@ -140,7 +140,7 @@ impl Base {
     /// others may bury it: they may take over its claims, so it must begin none of them. Claims
     /// under a former id are not its own any more.
     pub fn holder(&self) -> Option<i64> {
-        let company = &self.company;
+        let company = &self.gateway_registry;
         // Before the id: see `join`.
         let heard = Timestamp::from_millis(company.0.heard.load(Ordering::SeqCst));
         let (own, now) = (company.own(), self.mint().clock().steady());
@@ -154,12 +154,12 @@ impl Base {
     pub async fn beat(&self) -> Result<Census, StoreError> {
         let (base, clock) = (self, self.mint().clock());
         let is_postgres = base.reader().is_postgres();
-        if !is_postgres && !base.company.is_written(clock.steps()) {
+        if !is_postgres && !base.gateway_registry.must_write_beat(clock.steps()) {
             return Ok(Census::default());
         }
         let (mut rows, lives) = settled!(self.try_beat())?;
         if is_postgres {
-            let silent = base.company.look(&rows, base.gateways.silent_beats);
+            let silent = base.gateway_registry.find_silent(&rows, base.gateways.silent_beats);
             if !silent.is_empty() {
                 rows = settled!(self.try_bury(&silent))?;
             }
@@ -186,7 +186,7 @@ impl Base {
             clock.align(latest);
         }
         if lives {
-            base.company.0.heard.store(began.millis(), Ordering::SeqCst);
+            base.gateway_registry.0.heard.store(began.millis(), Ordering::SeqCst);
         } else {
             self.join().await?;
         }
@@ -206,7 +206,7 @@ impl Base {
                 )
                 .bind(*id)
                 .bind(*beat)
-                .bind(BURIED)
+                .bind(DEAD_BEAT)
                 .execute(tx.on())
                 .await?;
         }
@@ -223,7 +223,7 @@ impl Base {
 
     async fn try_leave(&self) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        self.write_beat(&mut tx, Some(LEFT)).await?;
+        self.write_beat(&mut tx, Some(LEFT_BEAT)).await?;
         tx.commit().await
     }
 
