@@ -87,7 +87,7 @@ where
 
 /// Shows the fault of the store in plain words.
 fn as_fault(found: Result<(), StoreError>) -> Result<(), Fault> {
-    found.map_err(|error| Fault { cause: error.plainly(), detail: error.to_string() })
+    found.map_err(|error| Fault { cause: error.public_cause(), detail: error.to_string() })
 }
 
 fn fault(cause: &'static str) -> Fault {

@@ -37,7 +37,7 @@ pub use agents::templates::{TemplateChange, TemplateChanged, TemplateDeleted};
 pub use base::gateway_registry::Census;
 pub use base::page::{Cursor, Direction, List, Page, cut};
 pub use blobs::place::{BlobPlace, S3Access, StorePlace};
-pub use commit::intake::{Accepted, Commit, Committed, Handed, Intake, Receipt};
+pub use commit::intake::{Accepted, Commit, Committed, Intake, PlatformMessage, Receipt};
 pub use engine::error::StoreError;
 pub use engine::location::{Location, LocationError, PostgresUrl};
 pub use engine::serving::Serving;

@@ -13,8 +13,8 @@ use super::base::room_turns::RoomTurns;
 use super::base::unindexed_cache::UnindexedCache;
 use super::blobs::objects::Blobs;
 use super::blobs::place::StorePlace;
-use super::commit::batch::Intakes;
-use super::commit::refusals::{Counted, Refusals};
+use super::commit::batch::CommitWriter;
+use super::commit::refusals::{RecentRefusals, RefusalWriter};
 use super::engine::database::Database;
 use super::engine::error::StoreError;
 use super::engine::group::{Group, Linger};
@@ -38,14 +38,14 @@ use crate::rules::{Share, StoreRules};
 pub struct Store {
     pub(super) base: Base,
     /// Messages waiting to be committed.
-    pub(super) intakes: Group<Intakes>,
+    pub(super) intakes: Group<CommitWriter>,
     /// Records of refusals, for which no caller waits.
-    pub(super) noted: Group<Intakes>,
+    pub(super) noted: Group<CommitWriter>,
     /// Attempts waiting to be recorded.
     pub(super) attempts: Group<Attempts>,
     /// Refusals waiting to be counted.
-    pub(super) refusals: Group<Refusals>,
-    pub(super) counted: Counted,
+    pub(super) refusals: Group<RefusalWriter>,
+    pub(super) counted: RecentRefusals,
     /// Callers waiting for the directory's version.
     pub(super) versions: Group<Versions>,
     /// Callers waiting for the standing that a decision rests on.
@@ -139,11 +139,11 @@ impl Store {
             closing: connections.deadline(),
         };
         base.take_up_time().await?;
-        let intakes = Group::start(Intakes::new(base.clone()), rules.commit, writers);
+        let intakes = Group::start(CommitWriter::new(base.clone()), rules.commit, writers);
         let linger = Linger { pause: rules.commit.refusal(), hurry: base.pending_records.hurry() };
-        let noted = Group::lingering(Intakes::new(base.clone()), rules.commit, linger);
+        let noted = Group::lingering(CommitWriter::new(base.clone()), rules.commit, linger);
         let attempts = Group::start(Attempts::new(base.clone()), rules.commit, writers);
-        let refusals = Group::start(Refusals::new(base.clone()), rules.commit, 1);
+        let refusals = Group::start(RefusalWriter::new(base.clone()), rules.commit, 1);
         let versions = Group::start(Versions::new(base.clone()), rules.commit, readers);
         let recipients = Group::start(Recipients::new(base.clone()), rules.commit, readers);
         let holders = Group::start(Holders::new(base.clone()), rules.commit, 1);
@@ -155,7 +155,7 @@ impl Store {
             noted,
             attempts,
             refusals,
-            counted: Counted::new(),
+            counted: RecentRefusals::new(),
             versions,
             recipients,
             holders,

@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use super::base::pending_records::PendingRecord;
-use super::commit::batch::{Entered, Written};
-use super::commit::intake::{Commit, Committed, Handed, Receipt};
-use super::commit::ready::Ready;
-use super::commit::refusals::Refused;
+use super::commit::batch::{CommitOutcome, EntryOutcome};
+use super::commit::intake::{Commit, Committed, PlatformMessage, Receipt};
+use super::commit::prepared::PreparedCommit;
+use super::commit::refusals::PreparedRefusal;
 use super::engine::database::TRIES;
 use super::engine::error::StoreError;
-use super::engine::group::{Group, Together};
+use super::engine::group::{Group, GroupedWork};
 use super::events::delivery::attempt_results::{Ended, Finished};
 use super::events::delivery::contents_now::ContentsNow;
 use super::mailbox::contents::OriginalPlaces;
@@ -40,17 +40,17 @@ impl Store {
             for accepted in commit.intakes.iter().filter_map(|intake| intake.accepted.as_ref()) {
                 self.keep_raw(accepted.message.digest, &accepted.raw, &mut kept).await?;
             }
-            match self.intakes.ask(Ready::new(commit, &kept).await?).await? {
-                Written::Done(entered) => {
+            match self.intakes.ask(PreparedCommit::of_mail(commit, &kept).await?).await? {
+                CommitOutcome::Done(entered) => {
                     let earlier = entered.into_iter().map(|entered| match entered {
-                        Entered::Again(earlier) => Some(earlier),
-                        Entered::Recorded | Entered::Stored(_) => None,
+                        EntryOutcome::Repeat(earlier) => Some(earlier),
+                        EntryOutcome::Recorded | EntryOutcome::Stored(_) => None,
                     });
                     return Ok(Committed::Done(earlier.collect()));
                 }
-                Written::Stale => return Ok(Committed::Stale),
-                Written::Repeated => return Err(StoreError::Repeated),
-                Written::Unkept => {}
+                CommitOutcome::Stale => return Ok(Committed::Stale),
+                CommitOutcome::Repeated => return Err(StoreError::Repeated),
+                CommitOutcome::Unkept => {}
             }
         }
         Err(StoreError::Conflict(None))
@@ -63,7 +63,7 @@ impl Store {
     /// where another gateway may erase the subject of such a record meanwhile.
     pub async fn note(&self, commit: &Commit) -> Result<bool, StoreError> {
         self.check_trust()?;
-        let ready = Ready::new(commit, &OriginalPlaces::default()).await?;
+        let ready = PreparedCommit::of_mail(commit, &OriginalPlaces::default()).await?;
         let Some(way) = self.set_out(ready.octets()) else {
             return self.intakes.ask(ready).await.map(|_| true);
         };
@@ -78,7 +78,7 @@ impl Store {
 
     /// Writes the record of a refusal in a task. Retries unless a row is the cause, or trust is
     /// lost.
-    fn write_behind<T: Together>(
+    fn write_behind<T: GroupedWork>(
         &self,
         way: PendingRecord,
         group: &Group<T>,
@@ -92,7 +92,7 @@ impl Store {
                     Ok(answer) => break then(answer),
                     Err(error) => error,
                 };
-                let is_final = error.is_of_a_row() || store.check_trust().is_err();
+                let is_final = error.is_caused_by_row() || store.check_trust().is_err();
                 if let Some(left_out) = store.repeats.due(LogCause::Refusal) {
                     let error = &error as &dyn std::error::Error;
                     tracing::error!(
@@ -113,27 +113,27 @@ impl Store {
 
     /// Writes a platform's message or nothing, together with others that wait. Fails with
     /// `Repeated` if another request already used its Idempotency-Key.
-    pub async fn receive(&self, handed: &Handed) -> Result<Receipt, StoreError> {
+    pub async fn receive(&self, posted: &PlatformMessage) -> Result<Receipt, StoreError> {
         let mut kept = OriginalPlaces::default();
-        let digest = handed.message.digest;
+        let digest = posted.message.digest;
         for _ in 0..TRIES {
-            self.keep_raw(digest, &handed.raw, &mut kept).await?;
+            self.keep_raw(digest, &posted.raw, &mut kept).await?;
             let place = kept.get(&digest).cloned().unwrap_or_default();
-            let ready = Ready::handed(handed, place).await?;
+            let ready = PreparedCommit::of_platform(posted, place).await?;
             match self.intakes.ask(ready).await? {
-                Written::Done(entered) => {
+                CommitOutcome::Done(entered) => {
                     let stored = entered.into_iter().find_map(|entered| match entered {
-                        Entered::Stored(contact) => Some(Receipt::Stored(contact)),
-                        Entered::Recorded | Entered::Again(_) => None,
+                        EntryOutcome::Stored(contact) => Some(Receipt::Stored(contact)),
+                        EntryOutcome::Recorded | EntryOutcome::Repeat(_) => None,
                     });
                     return stored.ok_or_else(|| StoreError::Corrupt {
                         table: "messages",
-                        detail: format!("{} was written but cannot be found", handed.message.id),
+                        detail: format!("{} was written but cannot be found", posted.message.id),
                     });
                 }
-                Written::Stale => return Ok(Receipt::Inactive),
-                Written::Repeated => return Err(StoreError::Repeated),
-                Written::Unkept => {}
+                CommitOutcome::Stale => return Ok(Receipt::Inactive),
+                CommitOutcome::Repeated => return Err(StoreError::Repeated),
+                CommitOutcome::Unkept => {}
             }
         }
         Err(StoreError::Conflict(None))
@@ -150,7 +150,7 @@ impl Store {
         source: &str,
     ) -> Result<IntakeId, StoreError> {
         self.check_trust()?;
-        let refused = Refused::of(record, source)?;
+        let refused = PreparedRefusal::of(record, source)?;
         if let Some(first) = self.counted.find(&refused)
             && let Some(way) = self.set_out(refused.octets())
         {

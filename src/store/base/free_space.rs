@@ -28,7 +28,7 @@ struct MeasuredSpace {
 }
 
 impl FreeSpace {
-    pub(in crate::store) fn of(place: &StorePlace) -> Self {
+    pub fn of(place: &StorePlace) -> Self {
         let database = match &place.database {
             Location::Folder(folder) => Some(folder.clone()),
             Location::Postgres(_) => None,
@@ -45,7 +45,7 @@ impl FreeSpace {
     }
 
     /// Returns the free bytes. Only one caller looks, so a hanging file system blocks one thread.
-    pub(in crate::store) async fn measure(&self) -> Option<u64> {
+    pub async fn measure(&self) -> Option<u64> {
         if self.folders.is_empty() {
             return None;
         }

@@ -74,32 +74,32 @@ impl GatewayRegistry {
     }
 
     /// Returns the id under which this gateway claims; 0 before it joined.
-    pub(in crate::store) fn own(&self) -> i64 {
+    pub fn own(&self) -> i64 {
         self.0.own.load(Ordering::SeqCst)
     }
 
     /// Returns the gateways whose claims are free, as a JSON array.
-    pub(in crate::store) fn dead(&self) -> String {
+    pub fn dead(&self) -> String {
         Json::from(self.others().dead.as_slice()).to_string()
     }
 
     /// Whether the claims of this holder are free.
-    pub(in crate::store) fn is_dead_holder(&self, holder: i64) -> bool {
+    pub fn is_dead_holder(&self, holder: i64) -> bool {
         self.others().dead.contains(&holder)
     }
 
     /// Notes that something begins to wait for steady time: the next beat must be written.
-    pub(in crate::store) fn require_beat(&self) {
+    pub fn require_beat(&self) {
         self.0.is_required.store(true, Ordering::SeqCst);
     }
 
     /// Whether the gateway of this row is gone, and its claims free; if `is_alone`, all others are.
-    pub(in crate::store) fn is_dead(&self, row: &Gateway, is_alone: bool) -> bool {
+    pub fn is_dead(&self, row: &Gateway, is_alone: bool) -> bool {
         row.id != self.own() && (is_alone || row.beat < 0)
     }
 
     /// Records the gateways that are gone; returns those that are newly so.
-    pub(in crate::store) fn record_dead(&self, rows: &[Gateway], is_alone: bool) -> Census {
+    pub fn record_dead(&self, rows: &[Gateway], is_alone: bool) -> Census {
         let mut others = self.others();
         let before = std::mem::take(&mut others.dead);
         let mut census = Census::default();
@@ -112,7 +112,7 @@ impl GatewayRegistry {
     }
 
     /// Records the beats of the others; returns the ids and beats unchanged for `silent` checks.
-    pub(in crate::store) fn find_silent(&self, rows: &[Gateway], silent: u32) -> Vec<(i64, i64)> {
+    pub fn find_silent(&self, rows: &[Gateway], silent: u32) -> Vec<(i64, i64)> {
         let mut others = self.others();
         let mut beats = HashMap::with_capacity(rows.len());
         for row in rows.iter().filter(|row| row.id != self.own() && row.beat >= 0) {
@@ -129,7 +129,7 @@ impl GatewayRegistry {
     }
 
     /// Whether the embedded store writes this beat.
-    pub(in crate::store) fn must_write_beat(&self, steps: u64) -> bool {
+    pub fn must_write_beat(&self, steps: u64) -> bool {
         let state = &self.0;
         let due = state.beats.fetch_add(1, Ordering::SeqCst).is_multiple_of(WRITTEN_ALONE);
         let stepped = state.steps.swap(steps, Ordering::SeqCst) != steps;

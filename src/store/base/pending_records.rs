@@ -45,14 +45,14 @@ pub struct PendingRecord {
 
 impl PendingRecords {
     /// Makes room for so many bytes; `many` records fill a group.
-    pub(in crate::store) fn new(octets: usize, many: usize) -> Self {
+    pub fn new(octets: usize, many: usize) -> Self {
         let room = Arc::new(Semaphore::new(octets / UNIT));
         let (numbers, ended, hurry) = (Mutex::default(), Notify::new(), Arc::default());
         Self(Arc::new(PendingState { room, many, numbers, ended, hurry }))
     }
 
     /// Registers a record of so many bytes; None if there is no room, or another record is late.
-    pub(in crate::store) fn register(&self, octets: usize) -> Option<PendingRecord> {
+    pub fn register(&self, octets: usize) -> Option<PendingRecord> {
         let units = u32::try_from(octets / UNIT + 1).ok()?;
         let room = Arc::clone(&self.0.room).try_acquire_many_owned(units).ok()?;
         let (mut numbers, now) = (self.0.numbers(), Instant::now());
@@ -69,12 +69,12 @@ impl PendingRecords {
     }
 
     /// Returns the bell that rings when records should be written at once.
-    pub(in crate::store) fn hurry(&self) -> Arc<Notify> {
+    pub fn hurry(&self) -> Arc<Notify> {
         Arc::clone(&self.0.hurry)
     }
 
     /// Waits for all records that are registered by now, a second at most.
-    pub(in crate::store) async fn wait_until_written(&self) {
+    pub async fn wait_until_written(&self) {
         // A record that does not come in time is seen later.
         let _late = timeout(VISIBLE, self.all_written()).await;
     }

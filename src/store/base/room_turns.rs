@@ -16,7 +16,7 @@ pub struct RoomTurns(Arc<Mutex<HashMap<Uuid, String>>>);
 
 impl RoomTurns {
     /// Returns the last room seen by the id of the destination, as JSON.
-    pub(in crate::store) fn last_rooms(&self) -> String {
+    pub fn last_rooms(&self) -> String {
         let rooms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let starts = last_rooms
             .iter()
@@ -25,7 +25,7 @@ impl RoomTurns {
     }
 
     /// Adds `ends`. Destinations passed over as busy keep their place, and others begin anew.
-    pub(in crate::store) fn remember(&self, busy: &str, ends: HashMap<Uuid, String>) {
+    pub fn remember(&self, busy: &str, ends: HashMap<Uuid, String>) {
         let mut rooms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         rooms.retain(|id, _| busy.contains(&id.as_simple().to_string()));
         if rooms.len() + ends.len() > REMEMBERED {

@@ -35,7 +35,7 @@ pub struct UnindexedMail {
 
 impl UnindexedCache {
     /// Keeps mail that was just committed, as far as there is room.
-    pub(in crate::store) fn keep(&self, arrived: impl Iterator<Item = (MessageId, UnindexedMail)>) {
+    pub fn keep(&self, arrived: impl Iterator<Item = (MessageId, UnindexedMail)>) {
         let mut waiting = self.waiting();
         for (id, one) in arrived {
             let octets = octets(&one.mail);
@@ -49,7 +49,7 @@ impl UnindexedCache {
 
     /// Takes out those of these messages that are kept, and forgets all older than the last of
     /// them: they were deleted, or are read back. Without ids no message waits: forgets all.
-    pub(in crate::store) fn take(&self, ids: &[MessageId]) -> Vec<(MessageId, UnindexedMail)> {
+    pub fn take(&self, ids: &[MessageId]) -> Vec<(MessageId, UnindexedMail)> {
         let Some(last) = ids.iter().max() else {
             *self.waiting() = Waiting::default();
             return Vec::new();

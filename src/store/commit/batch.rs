@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::arrivals;
-use super::ready::Ready;
+use super::prepared::PreparedCommit;
 use super::received;
 use crate::domain::event::{Event, announced};
 use crate::domain::id::{ContactId, MessageId};
@@ -15,7 +15,7 @@ use crate::store::base::Base;
 use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
-use crate::store::engine::group::Together;
+use crate::store::engine::group::GroupedWork;
 use crate::store::events::announcements;
 use crate::store::mailbox::contacts;
 use crate::store::mailbox::contents;
@@ -30,9 +30,9 @@ use crate::store::tenancy::addresses::{Question, standings};
 
 /// How the writing of one commit ended.
 #[derive(Debug)]
-pub enum Written {
+pub enum CommitOutcome {
     /// Durable; the result of each entry.
-    Done(Vec<Entered>),
+    Done(Vec<EntryOutcome>),
     /// The standing has changed since the decision; nothing was written.
     Stale,
     /// Another request already used this Idempotency-Key; nothing was written.
@@ -44,28 +44,28 @@ pub enum Written {
 
 /// The result of one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entered {
+pub enum EntryOutcome {
     /// A record without a message.
     Recorded,
     /// A repeat of this message.
-    Again(MessageId),
+    Repeat(MessageId),
     /// A new message of this contact.
     Stored(ContactId),
 }
 
 /// Writes groups of commits.
-pub struct Intakes {
+pub struct CommitWriter {
     base: Base,
 }
 
-impl Intakes {
-    pub(in crate::store) const fn new(base: Base) -> Self {
+impl CommitWriter {
+    pub const fn new(base: Base) -> Self {
         Self { base }
     }
 
-    async fn try_write(&self, group: &[Ready]) -> Result<Vec<Written>, StoreError> {
+    async fn try_write(&self, group: &[PreparedCommit]) -> Result<Vec<CommitOutcome>, StoreError> {
         let mut tx = self.base.begin().await?;
-        let arrived: Vec<&Arrived> = group.iter().flat_map(Ready::arrived).collect();
+        let arrived: Vec<&Arrived> = group.iter().flat_map(PreparedCommit::arrived).collect();
         pass_gates(&mut tx, &arrived).await?;
         let stale = stale(&mut tx, group, &arrived).await?;
         let named = contents::named(&mut tx, &arrived).await?;
@@ -77,12 +77,12 @@ impl Intakes {
                 one.place == OriginalPlace::Named && !named.contains_key(&one.digest)
             };
             answers.push(match (stale, ready.arrived().any(gone)) {
-                (true, _) => Written::Stale,
-                _ if repeated.contains(&place) => Written::Repeated,
-                (false, true) => Written::Unkept,
-                (false, false) => Written::Done(Vec::new()),
+                (true, _) => CommitOutcome::Stale,
+                _ if repeated.contains(&place) => CommitOutcome::Repeated,
+                (false, true) => CommitOutcome::Unkept,
+                (false, false) => CommitOutcome::Done(Vec::new()),
             });
-            if let Some(Written::Done(_)) = answers.last() {
+            if let Some(CommitOutcome::Done(_)) = answers.last() {
                 admitted.push(ready);
             }
         }
@@ -104,7 +104,7 @@ impl Intakes {
             }
         }
         for (answer, ready) in answers.iter_mut().zip(group) {
-            if let Written::Done(entered) = answer {
+            if let CommitOutcome::Done(entered) = answer {
                 *entered = of_entries(ready, &earlier, &met);
             }
         }
@@ -151,19 +151,19 @@ impl Intakes {
     }
 }
 
-impl Together for Intakes {
-    type Job = Ready;
-    type Answer = Written;
+impl GroupedWork for CommitWriter {
+    type Job = PreparedCommit;
+    type Answer = CommitOutcome;
 
-    fn size(job: &Ready) -> (usize, usize) {
+    fn size(job: &PreparedCommit) -> (usize, usize) {
         (job.entries.len(), job.octets())
     }
 
-    fn organization(job: &Ready) -> i64 {
+    fn organization(job: &PreparedCommit) -> i64 {
         job.organization
     }
 
-    async fn write(&self, group: &[Ready]) -> Result<Vec<Written>, StoreError> {
+    async fn write(&self, group: &[PreparedCommit]) -> Result<Vec<CommitOutcome>, StoreError> {
         settled!(self.try_write(group))
     }
 }
@@ -186,7 +186,7 @@ async fn pass_gates(tx: &mut Transaction, arrived: &[&Arrived]) -> Result<(), St
 /// Returns for each commit whether its standing has changed since the decision.
 async fn stale(
     tx: &mut Transaction,
-    group: &[Ready],
+    group: &[PreparedCommit],
     arrived: &[&Arrived],
 ) -> Result<Vec<bool>, StoreError> {
     let questions: Vec<Question<'_>> = arrived.iter().filter_map(|one| one.question()).collect();
@@ -206,15 +206,15 @@ async fn stale(
 
 /// Returns the result of each entry.
 fn of_entries(
-    ready: &Ready,
+    ready: &PreparedCommit,
     earlier: &HashMap<MessageId, MessageId>,
     met: &HashMap<MessageId, ContactId>,
-) -> Vec<Entered> {
+) -> Vec<EntryOutcome> {
     let of = |entry: &Entry| {
-        let Some(arrived) = &entry.arrived else { return Entered::Recorded };
-        let again = earlier.get(&arrived.id).copied().map(Entered::Again);
-        let stored = || met.get(&arrived.id).copied().map(Entered::Stored);
-        again.or_else(stored).unwrap_or(Entered::Recorded)
+        let Some(arrived) = &entry.arrived else { return EntryOutcome::Recorded };
+        let again = earlier.get(&arrived.id).copied().map(EntryOutcome::Repeat);
+        let stored = || met.get(&arrived.id).copied().map(EntryOutcome::Stored);
+        again.or_else(stored).unwrap_or(EntryOutcome::Recorded)
     };
     ready.entries.iter().map(of).collect()
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ready::Ready;
+use super::prepared::PreparedCommit;
 use crate::domain::account::{Account, AccountType};
 use crate::domain::id::AccountId;
 use crate::domain::scope::Scope;
@@ -69,7 +69,7 @@ pub async fn active(
 /// already carried out.
 pub async fn repeated(
     tx: &mut Transaction,
-    group: &[Ready],
+    group: &[PreparedCommit],
     stale: &[bool],
 ) -> Result<BTreeSet<usize>, StoreError> {
     let mut requests = BTreeMap::new();

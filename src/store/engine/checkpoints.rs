@@ -32,7 +32,7 @@ pub struct Checkpoints {
 
 impl Checkpoints {
     /// Connects at the first check.
-    pub(in crate::store) fn new(
+    pub fn new(
         options: SqliteConnectOptions,
         writer: SqlitePool,
         pages: u32,
@@ -57,7 +57,7 @@ impl Checkpoints {
     }
 
     /// Checks the log every [`BETWEEN_LOOKS`] commits, and copies it if long; keeps nobody waiting.
-    pub(in crate::store) fn committed(self: &Arc<Self>, trust: &Trust) {
+    pub fn committed(self: &Arc<Self>, trust: &Trust) {
         let count = self.commits.fetch_add(1, Ordering::Relaxed);
         if !count.is_multiple_of(BETWEEN_LOOKS) {
             return;
@@ -94,7 +94,7 @@ impl Checkpoints {
     }
 
     /// Closes the connection after the copy under way.
-    pub(in crate::store) async fn close(&self) {
+    pub async fn close(&self) {
         self.connection.close().await;
     }
 }

@@ -56,7 +56,7 @@ pub(in crate::store) use transact;
 
 impl Database {
     /// Opens the database, created first if `create` is set. Retries PostgreSQL for `patience`.
-    pub(in crate::store) async fn open(
+    pub async fn open(
         location: &Location,
         connections: &Connections,
         create: bool,
@@ -74,11 +74,7 @@ impl Database {
 
     /// Returns the same database with connections of its own: so many `readers` of SQLite, or so
     /// many `connections` to PostgreSQL, which also write.
-    pub(in crate::store) async fn apart(
-        &self,
-        readers: u32,
-        connections: u32,
-    ) -> Result<Self, StoreError> {
+    pub async fn apart(&self, readers: u32, connections: u32) -> Result<Self, StoreError> {
         Ok(match self {
             Self::Sqlite(embedded) => Self::Sqlite(embedded.apart(readers).await?),
             Self::Postgres(pool) => Self::Postgres(pool.apart(connections).await?),
@@ -86,7 +82,7 @@ impl Database {
     }
 
     /// Returns the embedded database, or None on PostgreSQL.
-    pub(in crate::store) const fn embedded(&self) -> Option<&Embedded> {
+    pub const fn embedded(&self) -> Option<&Embedded> {
         match self {
             Self::Sqlite(embedded) => Some(embedded),
             Self::Postgres(_) => None,
@@ -94,7 +90,7 @@ impl Database {
     }
 
     /// Returns any connection, for one read.
-    pub(in crate::store) fn reader<'d>(&'d self, trust: &'d Trust) -> Connection<'d> {
+    pub fn reader<'d>(&'d self, trust: &'d Trust) -> Connection<'d> {
         match self {
             Self::Sqlite(database) => Connection::SqlitePool(&database.reader, trust),
             Self::Postgres(pool) => Connection::PostgresPool(pool),
@@ -104,7 +100,7 @@ impl Database {
     /// Begins a writing transaction. On SQLite no other one writes from its first statement on
     /// (`BEGIN IMMEDIATE`), so rows that it reads cannot change. On PostgreSQL others run beside
     /// it: it must lock such rows. Fails once trust is lost. `bell` is for [`Transaction::ring`].
-    pub(in crate::store) async fn begin(
+    pub async fn begin(
         &self,
         trust: &Trust,
         bell: &Arc<Notify>,
@@ -125,7 +121,7 @@ impl Database {
     }
 
     /// Fetches all rows of a statement that walks many, and gives up when it takes too long.
-    pub(in crate::store) async fn fetch_in_time(
+    pub async fn fetch_in_time(
         &self,
         query: Statement,
         trust: &Trust,
@@ -137,7 +133,7 @@ impl Database {
     }
 
     /// Fetches all rows of a token search: see [`Pool::begin_search`].
-    pub(in crate::store) async fn fetch_by_bitmaps(
+    pub async fn fetch_by_bitmaps(
         &self,
         query: Statement,
         trust: &Trust,
@@ -150,7 +146,7 @@ impl Database {
     }
 
     /// Closes all connections after the work under way.
-    pub(in crate::store) async fn close(&self) {
+    pub async fn close(&self) {
         match self {
             Self::Sqlite(Embedded { reader, writer, checkpoints, .. }) => {
                 reader.close().await;
@@ -180,7 +176,7 @@ enum Inner {
 impl Transaction {
     /// Commits; durable once this returned Ok. Continues when its future is dropped, because a
     /// write that does not reach the disk must be noticed even if no caller waits any more.
-    pub(in crate::store) async fn commit(mut self) -> Result<(), StoreError> {
+    pub async fn commit(mut self) -> Result<(), StoreError> {
         self.write_now().await?;
         let Self { inner, trust, bell, rings, .. } = self;
         trust.check()?;
@@ -204,12 +200,12 @@ impl Transaction {
 
     /// Defers a write to the commit, where all deferred writes are one call. Its result is not
     /// returned, and no statement before may read its rows.
-    pub(in crate::store) fn later(&mut self, write: Many) {
+    pub fn later(&mut self, write: Many) {
         self.waiting.push(write);
     }
 
     /// Runs the deferred writes now, for statements of this transaction that read their rows.
-    pub(in crate::store) async fn write_now(&mut self) -> Result<(), StoreError> {
+    pub async fn write_now(&mut self) -> Result<(), StoreError> {
         for statement in together(std::mem::take(&mut self.waiting), self.has_concurrent_writers())
         {
             statement.execute(self.on()).await?;
@@ -218,12 +214,12 @@ impl Transaction {
     }
 
     /// Wakes the dispatcher after the commit: the transaction writes deliveries.
-    pub(in crate::store) const fn ring(&mut self) {
+    pub const fn ring(&mut self) {
         self.rings = true;
     }
 
     /// Returns the connection to run statements on.
-    pub(in crate::store) fn on(&mut self) -> Connection<'_> {
+    pub fn on(&mut self) -> Connection<'_> {
         match &mut self.inner {
             Inner::Sqlite(inner, _) => Connection::Sqlite(inner, &self.trust),
             Inner::Postgres(inner) => Connection::Postgres(inner),
@@ -231,7 +227,7 @@ impl Transaction {
     }
 
     /// Whether other transactions may write beside this one.
-    pub(in crate::store) fn has_concurrent_writers(&self) -> bool {
+    pub fn has_concurrent_writers(&self) -> bool {
         matches!(self.inner, Inner::Postgres(_))
     }
 }

@@ -19,7 +19,7 @@ use crate::rules::Grouping;
 const WAITING_GROUPS: usize = 4;
 
 /// Work that can be done for many jobs in one transaction: all of them or none.
-pub trait Together: Send + Sync + 'static {
+pub trait GroupedWork: Send + Sync + 'static {
     type Job: Send + Sync + 'static;
     type Answer: Send + 'static;
 
@@ -39,7 +39,7 @@ pub trait Together: Send + Sync + 'static {
 }
 
 /// Takes jobs in. Its writers end when the last clone is dropped.
-pub struct Group<T: Together> {
+pub struct Group<T: GroupedWork> {
     queue: mpsc::Sender<Waiting<T>>,
     patience: Duration,
 }
@@ -51,19 +51,19 @@ pub struct Linger {
     pub hurry: Arc<Notify>,
 }
 
-struct Waiting<T: Together> {
+struct Waiting<T: GroupedWork> {
     job: T::Job,
     answer: oneshot::Sender<Result<T::Answer, StoreError>>,
 }
 
-impl<T: Together> Group<T> {
+impl<T: GroupedWork> Group<T> {
     /// Starts a group with so many writers.
-    pub(in crate::store) fn start(work: T, rules: Grouping, writers: usize) -> Self {
+    pub fn start(work: T, rules: Grouping, writers: usize) -> Self {
         Self::begin(work, rules, writers, None)
     }
 
     /// Starts a group with one writer, whose jobs wait for others: callers need no answer soon.
-    pub(in crate::store) fn lingering(work: T, rules: Grouping, linger: Linger) -> Self {
+    pub fn lingering(work: T, rules: Grouping, linger: Linger) -> Self {
         Self::begin(work, rules, 1, Some(linger))
     }
 
@@ -80,7 +80,7 @@ impl<T: Together> Group<T> {
     /// Hands in the job and waits for its answer. After an error, nothing of it was written, except
     /// that it may have been after `TooSlow` or `Ended`, or if the connection was lost during the
     /// commit. It may also have been written if this future is dropped.
-    pub(in crate::store) async fn ask(&self, job: T::Job) -> Result<T::Answer, StoreError> {
+    pub async fn ask(&self, job: T::Job) -> Result<T::Answer, StoreError> {
         let (answer, answered) = oneshot::channel();
         let asking = async {
             let handed_in = self.queue.send(Waiting { job, answer }).await;
@@ -92,14 +92,14 @@ impl<T: Together> Group<T> {
 }
 
 /// Jobs waiting to be written, the oldest first.
-struct Line<T: Together> {
+struct Line<T: GroupedWork> {
     /// Taken out of the queue and left for a later group; older than all jobs in the queue.
     behind: VecDeque<Waiting<T>>,
     queue: mpsc::Receiver<Waiting<T>>,
     linger: Option<Linger>,
 }
 
-async fn serve<T: Together>(work: Arc<T>, line: Arc<Mutex<Line<T>>>, rules: Grouping) {
+async fn serve<T: GroupedWork>(work: Arc<T>, line: Arc<Mutex<Line<T>>>, rules: Grouping) {
     let repeats = Repeats::default();
     loop {
         // An idle writer holds this lock while it waits for the queue; `behind` is empty then.
@@ -114,7 +114,7 @@ async fn serve<T: Together>(work: Arc<T>, line: Arc<Mutex<Line<T>>>, rules: Grou
     }
 }
 
-impl<T: Together> Line<T> {
+impl<T: GroupedWork> Line<T> {
     /// Waits for the next group. None once no caller can hand in a job any more.
     async fn next(&mut self, rules: Grouping) -> Option<Vec<Waiting<T>>> {
         if self.behind.is_empty() {
@@ -165,7 +165,7 @@ impl<T: Together> Line<T> {
 /// Writes the jobs together and answers them. After an error that one of them may have caused,
 /// tries each half, so that one bad message fails no other, and a group too large for the database
 /// becomes two. Leaves out jobs without a waiting caller; after `patience` there is none.
-async fn settle<T: Together>(work: Arc<T>, group: Vec<Waiting<T>>, patience: Duration) {
+async fn settle<T: GroupedWork>(work: Arc<T>, group: Vec<Waiting<T>>, patience: Duration) {
     let until = Instant::now() + patience;
     let mut pieces = vec![group];
     while let Some(mut piece) = pieces.pop() {
@@ -182,7 +182,9 @@ async fn settle<T: Together>(work: Arc<T>, group: Vec<Waiting<T>>, patience: Dur
                     let _gave_up = answer.send(Ok(result));
                 }
             }
-            Err(error) if jobs.len() > 1 && error.may_be_of_one() && Instant::now() < until => {
+            Err(error)
+                if jobs.len() > 1 && error.may_be_caused_by_one() && Instant::now() < until =>
+            {
                 let again = jobs.into_iter().zip(answers);
                 let mut first: Vec<_> =
                     again.map(|(job, answer)| Waiting { job, answer }).collect();
@@ -203,13 +205,13 @@ const fn gone() -> StoreError {
     StoreError::Ended
 }
 
-impl<T: Together> Clone for Group<T> {
+impl<T: GroupedWork> Clone for Group<T> {
     fn clone(&self) -> Self {
         Self { queue: self.queue.clone(), patience: self.patience }
     }
 }
 
-impl<T: Together> std::fmt::Debug for Group<T> {
+impl<T: GroupedWork> std::fmt::Debug for Group<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Group").finish_non_exhaustive()
     }
@@ -228,7 +230,7 @@ mod tests {
         groups: Lock<Vec<Vec<usize>>>,
     }
 
-    impl Together for Doubling {
+    impl GroupedWork for Doubling {
         type Job = usize;
         type Answer = usize;
 

@@ -1,4 +1,4 @@
-//! One recipient's record and message, made ready for the writer (`commit/ready.rs`).
+//! One recipient's record and message, made ready for the writer (`commit/prepared.rs`).
 
 use std::sync::Arc;
 

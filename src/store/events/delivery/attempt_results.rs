@@ -17,7 +17,7 @@ use crate::store::base::Base;
 use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
-use crate::store::engine::group::Together;
+use crate::store::engine::group::GroupedWork;
 use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, organization_of};
 use crate::store::engine::sql::Value;
@@ -69,7 +69,7 @@ impl Ended {
     }
 }
 
-impl Together for Attempts {
+impl GroupedWork for Attempts {
     type Job = Ended;
     type Answer = Finished;
 
