@@ -233,7 +233,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     shutdown.spawn_with_last_word(last_word, deliver(dispatcher, heartbeat, delivering));
     spawn_clean_up(&store, mint.clock(), rules.retention, rules.store.objects.sweep(), &shutdown);
     spawn_background(api.audit_log(), api.agents(), erasures, &shutdown);
-    spawn_until_stop(indexing, &shutdown);
+    shutdown.spawn_until_soft_stop(indexing);
     let stop = shutdown.clone();
     let following = async move { events.run(stop.soft()).await };
     shutdown.spawn_on(&running.threads.streams(), following);
@@ -263,17 +263,6 @@ fn spawn_background(audit: AuditLog, agents: Agents, erasures: Erasures, shutdow
     shutdown.spawn(async move {
         let (erasing, migrating) = (erasures.run(stop.soft()), agents.migrate(stop.soft()));
         tokio::join!(audit.run(stop.soft()), erasing, migrating);
-    });
-}
-
-/// Runs a task, and drops it at the soft stop.
-fn spawn_until_stop(task: impl Future<Output = ()> + Send + 'static, shutdown: &Shutdown) {
-    let stop = shutdown.clone();
-    shutdown.spawn(async move {
-        tokio::select! {
-            () = task => {}
-            () = stop.soft() => {}
-        }
     });
 }
 
@@ -407,7 +396,7 @@ fn spawn_clean_up(
     shutdown: &Shutdown,
 ) {
     let belief = Belief::new(clock.clone(), retention.pass.calm());
-    spawn_until_stop(mailbox::sweep(store.clone(), sweep, belief), shutdown);
+    shutdown.spawn_until_soft_stop(mailbox::sweep(store.clone(), sweep, belief));
     let retention = Retention::new(store.clone(), clock.clone(), Arc::new(retention));
     let stop = shutdown.clone();
     shutdown.spawn(async move { retention.run(stop.soft()).await });

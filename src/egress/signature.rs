@@ -64,10 +64,6 @@ pub fn first_of(header: &str) -> &str {
     first.split_once(',').map_or("", |(_, signature)| signature)
 }
 
-fn signed_content(id: &str, at: Timestamp, body: &[u8]) -> Vec<u8> {
-    [id.as_bytes(), b".", at.seconds().to_string().as_bytes(), b".", body].concat()
-}
-
 /// Returns a `webhook-signature` value with a `v1,…` and a `v1a,…` per secret, separated by spaces,
 /// `v1` first. A receiver that knows any one of the secrets can verify (during a rotation the old
 /// and the new one sign).
@@ -77,7 +73,8 @@ pub fn header<'a>(
     at: Timestamp,
     body: &[u8],
 ) -> String {
-    let content = signed_content(id, at, body);
+    let seconds = at.seconds().to_string();
+    let content = [id.as_bytes(), b".", seconds.as_bytes(), b".", body].concat();
     let (mut symmetric, mut asymmetric) = (Vec::new(), Vec::new());
     for secret in secrets {
         symmetric.push(format!("{VERSION},{}", sign(secret, id, at, body)));

@@ -141,7 +141,8 @@ impl Store {
         base.take_up_time().await?;
         let intakes = Group::start(CommitWriter::new(base.clone()), rules.commit, writers);
         let linger = Linger { pause: rules.commit.refusal(), hurry: base.pending_records.hurry() };
-        let noted = Group::lingering(CommitWriter::new(base.clone()), rules.commit, linger);
+        let noted =
+            Group::lingering(CommitWriter::new(base.clone()), rules.commit, 1, Some(linger));
         let attempts = Group::start(Attempts::new(base.clone()), rules.commit, writers);
         let refusals = Group::start(RefusalWriter::new(base.clone()), rules.commit, 1);
         let versions = Group::start(Versions::new(base.clone()), rules.commit, readers);

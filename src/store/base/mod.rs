@@ -31,6 +31,7 @@ use crate::store::blobs::objects::Blobs;
 use crate::store::engine::database::{Database, Transaction};
 use crate::store::engine::embedded::Embedded;
 use crate::store::engine::error::StoreError;
+use crate::store::engine::lease::BEGIN_SEARCH;
 use crate::store::engine::sql::{Connection, Row, Statement};
 use crate::store::engine::trust::Trust;
 
@@ -85,15 +86,24 @@ impl Base {
         &self,
         query: Statement,
     ) -> Result<Vec<Row>, StoreError> {
-        self.database.fetch_in_time(query, &self.trust).await
+        match &self.database {
+            Database::Sqlite(embedded) => embedded.fetch_in_time(query, &self.trust).await,
+            Database::Postgres(_) => query.fetch_all(self.reader()).await,
+        }
     }
 
-    /// Fetches all rows of a token search.
-    pub(in crate::store) async fn fetch_by_bitmaps(
+    /// Fetches all rows of a token search: see [`BEGIN_SEARCH`].
+    pub(in crate::store) async fn fetch_search(
         &self,
         query: Statement,
     ) -> Result<Vec<Row>, StoreError> {
-        self.database.fetch_by_bitmaps(query, &self.trust).await
+        let Database::Postgres(pool) = &self.database else {
+            return query.fetch_all(self.reader()).await;
+        };
+        let mut lease = pool.begin(BEGIN_SEARCH).await?;
+        let rows = query.fetch_all(Connection::Postgres(&mut lease)).await?;
+        lease.commit().await?;
+        Ok(rows)
     }
 
     pub(in crate::store) const fn mint(&self) -> &Mint {

@@ -8,11 +8,11 @@ use tokio::sync::Notify;
 use super::checkpoints::Checkpoints;
 use super::embedded::{self, Embedded};
 use super::error::StoreError;
-use super::lease::{Lease, Pool};
+use super::lease::{BEGIN, Lease, Pool};
 use super::location::Location;
 use super::many::{Many, together};
 use super::postgres;
-use super::sql::{Connection, Row, Statement};
+use super::sql::Connection;
 use super::trust::Trust;
 use crate::rules::StoreConnections as Connections;
 
@@ -112,37 +112,12 @@ impl Database {
                 let begun = begun.map_err(|error| trust.record_loss(error))?;
                 Inner::Sqlite(begun, Arc::clone(&database.checkpoints))
             }
-            Self::Postgres(pool) => Inner::Postgres(pool.begin().await?),
+            Self::Postgres(pool) => Inner::Postgres(pool.begin(BEGIN).await?),
         };
         // The connection's former user may have lost trust while this caller waited.
         trust.check()?;
         let (trust, bell) = (trust.clone(), Arc::clone(bell));
         Ok(Transaction { inner, trust, bell, rings: false, waiting: Vec::new() })
-    }
-
-    /// Fetches all rows of a statement that walks many, and gives up when it takes too long.
-    pub async fn fetch_in_time(
-        &self,
-        query: Statement,
-        trust: &Trust,
-    ) -> Result<Vec<Row>, StoreError> {
-        match self {
-            Self::Sqlite(embedded) => embedded.fetch_in_time(query, trust).await,
-            Self::Postgres(_) => query.fetch_all(self.reader(trust)).await,
-        }
-    }
-
-    /// Fetches all rows of a token search: see [`Pool::begin_search`].
-    pub async fn fetch_by_bitmaps(
-        &self,
-        query: Statement,
-        trust: &Trust,
-    ) -> Result<Vec<Row>, StoreError> {
-        let Self::Postgres(pool) = self else { return query.fetch_all(self.reader(trust)).await };
-        let mut lease = pool.begin_search().await?;
-        let rows = query.fetch_all(Connection::Postgres(&mut lease)).await?;
-        lease.commit().await?;
-        Ok(rows)
     }
 
     /// Closes all connections after the work under way.

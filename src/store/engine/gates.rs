@@ -24,10 +24,10 @@ pub async fn pass_accounts(
     tx: &mut Transaction,
     accounts: BTreeSet<AccountId>,
 ) -> Result<(), StoreError> {
-    if !tx.has_concurrent_writers() {
-        return Ok(());
+    if tx.has_concurrent_writers() {
+        pass_all(tx, accounts, BTreeSet::new()).await?;
     }
-    pass_all(tx, accounts, BTreeSet::new()).await
+    Ok(())
 }
 
 /// Passes the gates of accounts and domains; on PostgreSQL only.
@@ -55,27 +55,7 @@ pub async fn pass_all(
 /// Waits for the commits that have passed the gate of this account, and holds others back until
 /// this transaction ends: for changes of its state, policy, list or destinations.
 pub async fn close_account(tx: &mut Transaction, account: AccountId) -> Result<(), StoreError> {
-    close_accounts(tx, &[account]).await
-}
-
-/// Closes the gates of several accounts.
-pub async fn close_accounts(
-    tx: &mut Transaction,
-    accounts: &[AccountId],
-) -> Result<(), StoreError> {
-    if !tx.has_concurrent_writers() {
-        return Ok(());
-    }
-    many(
-        "WITH given (account) AS ({rows}),
-         gates AS MATERIALIZED (
-             SELECT hashtextextended('account', account) AS gate FROM given ORDER BY gate)
-         SELECT COUNT(pg_advisory_xact_lock(gate)) AS closed FROM gates",
-        accounts.iter().map(|account| vec![(*account).into()]).collect(),
-    )
-    .execute(tx.on())
-    .await
-    .map(drop)
+    close_below(tx, account, &[]).await
 }
 
 /// Closes the gates of some accounts and passes those of others, all in the one order: destinations
@@ -122,24 +102,17 @@ pub async fn close_rooms(tx: &mut Transaction) -> Result<(), StoreError> {
 
 /// Closes the gate of a domain: for changes of its addresses.
 pub async fn close_domain(tx: &mut Transaction, domain: &DomainName) -> Result<(), StoreError> {
-    if !tx.has_concurrent_writers() {
-        return Ok(());
-    }
-    sql("SELECT pg_advisory_xact_lock(hashtextextended('domain ' || $1, 0))")
-        .bind(domain.as_str())
-        .execute(tx.on())
-        .await
-        .map(drop)
+    queue(tx, &format!("domain {domain}"), 0).await
 }
 
 /// Lets one transaction at a time, per kind and owner (account or member), count or compare what
 /// the owner has, until it ends. The owner's row is not locked: commits below the account hold it.
-pub async fn queue(tx: &mut Transaction, what: &'static str, owner: i64) -> Result<(), StoreError> {
+pub async fn queue(tx: &mut Transaction, kind: &str, owner: i64) -> Result<(), StoreError> {
     if !tx.has_concurrent_writers() {
         return Ok(());
     }
     sql("SELECT pg_advisory_xact_lock(hashtextextended($1, $2))")
-        .bind(what)
+        .bind(kind)
         .bind(owner)
         .execute(tx.on())
         .await

@@ -59,15 +59,11 @@ struct Waiting<T: GroupedWork> {
 impl<T: GroupedWork> Group<T> {
     /// Starts a group with so many writers.
     pub fn start(work: T, rules: Grouping, writers: usize) -> Self {
-        Self::begin(work, rules, writers, None)
+        Self::lingering(work, rules, writers, None)
     }
 
-    /// Starts a group with one writer, whose jobs wait for others: callers need no answer soon.
-    pub fn lingering(work: T, rules: Grouping, linger: Linger) -> Self {
-        Self::begin(work, rules, 1, Some(linger))
-    }
-
-    fn begin(work: T, rules: Grouping, writers: usize, linger: Option<Linger>) -> Self {
+    /// Starts a group whose jobs wait for others if `linger` says so: callers need no answer soon.
+    pub fn lingering(work: T, rules: Grouping, writers: usize, linger: Option<Linger>) -> Self {
         let (queue, waiting) = mpsc::channel(rules.max_messages.saturating_mul(WAITING_GROUPS));
         let line = Line { behind: VecDeque::new(), queue: waiting, linger };
         let (line, work) = (Arc::new(Mutex::new(line)), Arc::new(work));
@@ -83,9 +79,10 @@ impl<T: GroupedWork> Group<T> {
     pub async fn ask(&self, job: T::Job) -> Result<T::Answer, StoreError> {
         let (answer, answered) = oneshot::channel();
         let asking = async {
+            // A writer that is gone ended with the runtime.
             let handed_in = self.queue.send(Waiting { job, answer }).await;
-            handed_in.map_err(|_| gone())?;
-            answered.await.unwrap_or_else(|_| Err(gone()))
+            handed_in.map_err(|_| StoreError::Ended)?;
+            answered.await.unwrap_or(Err(StoreError::Ended))
         };
         tokio::time::timeout(self.patience, asking).await.unwrap_or(Err(StoreError::TooSlow))
     }
@@ -133,7 +130,7 @@ impl<T: GroupedWork> Line<T> {
     fn gather(&mut self, rules: Grouping) -> Vec<Waiting<T>> {
         let Self { behind, queue, .. } = self;
         let most = rules.max_messages.saturating_mul(WAITING_GROUPS);
-        let (mut group, mut passed, mut whose) = (Vec::new(), VecDeque::new(), None);
+        let (mut group, mut passed, mut turn) = (Vec::new(), VecDeque::new(), None);
         let (mut rows, mut octets) = (0, 0);
         while passed.len() < most
             && let Some(one) = behind.pop_front().or_else(|| queue.try_recv().ok())
@@ -142,7 +139,7 @@ impl<T: GroupedWork> Line<T> {
                 continue;
             }
             let organization = T::organization(&one.job);
-            if rules.one_organization && *whose.get_or_insert(organization) != organization {
+            if rules.one_organization && *turn.get_or_insert(organization) != organization {
                 passed.push_back(one);
                 continue;
             }
@@ -198,11 +195,6 @@ async fn settle<T: GroupedWork>(work: Arc<T>, group: Vec<Waiting<T>>, patience: 
             }
         }
     }
-}
-
-/// The error of a writer that is gone: its task ended with the runtime.
-const fn gone() -> StoreError {
-    StoreError::Ended
 }
 
 impl<T: GroupedWork> Clone for Group<T> {

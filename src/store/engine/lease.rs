@@ -14,9 +14,9 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, Postgres};
 use super::deadline::in_time;
 use crate::domain::repeats::{LogCause, Repeats};
 
-const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
-/// A token index can only be read by bitmap scans, which our connections have off (`postgres.rs`).
-const BEGIN_SEARCH: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;
+pub const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+/// Begins a read-only transaction for a search. A token index can only be read by bitmap scans, which our connections have off (`postgres.rs`).
+pub const BEGIN_SEARCH: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;
     SET LOCAL enable_bitmapscan = on; SET LOCAL enable_seqscan = off";
 
 /// A pool of connections of one gateway.
@@ -47,16 +47,7 @@ impl Pool {
     }
 
     /// Lends a connection in a transaction, which is rolled back if it is dropped without `commit`.
-    pub async fn begin(&self) -> Result<Lease, sqlx::Error> {
-        self.begin_with(BEGIN).await
-    }
-
-    /// Lends a connection in a read-only transaction for a search.
-    pub async fn begin_search(&self) -> Result<Lease, sqlx::Error> {
-        self.begin_with(BEGIN_SEARCH).await
-    }
-
-    async fn begin_with(&self, begin: &'static str) -> Result<Lease, sqlx::Error> {
+    pub async fn begin(&self, begin: &'static str) -> Result<Lease, sqlx::Error> {
         let mut lease = self.lend().await?;
         // Set before the statement: if it is cut short, nobody knows whether the transaction began.
         lease.in_transaction = true;

@@ -297,82 +297,31 @@ impl Row {
     }
 }
 
-impl From<i64> for Value {
-    fn from(value: i64) -> Self {
-        Self::Integer(Some(value))
-    }
+/// Makes a value of each of these types.
+macro_rules! values_from {
+    ($($type:ty: |$value:ident| $made:expr;)+) => {
+        $(impl From<$type> for Value {
+            fn from($value: $type) -> Self {
+                $made
+            }
+        })+
+    };
 }
 
-impl From<Option<i64>> for Value {
-    fn from(value: Option<i64>) -> Self {
-        Self::Integer(value)
-    }
-}
-
-impl From<Timestamp> for Value {
-    fn from(value: Timestamp) -> Self {
-        Self::Integer(Some(value.millis()))
-    }
-}
-
-impl From<AccountId> for Value {
-    fn from(value: AccountId) -> Self {
-        Self::Integer(Some(value.get()))
-    }
-}
-
-impl From<Option<AccountId>> for Value {
-    fn from(value: Option<AccountId>) -> Self {
-        Self::Integer(value.map(AccountId::get))
-    }
-}
-
-impl From<String> for Value {
-    fn from(value: String) -> Self {
-        Self::Text(Some(without_nul(value)))
-    }
-}
-
-impl From<Option<String>> for Value {
-    fn from(value: Option<String>) -> Self {
-        Self::Text(value.map(without_nul))
-    }
-}
-
-impl From<&str> for Value {
-    fn from(value: &str) -> Self {
-        value.to_owned().into()
-    }
-}
-
-impl From<Option<&str>> for Value {
-    fn from(value: Option<&str>) -> Self {
-        value.map(ToOwned::to_owned).into()
-    }
-}
-
-impl From<&[u8]> for Value {
-    fn from(value: &[u8]) -> Self {
-        Self::Octets(Some(value.to_vec()))
-    }
-}
-
-impl From<Option<&[u8]>> for Value {
-    fn from(value: Option<&[u8]>) -> Self {
-        Self::Octets(value.map(<[u8]>::to_vec))
-    }
-}
-
-impl From<Uuid> for Value {
-    fn from(value: Uuid) -> Self {
-        Self::Uuid(Some(value))
-    }
-}
-
-impl From<Option<Uuid>> for Value {
-    fn from(value: Option<Uuid>) -> Self {
-        Self::Uuid(value)
-    }
+values_from! {
+    i64: |value| Self::Integer(Some(value));
+    Option<i64>: |value| Self::Integer(value);
+    Timestamp: |value| Self::Integer(Some(value.millis()));
+    AccountId: |value| Self::Integer(Some(value.get()));
+    Option<AccountId>: |value| Self::Integer(value.map(AccountId::get));
+    String: |value| Self::Text(Some(without_nul(value)));
+    Option<String>: |value| Self::Text(value.map(without_nul));
+    &str: |value| value.to_owned().into();
+    Option<&str>: |value| value.map(ToOwned::to_owned).into();
+    &[u8]: |value| Self::Octets(Some(value.to_vec()));
+    Option<&[u8]>: |value| Self::Octets(value.map(<[u8]>::to_vec));
+    Uuid: |value| Self::Uuid(Some(value));
+    Option<Uuid>: |value| Self::Uuid(value);
 }
 
 fn without_nul(text: String) -> String {

@@ -79,7 +79,7 @@ impl Base {
         }
         permitted(&mut query, scope);
         page.read_between(&mut query, time);
-        found.append(&mut places(&self.fetch_by_bitmaps(query).await?)?);
+        found.append(&mut places(&self.fetch_search(query).await?)?);
         found.sort_unstable();
         found.dedup();
         if !page.ascending() {
