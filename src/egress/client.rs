@@ -36,7 +36,7 @@ const KEPT_HOSTS: usize = 128;
 
 /// Closes or keeps the connection after the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Behind {
+pub enum AfterResponse {
     Close,
     /// Keep it for a moment: more requests to this host follow.
     Keep,
@@ -143,8 +143,8 @@ impl Client {
         let for_reach = |reach| {
             let resolver =
                 Arc::new(GuardedResolver { lookup: lookup.clone(), guard: guard.clone(), reach });
-            let closing = build(&limits, &resolver, Behind::Close, roots)?;
-            let keeping = build(&limits, &resolver, Behind::Keep, roots)?;
+            let closing = build(&limits, &resolver, AfterResponse::Close, roots)?;
+            let keeping = build(&limits, &resolver, AfterResponse::Keep, roots)?;
             Ok::<_, EgressError>(Connections { resolver, closing, keeping })
         };
         let (public, operator_only) = (for_reach(Reach::Public)?, for_reach(Reach::OperatorOnly)?);
@@ -159,11 +159,11 @@ impl Client {
         url: &Url,
         mut headers: HeaderMap,
         body: Bytes,
-        behind: Behind,
+        behind: AfterResponse,
     ) -> Result<Response, EgressError> {
         headers.insert(LOOP, HeaderValue::from_static("1"));
         let deadline = Instant::now() + self.limits.timeout;
-        let number = if behind == Behind::Keep { self.next_number(url) } else { None };
+        let number = if behind == AfterResponse::Keep { self.next_number(url) } else { None };
         let sent = match number {
             None => self.send(Method::POST, url, headers, body, deadline).await,
             Some(number) => {
@@ -322,7 +322,7 @@ async fn send_by(
 fn build(
     limits: &Limits,
     resolver: &Arc<GuardedResolver>,
-    behind: Behind,
+    behind: AfterResponse,
     Roots(roots): &Roots,
 ) -> Result<reqwest::Client, EgressError> {
     let builder = || {
@@ -335,7 +335,7 @@ fn build(
             .referer(false)
             .retry(reqwest::retry::never())
             .https_only(resolver.reach == Reach::Public)
-            .pool_max_idle_per_host(if behind == Behind::Keep { KEPT_PER_HOST } else { 0 })
+            .pool_max_idle_per_host(if behind == AfterResponse::Keep { KEPT_PER_HOST } else { 0 })
             .pool_idle_timeout(KEPT)
             .connect_timeout(limits.connect_timeout)
             .dns_resolver(Arc::clone(resolver))

@@ -22,7 +22,7 @@ const ASYMMETRIC: &str = "v1a";
 const KEY_OF: &[u8] = b"gatepost webhook v1a ed25519";
 
 /// Returns the secret as it is shown to a customer, once: `whsec_` and base64 with padding.
-pub fn shown(secret: &Secret) -> String {
+pub fn secret_text(secret: &Secret) -> String {
     format!("whsec_{}", STANDARD.encode(secret.expose()))
 }
 
@@ -41,7 +41,7 @@ fn pair(secret: &Secret) -> Result<Ed25519KeyPair, KeyRejected> {
 
 /// Returns a `webhook-signature` value with one `v1,…`: for bodies that are too large to be signed
 /// twice.
-pub fn plain_header(secret: &Secret, id: &str, at: Timestamp, body: &[u8]) -> String {
+pub fn symmetric_header(secret: &Secret, id: &str, at: Timestamp, body: &[u8]) -> String {
     format!("{VERSION},{}", sign(secret, id, at, body))
 }
 
@@ -59,7 +59,7 @@ pub fn sign(secret: &Secret, id: &str, at: Timestamp, body: &[u8]) -> String {
 }
 
 /// Returns the first signature of a `webhook-signature` value, without its prefix.
-pub fn first_of(header: &str) -> &str {
+pub fn first_signature(header: &str) -> &str {
     let first = header.split(' ').next().unwrap_or_default();
     first.split_once(',').map_or("", |(_, signature)| signature)
 }
@@ -113,7 +113,7 @@ mod tests {
         let body = "{\"text\":\"grüße\"}".as_bytes();
         for length in [24, 32, 64] {
             let secret = Secret::new(vec![7; length]);
-            let oracle = standardwebhooks::Webhook::new(&shown(&secret)).unwrap();
+            let oracle = standardwebhooks::Webhook::new(&secret_text(&secret)).unwrap();
             let signature = header([&secret], "evt_1", now(), body);
             oracle.verify(body, &headers("evt_1", now(), &signature)).unwrap();
             oracle.verify(b"{}", &headers("evt_1", now(), &signature)).unwrap_err();
@@ -128,7 +128,7 @@ mod tests {
         let (old, new, other) = (Secret::new([1; 32]), Secret::new([2; 32]), Secret::new([3; 32]));
         let headers = headers("evt_1", now(), &header([&new, &old], "evt_1", now(), b"{}"));
         let verify = |secret: &Secret| {
-            standardwebhooks::Webhook::new(&shown(secret)).unwrap().verify(b"{}", &headers)
+            standardwebhooks::Webhook::new(&secret_text(secret)).unwrap().verify(b"{}", &headers)
         };
         verify(&old).unwrap();
         verify(&new).unwrap();

@@ -52,7 +52,8 @@ impl Tls {
             // The API's host name is not known here.
             let certified = Files::open(paths, None, clock.clone()).await?;
             let deadline = rules.access.connections.handshake();
-            let acceptor = Acceptor::speaking(certified.certificates(), deadline, &["http/1.1"])?;
+            let acceptor =
+                Acceptor::with_protocols(certified.certificates(), deadline, &["http/1.1"])?;
             https = Some(acceptor);
             files.push(certified);
         }
@@ -103,7 +104,7 @@ impl Tls {
 /// stops.
 fn self_signed(place: &StorePlace, hostname: &DomainName) -> Result<Pair, SelfSignedError> {
     match &place.database {
-        Location::Folder(folder) => self_signed::kept(&folder.join(TLS), hostname),
-        Location::Postgres(_) => self_signed::passing(hostname),
+        Location::Folder(folder) => self_signed::load_or_make(&folder.join(TLS), hostname),
+        Location::Postgres(_) => self_signed::make_temporary(hostname),
     }
 }

@@ -55,7 +55,7 @@ struct State {
 
 /// The result of looking at the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileLook {
+pub enum FileReload {
     Unchanged,
     Installed,
     /// The files cannot be used: the pair in use stays.
@@ -83,7 +83,7 @@ impl Files {
 
     /// Installs the pair if the files have changed. With `anew`, also tries unchanged files again,
     /// and reports their error again.
-    pub async fn look(&self, anew: bool) -> FileLook {
+    pub async fn look(&self, anew: bool) -> FileReload {
         let mut state = self.state.lock().await;
         let found = self.paths.read().await;
         let seen = match &found {
@@ -91,7 +91,7 @@ impl Files {
             Err(error) => hash(error.to_string().as_bytes(), &[]),
         };
         if seen == state.seen && !anew {
-            return FileLook::Unchanged;
+            return FileReload::Unchanged;
         }
         state.seen = seen;
         let installed = found.and_then(|(chain, key)| {
@@ -101,7 +101,7 @@ impl Files {
         match installed {
             Ok(()) => {
                 state.reminded = None;
-                FileLook::Installed
+                FileReload::Installed
             }
             Err(error) => {
                 tracing::error!(
@@ -109,7 +109,7 @@ impl Files {
                     "cannot use the new certificate: the old one stays in use until you correct \
                      the files"
                 );
-                FileLook::Refused
+                FileReload::Refused
             }
         }
     }

@@ -23,7 +23,9 @@ use crate::domain::scope::Scope;
 use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::rules::{BareLineEnds, IntakeRules, RetainedKind, RetentionRules};
-use crate::store::{Cursor, Direction, List, Page, PastVerdict, Standing, Store, StoreError, cut};
+use crate::store::{
+    Cursor, Direction, List, Page, PastVerdict, Standing, Store, StoreError, truncate_page,
+};
 use crate::verify::Authenticator;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -144,7 +146,7 @@ impl Preview {
             let step = STEP.min(left);
             let page = Page { limit: step.saturating_add(1), from, until };
             let mut records = self.store.past_verdicts(scope, &page, since).await?;
-            let more = cut(&mut records, step);
+            let more = truncate_page(&mut records, step);
             let last = records.last().map(|last| Cursor { at: last.at, id: last.id.0 });
             self.weigh(agent, draft, mode, records, &mut found).await?;
             let Some(last) = last.filter(|_| more) else {

@@ -100,7 +100,7 @@ fn headers(
         }
     }
     let id = id.to_string();
-    let signed = signature::plain_header(&relay.secret, &id, at, &forwarded.body);
+    let signed = signature::symmetric_header(&relay.secret, &id, at, &forwarded.body);
     for (name, value) in [
         ("webhook-id", id),
         ("webhook-timestamp", at.seconds().to_string()),

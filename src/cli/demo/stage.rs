@@ -63,7 +63,7 @@ impl Stage {
         let url = receiver.url("/events").parse()?;
         let added = destinations.add(organization, url, Category::Incoming, "demo receiver");
         if let Added::Created(new) = added.await? {
-            receiver.trust(&signature::shown(&new.secret));
+            receiver.trust(&signature::secret_text(&new.secret));
         }
         store.close().await;
         let settings = local::settings(&location, rules, dns.addr(), [local::here(0); 2])?;

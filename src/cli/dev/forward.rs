@@ -65,7 +65,7 @@ impl Forward {
     }
 
     fn to(destination: Destination) -> Self {
-        let secret = signature::shown(&destination.secret);
+        let secret = signature::secret_text(&destination.secret);
         Self { id: destination.id, url: destination.url, secret }
     }
 }

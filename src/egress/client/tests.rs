@@ -42,12 +42,14 @@ async fn receiver() -> Receiver {
 async fn post(client: &Client, url: &str) -> Result<Response, EgressError> {
     let mut headers = HeaderMap::new();
     headers.insert("x-test", HeaderValue::from_static("yes"));
-    client.post(&url.parse().unwrap(), headers, Bytes::from_static(b"{}"), Behind::Close).await
+    client
+        .post(&url.parse().unwrap(), headers, Bytes::from_static(b"{}"), AfterResponse::Close)
+        .await
 }
 
 async fn post_on(client: &Client, url: &str) -> Result<Response, EgressError> {
     let url = url.parse().unwrap();
-    let answer = client.post(&url, HeaderMap::new(), Bytes::new(), Behind::Keep).await;
+    let answer = client.post(&url, HeaderMap::new(), Bytes::new(), AfterResponse::Keep).await;
     // Lets the connection return to the pool.
     for _ in 0..10 {
         tokio::task::yield_now().await;

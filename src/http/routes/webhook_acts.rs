@@ -64,7 +64,7 @@ pub async fn rotate(http: Arc<Http>, call: Call, asked: Rotate) -> Result<Rotate
     Ok(Rotated {
         former_secret_until: former_until(&new, clock.now()).map(Date),
         webhook: Webhook::of(&new, clock),
-        secret: signature::shown(&new.secret),
+        secret: signature::secret_text(&new.secret),
         ended_former: asked.end_former,
     })
 }

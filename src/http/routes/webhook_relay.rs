@@ -264,7 +264,7 @@ pub async fn set(http: Arc<Http>, call: Call, asked: Set) -> Result<HasBeenSet, 
     let set = call.relays(&http).set(call.account().id, kind, &change).await?;
     let config = whole(&http, &call, kind).await?;
     let made = set.relay.filter(|_| set.is_new);
-    Ok(HasBeenSet { config, secret: made.map(|relay| signature::shown(&relay.secret)) })
+    Ok(HasBeenSet { config, secret: made.map(|relay| signature::secret_text(&relay.secret)) })
 }
 
 /// Removes the relay of this type

@@ -125,7 +125,7 @@ async fn create(http: &Http, call: &Call, asked: Keep) -> Result<Created, Proble
             return Err(Problem::new(Code::Conflict, detail));
         }
     };
-    let secret = signature::shown(&new.secret);
+    let secret = signature::secret_text(&new.secret);
     Ok(Created {
         webhooks: all(http, call).await?,
         webhook: Webhook::of(&new, clock(http)),

@@ -19,12 +19,12 @@ pub const LEFT_BEAT: i64 = -2;
 
 /// Changes among the other gateways since the last check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Census {
+pub struct GatewayChanges {
     /// Gateways that died, and gateways that ended by themselves: their claims are free.
     pub died: usize,
     pub left: usize,
     /// This gateway was taken for dead, and has another id now.
-    pub buried: bool,
+    pub was_marked_dead: bool,
 }
 
 /// This gateway and the others. Clones share it.
@@ -99,16 +99,16 @@ impl GatewayRegistry {
     }
 
     /// Records the gateways that are gone; returns those that are newly so.
-    pub fn record_dead(&self, rows: &[Gateway], is_alone: bool) -> Census {
+    pub fn record_dead(&self, rows: &[Gateway], is_alone: bool) -> GatewayChanges {
         let mut others = self.others();
         let before = std::mem::take(&mut others.dead);
-        let mut census = Census::default();
+        let mut changes = GatewayChanges::default();
         for row in rows.iter().filter(|row| self.is_dead(row, is_alone)) {
             others.dead.push(row.id);
             let is_new = usize::from(!before.contains(&row.id));
-            *(if row.beat == LEFT_BEAT { &mut census.left } else { &mut census.died }) += is_new;
+            *(if row.beat == LEFT_BEAT { &mut changes.left } else { &mut changes.died }) += is_new;
         }
-        census
+        changes
     }
 
     /// Records the beats of the others; returns the ids and beats unchanged for `silent` checks.

@@ -131,7 +131,7 @@ impl Page {
     }
 
     /// Puts rows that were read in this page's order into the order shown, the newest first.
-    pub(in crate::store) fn shown<T>(&self, mut rows: Vec<T>) -> Vec<T> {
+    pub(in crate::store) fn newest_first<T>(&self, mut rows: Vec<T>) -> Vec<T> {
         if self.ascending() {
             rows.reverse();
         }
@@ -140,7 +140,7 @@ impl Page {
 }
 
 /// Truncates rows that were fetched with a limit of one more; returns whether there are more.
-pub fn cut<T>(found: &mut Vec<T>, limit: u32) -> bool {
+pub fn truncate_page<T>(found: &mut Vec<T>, limit: u32) -> bool {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = found.len() > limit;
     found.truncate(limit);

@@ -12,7 +12,7 @@ use crate::domain::id::{ContactId, MessageId};
 use crate::domain::message::Digest;
 use crate::domain::room::Room;
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, retry_conflicts};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::group::GroupedWork;
@@ -164,7 +164,7 @@ impl GroupedWork for CommitWriter {
     }
 
     async fn write(&self, group: &[PreparedCommit]) -> Result<Vec<CommitOutcome>, StoreError> {
-        settled!(self.try_write(group))
+        retry_conflicts!(self.try_write(group))
     }
 }
 

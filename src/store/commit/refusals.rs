@@ -9,7 +9,7 @@ use crate::domain::intake_record::IntakeRecord;
 use crate::domain::reason::Reason;
 use crate::domain::recent::Recent;
 use crate::store::base::Base;
-use crate::store::engine::database::settled;
+use crate::store::engine::database::retry_conflicts;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::group::GroupedWork;
 use crate::store::engine::row::{Columns, organization_of};
@@ -92,7 +92,7 @@ impl GroupedWork for RefusalWriter {
     }
 
     async fn write(&self, group: &[PreparedRefusal]) -> Result<Vec<IntakeId>, StoreError> {
-        settled!(self.try_count(group))
+        retry_conflicts!(self.try_count(group))
     }
 }
 

@@ -27,7 +27,7 @@ pub const TRIES: u32 = 8;
 
 /// Runs work that is one transaction, [`TRIES`] times at most while it fails with `Conflict`
 /// (deadlock, failed serialisation, foreign key): nothing was written then.
-macro_rules! settled {
+macro_rules! retry_conflicts {
     ($work:expr) => {{
         let mut tries = 1;
         loop {
@@ -35,18 +35,18 @@ macro_rules! settled {
                 Err(StoreError::Conflict(_)) if tries < crate::store::engine::database::TRIES => {
                     tries += 1
                 }
-                settled => break settled,
+                ended => break ended,
             }
         }
     }};
 }
-pub(in crate::store) use settled;
+pub(in crate::store) use retry_conflicts;
 
 /// Runs work in a transaction, which is begun anew after a conflict. The work commits if its rows
 /// are to stay. A macro, because the future of an `AsyncFn` that borrows cannot be declared `Send`.
 macro_rules! transact {
     ($base:expr, async |$tx:ident| $work:block) => {
-        crate::store::engine::database::settled!(async {
+        crate::store::engine::database::retry_conflicts!(async {
             let mut $tx = $base.begin().await?;
             $work
         })

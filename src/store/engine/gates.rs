@@ -97,17 +97,17 @@ pub async fn close_below(
 /// Waits for the claims under way, and holds others back until this transaction ends: deliveries
 /// are put before those waiting in their rooms. Claims pass this gate (`claims.rs`).
 pub async fn close_rooms(tx: &mut Transaction) -> Result<(), StoreError> {
-    queue(tx, "rooms", 0).await
+    take_turn(tx, "rooms", 0).await
 }
 
 /// Closes the gate of a domain: for changes of its addresses.
 pub async fn close_domain(tx: &mut Transaction, domain: &DomainName) -> Result<(), StoreError> {
-    queue(tx, &format!("domain {domain}"), 0).await
+    take_turn(tx, &format!("domain {domain}"), 0).await
 }
 
 /// Lets one transaction at a time, per kind and owner (account or member), count or compare what
 /// the owner has, until it ends. The owner's row is not locked: commits below the account hold it.
-pub async fn queue(tx: &mut Transaction, kind: &str, owner: i64) -> Result<(), StoreError> {
+pub async fn take_turn(tx: &mut Transaction, kind: &str, owner: i64) -> Result<(), StoreError> {
     if !tx.has_concurrent_writers() {
         return Ok(());
     }
@@ -121,7 +121,7 @@ pub async fn queue(tx: &mut Transaction, kind: &str, owner: i64) -> Result<(), S
 
 /// Tries to be the only transaction that does this work, on all gateways, until it ends. Returns
 /// false at once if another one is at it: the caller skips the work.
-pub async fn alone(tx: &mut Transaction, work: &'static str) -> Result<bool, StoreError> {
+pub async fn try_alone(tx: &mut Transaction, work: &'static str) -> Result<bool, StoreError> {
     if !tx.has_concurrent_writers() {
         return Ok(true);
     }

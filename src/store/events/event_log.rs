@@ -53,7 +53,7 @@ pub async fn place(tx: &mut Transaction, limit: u32) -> Result<u64, StoreError> 
         return Ok(0);
     }
     // Locked by a separate statement, so that the next one sees all earlier positions.
-    gates::queue(tx, "event log", 0).await?;
+    gates::take_turn(tx, "event log", 0).await?;
     let rows = sql(PLACE).bind(i64::from(limit)).fetch_all(tx.on()).await?;
     let mut last = None;
     for row in &rows {

@@ -74,7 +74,7 @@ impl Base {
         let rows = query.fetch_all(self.reader()).await?;
         let mut messages = messages::listed_messages(&rows, &self.repeats)?;
         messages.retain(|message| message.room() == room);
-        Ok(page.shown(messages))
+        Ok(page.newest_first(messages))
     }
 
     /// Returns those of these messages that are in the named room and in `scope`, without those

@@ -52,7 +52,7 @@ impl Base {
         let rows = query.fetch_all(self.reader()).await?;
         let without = |_: &Columns<'_>| Ok(Read::default());
         let records = rows.iter().map(|row| record(row, without)).collect::<Result<_, _>>()?;
-        Ok(page.shown(records))
+        Ok(page.newest_first(records))
     }
 
     pub async fn intake_record(

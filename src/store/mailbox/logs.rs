@@ -125,7 +125,7 @@ impl Base {
             rows.sort_by_key(|row| Reverse(row.place));
             return Ok(rows);
         }
-        Ok(page.shown(rows))
+        Ok(page.newest_first(rows))
     }
 
     /// Counts the rows of this page: at most `page.limit`.

@@ -50,7 +50,7 @@ impl Base {
         let on = self.reader();
         let query = merged(on.is_postgres(), &RECORDED, part, page, TimeRange::default());
         let rows = query.fetch_all(on).await?;
-        Ok(page.shown(listed_messages(&rows, &self.repeats)?))
+        Ok(page.newest_first(listed_messages(&rows, &self.repeats)?))
     }
 
     /// Returns the raw bytes of a message in `scope`. Fails with `Lost` if the blob store has none.

@@ -57,7 +57,7 @@ impl Base {
         let mut turn = None;
         if has_concurrent_writers {
             let mut tx = self.begin().await?;
-            if !gates::alone(&mut tx, "search entries").await? {
+            if !gates::try_alone(&mut tx, "search entries").await? {
                 return Ok(0);
             }
             turn = Some(tx);

@@ -22,7 +22,7 @@ use crate::domain::session::{Ended, Session, SessionKey};
 use crate::domain::source::Inbox;
 use crate::store::base::Base;
 use crate::store::base::page::{Cursor, Direction, Page, below, in_range};
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, retry_conflicts};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, stored};
@@ -139,7 +139,7 @@ impl Base {
         reason: Option<&str>,
         act: Act<'_>,
     ) -> Result<Option<ResetSession>, StoreError> {
-        settled!(self.try_reset_session(scope, key, reason, act))
+        retry_conflicts!(self.try_reset_session(scope, key, reason, act))
     }
 
     async fn try_reset_session(

@@ -43,7 +43,7 @@ impl Base {
         page.read_between(&mut query, TimeRange { since: Some(since), before: None });
         let rows = query.fetch_all(self.reader()).await?;
         let verdicts = rows.iter().map(past).collect::<Result<_, _>>()?;
-        Ok(page.shown(verdicts))
+        Ok(page.newest_first(verdicts))
     }
 
     /// Returns the `senders` that are on the Agent's allowlist.

@@ -124,7 +124,7 @@ impl Base {
         page.read_between(&mut query, TimeRange { since: filter.since, before: filter.until });
         let rows = query.fetch_all(self.reader()).await?;
         let entries: Vec<Entry> = rows.iter().map(entry).collect::<Result<_, _>>()?;
-        Ok(page.shown(entries))
+        Ok(page.newest_first(entries))
     }
 
     /// Adds to the count of refused attempts in the entry with this id; the first call creates it.

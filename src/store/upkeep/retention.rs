@@ -15,7 +15,7 @@ use crate::domain::room::Room;
 use crate::rules::RetainedKind;
 use crate::store::base::Base;
 use crate::store::base::page::{Cursor, Direction, Page, merged};
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, retry_conflicts};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
@@ -155,7 +155,7 @@ impl Base {
         limit: usize,
     ) -> Result<Option<Deleted>, StoreError> {
         let ids: Vec<Value> = rows.iter().map(|row| row.place.id.into()).collect();
-        settled!(self.try_delete_expired(kept, &ids, limit))
+        retry_conflicts!(self.try_delete_expired(kept, &ids, limit))
     }
 
     async fn try_delete_expired(
@@ -165,7 +165,7 @@ impl Base {
         limit: usize,
     ) -> Result<Option<Deleted>, StoreError> {
         let mut tx = self.begin().await?;
-        if !gates::alone(&mut tx, "retention").await? {
+        if !gates::try_alone(&mut tx, "retention").await? {
             return Ok(None);
         }
         let deleted = match kept {
@@ -191,7 +191,7 @@ impl Base {
         now: Timestamp,
         limit: usize,
     ) -> Result<Option<u64>, StoreError> {
-        settled!(self.delete_past(past(), now, limit))
+        retry_conflicts!(self.delete_past(past(), now, limit))
     }
 
     /// Runs a statement that deletes up to $2 rows that expired by $1.
@@ -202,7 +202,7 @@ impl Base {
         limit: usize,
     ) -> Result<Option<u64>, StoreError> {
         let mut tx = self.begin().await?;
-        if !gates::alone(&mut tx, "retention").await? {
+        if !gates::try_alone(&mut tx, "retention").await? {
             return Ok(None);
         }
         let gone = statement.bind(now).bind(count(limit)).execute(tx.on()).await?;

@@ -50,7 +50,7 @@ impl Site {
         let (url, account) = (receiver.url("/events").parse().unwrap(), house.organization.id);
         let added = destinations.add(account, url, Category::Incoming, "test").await.unwrap();
         let Added::Created(new) = added else { panic!("a new store has no destination") };
-        let secret = signature::shown(&new.secret);
+        let secret = signature::secret_text(&new.secret);
         receiver.trust(&secret);
         canary::note(format!("{key} {secret}").as_bytes());
         Self { dns, receiver, secret, house, key, tenancy, destinations, store, helpers }
@@ -62,7 +62,7 @@ impl Site {
         let (url, account) = (url.parse().unwrap(), self.house.organization.id);
         let added = self.destinations.add(account, url, Category::Incoming, label).await.unwrap();
         let Added::Created(new) = added else { panic!("{label} is there already") };
-        let secret = signature::shown(&new.secret);
+        let secret = signature::secret_text(&new.secret);
         canary::note(secret.as_bytes());
         secret
     }

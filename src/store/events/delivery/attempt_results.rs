@@ -14,7 +14,7 @@ use crate::domain::delivery::{Attempt, Claim, Outcome, State};
 use crate::domain::destination::Destination;
 use crate::domain::id::{AccountId, DeliveryId};
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, retry_conflicts};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::group::GroupedWork;
@@ -82,7 +82,7 @@ impl GroupedWork for Attempts {
     }
 
     async fn write(&self, group: &[Ended]) -> Result<Vec<Finished>, StoreError> {
-        settled!(self.try_write(group))
+        retry_conflicts!(self.try_write(group))
     }
 }
 

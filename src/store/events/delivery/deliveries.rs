@@ -13,7 +13,7 @@ use crate::domain::event::{About, EventName};
 use crate::domain::id::{AccountId, AttemptId, DeliveryId, DestinationId, EventId};
 use crate::store::base::Base;
 use crate::store::base::page::Page;
-use crate::store::engine::database::settled;
+use crate::store::engine::database::retry_conflicts;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -109,7 +109,7 @@ impl Base {
         let time = TimeRange { since: filter.since, before: filter.until };
         page.read_by("created_at", &mut query, time);
         let rows = query.fetch_all(self.reader()).await?;
-        Ok(page.shown(self.records(&rows, attempts).await?))
+        Ok(page.newest_first(self.records(&rows, attempts).await?))
     }
 
     /// Returns a delivery to a destination of this account, also to a removed one.
@@ -139,7 +139,7 @@ impl Base {
         id: DeliveryId,
         act: Act<'_>,
     ) -> Result<Redelivery, StoreError> {
-        settled!(self.try_replay_delivery(account, id, act))
+        retry_conflicts!(self.try_replay_delivery(account, id, act))
     }
 
     async fn try_replay_delivery(

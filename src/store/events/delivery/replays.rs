@@ -24,7 +24,7 @@ use crate::domain::event::{Event, EventName};
 use crate::domain::id::{DeliveryId, EventId};
 use crate::store::base::Base;
 use crate::store::base::gateway_registry::GatewayRegistry;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, retry_conflicts};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -76,7 +76,7 @@ impl Base {
         let done = async {
             let waiting = sql("SELECT id FROM replays ORDER BY id LIMIT 1");
             match waiting.fetch_optional(self.reader()).await? {
-                Some(_) => settled!(self.try_replay(now)),
+                Some(_) => retry_conflicts!(self.try_replay(now)),
                 None => Ok(()),
             }
         };
@@ -88,7 +88,7 @@ impl Base {
 
     async fn try_replay(&self, now: Timestamp) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        if !gates::alone(&mut tx, "replays").await? {
+        if !gates::try_alone(&mut tx, "replays").await? {
             return Ok(());
         }
         let Some(row) = self.next_replay(&mut tx).await? else { return Ok(()) };
