@@ -104,7 +104,7 @@ impl Running {
     /// says why.
     pub async fn reload(&self) {
         for files in &self.files {
-            files.look(true).await;
+            files.reload(true).await;
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The authority proves that this server owns a name by fetching a token from its port 80 (HTTP-01,
 //! RFC 8555 §8.3). `challenges` serves the tokens, and nothing else. `order` makes one attempt.
-//! `kept` is the folder with account, key and chain, so a restart asks for nothing. `transport`
+//! `folder` is the folder with account, key and chain, so a restart asks for nothing. `transport`
 //! sends requests through `egress`. The key of the certificate is made once and stays: a TLSA
 //! record of it (RFC 7672 §3.1.1) outlives every renewal.
 //!
@@ -11,7 +11,7 @@
 
 mod challenges;
 mod failure;
-mod kept;
+mod folder;
 mod order;
 mod transport;
 
@@ -35,11 +35,11 @@ use super::pair::Pair;
 use challenges::Challenges;
 use failure::AcmeError;
 pub use failure::Unusable;
-use kept::{AcmeFolder, Tried};
+use folder::{AcmeFolder, AttemptRecord};
 use transport::Transport;
 
-pub use kept::KeptError;
-pub(super) use kept::{all as all_kept, read};
+pub use folder::AcmeFolderError;
+pub(super) use folder::{all as all_files, read};
 
 /// The authority, the names, and the place of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -227,7 +227,7 @@ impl Work {
     /// Stores the state of the asking: no request before `wait` is over.
     async fn note(&self, failures: u32, wait: Duration) -> Result<(), AcmeError> {
         let at = self.clock.now();
-        let tried = Tried { at, not_before: at.plus(wait), failures };
+        let tried = AttemptRecord { at, not_before: at.plus(wait), failures };
         self.on_disk(move |settings| AcmeFolder::note(settings, tried)).await
     }
 
@@ -297,15 +297,15 @@ impl Work {
         failures: u32,
         install: &impl Fn(&[u8], &[u8]) -> Result<(), Unusable>,
     ) -> Result<Timestamp, AcmeError> {
-        let means = self.means().await?;
-        let key = means.key.serialize_pem();
+        let stored = self.stored_parts().await?;
+        let key = stored.key.serialize_pem();
         // Noted first: the authority counts an attempt that a restart cuts short as a failure.
         self.note(failures.saturating_add(1), self.wait(failures)).await?;
         // An order that never succeeds must not block others, whatever the authority says.
         if failures >= ORDER_TRIES {
             self.on_disk(AcmeFolder::forget_order).await?;
         }
-        let obtaining = timeout(self.rules.attempt.timeout(), self.obtain(means));
+        let obtaining = timeout(self.rules.attempt.timeout(), self.obtain(stored));
         let chain = obtaining.await.map_err(|_| AcmeError::Late)??;
         let pair = match Pair::from_pem(chain.as_bytes(), key.as_bytes()) {
             Ok(pair) => pair,
@@ -362,7 +362,7 @@ impl Work {
     /// Does blocking work on the disk, on a thread for it.
     async fn on_disk<T: Send + 'static>(
         &self,
-        act: impl FnOnce(&Settings) -> Result<T, KeptError> + Send + 'static,
+        act: impl FnOnce(&Settings) -> Result<T, AcmeFolderError> + Send + 'static,
     ) -> Result<T, AcmeError> {
         let settings = self.settings.clone();
         let acted = tokio::task::spawn_blocking(move || act(&settings)).await;

@@ -53,7 +53,7 @@ struct State {
     reminded: Option<Timestamp>,
 }
 
-/// The result of looking at the files.
+/// How a reload ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileReload {
     Unchanged,
@@ -83,7 +83,7 @@ impl Files {
 
     /// Installs the pair if the files have changed. With `anew`, also tries unchanged files again,
     /// and reports their error again.
-    pub async fn look(&self, anew: bool) -> FileReload {
+    pub async fn reload(&self, anew: bool) -> FileReload {
         let mut state = self.state.lock().await;
         let found = self.paths.read().await;
         let seen = match &found {
@@ -125,7 +125,7 @@ impl Files {
                 _ = ticks.tick() => {}
                 () = &mut stop => return,
             }
-            self.look(false).await;
+            self.reload(false).await;
             self.remind(warning).await;
         }
     }
@@ -133,8 +133,8 @@ impl Files {
     async fn remind(&self, warning: Duration) {
         let (now, until) = (self.certificates.clock().now(), self.certificates.current().until());
         let mut state = self.state.lock().await;
-        let told = state.reminded.is_some_and(|told| now < told.plus(DAY));
-        if !told && now.plus(warning) > until {
+        let is_reminded = state.reminded.is_some_and(|at| now < at.plus(DAY));
+        if !is_reminded && now.plus(warning) > until {
             state.reminded = Some(now);
             tracing::warn!(
                 path = %self.paths.chain.display(),

@@ -110,25 +110,25 @@ async fn files_that_cannot_be_used_leave_the_old_pair_in_use() {
     let files = Files::open(paths.clone(), Some(&host()), clock()).await.unwrap();
     let shown = || files.certificates().current().until();
     let first = shown();
-    assert_eq!(files.look(false).await, FileReload::Unchanged);
+    assert_eq!(files.reload(false).await, FileReload::Unchanged);
     // One file has been replaced, the other not yet.
     std::fs::write(&paths.chain, &new.0).unwrap();
-    assert_eq!(files.look(false).await, FileReload::Refused);
-    assert_eq!(files.look(false).await, FileReload::Unchanged, "told once");
-    assert_eq!(files.look(true).await, FileReload::Refused, "unless it is asked for");
+    assert_eq!(files.reload(false).await, FileReload::Refused);
+    assert_eq!(files.reload(false).await, FileReload::Unchanged, "told once");
+    assert_eq!(files.reload(true).await, FileReload::Refused, "unless it is asked for");
     assert_eq!(shown(), first);
     std::fs::write(&paths.key, &new.1).unwrap();
-    assert_eq!(files.look(false).await, FileReload::Installed);
+    assert_eq!(files.reload(false).await, FileReload::Installed);
     assert_eq!(shown(), Timestamp::from_utc(date(2031, 1, 1).into()));
     for chain in ["", "x", &"x".repeat((1 << 20) + 1)] {
         std::fs::write(&paths.chain, chain).unwrap();
-        assert_eq!(files.look(false).await, FileReload::Refused);
+        assert_eq!(files.reload(false).await, FileReload::Refused);
     }
     std::fs::remove_file(&paths.chain).unwrap();
-    assert_eq!(files.look(false).await, FileReload::Refused);
+    assert_eq!(files.reload(false).await, FileReload::Refused);
     assert_ne!(shown(), first);
     put(&paths, &old);
-    assert_eq!(files.look(false).await, FileReload::Installed);
+    assert_eq!(files.reload(false).await, FileReload::Installed);
     assert_eq!(shown(), first);
 }
 

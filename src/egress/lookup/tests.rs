@@ -134,7 +134,7 @@ async fn a_name_in_the_hosts_file_is_asked_of_nobody() {
     let mut hosts = Hosts::default();
     let file = "10.1.2.3 hooks HOOKS.example # ours\n::1 hooks.example\n";
     hosts.read_hosts_conf(file.as_bytes()).unwrap();
-    let lookup = Lookup::by(resolver(Some(&[dns.addr()]), LONG, 1).unwrap(), hosts, 1);
+    let lookup = Lookup::with_resolver(resolver(Some(&[dns.addr()]), LONG, 1).unwrap(), hosts, 1);
     for (name, expected) in [
         ("hooks", vec!["10.1.2.3"]),
         ("Hooks.Example", vec!["10.1.2.3", "::1"]),

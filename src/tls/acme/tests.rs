@@ -101,7 +101,7 @@ fn only_its_owner_reads_what_is_kept_and_nothing_else_lies_there() {
     AcmeFolder::keep_account(&settings, "{}").unwrap();
     AcmeFolder::keep_chain(&settings, "one").unwrap();
     AcmeFolder::keep_chain(&settings, "two").unwrap();
-    let tried = Tried { at: on_day(1), not_before: on_day(2), failures: 3 };
+    let tried = AttemptRecord { at: on_day(1), not_before: on_day(2), failures: 3 };
     AcmeFolder::note(&settings, tried).unwrap();
     assert_eq!(AcmeFolder::tried(&settings).unwrap(), Some(tried));
     AcmeFolder::keep_order(&settings, "https://ca.example/order/1").unwrap();
@@ -167,7 +167,7 @@ async fn nobody_is_asked_sooner_however_often_it_is_started() {
         // The clock was wrong then.
         (on_day(2), on_day(2), next(on_day(1), 0)),
     ] {
-        AcmeFolder::note(&work.settings, Tried { at, not_before, failures: 3 }).unwrap();
+        AcmeFolder::note(&work.settings, AttemptRecord { at, not_before, failures: 3 }).unwrap();
         assert_eq!(work.begin(&accept).await, begun);
     }
 }
@@ -184,7 +184,7 @@ async fn a_damaged_key_bothers_no_authority_and_shortens_no_wait() {
     let error = work.attempt(0, &accept).await.unwrap_err();
     assert!(error.is_our_own() && error.to_string().contains("key.pem"), "{error}");
     assert_eq!(AcmeFolder::tried(&work.settings).unwrap(), None);
-    let tried = Tried { at: on_day(1), not_before: on_day(1).plus(SOON), failures: 1 };
+    let tried = AttemptRecord { at: on_day(1), not_before: on_day(1).plus(SOON), failures: 1 };
     AcmeFolder::note(&work.settings, tried).unwrap();
     assert_eq!(work.begin(&accept).await, next(tried.not_before, 1));
 }
