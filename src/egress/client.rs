@@ -116,8 +116,14 @@ pub struct Client {
     kept_hosts: Arc<Mutex<KeptHosts>>,
 }
 
-/// Hosts with recently kept connections: time of the last request, number of requests.
-type KeptHosts = HashMap<String, (Instant, u32)>;
+/// Hosts with recently kept connections.
+type KeptHosts = HashMap<String, KeptHost>;
+
+#[derive(Clone, Copy)]
+struct KeptHost {
+    last_request: Instant,
+    requests: u32,
+}
 
 /// Connections for one reach. The addresses are checked whenever a connection is made.
 #[derive(Clone)]
@@ -278,15 +284,15 @@ impl Client {
         let mut hosts = self.kept_hosts.lock().unwrap_or_else(PoisonError::into_inner);
         if hosts.len() >= KEPT_HOSTS && !hosts.contains_key(&host) {
             // Forgets idle hosts; their connections are closed after `KEPT`.
-            hosts.retain(|_, (used, _)| now.duration_since(*used) < 2 * KEPT);
+            hosts.retain(|_, host| now.duration_since(host.last_request) < 2 * KEPT);
             if hosts.len() >= KEPT_HOSTS {
                 return None;
             }
         }
-        let (used, number) = hosts.entry(host).or_insert((now, 0));
-        *used = now;
-        *number = number.wrapping_add(1);
-        Some(*number)
+        let host = hosts.entry(host).or_insert(KeptHost { last_request: now, requests: 0 });
+        host.last_request = now;
+        host.requests = host.requests.wrapping_add(1);
+        Some(host.requests)
     }
 
     /// Returns the connections for a URL. A host that is an IP address never reaches the resolver,

@@ -38,14 +38,14 @@ use crate::rules::{Share, StoreRules};
 pub struct Store {
     pub(super) base: Base,
     /// Messages waiting to be committed.
-    pub(super) intakes: Group<CommitWriter>,
+    pub(super) commits: Group<CommitWriter>,
     /// Records of refusals, for which no caller waits.
-    pub(super) noted: Group<CommitWriter>,
+    pub(super) refusal_records: Group<CommitWriter>,
     /// Attempts waiting to be recorded.
     pub(super) attempts: Group<Attempts>,
     /// Refusals waiting to be counted.
     pub(super) refusals: Group<RefusalWriter>,
-    pub(super) counted: RecentRefusals,
+    pub(super) recent_refusals: RecentRefusals,
     /// Callers waiting for the directory's version.
     pub(super) versions: Group<Versions>,
     /// Callers waiting for the standing that a decision rests on.
@@ -139,9 +139,9 @@ impl Store {
             closing: connections.deadline(),
         };
         base.take_up_time().await?;
-        let intakes = Group::start(CommitWriter::new(base.clone()), rules.commit, writers);
+        let commits = Group::start(CommitWriter::new(base.clone()), rules.commit, writers);
         let linger = Linger { pause: rules.commit.refusal(), hurry: base.pending_records.hurry() };
-        let noted =
+        let refusal_records =
             Group::lingering(CommitWriter::new(base.clone()), rules.commit, 1, Some(linger));
         let attempts = Group::start(Attempts::new(base.clone()), rules.commit, writers);
         let refusals = Group::start(RefusalWriter::new(base.clone()), rules.commit, 1);
@@ -152,11 +152,11 @@ impl Store {
         let contents = Group::start(Contents::new(base.clone()), rules.commit, 1);
         Ok(Self {
             base,
-            intakes,
-            noted,
+            commits,
+            refusal_records,
             attempts,
             refusals,
-            counted: RecentRefusals::new(),
+            recent_refusals: RecentRefusals::new(),
             versions,
             recipients,
             holders,

@@ -35,12 +35,12 @@ impl Store {
     /// the blob store first. Tries again, `TRIES` times in all, if one of them is erased
     /// meanwhile; then fails with `Conflict`.
     pub async fn commit(&self, commit: &Commit) -> Result<Committed, StoreError> {
-        let mut kept = OriginalPlaces::default();
+        let mut places = OriginalPlaces::default();
         for _ in 0..TRIES {
             for accepted in commit.intakes.iter().filter_map(|intake| intake.accepted.as_ref()) {
-                self.keep_raw(accepted.message.digest, &accepted.raw, &mut kept).await?;
+                self.keep_raw(accepted.message.digest, &accepted.raw, &mut places).await?;
             }
-            match self.intakes.ask(PreparedCommit::of_mail(commit, &kept).await?).await? {
+            match self.commits.ask(PreparedCommit::of_mail(commit, &places).await?).await? {
                 CommitOutcome::Done(entered) => {
                     let earlier = entered.into_iter().map(|entered| match entered {
                         EntryOutcome::Repeat(earlier) => Some(earlier),
@@ -63,16 +63,16 @@ impl Store {
     /// where another gateway may erase the subject of such a record meanwhile.
     pub async fn note(&self, commit: &Commit) -> Result<bool, StoreError> {
         self.check_trust()?;
-        let ready = PreparedCommit::of_mail(commit, &OriginalPlaces::default()).await?;
-        let Some(way) = self.set_out(ready.octets()) else {
-            return self.intakes.ask(ready).await.map(|_| true);
+        let prepared = PreparedCommit::of_mail(commit, &OriginalPlaces::default()).await?;
+        let Some(pending) = self.register_pending(prepared.octets()) else {
+            return self.commits.ask(prepared).await.map(|_| true);
         };
-        self.write_behind(way, &self.noted, move || ready.records(), drop);
+        self.write_behind(pending, &self.refusal_records, move || prepared.records(), drop);
         Ok(false)
     }
 
     /// Registers a record of so many bytes to be written behind the reply; None if it may not be.
-    fn set_out(&self, octets: usize) -> Option<PendingRecord> {
+    fn register_pending(&self, octets: usize) -> Option<PendingRecord> {
         self.embedded().and_then(|_| self.pending_records.register(octets))
     }
 
@@ -80,7 +80,7 @@ impl Store {
     /// lost.
     fn write_behind<T: GroupedWork>(
         &self,
-        way: PendingRecord,
+        pending: PendingRecord,
         group: &Group<T>,
         job: impl Fn() -> T::Job + Send + 'static,
         then: impl FnOnce(T::Answer) + Send + 'static,
@@ -107,20 +107,20 @@ impl Store {
                 }
                 tokio::time::sleep(PAUSE).await;
             }
-            drop(way);
+            drop(pending);
         });
     }
 
     /// Writes a platform's message or nothing, together with others that wait. Fails with
     /// `Repeated` if another request already used its Idempotency-Key.
     pub async fn receive(&self, posted: &PlatformMessage) -> Result<Receipt, StoreError> {
-        let mut kept = OriginalPlaces::default();
+        let mut places = OriginalPlaces::default();
         let digest = posted.message.digest;
         for _ in 0..TRIES {
-            self.keep_raw(digest, &posted.raw, &mut kept).await?;
-            let place = kept.get(&digest).cloned().unwrap_or_default();
-            let ready = PreparedCommit::of_platform(posted, place).await?;
-            match self.intakes.ask(ready).await? {
+            self.keep_raw(digest, &posted.raw, &mut places).await?;
+            let place = places.get(&digest).cloned().unwrap_or_default();
+            let prepared = PreparedCommit::of_platform(posted, place).await?;
+            match self.commits.ask(prepared).await? {
                 CommitOutcome::Done(entered) => {
                     let stored = entered.into_iter().find_map(|entered| match entered {
                         EntryOutcome::Stored(contact) => Some(Receipt::Stored(contact)),
@@ -151,18 +151,18 @@ impl Store {
     ) -> Result<IntakeId, StoreError> {
         self.check_trust()?;
         let refused = PreparedRefusal::of(record, source)?;
-        if let Some(first) = self.counted.find(&refused)
-            && let Some(way) = self.set_out(refused.octets())
+        if let Some(first) = self.recent_refusals.find(&refused)
+            && let Some(pending) = self.register_pending(refused.octets())
         {
             // If the record was erased meanwhile, later refusals are counted in the next one.
-            let (counted, again) = (self.counted.clone(), refused.clone());
-            let then = move |record| counted.keep(again, record);
-            self.write_behind(way, &self.refusals, move || refused.clone(), then);
+            let (recent, again) = (self.recent_refusals.clone(), refused.clone());
+            let then = move |record| recent.keep(again, record);
+            self.write_behind(pending, &self.refusals, move || refused.clone(), then);
             return Ok(first);
         }
         let counted_in = self.refusals.ask(refused.clone()).await?;
         if self.embedded().is_some() {
-            self.counted.keep(refused, counted_in);
+            self.recent_refusals.keep(refused, counted_in);
         }
         Ok(counted_in)
     }

@@ -72,22 +72,22 @@ impl CommitWriter {
         let repeated = received::repeated(&mut tx, group, &stale).await?;
         let mut answers = Vec::with_capacity(group.len());
         let mut admitted = Vec::with_capacity(group.len());
-        for (place, (ready, stale)) in group.iter().zip(stale).enumerate() {
+        for (place, (prepared, stale)) in group.iter().zip(stale).enumerate() {
             let gone = |one: &Arrived| {
                 one.place == OriginalPlace::Named && !named.contains_key(&one.digest)
             };
-            answers.push(match (stale, ready.arrived().any(gone)) {
+            answers.push(match (stale, prepared.arrived().any(gone)) {
                 (true, _) => CommitOutcome::Stale,
                 _ if repeated.contains(&place) => CommitOutcome::Repeated,
                 (false, true) => CommitOutcome::Unkept,
                 (false, false) => CommitOutcome::Done(Vec::new()),
             });
             if let Some(CommitOutcome::Done(_)) = answers.last() {
-                admitted.push(ready);
+                admitted.push(prepared);
             }
         }
         let (mut earlier, mut met) = (HashMap::new(), HashMap::new());
-        if let Some(now) = admitted.iter().map(|ready| ready.now).min() {
+        if let Some(now) = admitted.iter().map(|prepared| prepared.now).min() {
             let entries: Vec<&Entry> = admitted.iter().flat_map(|one| &one.entries).collect();
             let arrived: Vec<&Arrived> =
                 entries.iter().filter_map(|e| e.arrived.as_ref()).collect();
@@ -103,9 +103,9 @@ impl CommitWriter {
                 self.base.unindexed.keep(fresh.iter().filter_map(|one| one.said()));
             }
         }
-        for (answer, ready) in answers.iter_mut().zip(group) {
+        for (answer, prepared) in answers.iter_mut().zip(group) {
             if let CommitOutcome::Done(entered) = answer {
-                *entered = of_entries(ready, &earlier, &met);
+                *entered = of_entries(prepared, &earlier, &met);
             }
         }
         Ok(answers)
@@ -193,9 +193,9 @@ async fn stale(
     let active = received::active(tx, arrived).await?;
     let mut now = standings(tx.on(), &questions).await?.into_iter();
     let mut stale = Vec::with_capacity(group.len());
-    for ready in group {
+    for prepared in group {
         // `count` goes through all of them, so that questions and answers stay in step.
-        let changed = ready.arrived().filter(|one| match &one.decided {
+        let changed = prepared.arrived().filter(|one| match &one.decided {
             Some(decided) => now.next().flatten().as_ref() != Some(&decided.by),
             None => !active.contains(&one.agent),
         });
@@ -206,7 +206,7 @@ async fn stale(
 
 /// Returns the result of each entry.
 fn of_entries(
-    ready: &PreparedCommit,
+    prepared: &PreparedCommit,
     earlier: &HashMap<MessageId, MessageId>,
     met: &HashMap<MessageId, ContactId>,
 ) -> Vec<EntryOutcome> {
@@ -216,5 +216,5 @@ fn of_entries(
         let stored = || met.get(&arrived.id).copied().map(EntryOutcome::Stored);
         again.or_else(stored).unwrap_or(EntryOutcome::Recorded)
     };
-    ready.entries.iter().map(of).collect()
+    prepared.entries.iter().map(of).collect()
 }

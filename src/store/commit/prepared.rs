@@ -30,8 +30,8 @@ pub struct PreparedCommit {
 }
 
 impl PreparedCommit {
-    /// Makes a commit of SMTP ready. `kept` has the places of its originals.
-    pub async fn of_mail(commit: &Commit, kept: &OriginalPlaces) -> Result<Self, StoreError> {
+    /// Makes a commit of SMTP ready. `places` are those of its originals.
+    pub async fn of_mail(commit: &Commit, places: &OriginalPlaces) -> Result<Self, StoreError> {
         // Packed once for all recipients.
         let mut shared: Option<(&Arc<Mail>, Arc<Packed>)> = None;
         let mut contents = BTreeMap::new();
@@ -42,7 +42,7 @@ impl PreparedCommit {
                 None => None,
                 Some(accepted) => {
                     let mail = &accepted.message.mail;
-                    let place = kept.get(&accepted.message.digest).cloned().unwrap_or_default();
+                    let place = places.get(&accepted.message.digest).cloned().unwrap_or_default();
                     let read = match &shared {
                         Some((known, read)) if Arc::ptr_eq(known, mail) => read.clone(),
                         _ => {

@@ -73,10 +73,10 @@ pub async fn repeated(
     stale: &[bool],
 ) -> Result<BTreeSet<usize>, StoreError> {
     let mut requests = BTreeMap::new();
-    for (place, (ready, stale)) in group.iter().zip(stale).enumerate() {
-        let once = ready.arrived().find_map(|one| one.once).filter(|_| !stale);
+    for (place, (prepared, stale)) in group.iter().zip(stale).enumerate() {
+        let once = prepared.arrived().find_map(|one| one.once).filter(|_| !stale);
         if let Some((once, holder)) = once {
-            requests.insert((once.digest, place), (once, holder, ready.now));
+            requests.insert((once.digest, place), (once, holder, prepared.now));
         }
     }
     let mut repeated = BTreeSet::new();
