@@ -417,8 +417,8 @@ pub fn authenticator(
     Authenticator::new(servers, rules, hostname.as_str())
 }
 
-/// Makes the authenticator of previews and of domain proofs. Anybody with a key can make it look up any
-/// name, so it shares nothing with mail's: no threads, no look-ups under way, no remembered
+/// Makes the authenticator of previews and of domain proofs. Anybody with a key can make it look up
+/// any name, so it shares nothing with mail's: no threads, no look-ups under way, no remembered
 /// answers. It has a thread for each such message that may be under way, so that none waits for
 /// another.
 fn tenants_authenticator(

@@ -20,10 +20,10 @@ mod blobs;
 mod commit;
 mod engine;
 mod events;
+mod grouped;
 mod mailbox;
 mod opening;
 mod tenancy;
-mod together;
 mod upkeep;
 
 pub use agents::agent_versions::Versioned;

@@ -15,7 +15,8 @@ use super::deadline::in_time;
 use crate::domain::repeats::{LogCause, Repeats};
 
 pub const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
-/// Begins a read-only transaction for a search. A token index can only be read by bitmap scans, which our connections have off (`postgres.rs`).
+/// Begins a read-only transaction for a search. A token index can only be read by bitmap scans,
+/// which our connections have off (`postgres.rs`).
 pub const BEGIN_SEARCH: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;
     SET LOCAL enable_bitmapscan = on; SET LOCAL enable_seqscan = off";
 
