@@ -41,8 +41,8 @@ impl Store {
                 self.keep_raw(accepted.message.digest, &accepted.raw, &mut places).await?;
             }
             match self.commits.ask(PreparedCommit::of_mail(commit, &places).await?).await? {
-                CommitOutcome::Done(entered) => {
-                    let earlier = entered.into_iter().map(|entered| match entered {
+                CommitOutcome::Done(outcomes) => {
+                    let earlier = outcomes.into_iter().map(|outcome| match outcome {
                         EntryOutcome::Repeat(earlier) => Some(earlier),
                         EntryOutcome::Recorded | EntryOutcome::Stored(_) => None,
                     });
@@ -121,8 +121,8 @@ impl Store {
             let place = places.get(&digest).cloned().unwrap_or_default();
             let prepared = PreparedCommit::of_platform(posted, place).await?;
             match self.commits.ask(prepared).await? {
-                CommitOutcome::Done(entered) => {
-                    let stored = entered.into_iter().find_map(|entered| match entered {
+                CommitOutcome::Done(outcomes) => {
+                    let stored = outcomes.into_iter().find_map(|outcome| match outcome {
                         EntryOutcome::Stored(contact) => Some(Receipt::Stored(contact)),
                         EntryOutcome::Recorded | EntryOutcome::Repeat(_) => None,
                     });

@@ -38,7 +38,7 @@ pub use failure::Unusable;
 use folder::{AcmeFolder, AttemptRecord};
 use transport::Transport;
 
-pub use folder::AcmeFolderError;
+pub use folder::FolderError;
 pub(super) use folder::{all as all_files, read};
 
 /// The authority, the names, and the place of the files.
@@ -362,7 +362,7 @@ impl Work {
     /// Does blocking work on the disk, on a thread for it.
     async fn on_disk<T: Send + 'static>(
         &self,
-        act: impl FnOnce(&Settings) -> Result<T, AcmeFolderError> + Send + 'static,
+        act: impl FnOnce(&Settings) -> Result<T, FolderError> + Send + 'static,
     ) -> Result<T, AcmeError> {
         let settings = self.settings.clone();
         let acted = tokio::task::spawn_blocking(move || act(&settings)).await;

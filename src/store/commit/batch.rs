@@ -86,7 +86,7 @@ impl CommitWriter {
                 admitted.push(prepared);
             }
         }
-        let (mut earlier, mut met) = (HashMap::new(), HashMap::new());
+        let (mut earlier, mut contact_of) = (HashMap::new(), HashMap::new());
         if let Some(now) = admitted.iter().map(|prepared| prepared.now).min() {
             let entries: Vec<&Entry> = admitted.iter().flat_map(|one| &one.entries).collect();
             let arrived: Vec<&Arrived> =
@@ -95,7 +95,7 @@ impl CommitWriter {
             earlier = arrivals::remember(&mut tx, &arrived, now, clock).await?;
             let fresh: Vec<&Arrived> =
                 arrived.into_iter().filter(|one| !earlier.contains_key(&one.id)).collect();
-            met = self.store(&mut tx, &fresh, &named).await?;
+            contact_of = self.store(&mut tx, &fresh, &named).await?;
             intake_records::insert(&mut tx, &entries, &earlier);
             let has_concurrent_writers = tx.has_concurrent_writers();
             tx.commit().await?;
@@ -104,8 +104,8 @@ impl CommitWriter {
             }
         }
         for (answer, prepared) in answers.iter_mut().zip(group) {
-            if let CommitOutcome::Done(entered) = answer {
-                *entered = of_entries(prepared, &earlier, &met);
+            if let CommitOutcome::Done(outcomes) = answer {
+                *outcomes = entry_outcomes(prepared, &earlier, &contact_of);
             }
         }
         Ok(answers)
@@ -205,16 +205,16 @@ async fn stale(
 }
 
 /// Returns the result of each entry.
-fn of_entries(
+fn entry_outcomes(
     prepared: &PreparedCommit,
     earlier: &HashMap<MessageId, MessageId>,
-    met: &HashMap<MessageId, ContactId>,
+    contact_of: &HashMap<MessageId, ContactId>,
 ) -> Vec<EntryOutcome> {
-    let of = |entry: &Entry| {
+    let outcome = |entry: &Entry| {
         let Some(arrived) = &entry.arrived else { return EntryOutcome::Recorded };
-        let again = earlier.get(&arrived.id).copied().map(EntryOutcome::Repeat);
-        let stored = || met.get(&arrived.id).copied().map(EntryOutcome::Stored);
-        again.or_else(stored).unwrap_or(EntryOutcome::Recorded)
+        let repeat = earlier.get(&arrived.id).copied().map(EntryOutcome::Repeat);
+        let stored = || contact_of.get(&arrived.id).copied().map(EntryOutcome::Stored);
+        repeat.or_else(stored).unwrap_or(EntryOutcome::Recorded)
     };
-    prepared.entries.iter().map(of).collect()
+    prepared.entries.iter().map(outcome).collect()
 }

@@ -8,7 +8,7 @@ use instant_acme::Problem;
 use crate::domain::clock::Timestamp;
 use crate::egress::client::EgressError;
 
-use super::folder::AcmeFolderError;
+use super::folder::FolderError;
 use super::transport::TransportError;
 
 /// Why a certificate cannot be used.
@@ -18,7 +18,7 @@ pub type Unusable = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AcmeError {
     #[error(transparent)]
-    Folder(#[from] AcmeFolderError),
+    Folder(#[from] FolderError),
     #[error("cannot listen on {address} for ACME challenges")]
     Listen { address: SocketAddr, source: io::Error },
     /// For the account, or the order as a whole.
@@ -120,17 +120,17 @@ fn of_kind(kind: &str) -> Option<&'static str> {
     })
 }
 
-fn of_folder(error: &AcmeFolderError) -> Option<&'static str> {
+fn of_folder(error: &FolderError) -> Option<&'static str> {
     Some(match error {
-        AcmeFolderError::Write { .. } => "give the server write access to the folder (acme.folder)",
-        AcmeFolderError::Read { .. } => {
+        FolderError::Write { .. } => "give the server write access to the folder (acme.folder)",
+        FolderError::Read { .. } => {
             "give the server read access to the files in the folder (acme.folder)"
         }
-        AcmeFolderError::Damaged { .. } => {
+        FolderError::Damaged { .. } => {
             "restore the file, or remove the file and the server makes a new one; if you publish \
              a TLSA record, a new key.pem needs a new one"
         }
-        AcmeFolderError::Key(_) => return None,
+        FolderError::Key(_) => return None,
     })
 }
 

@@ -9,7 +9,7 @@ use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use super::Work;
 use super::challenges::ShownTokens;
 use super::failure::AcmeError;
-use super::folder::{self, AcmeFolder, AcmeFolderError};
+use super::folder::{self, AcmeFolder, FolderError};
 
 /// The stored parts that an attempt needs.
 pub(super) struct StoredParts {
@@ -23,12 +23,10 @@ impl Work {
     pub(super) async fn stored_parts(&self) -> Result<StoredParts, AcmeError> {
         let key = self.on_disk(folder::key).await?;
         let account = match self.on_disk(AcmeFolder::account).await? {
-            Some(json) => {
-                serde_json::from_str(&json).map_err(|source| AcmeFolderError::Damaged {
-                    path: AcmeFolder::account_path(&self.settings),
-                    source: source.into(),
-                })?
-            }
+            Some(json) => serde_json::from_str(&json).map_err(|source| FolderError::Damaged {
+                path: AcmeFolder::account_path(&self.settings),
+                source: source.into(),
+            })?,
             None => None,
         };
         Ok(StoredParts { key, account })
