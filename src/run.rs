@@ -435,7 +435,7 @@ fn tenants_authenticator(
 /// The look-up of hosts for outgoing requests: by the same resolvers as mail's, but with nothing
 /// else shared. Allows as many look-ups at a time as attempts, so that none waits for another.
 fn lookup(dns: Option<&[SocketAddr]>, rules: &WebhookRules) -> Result<Lookup, EgressError> {
-    Lookup::over(dns, rules.attempt.connect_timeout(), rules.dispatcher.concurrency)
+    Lookup::with_servers(dns, rules.attempt.connect_timeout(), rules.dispatcher.concurrency)
 }
 
 /// Makes the client of relays. It shares nothing with deliveries, so that neither waits for the
@@ -445,7 +445,7 @@ fn relay_client(
     guard: &Guard,
     rules: &ForwardRules,
 ) -> Result<Client, EgressError> {
-    let lookup = Lookup::over(dns, rules.connect_timeout(), rules.max_at_once)?;
+    let lookup = Lookup::with_servers(dns, rules.connect_timeout(), rules.max_at_once)?;
     Client::new(guard.clone(), Limits::from(rules), lookup)
 }
 

@@ -18,9 +18,8 @@ impl RoomTurns {
     /// Returns the last room seen by the id of the destination, as JSON.
     pub fn last_rooms(&self) -> String {
         let rooms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let starts = last_rooms
-            .iter()
-            .map(|(id, room)| (id.as_simple().to_string(), Json::from(room.as_str())));
+        let starts =
+            rooms.iter().map(|(id, room)| (id.as_simple().to_string(), Json::from(room.as_str())));
         Json::from(starts.collect::<Map<_, _>>()).to_string()
     }
 
