@@ -23,7 +23,7 @@ pub struct Site {
     pub receiver: Receiver,
     /// The secret of the destination for `incoming` events of the organization.
     pub secret: String,
-    pub accounts: FixtureAccounts,
+    pub house: FixtureAccounts,
     /// The organization's key.
     pub key: String,
     pub tenancy: Tenancy,
@@ -43,23 +43,23 @@ impl Site {
         let store = Store::create(location, &rules.store, mint.clone()).await.unwrap();
         let access = Arc::new(rules.access.clone());
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access));
-        let accounts = FixtureAccounts::build(&tenancy).await.unwrap();
-        let key = tenancy.create_key(accounts.organization.id, "test").await.unwrap().token;
+        let house = FixtureAccounts::build(&tenancy).await.unwrap();
+        let key = tenancy.create_key(house.organization.id, "test").await.unwrap().token;
         let webhooks = Arc::new(rules.webhooks.clone());
         let destinations = Destinations::new(store.clone(), mint, access, webhooks);
-        let (url, account) = (receiver.url("/events").parse().unwrap(), accounts.organization.id);
+        let (url, account) = (receiver.url("/events").parse().unwrap(), house.organization.id);
         let added = destinations.add(account, url, Category::Incoming, "test").await.unwrap();
         let Added::Created(new) = added else { panic!("a new store has no destination") };
         let secret = signature::secret_text(&new.secret);
         receiver.trust(&secret);
         canary::note(format!("{key} {secret}").as_bytes());
-        Self { dns, receiver, secret, accounts, key, tenancy, destinations, store, helpers }
+        Self { dns, receiver, secret, house, key, tenancy, destinations, store, helpers }
     }
 
     /// Another destination of the organization for the same events, past the guard; answers its
     /// secret.
     pub async fn hook(&self, label: &str, url: &str) -> String {
-        let (url, account) = (url.parse().unwrap(), self.accounts.organization.id);
+        let (url, account) = (url.parse().unwrap(), self.house.organization.id);
         let added = self.destinations.add(account, url, Category::Incoming, label).await.unwrap();
         let Added::Created(new) = added else { panic!("{label} is there already") };
         let secret = signature::secret_text(&new.secret);
