@@ -113,10 +113,9 @@ impl StoreError {
     /// Converts an error from opening the store at `at`.
     pub(in crate::store) fn opening(at: String, source: sqlx::Error) -> Self {
         // SQLITE_NOTADB: a file of another kind is not a damaged store.
-        let is_text = source.as_database_error().and_then(|error| error.code());
-        match is_text.as_deref() {
-            Some("26") => Self::Open { at, source: source.into() },
-            _ if is_damaged(&source) => source.into(),
+        let code = source.as_database_error().and_then(|error| error.code());
+        match code.as_deref() {
+            Some(code) if code != "26" && is_damaged(&source) => source.into(),
             _ => Self::Open { at, source: source.into() },
         }
     }
