@@ -12,7 +12,7 @@ use crate::egress::guard::Guard;
 use crate::rules::{AcmeRules, Rules, TlsRules};
 use crate::shutdown::Shutdown;
 use crate::store::{Location, StorePlace, TLS};
-use crate::tls::acme::{self, Acme};
+use crate::tls::acme::{self, Acme, Unusable};
 use crate::tls::self_signed::{self, SelfSignedError};
 use crate::tls::{Acceptor, Certificates, Files, Pair};
 
@@ -79,7 +79,10 @@ impl Tls {
         }
         let client = Client::trusting(guard, Limits::from(&rules), lookup, &roots)?;
         let mut acme = Acme::bind(settings, Arc::new(rules), client, mint.clone()).await;
-        acme.install_stored(|chain, key| self.certificates.install(chain, key)).await;
+        let install = |chain: &[u8], key: &[u8]| {
+            self.certificates.install(chain, key).map_err(Unusable::from)
+        };
+        acme.install_stored(install).await;
         self.acme = Some(acme);
         Ok(())
     }
@@ -88,7 +91,9 @@ impl Tls {
     pub(super) fn follow(&mut self, rules: &TlsRules, shutdown: &Shutdown) {
         if let Some(acme) = self.acme.take() {
             let certificates = self.certificates.clone();
-            let install = move |chain: &[u8], key: &[u8]| certificates.install(chain, key);
+            let install = move |chain: &[u8], key: &[u8]| {
+                certificates.install(chain, key).map_err(Unusable::from)
+            };
             shutdown.spawn(acme.run(install, shutdown.clone()));
         }
         for files in &self.files {

@@ -116,20 +116,17 @@ impl Acme {
 
     /// Calls `install` with the stored certificate, if there is one: the chain, then the key, both
     /// PEM.
-    pub async fn install_stored<E: Into<Unusable>>(
-        &mut self,
-        install: impl Fn(&[u8], &[u8]) -> Result<(), E>,
-    ) {
-        self.next = self.work.begin(&unusable(install)).await;
+    pub async fn install_stored(&mut self, install: impl Fn(&[u8], &[u8]) -> Result<(), Unusable>) {
+        self.next = self.work.begin(&install).await;
         if self.next.due > self.work.clock.now() {
             tracing::info!(acme.due = %self.next.due, "next ACME request scheduled");
         }
     }
 
     /// Obtains and renews certificates until the soft stop, and calls `install` with each.
-    pub async fn run<E: Into<Unusable>>(
+    pub async fn run(
         self,
-        install: impl Fn(&[u8], &[u8]) -> Result<(), E>,
+        install: impl Fn(&[u8], &[u8]) -> Result<(), Unusable>,
         shutdown: Shutdown,
     ) {
         let Self { work, listener, next } = self;
@@ -138,16 +135,10 @@ impl Acme {
             work.serve(listener, &shutdown);
         }
         tokio::select! {
-            () = work.renew(next, is_open, unusable(install), &shutdown) => {}
+            () = work.renew(next, is_open, install, &shutdown) => {}
             () = shutdown.soft() => {}
         }
     }
-}
-
-fn unusable<E: Into<Unusable>>(
-    install: impl Fn(&[u8], &[u8]) -> Result<(), E>,
-) -> impl Fn(&[u8], &[u8]) -> Result<(), Unusable> {
-    move |chain, key| install(chain, key).map_err(Into::into)
 }
 
 /// Attempts at one order.
