@@ -25,17 +25,16 @@ use crate::app::mailbox::retention::Retention;
 use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
 use crate::app::relay::signers::Signers;
-use crate::app::vault::Vault;
 use crate::domain::clock::{Belief, Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
 use crate::domain::ports::Wake;
 use crate::egress::client::{Client, EgressError, Limits, Lookup};
 use crate::egress::guard::Guard;
-use crate::http;
+use crate::http::{self, Http};
 use crate::rules::{
-    BareLineEnds, Gateways, IntakeRules, RelayRules, RetentionRules, Rules, RulesError, Share,
-    SmtpRules, StoreRules, WebhookRules,
+    ForwardRules, IntakeRules, RetentionRules, Rules, RulesError, Share, SmtpRules, StoreRules,
+    WebhookRules,
 };
 use crate::shutdown::Shutdown;
 use crate::smtp::Listener;
@@ -56,7 +55,8 @@ mod threads;
 mod tls;
 mod vault;
 
-use self::readiness::Mail;
+use self::api::{ApiRules, SharedUseCases};
+use self::readiness::FrontEndState;
 pub use self::settings::{RunError, Settings, TlsSettings};
 use self::threads::Threads;
 use self::tls::Tls;
@@ -78,8 +78,7 @@ pub struct Running {
     pub acme: Option<SocketAddr>,
     /// Certificate files to follow.
     files: Vec<Arc<Files>>,
-    /// Those of mail, of requests, of streams and of heartbeats, in this order.
-    stores: [Store; 4],
+    stores: Stores,
     shutdown: Shutdown,
     threads: Threads,
     /// Dropped last: no other server may start before.
@@ -89,8 +88,7 @@ pub struct Running {
 impl Running {
     /// Resolves with the reason when the store can no longer be trusted: the process must end.
     pub async fn broken(&self) -> StoreError {
-        let [mail, ..] = &self.stores;
-        mail.broken().await
+        self.stores.mail.broken().await
     }
 
     /// Returns all addresses, as `smtp ADDRESS smtps ADDRESS http ADDRESS acme ADDRESS`; `https` in
@@ -106,7 +104,7 @@ impl Running {
     /// says why.
     pub async fn reload(&self) {
         for files in &self.files {
-            files.look(true).await;
+            files.reload(true).await;
         }
     }
 
@@ -114,7 +112,8 @@ impl Running {
     /// whether all work finished in time.
     pub async fn stop(self, grace: Duration) -> bool {
         let in_time = self.shutdown.finish(grace).await;
-        for store in self.stores.iter().rev() {
+        let Stores { mail, requests, streams, beats } = &self.stores;
+        for store in [beats, streams, requests, mail] {
             store.close().await;
         }
         in_time
@@ -133,59 +132,86 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let (place, hostname) = (settings.place, settings.hostname);
     let shutdown = Shutdown::default();
     let opened = open(&place, &rules, &mint, settings.start_patience).await?;
-    let Opened { serving, store, requests, streams, beats, threads } = opened;
-    let vault = vault::open(settings.secrets_key.as_deref(), &place, (&store, &mint)).await?;
+    let Opened { serving, stores, threads } = opened;
+    let store = stores.mail.clone();
+    let vault = vault::open(settings.secrets_key.as_deref(), &place, &store, &mint).await?;
+    let authenticator = authenticator(dns.as_deref(), &rules.intake, &hostname)?;
+    let guard = Guard::new(settings.egress_allow, &rules.webhooks);
+    let mut tls = Tls::prepare(settings.tls, &place, &hostname, &rules, mint.clock()).await?;
     let (intake, webhooks, access) =
         (Arc::new(rules.intake), Arc::new(rules.webhooks), Arc::new(rules.access));
-    let authenticator = authenticator(dns.as_deref(), &intake, &hostname)?;
-    let guard = Guard::new(settings.egress_allow, &webhooks);
-    let to = (&rules.smtp, access.as_ref(), mint.clock());
-    let mut tls = Tls::prepare(settings.tls, &place, &hostname, to).await?;
     // Outgoing: the dispatcher reads the store, whose bell wakes it; intake rings the log's bell.
     let bell = Bell::from(store.bell());
     // With a look-up of its own: customers' hosts cannot hold up the authority's.
-    tls.ask(rules.acme, (guard.clone(), lookup(dns.as_deref(), &webhooks)?), &mint).await?;
+    let acme_lookup = lookup(dns.as_deref(), &webhooks)?;
+    tls.start_acme(rules.acme, guard.clone(), acme_lookup, &mint).await?;
     let lookup = lookup(dns.as_deref(), &webhooks)?;
     let guard = guard.for_gateway_at(own_hosts);
     let client = Client::new(guard.clone(), Limits::from(webhooks.as_ref()), lookup)?;
-    let relays = relays((&store, &vault), (dns.as_deref(), &guard), rules.relays, &mint)?
+    let relay_client = relay_client(dns.as_deref(), &guard, &rules.relays.forward)?;
+    let relay_rules = Arc::new(rules.relays);
+    let relays = Relays::new(store.clone(), vault.clone(), mint.clone(), relay_client, relay_rules)
         .at(settings.public_url.as_ref());
     let links =
         Links::open(&store, mint.clock().clone(), &access).await?.at(settings.public_url.as_ref());
-    let log = (streams.clone(), Arc::clone(&access), webhooks.payload, links.clone());
-    let events = EventLog::new(log.0, log.1, log.2, log.3);
+    let (streams, payload) = (stores.streams.clone(), webhooks.payload);
+    let events = EventLog::new(streams, Arc::clone(&access), payload, links.clone());
     let signers = Signers::over(client.clone(), rules.inbound.proofs.certificates);
-    let dispatcher = outgoing(&store, (client, &links), &webhooks, bell.clone(), &mint);
-    let heartbeat = heartbeat((&beats, &store), &mint, rules.store.gateways, bell);
+    let outbox = Outbox::new(store.clone(), mint.clock().clone(), webhooks.dispatcher.lease());
+    let sender =
+        Sender { client, mint: mint.clone(), links: links.clone(), rules: Arc::clone(&webhooks) };
+    let dispatcher = Dispatcher::new(Arc::new(outbox), sender, bell.clone());
+    let (beats, gateways) = ((stores.beats.clone(), store.clone()), rules.store.gateways);
+    let heartbeat = Heartbeat::new(beats, mint.clock().clone(), gateways, Arc::new(bell));
 
     // Incoming: the listener calls intake.
     let wake: Arc<dyn Wake> = Arc::new(events.clone());
-    let size = intake.limits.max_message_bytes;
-    let (front_end, address) = (settings.front_end, settings.smtp);
-    let way = SmtpWay { front_end, address, hostname: &hostname, proxies: proxies.clone(), size };
+    let smtp = SmtpSettings {
+        front_end: settings.front_end,
+        address: settings.smtp,
+        hostname: &hostname,
+        proxies: proxies.clone(),
+        size: intake.limits.max_message_bytes,
+    };
     let authenticator = Arc::new(authenticator);
-    let apart = apart(dns.as_deref(), &intake, &hostname, access.limits.max_uploads)?;
-    let kept = (rules.smtp.framing.bare_line_ends, rules.retention.clone());
-    let preview = preview(&store, &apart, &intake, kept, &mint);
+    let max_uploads = access.limits.max_uploads;
+    let tenants_dns = tenants_authenticator(dns.as_deref(), &intake, &hostname, max_uploads)?;
+    let line_ends = rules.smtp.framing.bare_line_ends;
+    let preview = Preview::new(
+        store.clone(),
+        Arc::clone(&tenants_dns),
+        Arc::clone(&intake),
+        line_ends,
+        rules.retention.clone(),
+        mint.clone(),
+    );
     let reception = Reception::new(store.clone(), mint.clone(), &intake, Arc::clone(&wake));
     let of = (mint.clone(), relays.clone());
     let gateway = Gateway::new(store.clone(), authenticator, intake, of, wake, settings.postmaster);
     let gateway = Arc::new(gateway);
-    let by = (mint.clock().clone(), rules.smtp.framing.bare_line_ends);
+    let by = (mint.clock().clone(), line_ends);
     let inbound = Arc::new(rules.inbound);
     let inbound = Inbound::new(Arc::clone(&gateway), relays.clone(), signers, inbound, by);
-    let incoming = Incoming::listen(way, &rules.smtp, &tls, gateway, shutdown.clone()).await?;
+    let incoming = Incoming::listen(smtp, &rules.smtp, &tls, gateway, shutdown.clone()).await?;
 
     // The API.
     let (socket, http) = bind(settings.http).await?;
     let indexing = mailbox::keep_index(store.clone(), access.search);
     let erasures = Erasures::new(store.clone(), mint.clock().clone(), &rules.retention);
-    let parts = (preview, reception, erasures.clone(), (relays, inbound));
-    let reading = (events.clone(), links, apart);
-    let by = (access, webhooks, Arc::new(rules.apps));
-    let readiness = readiness::of(&store, mint.clock(), incoming.mail, shutdown.clone());
-    let over = (&requests, &streams, vault);
-    let api = api::api(over, parts, reading, (guard, readiness), mint.clone(), by);
+    let shared = SharedUseCases {
+        preview,
+        reception,
+        erasures: erasures.clone(),
+        relays,
+        inbound,
+        events: events.clone(),
+        links,
+        dns: tenants_dns,
+    };
+    let readiness = readiness::checks(&store, mint.clock(), incoming.state, shutdown.clone());
+    let api_rules = ApiRules { access: Arc::clone(&access), webhooks, apps: Arc::new(rules.apps) };
+    let use_cases = api::use_cases(shared, &stores, vault, api_rules, &mint);
+    let api = Http::new(use_cases, guard, mint.clone(), access, readiness);
     let api = api.behind(proxies).readable_from(settings.cors_origin).ending_with(shutdown.clone());
     let api = Arc::new(api.streaming_on(threads.streams()));
 
@@ -195,7 +221,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         http,
         https: tls.https.is_some(),
         acme: tls.acme.as_ref().and_then(Acme::http),
-        stores: [store.clone(), requests, streams, beats],
+        stores,
         files: tls.files.clone(),
         shutdown: shutdown.clone(),
         threads,
@@ -205,9 +231,10 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     tls.follow(&rules.smtp.tls, &shutdown);
     let (delivering, last_word) = (shutdown.clone(), rules.store.gateways.silence());
     shutdown.spawn_with_last_word(last_word, deliver(dispatcher, heartbeat, delivering));
-    clean_up(&store, mint.clock(), (rules.retention, rules.store.objects.sweep()), &shutdown);
+    spawn_clean_up(&store, mint.clock(), rules.retention, rules.store.objects.sweep(), &shutdown);
     let (audit, agents) = (api.use_cases.audit.clone(), api.use_cases.agents.clone());
-    attend((audit, agents), erasures, indexing, &shutdown);
+    spawn_background(audit, agents, erasures, &shutdown);
+    shutdown.spawn_until_soft_stop(indexing);
     let stop = shutdown.clone();
     let following = async move { events.run(stop.soft()).await };
     shutdown.spawn_on(&running.threads.streams(), following);
@@ -217,52 +244,42 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     Ok(running)
 }
 
-/// Opens the store for requests and for streams, each on the threads that use it: the threads of
-/// the embedded store inherit their priority.
-async fn apart_from_mail(
+/// Opens the store with connections of its own, on the threads that use it: the threads of the
+/// embedded store inherit their priority.
+async fn apart_on(
+    threads: Handle,
     store: &Store,
     rules: &StoreRules,
-    threads: &Threads,
-) -> Result<[Store; 2], RunError> {
-    let open = async |threads: Handle, share: Share| {
-        let (store, rules) = (store.clone(), rules.clone());
-        let opening = threads.spawn(async move { store.apart(&rules, share).await });
-        opening.await.map_err(|error| RunError::Threads(error.into()))?.map_err(RunError::from)
-    };
-    let requests = open(threads.requests(), Share::Api).await?;
-    Ok([requests, open(threads.streams(), Share::Streams).await?])
+    share: Share,
+) -> Result<Store, RunError> {
+    let (store, rules) = (store.clone(), rules.clone());
+    let opening = threads.spawn(async move { store.apart(&rules, share).await });
+    Ok(opening.await.map_err(|error| RunError::Threads(error.into()))??)
 }
 
-/// Runs these tasks until the soft stop: recording refusals of the API, erasures, migrations of
-/// templates, and the search index.
-fn attend(
-    (audit, agents): (AuditLog, Agents),
-    erasures: Erasures,
-    indexing: impl Future<Output = ()> + Send + 'static,
-    shutdown: &Shutdown,
-) {
+/// Runs these tasks until the soft stop: recording refusals of the API, erasures, and migrations of
+/// templates.
+fn spawn_background(audit: AuditLog, agents: Agents, erasures: Erasures, shutdown: &Shutdown) {
     let stop = shutdown.clone();
     shutdown.spawn(async move {
-        let work = (erasures.run(stop.soft()), agents.migrate(stop.soft()));
-        tokio::join!(audit.run(stop.soft()), work.0, work.1);
-    });
-    let stop = shutdown.clone();
-    shutdown.spawn(async move {
-        tokio::select! {
-            () = indexing => {}
-            () = stop.soft() => {}
-        }
+        let (erasing, migrating) = (erasures.run(stop.soft()), agents.migrate(stop.soft()));
+        tokio::join!(audit.run(stop.soft()), erasing, migrating);
     });
 }
 
-/// The right to serve, the threads, and the store with separate connections for mail, requests,
-/// streams and heartbeats.
-struct Opened {
-    serving: Serving,
-    store: Store,
+/// The store, with separate connections for mail, requests, streams and heartbeats.
+#[derive(Debug)]
+struct Stores {
+    mail: Store,
     requests: Store,
     streams: Store,
     beats: Store,
+}
+
+/// The right to serve, the stores, and the threads.
+struct Opened {
+    serving: Serving,
+    stores: Stores,
     threads: Threads,
 }
 
@@ -274,13 +291,14 @@ async fn open(
     patience: Duration,
 ) -> Result<Opened, RunError> {
     let serving = Serving::begin(&place.database, mint.clock().now())?;
-    let store = Store::open_within(place, &rules.store, mint.clone(), patience).await?;
-    store.check_writable().await?;
-    store.join().await?;
+    let mail = Store::open_within(place, &rules.store, mint.clone(), patience).await?;
+    mail.check_writable().await?;
+    mail.join().await?;
     let threads = Threads::start(&rules.access.threads).map_err(RunError::Threads)?;
-    let [requests, streams] = apart_from_mail(&store, &rules.store, &threads).await?;
-    let beats = store.apart(&rules.store, Share::Beats).await?;
-    Ok(Opened { serving, store, requests, streams, beats, threads })
+    let requests = apart_on(threads.requests(), &mail, &rules.store, Share::Api).await?;
+    let streams = apart_on(threads.streams(), &mail, &rules.store, Share::Streams).await?;
+    let beats = mail.apart(&rules.store, Share::Beats).await?;
+    Ok(Opened { serving, stores: Stores { mail, requests, streams, beats }, threads })
 }
 
 /// Binds a socket. Returns the actual address, which has the port that was picked for port 0.
@@ -289,17 +307,6 @@ async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), RunError
     let socket = TcpListener::bind(address).await.map_err(listen_error)?;
     let bound = socket.local_addr().map_err(listen_error)?;
     Ok((socket, bound))
-}
-
-/// Makes the heartbeat, which rings `bell` when claims can be taken over.
-fn heartbeat(
-    (beats, store): (&Store, &Store),
-    mint: &Mint,
-    rules: Gateways,
-    bell: Bell,
-) -> Heartbeat {
-    let stores = (beats.clone(), store.clone());
-    Heartbeat::new(stores, mint.clock().clone(), rules, Arc::new(bell))
 }
 
 /// Delivers, and beats until the last claim is finished, returned or broken off. Then writes that
@@ -313,36 +320,11 @@ async fn deliver(dispatcher: Dispatcher<Outbox>, heartbeat: Heartbeat, shutdown:
     heartbeat.leave().await;
 }
 
-/// Makes the preview of other policies over past mail.
-fn preview(
-    store: &Store,
-    apart: &Arc<Authenticator>,
-    intake: &Arc<IntakeRules>,
-    (line_ends, retention): (BareLineEnds, RetentionRules),
-    mint: &Mint,
-) -> Preview {
-    let (apart, intake) = (Arc::clone(apart), Arc::clone(intake));
-    Preview::new(store.clone(), apart, intake, line_ends, retention, mint.clone())
-}
-
-/// Makes the dispatcher, which claims deliveries when the bell rings.
-fn outgoing(
-    store: &Store,
-    (client, links): (Client, &Links),
-    rules: &Arc<WebhookRules>,
-    bell: Bell,
-    mint: &Mint,
-) -> Dispatcher<Outbox> {
-    let outbox = Outbox::new(store.clone(), mint.clock().clone(), rules.dispatcher.lease());
-    let (mint, links, rules) = (mint.clone(), links.clone(), Arc::clone(rules));
-    Dispatcher::new(Arc::new(outbox), Sender { client, mint, links, rules }, bell)
-}
-
 /// The settings of the SMTP listener; `size` is the largest message in bytes.
-struct SmtpWay<'w> {
+struct SmtpSettings<'s> {
     front_end: FrontEnd,
     address: SocketAddr,
-    hostname: &'w DomainName,
+    hostname: &'s DomainName,
     proxies: Vec<IpNet>,
     size: usize,
 }
@@ -352,22 +334,22 @@ struct Incoming {
     smtp: SocketAddr,
     smtps: Option<SocketAddr>,
     serve: Vec<Serve>,
-    mail: Mail,
+    state: FrontEndState,
 }
 
 type Serve = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Incoming {
     async fn listen(
-        SmtpWay { front_end, address, hostname, proxies, size }: SmtpWay<'_>,
+        SmtpSettings { front_end, address, hostname, proxies, size }: SmtpSettings<'_>,
         rules: &SmtpRules,
         tls: &Tls,
         gateway: Arc<Gateway>,
         shutdown: Shutdown,
     ) -> Result<Self, RunError> {
         let fail = |address| move |source| RunError::Listen { address, source };
-        let (ended, least) = (CancellationToken::new(), rules.space.min_free_bytes);
-        let noting = |serve: Serve| -> Serve {
+        let (ended, min_free_bytes) = (CancellationToken::new(), rules.space.min_free_bytes);
+        let watched = |serve: Serve| -> Serve {
             let ended = ended.clone().drop_guard();
             Box::pin(async move {
                 let _ended = ended;
@@ -382,14 +364,14 @@ impl Incoming {
                 let listener = bound.await.map_err(fail(address))?.behind(proxies);
                 let smtp = listener.local_addr().map_err(fail(address))?;
                 let has_memory = Arc::new(listener.has_memory());
-                let mail = Mail { ended: ended.clone(), has_memory, least };
-                let mut incoming = Self { smtp, smtps: None, serve: Vec::new(), mail };
+                let state = FrontEndState { ended: ended.clone(), has_memory, min_free_bytes };
+                let mut incoming = Self { smtp, smtps: None, serve: Vec::new(), state };
                 if let Some(address) = tls.smtps {
                     let smtps = listener.with_implicit_tls(address).await.map_err(fail(address))?;
                     incoming.smtps = Some(smtps.local_addr().map_err(fail(address))?);
-                    incoming.serve.push(noting(Box::pin(smtps.serve())));
+                    incoming.serve.push(watched(Box::pin(smtps.serve())));
                 }
-                incoming.serve.push(noting(Box::pin(listener.serve())));
+                incoming.serve.push(watched(Box::pin(listener.serve())));
                 Ok(incoming)
             }
             #[cfg(feature = "mailin")]
@@ -397,29 +379,25 @@ impl Incoming {
                 let bound = Mailin::bind(address, hostname, gateway, rules, size, shutdown);
                 let mailin = bound.await.map_err(fail(address))?;
                 let smtp = mailin.local_addr().map_err(fail(address))?;
-                let serve = vec![noting(Box::pin(mailin.serve()))];
-                let mail = Mail { ended: ended.clone(), has_memory: Arc::new(|| true), least };
-                Ok(Self { smtp, smtps: None, serve, mail })
+                let serve = vec![watched(Box::pin(mailin.serve()))];
+                let has_memory = Arc::new(|| true);
+                let state = FrontEndState { ended: ended.clone(), has_memory, min_free_bytes };
+                Ok(Self { smtp, smtps: None, serve, state })
             }
         }
     }
 }
 
 /// Runs retention and the sweep of orphaned originals until the soft stop.
-fn clean_up(
+fn spawn_clean_up(
     store: &Store,
     clock: &Clock,
-    (retention, sweep): (RetentionRules, Duration),
+    retention: RetentionRules,
+    sweep: Duration,
     shutdown: &Shutdown,
 ) {
     let belief = Belief::new(clock.clone(), retention.pass.calm());
-    let (swept, stop) = (store.clone(), shutdown.clone());
-    shutdown.spawn(async move {
-        tokio::select! {
-            () = mailbox::sweep(swept, sweep, belief) => {}
-            () = stop.soft() => {}
-        }
-    });
+    shutdown.spawn_until_soft_stop(mailbox::sweep(store.clone(), sweep, belief));
     let retention = Retention::new(store.clone(), clock.clone(), Arc::new(retention));
     let stop = shutdown.clone();
     shutdown.spawn(async move { retention.run(stop.soft()).await });
@@ -440,11 +418,11 @@ pub fn authenticator(
     Authenticator::new(servers, rules, hostname.as_str())
 }
 
-/// The authenticator of previews and of domain proofs. Anybody with a key can make it look up any
-/// name, so it shares nothing with mail's: no threads, no look-ups under way, no remembered
+/// Makes the authenticator of previews and of domain proofs. Anybody with a key can make it look up
+/// any name, so it shares nothing with mail's: no threads, no look-ups under way, no remembered
 /// answers. It has a thread for each such message that may be under way, so that none waits for
 /// another.
-fn apart(
+fn tenants_authenticator(
     dns: Option<&[SocketAddr]>,
     rules: &IntakeRules,
     hostname: &DomainName,
@@ -458,21 +436,18 @@ fn apart(
 /// The look-up of hosts for outgoing requests: by the same resolvers as mail's, but with nothing
 /// else shared. Allows as many look-ups at a time as attempts, so that none waits for another.
 fn lookup(dns: Option<&[SocketAddr]>, rules: &WebhookRules) -> Result<Lookup, EgressError> {
-    Lookup::over(dns, rules.attempt.connect_timeout(), rules.dispatcher.concurrency)
+    Lookup::with_servers(dns, rules.attempt.connect_timeout(), rules.dispatcher.concurrency)
 }
 
 /// Makes the client of relays. It shares nothing with deliveries, so that neither waits for the
 /// other.
-fn relays(
-    (store, vault): (&Store, &Vault),
-    (dns, guard): (Option<&[SocketAddr]>, &Guard),
-    rules: RelayRules,
-    mint: &Mint,
-) -> Result<Relays, EgressError> {
-    let forward = &rules.forward;
-    let lookup = Lookup::over(dns, forward.connect_timeout(), forward.max_at_once)?;
-    let client = Client::new(guard.clone(), Limits::from(forward), lookup)?;
-    Ok(Relays::new(store.clone(), vault.clone(), mint.clone(), client, Arc::new(rules)))
+fn relay_client(
+    dns: Option<&[SocketAddr]>,
+    guard: &Guard,
+    rules: &ForwardRules,
+) -> Result<Client, EgressError> {
+    let lookup = Lookup::with_servers(dns, rules.connect_timeout(), rules.max_at_once)?;
+    Client::new(guard.clone(), Limits::from(rules), lookup)
 }
 
 /// Makes ids and secrets from the clock and randomness of the machine; only this function reads

@@ -25,6 +25,17 @@ impl Shutdown {
         self.spawn_with_last_word(Duration::ZERO, task);
     }
 
+    /// Runs `task` until it ends or the soft stop comes.
+    pub fn spawn_until_soft_stop(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let soft = self.soft.clone();
+        self.spawn(async move {
+            tokio::select! {
+                () = task => {}
+                () = soft.cancelled() => {}
+            }
+        });
+    }
+
     /// Runs `task` on other threads until it ends or the hard stop comes.
     pub fn spawn_on(&self, threads: &Handle, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn_on(self.until_the_hard_stop(Duration::ZERO, task), threads);

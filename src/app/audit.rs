@@ -22,7 +22,7 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use crate::domain::audit::{Actor, Entry, Who};
-use crate::domain::clock::{Clock, Timestamp};
+use crate::domain::clock::{Clock, TimeRange, Timestamp};
 use crate::domain::id::{AuditId, KeyId};
 use crate::domain::scope::Scope;
 use crate::rules::AccessRules;
@@ -89,7 +89,7 @@ impl AuditLog {
         if scope.permitted().is_none() && !filter.passes_over() {
             return Ok(None);
         }
-        let time = (filter.since, filter.until);
+        let time = TimeRange { since: filter.since, before: filter.until };
         self.store.end_of_walk(List::Audit, scope, page, time, most).await
     }
 

@@ -18,6 +18,15 @@ pub(super) const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
+/// A range of time, without a bound where one is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeRange {
+    /// The first moment in it.
+    pub since: Option<Timestamp>,
+    /// The first moment after it.
+    pub before: Option<Timestamp>,
+}
+
 impl Timestamp {
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)

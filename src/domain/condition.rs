@@ -5,7 +5,7 @@ use std::str::FromStr as _;
 use uuid::Uuid;
 
 use super::address::Address;
-use super::clock::Timestamp;
+use super::clock::{TimeRange, Timestamp};
 use super::contact::Handle;
 use super::decimal::Decimal;
 use super::instant;
@@ -120,6 +120,11 @@ impl Condition {
 }
 
 impl LogFilter {
+    /// Returns the period of the rows.
+    pub const fn time(&self) -> TimeRange {
+        TimeRange { since: self.since, before: self.before }
+    }
+
     /// Narrows the period to the times that the conditions name, so that rows outside are not read.
     #[must_use]
     pub fn narrowed(mut self) -> Self {

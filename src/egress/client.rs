@@ -13,7 +13,7 @@ use reqwest::header::{CONNECTION, DATE, HeaderMap, HeaderName, HeaderValue, RETR
 use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
-use super::error::plain;
+use super::error::of_request;
 use super::guard::{Guard, Reach, UrlError};
 use crate::rules::{ForwardRules, WebhookRules};
 
@@ -28,7 +28,7 @@ pub const LOOP: HeaderName = HeaderName::from_static("x-gatepost-loop");
 const KEPT: Duration = Duration::from_secs(1);
 /// Each time so many requests went to a host, the connection is closed, so that a host that has
 /// moved is followed.
-const LAST: u32 = 64;
+const REQUESTS_PER_CONNECTION: u32 = 64;
 /// Most connections kept per host, and most hosts with kept connections: together they bound the
 /// idle sockets.
 const KEPT_PER_HOST: usize = 8;
@@ -36,7 +36,7 @@ const KEPT_HOSTS: usize = 128;
 
 /// Closes or keeps the connection after the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Behind {
+pub enum AfterResponse {
     Close,
     /// Keep it for a moment: more requests to this host follow.
     Keep,
@@ -113,16 +113,22 @@ pub struct Client {
     limits: Limits,
     public: Connections,
     operator_only: Connections,
-    kept: Arc<Mutex<KeptHosts>>,
+    kept_hosts: Arc<Mutex<KeptHosts>>,
 }
 
-/// Hosts with recently kept connections: time of the last request, number of requests.
-type KeptHosts = HashMap<String, (Instant, u32)>;
+/// Hosts with recently kept connections.
+type KeptHosts = HashMap<String, KeptHost>;
+
+#[derive(Clone, Copy)]
+struct KeptHost {
+    last_request: Instant,
+    requests: u32,
+}
 
 /// Connections for one reach. The addresses are checked whenever a connection is made.
 #[derive(Clone)]
 struct Connections {
-    resolver: Arc<Checked>,
+    resolver: Arc<GuardedResolver>,
     closing: reqwest::Client,
     keeping: reqwest::Client,
 }
@@ -142,13 +148,13 @@ impl Client {
     ) -> Result<Self, EgressError> {
         let for_reach = |reach| {
             let resolver =
-                Arc::new(Checked { lookup: lookup.clone(), guard: guard.clone(), reach });
-            let closing = build(&limits, &resolver, Behind::Close, roots)?;
-            let keeping = build(&limits, &resolver, Behind::Keep, roots)?;
+                Arc::new(GuardedResolver { lookup: lookup.clone(), guard: guard.clone(), reach });
+            let closing = build(&limits, &resolver, AfterResponse::Close, roots)?;
+            let keeping = build(&limits, &resolver, AfterResponse::Keep, roots)?;
             Ok::<_, EgressError>(Connections { resolver, closing, keeping })
         };
         let (public, operator_only) = (for_reach(Reach::Public)?, for_reach(Reach::OperatorOnly)?);
-        Ok(Self { guard, limits, public, operator_only, kept: Arc::default() })
+        Ok(Self { guard, limits, public, operator_only, kept_hosts: Arc::default() })
     }
 
     /// Sends `body` once to a URL that a customer chose: used for deliveries, tests and relays. A
@@ -159,25 +165,29 @@ impl Client {
         url: &Url,
         mut headers: HeaderMap,
         body: Bytes,
-        behind: Behind,
+        behind: AfterResponse,
     ) -> Result<Response, EgressError> {
         headers.insert(LOOP, HeaderValue::from_static("1"));
         let deadline = Instant::now() + self.limits.timeout;
-        let number = if behind == Behind::Keep { self.kept(url) } else { None };
-        let mut response = match number {
-            None => self.send(Method::POST, url, headers, body, deadline).await?,
+        let number = if behind == AfterResponse::Keep { self.next_number(url) } else { None };
+        let sent = match number {
+            None => self.send(Method::POST, url, headers, body, deadline).await,
             Some(number) => {
-                let kept = self.send_on(url, (headers.clone(), number), body.clone(), deadline);
-                match kept.await {
+                let mut kept_headers = headers.clone();
+                if number.is_multiple_of(REQUESTS_PER_CONNECTION) {
+                    kept_headers.insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                match self.send_on_kept(url, kept_headers, body.clone(), deadline).await {
                     // The connection was closed while idle, which is no fault of the receiver: send
                     // once more.
                     Err(EgressError::Broken) => {
-                        self.send(Method::POST, url, headers, body, deadline).await?
+                        self.send(Method::POST, url, headers, body, deadline).await
                     }
-                    answered => answered?,
+                    answered => answered,
                 }
             }
         };
+        let mut response = sent?;
         Ok(Response {
             status: response.status().as_u16(),
             retry_after: retry_after(response.headers()),
@@ -187,7 +197,7 @@ impl Client {
 
     /// Forwards a request to a URL that a customer chose. `timeout` bounds the time until the
     /// response begins. Only its status is read.
-    pub async fn pass_on(
+    pub async fn forward(
         &self,
         method: Method,
         url: &Url,
@@ -214,7 +224,8 @@ impl Client {
         let mut body = Vec::new();
         loop {
             let piece = timeout_at(deadline, response.chunk()).await;
-            let piece = piece.map_err(|_| EgressError::Timeout)?.map_err(|error| plain(&error))?;
+            let piece =
+                piece.map_err(|_| EgressError::Timeout)?.map_err(|error| of_request(&error))?;
             let Some(piece) = piece else { break };
             if self.limits.max_response_bytes.saturating_sub(body.len()) < piece.len() {
                 return Err(EgressError::TooLong);
@@ -237,57 +248,56 @@ impl Client {
         body: Bytes,
         deadline: Instant,
     ) -> Result<reqwest::Response, EgressError> {
-        let mut request = self.to(url)?.closing.request(method, url.clone()).headers(headers);
+        let mut request =
+            self.connections(url)?.closing.request(method, url.clone()).headers(headers);
         if !body.is_empty() {
             request = request.body(body);
         }
-        sent(request, deadline).await
+        send_by(deadline, request).await
     }
 
     /// Posts over a connection that is kept. Its address was checked when it was made; the host is
     /// looked up and checked again before each request (contract §5).
-    async fn send_on(
+    async fn send_on_kept(
         &self,
         url: &Url,
-        (mut headers, number): (HeaderMap, u32),
+        headers: HeaderMap,
         body: Bytes,
         deadline: Instant,
     ) -> Result<reqwest::Response, EgressError> {
-        let connections = self.to(url)?;
+        let connections = self.connections(url)?;
         if let Some(Host::Domain(name)) = url.host() {
             let checking = connections.resolver.addresses(name);
             let by = deadline.min(Instant::now() + self.limits.connect_timeout);
             timeout_at(by, checking).await.map_err(|_| EgressError::ConnectTimeout)??;
         }
-        if number.is_multiple_of(LAST) {
-            headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        }
-        sent(connections.keeping.post(url.clone()).headers(headers).body(body), deadline).await
+        let request = connections.keeping.post(url.clone()).headers(headers).body(body);
+        send_by(deadline, request).await
     }
 
     /// Returns the number of this request among those to its host over kept connections; None if no
     /// connection may be kept, because there are too many hosts.
-    fn kept(&self, url: &Url) -> Option<u32> {
+    fn next_number(&self, url: &Url) -> Option<u32> {
         let (host, now) = (url.authority().to_owned(), Instant::now());
         // Ignores poisoning: no code panics under this lock, and the counts would still be
         // consistent.
-        let mut hosts = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hosts = self.kept_hosts.lock().unwrap_or_else(PoisonError::into_inner);
         if hosts.len() >= KEPT_HOSTS && !hosts.contains_key(&host) {
             // Forgets idle hosts; their connections are closed after `KEPT`.
-            hosts.retain(|_, (used, _)| now.duration_since(*used) < 2 * KEPT);
+            hosts.retain(|_, host| now.duration_since(host.last_request) < 2 * KEPT);
             if hosts.len() >= KEPT_HOSTS {
                 return None;
             }
         }
-        let (used, number) = hosts.entry(host).or_insert((now, 0));
-        *used = now;
-        *number = number.wrapping_add(1);
-        Some(*number)
+        let host = hosts.entry(host).or_insert(KeptHost { last_request: now, requests: 0 });
+        host.last_request = now;
+        host.requests = host.requests.wrapping_add(1);
+        Some(host.requests)
     }
 
     /// Returns the connections for a URL. A host that is an IP address never reaches the resolver,
     /// so it is checked here.
-    fn to(&self, url: &Url) -> Result<&Connections, UrlError> {
+    fn connections(&self, url: &Url) -> Result<&Connections, UrlError> {
         Ok(match self.guard.reach(url)? {
             Reach::Public => &self.public,
             Reach::OperatorOnly => &self.operator_only,
@@ -305,20 +315,20 @@ impl Client {
     }
 }
 
-async fn sent(
-    request: reqwest::RequestBuilder,
+async fn send_by(
     deadline: Instant,
+    request: reqwest::RequestBuilder,
 ) -> Result<reqwest::Response, EgressError> {
     match timeout_at(deadline, request.send()).await {
-        Ok(sent) => sent.map_err(|error| plain(&error)),
+        Ok(sent) => sent.map_err(|error| of_request(&error)),
         Err(_) => Err(EgressError::Timeout),
     }
 }
 
 fn build(
     limits: &Limits,
-    resolver: &Arc<Checked>,
-    behind: Behind,
+    resolver: &Arc<GuardedResolver>,
+    behind: AfterResponse,
     Roots(roots): &Roots,
 ) -> Result<reqwest::Client, EgressError> {
     let builder = || {
@@ -331,7 +341,7 @@ fn build(
             .referer(false)
             .retry(reqwest::retry::never())
             .https_only(resolver.reach == Reach::Public)
-            .pool_max_idle_per_host(if behind == Behind::Keep { KEPT_PER_HOST } else { 0 })
+            .pool_max_idle_per_host(if behind == AfterResponse::Keep { KEPT_PER_HOST } else { 0 })
             .pool_idle_timeout(KEPT)
             .connect_timeout(limits.connect_timeout)
             .dns_resolver(Arc::clone(resolver))
@@ -353,13 +363,13 @@ fn build(
 }
 
 /// Looks up a host, checks every address, and returns exactly those.
-struct Checked {
+struct GuardedResolver {
     lookup: Lookup,
     guard: Guard,
     reach: Reach,
 }
 
-impl Checked {
+impl GuardedResolver {
     fn addresses(
         &self,
         host: &str,
@@ -380,7 +390,7 @@ impl Checked {
     }
 }
 
-impl Resolve for Checked {
+impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let checking = self.addresses(name.as_str());
         Box::pin(async move {

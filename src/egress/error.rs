@@ -72,7 +72,7 @@ impl EgressError {
 }
 
 /// Converts the HTTP client's error to a text for customers.
-pub(super) fn plain(error: &reqwest::Error) -> EgressError {
+pub(super) fn of_request(error: &reqwest::Error) -> EgressError {
     if let Some(own) = find::<EgressError>(error) {
         return own.clone();
     }

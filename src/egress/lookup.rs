@@ -29,11 +29,11 @@ use super::error::EgressError;
 const MAX_ADDRESSES: usize = 64;
 
 /// A look-up under way.
-pub type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
+pub type PendingLookup = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
 /// Resolves host names to addresses. The guard checks all of them.
 #[derive(Clone)]
-pub struct Lookup(Arc<dyn Fn(String) -> Looking + Send + Sync>);
+pub struct Lookup(Arc<dyn Fn(String) -> PendingLookup + Send + Sync>);
 
 impl Lookup {
     /// Resolves names with `look`.
@@ -50,7 +50,7 @@ impl Lookup {
     /// connection; each of two tries may take a third of it. At most `places` look-ups run at the
     /// same time; more wait. Dropping a look-up ends it. Must be called inside the runtime. Fails
     /// if the system's servers cannot be read.
-    pub fn over(
+    pub fn with_servers(
         servers: Option<&[SocketAddr]>,
         within: Duration,
         places: usize,
@@ -60,11 +60,11 @@ impl Lookup {
         let resolver = resolver(servers, within, places)
             .map_err(|source| EgressError::Resolver(source.to_string()))?;
         // A machine without the file has no names of its own.
-        Ok(Self::by(resolver, hosts.unwrap_or_default(), places))
+        Ok(Self::with_resolver(resolver, hosts.unwrap_or_default(), places))
     }
 
     /// A name in `hosts` has only those addresses, whatever DNS or the search list would return.
-    fn by(resolver: TokioResolver, hosts: Hosts, places: usize) -> Self {
+    fn with_resolver(resolver: TokioResolver, hosts: Hosts, places: usize) -> Self {
         let (places, hosts) = (Arc::new(Semaphore::new(places)), Arc::new(hosts));
         Self::new(move |host| {
             let (resolver, places) = (resolver.clone(), Arc::clone(&places));
@@ -83,7 +83,7 @@ impl Lookup {
     }
 
     /// Returns the addresses of one host.
-    pub(super) fn look(&self, host: &str) -> Looking {
+    pub(super) fn look(&self, host: &str) -> PendingLookup {
         (self.0)(host.to_owned())
     }
 }

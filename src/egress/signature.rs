@@ -22,7 +22,7 @@ const ASYMMETRIC: &str = "v1a";
 const KEY_OF: &[u8] = b"gatepost webhook v1a ed25519";
 
 /// Returns the secret as it is shown to a customer, once: `whsec_` and base64 with padding.
-pub fn shown(secret: &Secret) -> String {
+pub fn secret_text(secret: &Secret) -> String {
     format!("whsec_{}", STANDARD.encode(secret.expose()))
 }
 
@@ -41,7 +41,7 @@ fn pair(secret: &Secret) -> Result<Ed25519KeyPair, KeyRejected> {
 
 /// Returns a `webhook-signature` value with one `v1,…`: for bodies that are too large to be signed
 /// twice.
-pub fn plain_header(secret: &Secret, id: &str, at: Timestamp, body: &[u8]) -> String {
+pub fn symmetric_header(secret: &Secret, id: &str, at: Timestamp, body: &[u8]) -> String {
     format!("{VERSION},{}", sign(secret, id, at, body))
 }
 
@@ -59,13 +59,9 @@ pub fn sign(secret: &Secret, id: &str, at: Timestamp, body: &[u8]) -> String {
 }
 
 /// Returns the first signature of a `webhook-signature` value, without its prefix.
-pub fn first_of(header: &str) -> &str {
+pub fn first_signature(header: &str) -> &str {
     let first = header.split(' ').next().unwrap_or_default();
     first.split_once(',').map_or("", |(_, signature)| signature)
-}
-
-fn signed_content(id: &str, at: Timestamp, body: &[u8]) -> Vec<u8> {
-    [id.as_bytes(), b".", at.seconds().to_string().as_bytes(), b".", body].concat()
 }
 
 /// Returns a `webhook-signature` value with a `v1,…` and a `v1a,…` per secret, separated by spaces,
@@ -77,7 +73,8 @@ pub fn header<'a>(
     at: Timestamp,
     body: &[u8],
 ) -> String {
-    let content = signed_content(id, at, body);
+    let seconds = at.seconds().to_string();
+    let content = [id.as_bytes(), b".", seconds.as_bytes(), b".", body].concat();
     let (mut symmetric, mut asymmetric) = (Vec::new(), Vec::new());
     for secret in secrets {
         symmetric.push(format!("{VERSION},{}", sign(secret, id, at, body)));
@@ -116,7 +113,7 @@ mod tests {
         let body = "{\"text\":\"grüße\"}".as_bytes();
         for length in [24, 32, 64] {
             let secret = Secret::new(vec![7; length]);
-            let oracle = standardwebhooks::Webhook::new(&shown(&secret)).unwrap();
+            let oracle = standardwebhooks::Webhook::new(&secret_text(&secret)).unwrap();
             let signature = header([&secret], "evt_1", now(), body);
             oracle.verify(body, &headers("evt_1", now(), &signature)).unwrap();
             oracle.verify(b"{}", &headers("evt_1", now(), &signature)).unwrap_err();
@@ -131,7 +128,7 @@ mod tests {
         let (old, new, other) = (Secret::new([1; 32]), Secret::new([2; 32]), Secret::new([3; 32]));
         let headers = headers("evt_1", now(), &header([&new, &old], "evt_1", now(), b"{}"));
         let verify = |secret: &Secret| {
-            standardwebhooks::Webhook::new(&shown(secret)).unwrap().verify(b"{}", &headers)
+            standardwebhooks::Webhook::new(&secret_text(secret)).unwrap().verify(b"{}", &headers)
         };
         verify(&old).unwrap();
         verify(&new).unwrap();

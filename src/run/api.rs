@@ -1,7 +1,8 @@
-//! The use cases of the API, and its server.
+//! The use cases of the API.
 
 use std::sync::Arc;
 
+use super::Stores;
 use crate::app::access::Access;
 use crate::app::agents::Agents;
 use crate::app::apps::Apps;
@@ -19,29 +20,44 @@ use crate::app::relay::inbound::Inbound;
 use crate::app::tenancy::Tenancy;
 use crate::app::vault::Vault;
 use crate::domain::id::Mint;
-use crate::egress::guard::Guard;
-use crate::http::{Http, Readiness, UseCases};
+use crate::http::UseCases;
 use crate::rules::{AccessRules, AppRules, WebhookRules};
-use crate::store::Store;
 use crate::verify::Authenticator;
 
-/// Makes the API over `store`, and over `streams` for followers of the log; `vault` seals secrets.
-pub(super) fn api(
-    (store, streams, vault): (&Store, &Store, Vault),
-    (preview, reception, erasures, (relays, inbound)): (
-        Preview,
-        Reception,
-        Erasures,
-        (Relays, Inbound),
-    ),
-    (events, links, dns): (EventLog, Links, Arc<Authenticator>),
-    (guard, readiness): (Guard, Readiness),
-    mint: Mint,
-    (rules, webhooks, apps): (Arc<AccessRules>, Arc<WebhookRules>, Arc<AppRules>),
-) -> Http {
+/// Use cases of the API that other parts of the gateway have, too.
+pub(super) struct SharedUseCases {
+    pub(super) preview: Preview,
+    pub(super) reception: Reception,
+    pub(super) erasures: Erasures,
+    pub(super) relays: Relays,
+    pub(super) inbound: Inbound,
+    pub(super) events: EventLog,
+    pub(super) links: Links,
+    pub(super) dns: Arc<Authenticator>,
+}
+
+/// The rules that the use cases of the API follow.
+pub(super) struct ApiRules {
+    pub(super) access: Arc<AccessRules>,
+    pub(super) webhooks: Arc<WebhookRules>,
+    pub(super) apps: Arc<AppRules>,
+}
+
+/// Makes the use cases of the API over the store of requests; followers of the log are authorised
+/// over that of streams. `vault` seals secrets.
+pub(super) fn use_cases(
+    shared: SharedUseCases,
+    stores: &Stores,
+    vault: Vault,
+    ApiRules { access: rules, webhooks, apps }: ApiRules,
+    mint: &Mint,
+) -> UseCases {
+    let store = &stores.requests;
+    let SharedUseCases { preview, reception, erasures, relays, inbound, events, links, dns } =
+        shared;
     let access = Access::new(store.clone(), mint.clock().clone(), &rules, Arc::clone(&apps));
-    let use_cases = UseCases {
-        followers: access.of_followers(streams.clone()),
+    UseCases {
+        followers: access.of_followers(stores.streams.clone()),
         access,
         tenancy: Tenancy::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         mailbox: Mailbox::new(store.clone()),
@@ -57,8 +73,7 @@ pub(super) fn api(
         apps: Apps::new(store.clone(), vault.clone(), mint.clone(), apps),
         computers: Computers::new(store.clone(), vault, mint.clone(), rules.keys.idle()),
         audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&rules)),
-        answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&rules)),
+        answers: Answers::new(store.clone(), mint.clone(), rules),
         dns,
-    };
-    Http::new(use_cases, guard, mint, rules, readiness)
+    }
 }

@@ -18,19 +18,23 @@ const PATIENCE: Duration = Duration::from_millis(700);
 const ORIGINALS_HOLD: Duration = Duration::from_secs(30);
 
 /// The state of the front end.
-pub(super) struct Mail {
+pub(super) struct FrontEndState {
     /// Cancelled when the front end has ended, for any reason.
     pub(super) ended: CancellationToken,
     /// Whether memory is left for one more message.
     pub(super) has_memory: Arc<dyn Fn() -> bool + Send + Sync>,
     /// Bytes that must be free on the disk; with less, mail is deferred.
-    pub(super) least: u64,
+    pub(super) min_free_bytes: u64,
 }
 
-pub(super) fn of(store: &Store, clock: &Clock, mail: Mail, shutdown: Shutdown) -> Readiness {
-    let Mail { ended, has_memory, least } = mail;
-    let trusted = store.clone();
-    let spacious = store.clone();
+pub(super) fn checks(
+    store: &Store,
+    clock: &Clock,
+    front_end: FrontEndState,
+    shutdown: Shutdown,
+) -> Readiness {
+    let FrontEndState { ended, has_memory, min_free_bytes } = front_end;
+    let (trusted, spacious) = (store.clone(), store.clone());
     let checks = vec![
         Check::new("mail", move || {
             let found = match (shutdown.is_stopping(), ended.is_cancelled()) {
@@ -46,7 +50,7 @@ pub(super) fn of(store: &Store, clock: &Clock, mail: Mail, shutdown: Shutdown) -
         }),
         Check::new("trust", move || {
             let found = trusted.check_trust();
-            async move { told(found) }
+            async move { as_fault(found) }
         }),
         store_check(store, "reading", |store| async move { store.ping().await }),
         store_check(store, "writing", |store| async move { store.check_commit().await }),
@@ -56,7 +60,7 @@ pub(super) fn of(store: &Store, clock: &Clock, mail: Mail, shutdown: Shutdown) -
             let store = spacious.clone();
             async move {
                 match store.free_space().await {
-                    Some(free) if free < least => Err(fault("no space")),
+                    Some(free) if free < min_free_bytes => Err(fault("no space")),
                     _ => Ok(()),
                 }
             }
@@ -77,12 +81,13 @@ where
     let store = store.clone();
     Check::new(name, move || {
         let looking = look(store.clone());
-        async move { told(looking.await) }
+        async move { as_fault(looking.await) }
     })
 }
 
-fn told(found: Result<(), StoreError>) -> Result<(), Fault> {
-    found.map_err(|error| Fault { cause: error.plainly(), detail: error.to_string() })
+/// Shows the fault of the store in plain words.
+fn as_fault(found: Result<(), StoreError>) -> Result<(), Fault> {
+    found.map_err(|error| Fault { cause: error.public_cause(), detail: error.to_string() })
 }
 
 fn fault(cause: &'static str) -> Fault {

@@ -9,10 +9,10 @@ use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
 use crate::egress::client::{Client, Limits, Lookup, Roots};
 use crate::egress::guard::Guard;
-use crate::rules::{AccessRules, AcmeRules, SmtpRules, TlsRules};
+use crate::rules::{AcmeRules, Rules, TlsRules};
 use crate::shutdown::Shutdown;
 use crate::store::{Location, StorePlace, TLS};
-use crate::tls::acme::{self, Acme};
+use crate::tls::acme::{self, Acme, Unusable};
 use crate::tls::self_signed::{self, SelfSignedError};
 use crate::tls::{Acceptor, Certificates, Files, Pair};
 
@@ -22,7 +22,7 @@ pub(super) struct Tls {
     pub(super) https: Option<Acceptor>,
     pub(super) files: Vec<Arc<Files>>,
     certificates: Certificates,
-    asked: Option<acme::Settings>,
+    acme_settings: Option<acme::Settings>,
     pub(super) acme: Option<Acme>,
 }
 
@@ -31,7 +31,8 @@ impl Tls {
         settings: TlsSettings,
         place: &StorePlace,
         hostname: &DomainName,
-        (smtp, access, clock): (&SmtpRules, &AccessRules, &Clock),
+        rules: &Rules,
+        clock: &Clock,
     ) -> Result<Self, RunError> {
         let mut files = Vec::new();
         let certificates = match settings.smtp {
@@ -45,29 +46,31 @@ impl Tls {
                 Certificates::new(own, Some(hostname.clone()), clock.clone())
             }
         };
-        let starttls = Acceptor::new(&certificates, smtp.deadlines.handshake())?;
+        let starttls = Acceptor::new(&certificates, rules.smtp.deadlines.handshake())?;
         let mut https = None;
         if let Some(paths) = settings.http {
             // The API's host name is not known here.
             let certified = Files::open(paths, None, clock.clone()).await?;
-            let deadline = access.connections.handshake();
-            let protocols = ["http/1.1"];
-            https = Some(Acceptor::speaking(certified.certificates(), deadline, &protocols)?);
+            let deadline = rules.access.connections.handshake();
+            let acceptor =
+                Acceptor::with_protocols(certified.certificates(), deadline, &["http/1.1"])?;
+            https = Some(acceptor);
             files.push(certified);
         }
-        let (smtps, asked) = (settings.smtps, settings.acme);
-        Ok(Self { smtps, starttls, https, files, certificates, asked, acme: None })
+        let (smtps, acme_settings) = (settings.smtps, settings.acme);
+        Ok(Self { smtps, starttls, https, files, certificates, acme_settings, acme: None })
     }
 
     /// Installs the stored certificate of the authority, if one is named, and listens for its
     /// challenges.
-    pub(super) async fn ask(
+    pub(super) async fn start_acme(
         &mut self,
         rules: AcmeRules,
-        (guard, lookup): (Guard, Lookup),
+        guard: Guard,
+        lookup: Lookup,
         mint: &Mint,
     ) -> Result<(), RunError> {
-        let Some(settings) = self.asked.take() else { return Ok(()) };
+        let Some(settings) = self.acme_settings.take() else { return Ok(()) };
         let mut roots = Roots::default();
         if let Some(path) = &settings.ca_file {
             let fail = |source| RunError::AcmeRoot { path: path.clone(), source };
@@ -76,7 +79,10 @@ impl Tls {
         }
         let client = Client::trusting(guard, Limits::from(&rules), lookup, &roots)?;
         let mut acme = Acme::bind(settings, Arc::new(rules), client, mint.clone()).await;
-        acme.show_kept(|chain, key| self.certificates.install(chain, key)).await;
+        let install = |chain: &[u8], key: &[u8]| {
+            self.certificates.install(chain, key).map_err(Unusable::from)
+        };
+        acme.install_stored(install).await;
         self.acme = Some(acme);
         Ok(())
     }
@@ -85,7 +91,9 @@ impl Tls {
     pub(super) fn follow(&mut self, rules: &TlsRules, shutdown: &Shutdown) {
         if let Some(acme) = self.acme.take() {
             let certificates = self.certificates.clone();
-            let install = move |chain: &[u8], key: &[u8]| certificates.install(chain, key);
+            let install = move |chain: &[u8], key: &[u8]| {
+                certificates.install(chain, key).map_err(Unusable::from)
+            };
             shutdown.spawn(acme.run(install, shutdown.clone()));
         }
         for files in &self.files {
@@ -101,7 +109,7 @@ impl Tls {
 /// stops.
 fn self_signed(place: &StorePlace, hostname: &DomainName) -> Result<Pair, SelfSignedError> {
     match &place.database {
-        Location::Folder(folder) => self_signed::kept(&folder.join(TLS), hostname),
-        Location::Postgres(_) => self_signed::passing(hostname),
+        Location::Folder(folder) => self_signed::load_or_make(&folder.join(TLS), hostname),
+        Location::Postgres(_) => self_signed::make_temporary(hostname),
     }
 }

@@ -44,11 +44,12 @@ pub enum VaultFileError {
 pub(super) async fn open(
     named: Option<&Path>,
     place: &StorePlace,
-    (store, mint): (&Store, &Mint),
+    store: &Store,
+    mint: &Mint,
 ) -> Result<Vault, RunError> {
     let sealed = store.sealed_samples().await?;
-    let vault = over(named, place, !sealed.is_empty(), mint)?;
-    if foreign(&vault, &sealed) {
+    let vault = load(named, place, !sealed.is_empty(), mint)?;
+    if holds_foreign(&vault, &sealed) {
         error!(
             "the store holds secrets sealed by a key that this gateway does not have: add that key \
              to the file of --secrets-key-file (secrets.key of the data folder where it was made; \
@@ -60,7 +61,7 @@ pub(super) async fn open(
 }
 
 /// Whether one of these was sealed by none of the vault's keys.
-fn foreign(vault: &Vault, sealed: &[Vec<u8>]) -> bool {
+fn holds_foreign(vault: &Vault, sealed: &[Vec<u8>]) -> bool {
     !sealed.iter().all(|one| vault.has_key_of(one))
 }
 
@@ -81,7 +82,7 @@ pub fn read_secrets_key(path: &Path, mint: &Mint) -> Result<(Secret, Vault), Vau
     Ok((Secret::new(text), vault))
 }
 
-fn over(
+fn load(
     named: Option<&Path>,
     place: &StorePlace,
     holds_sealed: bool,
@@ -91,7 +92,7 @@ fn over(
         return Ok(Vault::new(&[], mint.clone()));
     };
     if named.is_none() {
-        keep(&path, holds_sealed, mint)?;
+        make_file(&path, holds_sealed, mint)?;
     }
     Ok(read_secrets_key(&path, mint)?.1)
 }
@@ -116,7 +117,7 @@ fn keys(path: &Path, text: &str) -> Result<Vec<[u8; KEY_LEN]>, VaultFileError> {
 
 /// Makes the file beside the embedded store, readable by its owner only. Fails if secrets are
 /// sealed already.
-fn keep(path: &Path, holds_sealed: bool, mint: &Mint) -> Result<(), VaultFileError> {
+fn make_file(path: &Path, holds_sealed: bool, mint: &Mint) -> Result<(), VaultFileError> {
     let keep = |source| VaultFileError::Keep { path: path.to_owned(), source };
     if !path.try_exists().map_err(keep)? {
         if holds_sealed {
@@ -142,8 +143,8 @@ mod tests {
     fn the_embedded_store_has_a_key_of_its_own_that_stays() {
         let folder = tempfile::tempdir().unwrap();
         let place = StorePlace::from(Location::Folder(folder.path().to_owned()));
-        let sealed = over(None, &place, false, &system_mint()).unwrap().seal("p", b"x").unwrap();
-        let again = over(None, &place, true, &system_mint()).unwrap();
+        let sealed = load(None, &place, false, &system_mint()).unwrap().seal("p", b"x").unwrap();
+        let again = load(None, &place, true, &system_mint()).unwrap();
         assert_eq!(again.open("p", &sealed).unwrap().expose(), b"x");
         let mode = fs::metadata(folder.path().join(SECRETS_KEY)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -153,15 +154,15 @@ mod tests {
     fn no_key_is_made_where_another_has_sealed_something() {
         let folder = tempfile::tempdir().unwrap();
         let place = StorePlace::from(Location::Folder(folder.path().to_owned()));
-        let error = over(None, &place, true, &system_mint()).unwrap_err().to_string();
+        let error = load(None, &place, true, &system_mint()).unwrap_err().to_string();
         assert!(error.contains("copy secrets.key") && error.contains("--secrets-key-file"));
         assert!(!folder.path().join(SECRETS_KEY).exists());
         // An operator who lost the key makes one by hand; one who kept it elsewhere names it.
         let named = folder.path().join("named");
         fs::write(&named, STANDARD.encode([1; KEY_LEN])).unwrap();
-        over(Some(&named), &place, true, &system_mint()).unwrap();
+        load(Some(&named), &place, true, &system_mint()).unwrap();
         fs::copy(&named, folder.path().join(SECRETS_KEY)).unwrap();
-        over(None, &place, true, &system_mint()).unwrap();
+        load(None, &place, true, &system_mint()).unwrap();
     }
 
     #[test]
@@ -171,10 +172,10 @@ mod tests {
             Vault::new(&keys, system_mint())
         };
         let (one, two) = (vault(&[1]).seal("p", b"").unwrap(), vault(&[2]).seal("p", b"").unwrap());
-        assert!(!foreign(&vault(&[3]), &[]));
-        assert!(foreign(&vault(&[1]), &[one.clone(), two.clone()]));
-        assert!(!foreign(&vault(&[2, 1]), &[one.clone(), two]));
-        assert!(foreign(&vault(&[]), &[one]), "one gateway of several has no file of keys");
+        assert!(!holds_foreign(&vault(&[3]), &[]));
+        assert!(holds_foreign(&vault(&[1]), &[one.clone(), two.clone()]));
+        assert!(!holds_foreign(&vault(&[2, 1]), &[one.clone(), two]));
+        assert!(holds_foreign(&vault(&[]), &[one]), "one gateway of several has no file of keys");
     }
 
     #[test]

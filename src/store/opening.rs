@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::base::Base;
-use super::base::company::Company;
-use super::base::noting::Noting;
-use super::base::space::Space;
-use super::base::unindexed::Unindexed;
-use super::base::walked::Walked;
+use super::base::free_space::FreeSpace;
+use super::base::gateway_registry::GatewayRegistry;
+use super::base::pending_records::PendingRecords;
+use super::base::room_turns::RoomTurns;
+use super::base::unindexed_cache::UnindexedCache;
 use super::blobs::objects::Blobs;
 use super::blobs::place::StorePlace;
-use super::commit::batch::Intakes;
-use super::commit::refusals::{Counted, Refusals};
+use super::commit::batch::CommitWriter;
+use super::commit::refusals::{RecentRefusals, RefusalWriter};
 use super::engine::database::Database;
 use super::engine::error::StoreError;
 use super::engine::group::{Group, Linger};
@@ -38,14 +38,14 @@ use crate::rules::{Share, StoreRules};
 pub struct Store {
     pub(super) base: Base,
     /// Messages waiting to be committed.
-    pub(super) intakes: Group<Intakes>,
+    pub(super) commits: Group<CommitWriter>,
     /// Records of refusals, for which no caller waits.
-    pub(super) noted: Group<Intakes>,
+    pub(super) refusal_records: Group<CommitWriter>,
     /// Attempts waiting to be recorded.
     pub(super) attempts: Group<Attempts>,
     /// Refusals waiting to be counted.
-    pub(super) refusals: Group<Refusals>,
-    pub(super) counted: Counted,
+    pub(super) refusals: Group<RefusalWriter>,
+    pub(super) recent_refusals: RecentRefusals,
     /// Callers waiting for the directory's version.
     pub(super) versions: Group<Versions>,
     /// Callers waiting for the standing that a decision rests on.
@@ -76,7 +76,7 @@ impl Store {
         mint: Mint,
     ) -> Result<Self, StoreError> {
         let patience = rules.connections.acquire();
-        let store = Self::connect(&place.into(), rules, mint, (true, patience)).await?;
+        let store = Self::connect(&place.into(), rules, mint, true, patience).await?;
         store.claim_blobs().await?;
         Ok(store)
     }
@@ -97,17 +97,18 @@ impl Store {
         mint: Mint,
         patience: Duration,
     ) -> Result<Self, StoreError> {
-        Self::connect(&place.into(), rules, mint, (false, patience)).await
+        Self::connect(&place.into(), rules, mint, false, patience).await
     }
 
     async fn connect(
         place: &StorePlace,
         rules: &StoreRules,
         mint: Mint,
-        (create, patience): (bool, Duration),
+        create: bool,
+        patience: Duration,
     ) -> Result<Self, StoreError> {
         let connections = &rules.connections;
-        let database = Database::open(&place.database, connections, (create, patience)).await?;
+        let database = Database::open(&place.database, connections, create, patience).await?;
         // Two writers of SQLite would only wait for each other, and its file does not fall silent.
         let (writers, readers) = match &database {
             Database::Sqlite(_) => (1, 1),
@@ -119,7 +120,7 @@ impl Store {
         let base = Base {
             database,
             blobs,
-            space: Space::of(place),
+            free_space: FreeSpace::of(place),
             mint,
             trust,
             repeats: Repeats::default(),
@@ -127,19 +128,23 @@ impl Store {
             deliveries: rules.deliveries,
             gateways: rules.gateways,
             bell: Arc::default(),
-            walked: Walked::default(),
-            company: Company::default(),
-            unindexed: Unindexed::default(),
-            noting: Noting::new(rules.commit.refusals(), rules.commit.max_messages),
+            room_turns: RoomTurns::default(),
+            gateway_registry: GatewayRegistry::default(),
+            unindexed: UnindexedCache::default(),
+            pending_records: PendingRecords::new(
+                rules.commit.refusals(),
+                rules.commit.max_messages,
+            ),
             replayed: Arc::default(),
             closing: connections.deadline(),
         };
         base.take_up_time().await?;
-        let intakes = Group::start(Intakes::new(base.clone()), rules.commit, writers);
-        let linger = Linger { pause: rules.commit.refusal(), hurry: base.noting.hurry() };
-        let noted = Group::lingering(Intakes::new(base.clone()), rules.commit, linger);
+        let commits = Group::start(CommitWriter::new(base.clone()), rules.commit, writers);
+        let linger = Linger { pause: rules.commit.refusal(), hurry: base.pending_records.hurry() };
+        let refusal_records =
+            Group::lingering(CommitWriter::new(base.clone()), rules.commit, 1, Some(linger));
         let attempts = Group::start(Attempts::new(base.clone()), rules.commit, writers);
-        let refusals = Group::start(Refusals::new(base.clone()), rules.commit, 1);
+        let refusals = Group::start(RefusalWriter::new(base.clone()), rules.commit, 1);
         let versions = Group::start(Versions::new(base.clone()), rules.commit, readers);
         let recipients = Group::start(Recipients::new(base.clone()), rules.commit, readers);
         let holders = Group::start(Holders::new(base.clone()), rules.commit, 1);
@@ -147,11 +152,11 @@ impl Store {
         let contents = Group::start(Contents::new(base.clone()), rules.commit, 1);
         Ok(Self {
             base,
-            intakes,
-            noted,
+            commits,
+            refusal_records,
             attempts,
             refusals,
-            counted: Counted::new(),
+            recent_refusals: RecentRefusals::new(),
             versions,
             recipients,
             holders,
@@ -163,7 +168,8 @@ impl Store {
     /// Returns this store with connections of its own, for reading, and on PostgreSQL for writing,
     /// too. Neither store waits for the other's connections. Groups of writes are shared by both.
     pub async fn apart(&self, rules: &StoreRules, share: Share) -> Result<Self, StoreError> {
-        let database = self.database.apart(rules.connections.of(share)).await?;
+        let (readers, connections) = rules.connections.of(share);
+        let database = self.database.apart(readers, connections).await?;
         let base = Base { database, ..self.base.clone() };
         let holders = Group::start(Holders::new(base.clone()), rules.commit, 1);
         let named = Group::start(Named::new(base.clone()), rules.commit, 1);
@@ -206,7 +212,7 @@ impl Store {
     /// Waits, for a second at most, for records of refusals; then closes all connections after the
     /// work under way. Does not wait for a server that has fallen silent.
     pub async fn close(&self) {
-        self.noting.arrived().await;
+        self.pending_records.wait_until_written().await;
         let closing = self.database.close();
         if tokio::time::timeout(self.closing, closing).await.is_err() {
             tracing::warn!("timed out closing database connections");
@@ -243,7 +249,7 @@ mod tests {
             .await
             .unwrap();
         let begun_before = store.begin().await.unwrap();
-        store.base.trust.noting(StoreError::NotDurable(None));
+        store.base.trust.record_loss(StoreError::NotDurable(None));
         assert!(matches!(begun_before.commit().await, Err(StoreError::NotDurable(None))));
         assert!(matches!(store.begin().await.err(), Some(StoreError::NotDurable(None))));
         assert!(matches!(store.ping().await, Err(StoreError::NotDurable(None))));

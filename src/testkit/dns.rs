@@ -108,25 +108,21 @@ impl Zone {
     ) -> Result<(), ZoneError> {
         let name = fqdn(name)?;
         let record_type: RecordType = kind.parse().map_err(|_| ZoneError::Type(kind.to_owned()))?;
-        let entry = self.answers.entry((name, record_type));
+        let key = (name, record_type);
         let answer = match rcode {
             "NOERROR" | "TRUNCATE" => {
-                let mut records = match entry {
-                    std::collections::hash_map::Entry::Occupied(ref known) => match known.get() {
-                        ScriptedAnswer::Records(records) | ScriptedAnswer::Truncate(records) => {
-                            records.clone()
-                        }
-                        _ => Vec::new(),
-                    },
-                    std::collections::hash_map::Entry::Vacant(_) => Vec::new(),
+                let mut records = match self.answers.get(&key) {
+                    Some(ScriptedAnswer::Records(known) | ScriptedAnswer::Truncate(known)) => {
+                        known.clone()
+                    }
+                    _ => Vec::new(),
                 };
                 if !value.is_empty() || record_type == RecordType::TXT {
                     records.push(rdata(record_type, value)?);
                 }
-                if rcode == "NOERROR" {
-                    ScriptedAnswer::Records(records)
-                } else {
-                    ScriptedAnswer::Truncate(records)
+                match rcode {
+                    "NOERROR" => ScriptedAnswer::Records(records),
+                    _ => ScriptedAnswer::Truncate(records),
                 }
             }
             "NXDOMAIN" => ScriptedAnswer::Code(ResponseCode::NXDomain),
@@ -136,7 +132,7 @@ impl Zone {
             "GARBAGE" => ScriptedAnswer::Garbage,
             other => return Err(ZoneError::Rcode(other.to_owned())),
         };
-        entry.insert_entry(answer);
+        self.answers.insert(key, answer);
         Ok(())
     }
 
@@ -174,27 +170,33 @@ impl Zone {
         let mut owner = query.name().clone();
         for _ in 0..MAX_ALIASES {
             match self.find(&owner, query.query_type()) {
-                Lookup::Truncated(_) if !over_tcp => {
+                Found::Answer(ScriptedAnswer::Truncate(_)) if !over_tcp => {
                     reply.metadata.truncation = true;
                     break;
                 }
-                Lookup::Records(records) | Lookup::Truncated(records) => {
+                Found::Answer(
+                    ScriptedAnswer::Records(records) | ScriptedAnswer::Truncate(records),
+                ) => {
                     for data in records {
                         reply.add_answer(Record::from_rdata(owner.clone(), self.ttl, data.clone()));
                     }
                     break;
                 }
-                Lookup::Alias(target) => {
+                Found::Alias(target) => {
                     let data = RData::CNAME(CNAME(target.clone()));
                     reply.add_answer(Record::from_rdata(owner, self.ttl, data));
                     owner = target.clone();
                 }
-                Lookup::Code(code) => {
+                Found::Answer(ScriptedAnswer::Code(code)) => {
+                    reply.metadata.response_code = *code;
+                    break;
+                }
+                Found::Nothing(code) => {
                     reply.metadata.response_code = code;
                     break;
                 }
-                Lookup::Silent => return None,
-                Lookup::Garbage => {
+                Found::Answer(ScriptedAnswer::Timeout) => return None,
+                Found::Answer(ScriptedAnswer::Garbage) => {
                     let mut octets = id.to_be_bytes().to_vec();
                     octets.extend_from_slice(b"\xff\xff\xff\xffthis is no DNS message");
                     return Some(octets);
@@ -219,28 +221,20 @@ impl Zone {
         short.to_vec().ok()
     }
 
-    fn find(&self, name: &Name, kind: RecordType) -> Lookup<'_> {
+    fn find(&self, name: &Name, kind: RecordType) -> Found<'_> {
         let name = name.to_lowercase();
-        match self.answers.get(&(name.clone(), kind)) {
-            Some(ScriptedAnswer::Records(records)) => return Lookup::Records(records),
-            Some(ScriptedAnswer::Truncate(records)) => return Lookup::Truncated(records),
-            Some(ScriptedAnswer::Code(code)) => return Lookup::Code(*code),
-            Some(ScriptedAnswer::Timeout) => return Lookup::Silent,
-            Some(ScriptedAnswer::Garbage) => return Lookup::Garbage,
-            None => {}
+        if let Some(answer) = self.answers.get(&(name.clone(), kind)) {
+            return Found::Answer(answer);
         }
         if let Some(ScriptedAnswer::Records(records)) =
             self.answers.get(&(name.clone(), RecordType::CNAME))
             && let Some(RData::CNAME(target)) = records.first()
         {
-            return Lookup::Alias(&target.0);
+            return Found::Alias(&target.0);
         }
         // A name exists if a record is at or below it (RFC 8020).
-        if self.answers.keys().any(|(known, _)| name.zone_of(known)) {
-            Lookup::Code(ResponseCode::NoError)
-        } else {
-            Lookup::Code(ResponseCode::NXDomain)
-        }
+        let exists = self.answers.keys().any(|(known, _)| name.zone_of(known));
+        Found::Nothing(if exists { ResponseCode::NoError } else { ResponseCode::NXDomain })
     }
 
     fn start_of_authority(&self, name: &Name) -> Record {
@@ -251,13 +245,11 @@ impl Zone {
     }
 }
 
-enum Lookup<'z> {
-    Records(&'z [RData]),
-    Truncated(&'z [RData]),
+enum Found<'z> {
+    Answer(&'z ScriptedAnswer),
     Alias(&'z Name),
-    Code(ResponseCode),
-    Silent,
-    Garbage,
+    /// No answer of this type.
+    Nothing(ResponseCode),
 }
 
 fn fqdn(text: &str) -> Result<Name, ZoneError> {
@@ -333,21 +325,9 @@ impl DnsServer {
         let state = Arc::new(Mutex::new(State { zone, ..State::default() }));
         let server = Self { address: tcp.local_addr()?, state };
         let (over_udp, over_tcp) = (server.clone(), server.clone());
-        let until = shutdown.clone();
-        shutdown.spawn(async move {
-            tokio::select! {
-                () = over_udp.serve_udp(&udp) => {}
-                () = until.soft() => {}
-            }
-        });
-        let until = shutdown.clone();
         let clients = shutdown.clone();
-        shutdown.spawn(async move {
-            tokio::select! {
-                () = over_tcp.serve_tcp(&tcp, &clients) => {}
-                () = until.soft() => {}
-            }
-        });
+        shutdown.spawn_until_soft_stop(async move { over_udp.serve_udp(&udp).await });
+        shutdown.spawn_until_soft_stop(async move { over_tcp.serve_tcp(&tcp, &clients).await });
         Ok(server)
     }
 
@@ -402,12 +382,8 @@ impl DnsServer {
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
             let Ok((stream, _)) = listener.accept().await else { continue };
             let server = self.clone();
-            let until = shutdown.clone();
-            shutdown.spawn(async move {
-                tokio::select! {
-                    _ = server.serve_client(stream) => {}
-                    () = until.soft() => {}
-                }
+            shutdown.spawn_until_soft_stop(async move {
+                let _ended = server.serve_client(stream).await;
                 drop(place);
             });
         }

@@ -6,8 +6,8 @@
 
 pub mod case;
 pub mod dns;
+pub mod fixture_accounts;
 pub mod golden;
-pub mod house;
 pub mod http_client;
 pub mod provider;
 pub mod receiver;

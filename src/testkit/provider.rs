@@ -21,7 +21,7 @@ pub struct Posting {
 
 /// The envelope of the mail.
 #[derive(Clone, Copy, Debug)]
-pub struct Between<'a> {
+pub struct MailEnvelope<'a> {
     pub from: &'a str,
     pub to: &'a [&'a str],
 }
@@ -78,20 +78,29 @@ impl Posting {
     }
 }
 
+/// Mailgun's signature, with the timestamp and the token that it signs.
+#[derive(Clone, Copy, Debug)]
+pub struct MailgunProof<'p> {
+    pub timestamp: &'p str,
+    pub token: &'p str,
+    pub signature: &'p str,
+}
+
 /// The fields of a Mailgun route that forwards to a URL ending in `mime`.
 pub fn mailgun<'f>(
-    (timestamp, token, signature): (&'f str, &'f str, &'f str),
+    proof: MailgunProof<'f>,
     raw: &'f [u8],
-    (from, to): (&'f str, &'f str),
+    from: &'f str,
+    to: &'f str,
 ) -> Vec<(&'static str, &'f [u8])> {
     vec![
         ("recipient", to.as_bytes()),
         ("sender", from.as_bytes()),
         ("from", from.as_bytes()),
         ("subject", b"Order 4711"),
-        ("timestamp", timestamp.as_bytes()),
-        ("token", token.as_bytes()),
-        ("signature", signature.as_bytes()),
+        ("timestamp", proof.timestamp.as_bytes()),
+        ("token", proof.token.as_bytes()),
+        ("signature", proof.signature.as_bytes()),
         ("body-mime", raw),
     ]
 }
@@ -104,16 +113,16 @@ pub fn mailgun_signature(key: &[u8], timestamp: &str, token: &str) -> String {
 }
 
 /// A post of SendGrid with "POST the raw, full MIME message".
-pub fn sendgrid(raw: &[u8], between: Between<'_>) -> Posting {
-    let envelope = json!({ "to": between.to, "from": between.from }).to_string();
-    let to = between.to.join(", ");
+pub fn sendgrid(raw: &[u8], envelope: MailEnvelope<'_>) -> Posting {
+    let to = envelope.to.join(", ");
+    let envelope_json = json!({ "to": envelope.to, "from": envelope.from }).to_string();
     Posting::multipart(&[
         ("dkim", b"{@good.example : pass}"),
         ("to", to.as_bytes()),
-        ("from", between.from.as_bytes()),
+        ("from", envelope.from.as_bytes()),
         ("sender_ip", b"192.0.2.7"),
         ("spam_score", b"0.1"),
-        ("envelope", envelope.as_bytes()),
+        ("envelope", envelope_json.as_bytes()),
         ("email", raw),
         ("charsets", br#"{"to":"UTF-8","subject":"UTF-8","from":"UTF-8"}"#),
         ("SPF", b"pass"),
@@ -152,7 +161,7 @@ impl SendgridKey {
 }
 
 /// A post of Postmark with "Include raw email content in JSON payload".
-pub fn postmark(raw: &str, (from, to): (&str, &str)) -> Posting {
+pub fn postmark(raw: &str, from: &str, to: &str) -> Posting {
     let spf = format!(
         "Pass (sender SPF authorized) identity=mailfrom; client-ip=192.0.2.7; \
          helo=mx.good.example; envelope-from={from}; receiver={to}"
@@ -181,7 +190,7 @@ pub fn postmark(raw: &str, (from, to): (&str, &str)) -> Posting {
 }
 
 /// The message of an SES notification about received mail.
-pub fn ses(raw: &[u8], between: Between<'_>) -> String {
+pub fn ses(raw: &[u8], envelope: MailEnvelope<'_>) -> String {
     let received = "from mx.good.example (mx.good.example [192.0.2.7]) by \
                     inbound-smtp.eu-west-1.amazonaws.com with SMTP id d6iitobk75ur for \
                     support@agents.example; Mon, 05 Jan 2026 10:00:00 +0000 (UTC)";
@@ -189,19 +198,19 @@ pub fn ses(raw: &[u8], between: Between<'_>) -> String {
         "notificationType": "Received",
         "mail": {
             "timestamp": "2026-01-05T10:00:00.000Z",
-            "source": between.from,
+            "source": envelope.from,
             "messageId": "d6iitobk75ur44p8kdnnp7g2n800",
-            "destination": between.to,
+            "destination": envelope.to,
             "headersTruncated": false,
             "headers": [
-                { "name": "Return-Path", "value": format!("<{}>", between.from) },
+                { "name": "Return-Path", "value": format!("<{}>", envelope.from) },
                 { "name": "Received", "value": received },
             ],
         },
         "receipt": {
             "timestamp": "2026-01-05T10:00:00.000Z",
             "processingTimeMillis": 222,
-            "recipients": between.to,
+            "recipients": envelope.to,
             "spamVerdict": { "status": "PASS" },
             "virusVerdict": { "status": "PASS" },
             "spfVerdict": { "status": "PASS" },

@@ -35,12 +35,12 @@ pub enum HandshakeError {
 impl Acceptor {
     /// Shows these certificates. A handshake may take `deadline`.
     pub fn new(certificates: &Certificates, deadline: Duration) -> Result<Self, rustls::Error> {
-        Self::speaking(certificates, deadline, &[])
+        Self::with_protocols(certificates, deadline, &[])
     }
 
     /// Like [`Self::new`], for protocols with ALPN (RFC 7301). A client that names protocols must
     /// name one of `protocols`, or its handshake fails.
-    pub fn speaking(
+    pub fn with_protocols(
         certificates: &Certificates,
         deadline: Duration,
         protocols: &[&str],

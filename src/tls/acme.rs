@@ -2,7 +2,7 @@
 //!
 //! The authority proves that this server owns a name by fetching a token from its port 80 (HTTP-01,
 //! RFC 8555 §8.3). `challenges` serves the tokens, and nothing else. `order` makes one attempt.
-//! `kept` is the folder with account, key and chain, so a restart asks for nothing. `transport`
+//! `folder` is the folder with account, key and chain, so a restart asks for nothing. `transport`
 //! sends requests through `egress`. The key of the certificate is made once and stays: a TLSA
 //! record of it (RFC 7672 §3.1.1) outlives every renewal.
 //!
@@ -11,7 +11,7 @@
 
 mod challenges;
 mod failure;
-mod kept;
+mod folder;
 mod order;
 mod transport;
 
@@ -35,11 +35,11 @@ use super::pair::Pair;
 use challenges::Challenges;
 use failure::AcmeError;
 pub use failure::Unusable;
-use kept::{AcmeFolder, Tried};
+use folder::{AcmeFolder, AttemptRecord};
 use transport::Transport;
 
-pub use kept::KeptError;
-pub(super) use kept::{all as all_kept, read};
+pub use folder::FolderError;
+pub(super) use folder::{all as all_files, read};
 
 /// The authority, the names, and the place of the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,9 +62,13 @@ pub struct Acme {
     work: Work,
     /// None while another program has the address.
     listener: Option<TcpListener>,
-    /// When to ask the authority.
+    next: NextAttempt,
+}
+
+/// When to ask the authority, after so many failures in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct NextAttempt {
     due: Timestamp,
-    /// Failures in a row before this start.
     failures: u32,
 }
 
@@ -100,9 +104,9 @@ impl Acme {
         let listener = listener.ok();
         let (challenges, transport) = (Challenges::default(), Transport::new(client));
         let clock = mint.clock().clone();
-        let due = clock.now();
+        let next = NextAttempt { due: clock.now(), failures: 0 };
         let work = Work { settings, rules, challenges, transport, clock, mint };
-        Self { work, listener, due, failures: 0 }
+        Self { work, listener, next }
     }
 
     /// The address on which it listens for the authority, if it does.
@@ -112,38 +116,29 @@ impl Acme {
 
     /// Calls `install` with the stored certificate, if there is one: the chain, then the key, both
     /// PEM.
-    pub async fn show_kept<E: Into<Unusable>>(
-        &mut self,
-        install: impl Fn(&[u8], &[u8]) -> Result<(), E>,
-    ) {
-        (self.due, self.failures) = self.work.begin(&unusable(install)).await;
-        if self.due > self.work.clock.now() {
-            tracing::info!(acme.due = %self.due, "next ACME request scheduled");
+    pub async fn install_stored(&mut self, install: impl Fn(&[u8], &[u8]) -> Result<(), Unusable>) {
+        self.next = self.work.begin(&install).await;
+        if self.next.due > self.work.clock.now() {
+            tracing::info!(acme.due = %self.next.due, "next ACME request scheduled");
         }
     }
 
     /// Obtains and renews certificates until the soft stop, and calls `install` with each.
-    pub async fn run<E: Into<Unusable>>(
+    pub async fn run(
         self,
-        install: impl Fn(&[u8], &[u8]) -> Result<(), E>,
+        install: impl Fn(&[u8], &[u8]) -> Result<(), Unusable>,
         shutdown: Shutdown,
     ) {
-        let Self { work, listener, due, failures } = self;
+        let Self { work, listener, next } = self;
         let is_open = listener.is_some();
         if let Some(listener) = listener {
             work.serve(listener, &shutdown);
         }
         tokio::select! {
-            () = work.go_on((due, failures), is_open, unusable(install), &shutdown) => {}
+            () = work.renew(next, is_open, install, &shutdown) => {}
             () = shutdown.soft() => {}
         }
     }
-}
-
-fn unusable<E: Into<Unusable>>(
-    install: impl Fn(&[u8], &[u8]) -> Result<(), E>,
-) -> impl Fn(&[u8], &[u8]) -> Result<(), Unusable> {
-    move |chain, key| install(chain, key).map_err(Into::into)
 }
 
 /// Attempts at one order.
@@ -159,9 +154,9 @@ struct Work {
 }
 
 impl Work {
-    async fn go_on(
+    async fn renew(
         &self,
-        (mut due, mut failures): (Timestamp, u32),
+        NextAttempt { mut due, mut failures }: NextAttempt,
         mut is_open: bool,
         install: impl Fn(&[u8], &[u8]) -> Result<(), Unusable>,
         shutdown: &Shutdown,
@@ -223,7 +218,7 @@ impl Work {
     /// Stores the state of the asking: no request before `wait` is over.
     async fn note(&self, failures: u32, wait: Duration) -> Result<(), AcmeError> {
         let at = self.clock.now();
-        let tried = Tried { at, not_before: at.plus(wait), failures };
+        let tried = AttemptRecord { at, not_before: at.plus(wait), failures };
         self.on_disk(move |settings| AcmeFolder::note(settings, tried)).await
     }
 
@@ -243,14 +238,11 @@ impl Work {
         let (schedule, waits) = self.rules.retries.schedule();
         let asked = self.transport.asked_to_wait();
         let failures = failures.min(waits.saturating_sub(1));
-        schedule.wait(failures, asked, self.luck()).unwrap_or_default()
+        schedule.wait(failures, asked, self.jitter()).unwrap_or_default()
     }
 
     /// Installs the stored certificate. Returns when to ask the authority, and the failures so far.
-    async fn begin(
-        &self,
-        install: &impl Fn(&[u8], &[u8]) -> Result<(), Unusable>,
-    ) -> (Timestamp, u32) {
+    async fn begin(&self, install: &impl Fn(&[u8], &[u8]) -> Result<(), Unusable>) -> NextAttempt {
         let now = self.clock.now();
         let (soonest, failures) = match self.on_disk(AcmeFolder::tried).await {
             // A file cannot make the wait longer than the longest.
@@ -261,11 +253,11 @@ impl Work {
             Ok(_) => (now, 0),
             Err(_) => (now.plus(self.wait(0)), 0),
         };
-        (self.show(soonest, install).await, failures)
+        NextAttempt { due: self.show_stored(soonest, install).await, failures }
     }
 
     /// Installs the stored certificate. Returns when to ask the authority, not before `soonest`.
-    async fn show(
+    async fn show_stored(
         &self,
         soonest: Timestamp,
         install: &impl Fn(&[u8], &[u8]) -> Result<(), Unusable>,
@@ -296,15 +288,15 @@ impl Work {
         failures: u32,
         install: &impl Fn(&[u8], &[u8]) -> Result<(), Unusable>,
     ) -> Result<Timestamp, AcmeError> {
-        let means = self.means().await?;
-        let key = means.key.serialize_pem();
+        let stored = self.stored_parts().await?;
+        let key = stored.key.serialize_pem();
         // Noted first: the authority counts an attempt that a restart cuts short as a failure.
         self.note(failures.saturating_add(1), self.wait(failures)).await?;
         // An order that never succeeds must not block others, whatever the authority says.
         if failures >= ORDER_TRIES {
             self.on_disk(AcmeFolder::forget_order).await?;
         }
-        let obtaining = timeout(self.rules.attempt.timeout(), self.obtain(means));
+        let obtaining = timeout(self.rules.attempt.timeout(), self.obtain(stored));
         let chain = obtaining.await.map_err(|_| AcmeError::Late)??;
         let pair = match Pair::from_pem(chain.as_bytes(), key.as_bytes()) {
             Ok(pair) => pair,
@@ -337,7 +329,7 @@ impl Work {
         let life = Duration::from_millis(life.unwrap_or(0));
         let rules = &self.rules.renewal;
         let early =
-            life / 100 * rules.jitter_percent * u32::from(self.luck()) / u32::from(u16::MAX);
+            life / 100 * rules.jitter_percent * u32::from(self.jitter()) / u32::from(u16::MAX);
         pair.from().plus(life / 100 * rules.after_percent).minus(early)
     }
 
@@ -353,7 +345,7 @@ impl Work {
         }
     }
 
-    fn luck(&self) -> u16 {
+    fn jitter(&self) -> u16 {
         let [high, low, ..] = self.mint.secret();
         u16::from_be_bytes([high, low])
     }
@@ -361,7 +353,7 @@ impl Work {
     /// Does blocking work on the disk, on a thread for it.
     async fn on_disk<T: Send + 'static>(
         &self,
-        act: impl FnOnce(&Settings) -> Result<T, KeptError> + Send + 'static,
+        act: impl FnOnce(&Settings) -> Result<T, FolderError> + Send + 'static,
     ) -> Result<T, AcmeError> {
         let settings = self.settings.clone();
         let acted = tokio::task::spawn_blocking(move || act(&settings)).await;

@@ -53,9 +53,9 @@ struct State {
     reminded: Option<Timestamp>,
 }
 
-/// The result of looking at the files.
+/// How a reload ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileLook {
+pub enum FileReload {
     Unchanged,
     Installed,
     /// The files cannot be used: the pair in use stays.
@@ -83,7 +83,7 @@ impl Files {
 
     /// Installs the pair if the files have changed. With `anew`, also tries unchanged files again,
     /// and reports their error again.
-    pub async fn look(&self, anew: bool) -> FileLook {
+    pub async fn reload(&self, anew: bool) -> FileReload {
         let mut state = self.state.lock().await;
         let found = self.paths.read().await;
         let seen = match &found {
@@ -91,7 +91,7 @@ impl Files {
             Err(error) => hash(error.to_string().as_bytes(), &[]),
         };
         if seen == state.seen && !anew {
-            return FileLook::Unchanged;
+            return FileReload::Unchanged;
         }
         state.seen = seen;
         let installed = found.and_then(|(chain, key)| {
@@ -101,7 +101,7 @@ impl Files {
         match installed {
             Ok(()) => {
                 state.reminded = None;
-                FileLook::Installed
+                FileReload::Installed
             }
             Err(error) => {
                 tracing::error!(
@@ -109,7 +109,7 @@ impl Files {
                     "cannot use the new certificate: the old one stays in use until you correct \
                      the files"
                 );
-                FileLook::Refused
+                FileReload::Refused
             }
         }
     }
@@ -125,7 +125,7 @@ impl Files {
                 _ = ticks.tick() => {}
                 () = &mut stop => return,
             }
-            self.look(false).await;
+            self.reload(false).await;
             self.remind(warning).await;
         }
     }
@@ -133,8 +133,8 @@ impl Files {
     async fn remind(&self, warning: Duration) {
         let (now, until) = (self.certificates.clock().now(), self.certificates.current().until());
         let mut state = self.state.lock().await;
-        let told = state.reminded.is_some_and(|told| now < told.plus(DAY));
-        if !told && now.plus(warning) > until {
+        let is_reminded = state.reminded.is_some_and(|at| now < at.plus(DAY));
+        if !is_reminded && now.plus(warning) > until {
             state.reminded = Some(now);
             tracing::warn!(
                 path = %self.paths.chain.display(),

@@ -22,6 +22,6 @@ mod tests;
 
 pub use acceptor::{Acceptor, HandshakeError};
 pub use certificates::Certificates;
-pub use files::{FileLook, Files, FilesError, Paths};
+pub use files::{FileReload, Files, FilesError, Paths};
 pub use own::{ACME, own_files};
 pub use pair::{Pair, PairError};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::domain::secret::Secret;
 
-use super::acme::{self, KeptError};
+use super::acme::{self, FolderError};
 use super::self_signed;
 
 /// The subfolder of `acme` with account, key and chains.
@@ -13,13 +13,13 @@ pub const ACME: &str = "acme";
 
 /// Returns these files by their names in `folder`. A server may replace them meanwhile: each is
 /// whole, and every chain fits the key.
-pub fn own_files(folder: &Path) -> Result<Vec<(PathBuf, Secret)>, KeptError> {
+pub fn own_files(folder: &Path) -> Result<Vec<(PathBuf, Secret)>, FolderError> {
     let mut files = Vec::new();
     let name = PathBuf::from(self_signed::FILE);
     if let Some(text) = acme::read(&folder.join(&name))? {
         files.push((name, Secret::new(text)));
     }
-    let kept = acme::all_kept(&folder.join(ACME))?;
-    files.extend(kept.into_iter().map(|(name, text)| (Path::new(ACME).join(name), text)));
+    let acme_files = acme::all_files(&folder.join(ACME))?;
+    files.extend(acme_files.into_iter().map(|(name, text)| (Path::new(ACME).join(name), text)));
     Ok(files)
 }

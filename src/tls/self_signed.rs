@@ -40,7 +40,7 @@ pub enum Damage {
 
 /// Reads the certificate in `folder`, or makes it the first time. The key outlives restarts and
 /// changes of the host's name, so a TLSA record of it stays true. Only its owner can read the file.
-pub fn kept(folder: &Path, host: &DomainName) -> Result<Pair, SelfSignedError> {
+pub fn load_or_make(folder: &Path, host: &DomainName) -> Result<Pair, SelfSignedError> {
     let path = folder.join(FILE);
     let keep = |source| SelfSignedError::Keep { path: path.clone(), source };
     let damaged = |source| SelfSignedError::Damaged { path: path.clone(), source };
@@ -67,7 +67,7 @@ pub fn kept(folder: &Path, host: &DomainName) -> Result<Pair, SelfSignedError> {
 }
 
 /// Makes a certificate with a key that lasts as long as the process.
-pub fn passing(host: &DomainName) -> Result<Pair, SelfSignedError> {
+pub fn make_temporary(host: &DomainName) -> Result<Pair, SelfSignedError> {
     Ok(make(&KeyPair::generate()?, host)?.0)
 }
 

@@ -20,7 +20,7 @@ use crate::domain::domain_name::DomainName;
 use crate::domain::ports::TlsFacts;
 
 use super::{
-    Acceptor, Certificates, FileLook, Files, FilesError, HandshakeError, Pair, PairError, Paths,
+    Acceptor, Certificates, FileReload, Files, FilesError, HandshakeError, Pair, PairError, Paths,
     own_files, self_signed,
 };
 
@@ -110,25 +110,25 @@ async fn files_that_cannot_be_used_leave_the_old_pair_in_use() {
     let files = Files::open(paths.clone(), Some(&host()), clock()).await.unwrap();
     let shown = || files.certificates().current().until();
     let first = shown();
-    assert_eq!(files.look(false).await, FileLook::Unchanged);
+    assert_eq!(files.reload(false).await, FileReload::Unchanged);
     // One file has been replaced, the other not yet.
     std::fs::write(&paths.chain, &new.0).unwrap();
-    assert_eq!(files.look(false).await, FileLook::Refused);
-    assert_eq!(files.look(false).await, FileLook::Unchanged, "told once");
-    assert_eq!(files.look(true).await, FileLook::Refused, "unless it is asked for");
+    assert_eq!(files.reload(false).await, FileReload::Refused);
+    assert_eq!(files.reload(false).await, FileReload::Unchanged, "told once");
+    assert_eq!(files.reload(true).await, FileReload::Refused, "unless it is asked for");
     assert_eq!(shown(), first);
     std::fs::write(&paths.key, &new.1).unwrap();
-    assert_eq!(files.look(false).await, FileLook::Installed);
+    assert_eq!(files.reload(false).await, FileReload::Installed);
     assert_eq!(shown(), Timestamp::from_utc(date(2031, 1, 1).into()));
     for chain in ["", "x", &"x".repeat((1 << 20) + 1)] {
         std::fs::write(&paths.chain, chain).unwrap();
-        assert_eq!(files.look(false).await, FileLook::Refused);
+        assert_eq!(files.reload(false).await, FileReload::Refused);
     }
     std::fs::remove_file(&paths.chain).unwrap();
-    assert_eq!(files.look(false).await, FileLook::Refused);
+    assert_eq!(files.reload(false).await, FileReload::Refused);
     assert_ne!(shown(), first);
     put(&paths, &old);
-    assert_eq!(files.look(false).await, FileLook::Installed);
+    assert_eq!(files.reload(false).await, FileReload::Installed);
     assert_eq!(shown(), first);
 }
 
@@ -153,26 +153,26 @@ async fn files_are_followed_until_the_end() {
 fn a_self_signed_pair_is_kept_with_its_key_and_for_its_owner_only() {
     let data = tempfile::tempdir().unwrap();
     let folder = data.path().join("tls");
-    let first = self_signed::kept(&folder, &host()).unwrap();
+    let first = self_signed::load_or_make(&folder, &host()).unwrap();
     assert!(first.names(&host()) && first.is_valid(clock().now()));
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let path = folder.join("self-signed.pem");
     assert_eq!((mode(&folder), mode(&path)), (0o700, 0o600));
     let text = std::fs::read(&path).unwrap();
-    let again = self_signed::kept(&folder, &host()).unwrap();
+    let again = self_signed::load_or_make(&folder, &host()).unwrap();
     assert_eq!(again.tlsa(), first.tlsa());
     assert_eq!(std::fs::read(&path).unwrap(), text);
     // Another name gets another certificate with the same key.
     let other = DomainName::parse("mail.example").unwrap();
-    let renamed = self_signed::kept(&folder, &other).unwrap();
+    let renamed = self_signed::load_or_make(&folder, &other).unwrap();
     assert!(renamed.names(&other) && !renamed.names(&host()));
     assert_eq!(renamed.tlsa(), first.tlsa());
     assert_eq!(mode(&path), 0o600);
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
     std::fs::write(&path, "no key").unwrap();
-    let error = self_signed::kept(&folder, &host()).unwrap_err();
+    let error = self_signed::load_or_make(&folder, &host()).unwrap_err();
     assert!(error.to_string().contains("self-signed.pem is damaged: remove the file"), "{error}");
-    assert_ne!(self_signed::passing(&host()).unwrap().tlsa(), first.tlsa());
+    assert_ne!(self_signed::make_temporary(&host()).unwrap().tlsa(), first.tlsa());
 }
 
 /// The names of the server's own files in this folder, with the chain and the key among them.
@@ -315,7 +315,7 @@ async fn open_sessions_outlive_a_new_certificate() {
 
 #[tokio::test]
 async fn what_was_agreed_on_is_named_as_in_received_fields() {
-    let pair = self_signed::passing(&host()).unwrap();
+    let pair = self_signed::make_temporary(&host()).unwrap();
     let certificates = Certificates::new(pair.clone(), Some(host()), clock());
     let acceptor = Acceptor::new(&certificates, PATIENCE).unwrap();
     for (version, named, suite) in [
@@ -327,7 +327,7 @@ async fn what_was_agreed_on_is_named_as_in_received_fields() {
         assert_eq!((facts.version.as_str(), facts.cipher.as_str()), (named, suite));
         echoes(&mut stream.unwrap()).await;
     }
-    let web = Acceptor::speaking(&certificates, PATIENCE, &["http/1.1"]).unwrap();
+    let web = Acceptor::with_protocols(&certificates, PATIENCE, &["http/1.1"]).unwrap();
     let (facts, stream) = meet(&web, &[&TLS13], &["h2", "http/1.1"], &pair).await;
     assert!(facts.is_ok());
     assert_eq!(stream.unwrap().get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
@@ -351,7 +351,7 @@ fn hello_of_tls_1_1() -> Vec<u8> {
 
 #[tokio::test]
 async fn what_is_no_handshake_of_today_is_told_so_and_what_stalls_is_cut() {
-    let pair = self_signed::passing(&host()).unwrap();
+    let pair = self_signed::make_temporary(&host()).unwrap();
     let certificates = Certificates::new(pair, Some(host()), clock());
     let acceptor = Acceptor::new(&certificates, PATIENCE).unwrap();
     // A fatal alert: protocol_version (RFC 8446 §6), or the one for an unknown record.

@@ -13,7 +13,7 @@ use crate::app::mailbox::links::Links;
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Attempt, Claim, Outcome};
 use crate::domain::id::{AttemptId, Mint};
-use crate::egress::client::{Behind, Client, EgressError, Response};
+use crate::egress::client::{AfterResponse, Client, EgressError, Response};
 use crate::egress::signature;
 use crate::rules::{PayloadRules, WebhookRules};
 
@@ -36,7 +36,7 @@ pub struct Request {
 impl Sender {
     /// Makes one attempt, and logs one line. Never fails: errors are part of the attempt. `behind`
     /// says whether to keep the connection for the destination's next delivery.
-    pub async fn attempt(&self, claim: &Claim, behind: Behind) -> (Attempt, Outcome) {
+    pub async fn attempt(&self, claim: &Claim, behind: AfterResponse) -> (Attempt, Outcome) {
         let clock = self.mint.clock();
         let (at, steady, began) = (clock.now(), clock.steady(), Instant::now());
         let request = prepare(claim, at, &self.rules.payload, &self.links);
@@ -110,7 +110,7 @@ pub fn prepare(claim: &Claim, at: Timestamp, rules: &PayloadRules, links: &Links
         ("x-service-event", claim.event.name.to_string()),
         ("x-service-timestamp", at.seconds().to_string()),
         ("x-service-signature-version", signature::VERSION.to_owned()),
-        ("x-service-signature", signature::first_of(&signatures).to_owned()),
+        ("x-service-signature", signature::first_signature(&signatures).to_owned()),
     ];
     let mut headers = HeaderMap::new();
     // First, so that ours replace them.

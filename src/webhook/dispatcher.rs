@@ -16,7 +16,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Attempt, Claim, Outcome, TAKEN_OF_EACH};
 use crate::domain::id::DestinationId;
 use crate::domain::ports::Wake;
-use crate::egress::client::Behind;
+use crate::egress::client::AfterResponse;
 use crate::rules::WebhookRules;
 use crate::shutdown::Shutdown;
 
@@ -348,8 +348,8 @@ impl<Q: Queue> Dispatcher<Q> {
 
     fn start(&mut self, claim: Box<Claim>) {
         let behind = match self.lanes.is_followed(claim.destination.id, Instant::now()) {
-            true => Behind::Keep,
-            false => Behind::Close,
+            true => AfterResponse::Keep,
+            false => AfterResponse::Close,
         };
         let carried = carry(Arc::clone(&self.queue), self.sender.clone(), *claim, behind);
         self.running.spawn(carried);
@@ -381,7 +381,12 @@ impl<Q: Queue> Dispatcher<Q> {
 
 /// Attempts a delivery, and records the end unless nothing else depends on the record. A panic is
 /// recorded as a failed attempt: left to its lease, the delivery would come back forever.
-async fn carry<Q: Queue>(queue: Arc<Q>, sender: Sender, claim: Claim, behind: Behind) -> Ended {
+async fn carry<Q: Queue>(
+    queue: Arc<Q>,
+    sender: Sender,
+    claim: Claim,
+    behind: AfterResponse,
+) -> Ended {
     let claim = Arc::new(claim);
     // Tasks of a `JoinSet` end with it, so that nothing outlives the dispatcher.
     let mut task = JoinSet::new();

@@ -11,7 +11,7 @@ use gatepost::rules::Rules;
 use gatepost::run;
 use gatepost::shutdown::Shutdown;
 use gatepost::store::{Location, Store, StoreError, StorePlace, Swept};
-use gatepost::testkit::house::House;
+use gatepost::testkit::fixture_accounts::FixtureAccounts;
 use gatepost::testkit::smtp_client::{Replies, Transaction, deliver};
 use serde_json::Value;
 use sqlx::Executor as _;
@@ -114,8 +114,8 @@ async fn set_up(data: &Path) -> String {
     let store = Store::create(&location, &store_rules(), run::system_mint()).await.unwrap();
     let access = Arc::new(Rules::defaults().unwrap().access);
     let tenancy = Tenancy::new(store.clone(), run::system_mint(), access);
-    let house = House::build(&tenancy).await.unwrap();
-    let key = tenancy.create_key(house.organization.id, "test").await.unwrap().token;
+    let accounts = FixtureAccounts::build(&tenancy).await.unwrap();
+    let key = tenancy.create_key(accounts.organization.id, "test").await.unwrap().token;
     store.close().await;
     key
 }

@@ -27,7 +27,7 @@ use crate::domain::fault::{Fault, join};
 use crate::domain::id::{AccountId, Mint};
 use crate::domain::scope::Scope;
 use crate::domain::secret::MASK;
-use crate::store::{ChangedComputer, ComputerChange, Store, cut};
+use crate::store::{ChangedComputer, ComputerChange, Store, truncate_page};
 
 /// Attempts at one change before it fails with `Busy`.
 const TRIES: usize = 5;
@@ -83,7 +83,7 @@ impl Computers {
         limit: u32,
     ) -> Result<(Vec<Computer>, bool), ComputerError> {
         let mut found = self.store.list_computers(scope, after, limit.saturating_add(1)).await?;
-        let more = cut(&mut found, limit);
+        let more = truncate_page(&mut found, limit);
         Ok((found, more))
     }
 

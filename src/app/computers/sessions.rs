@@ -4,7 +4,7 @@ use super::{ComputerError, Computers};
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 use crate::domain::session::{Session, SessionKey};
-use crate::store::{Cursor, ResetSession, RoomPlace, SessionList, cut};
+use crate::store::{Cursor, ResetSession, RoomPlace, SessionList, truncate_page};
 
 /// In bytes.
 pub(super) const LONGEST_REASON: usize = 500;
@@ -69,7 +69,7 @@ impl Computers {
             }
         };
         let mut ended = self.store.ended_sessions(room, from, limit.saturating_add(1)).await?;
-        let more = cut(&mut ended, limit);
+        let more = truncate_page(&mut ended, limit);
         let next = ended.last().filter(|_| more).and_then(place);
         let first = before.is_none().then_some(current);
         Ok(RoomSessions { sessions: first.into_iter().chain(ended).collect(), next })

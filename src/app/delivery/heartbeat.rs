@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use crate::domain::clock::Clock;
 use crate::domain::ports::Wake;
 use crate::rules::Gateways;
-use crate::store::{Census, Store, StoreError};
+use crate::store::{GatewayChanges, Store, StoreError};
 
 /// Beats between two searches for rows that wait too long.
 const MENDED_EVERY: u32 = 60;
@@ -86,18 +86,19 @@ impl Heartbeat {
     async fn beat(&self) {
         // A beat that hangs is given up: the next one uses a connection that responds.
         let beaten = timeout(self.rules.silence(), self.beats.beat()).await;
-        let Census { died, left, buried } = match beaten.unwrap_or(Err(StoreError::TooSlow)) {
-            Ok(census) => census,
-            Err(error) => {
-                let error = &error as &(dyn Error + 'static);
-                tracing::warn!(
-                    error,
-                    "cannot record the heartbeat of this gateway: other gateways may take over"
-                );
-                return;
-            }
-        };
-        if buried {
+        let GatewayChanges { died, left, was_marked_dead } =
+            match beaten.unwrap_or(Err(StoreError::TooSlow)) {
+                Ok(census) => census,
+                Err(error) => {
+                    let error = &error as &(dyn Error + 'static);
+                    tracing::warn!(
+                        error,
+                        "cannot record the heartbeat of this gateway: other gateways may take over"
+                    );
+                    return;
+                }
+            };
+        if was_marked_dead {
             tracing::warn!(
                 "this gateway recorded no heartbeat for too long: other gateways may have taken \
                  over"
@@ -109,7 +110,7 @@ impl Heartbeat {
         if left > 0 {
             tracing::info!(gateways.left = left, "another gateway has stopped");
         }
-        if buried || died > 0 || left > 0 {
+        if was_marked_dead || died > 0 || left > 0 {
             self.wake.wake();
         }
     }

@@ -180,7 +180,7 @@ impl EventLog {
         let (Some((first, _)), Some((last, _))) = (part.made.first(), part.made.last()) else {
             return Ok(Vec::new());
         };
-        let now = self.store.contents_with_others((first.saturating_sub(1), *last)).await?;
+        let now = self.store.contents_with_others(first.saturating_sub(1), *last).await?;
         let changed = part.made.iter().filter(|(position, made)| now.get(position) != Some(made));
         Ok(changed.map(|(position, _)| *position).collect())
     }

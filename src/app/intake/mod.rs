@@ -118,7 +118,7 @@ impl Gateway {
 
     /// Logs a failure of the store and defers the message.
     fn trouble(&self, error: &StoreError) -> IntakeReply {
-        if let Some(left_out) = self.repeats.due(LogCause::Deferred(error.plainly())) {
+        if let Some(left_out) = self.repeats.due(LogCause::Deferred(error.public_cause())) {
             error!(
                 error = error as &dyn std::error::Error,
                 left_out, "the store failed; the sender is asked to retry"

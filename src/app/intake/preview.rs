@@ -13,7 +13,7 @@ use super::judge::{self, Case};
 use super::{Examination, examine_file};
 use crate::domain::account::{Account, Lineage};
 use crate::domain::address::Address;
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::draft::Draft;
 use crate::domain::id::Mint;
 use crate::domain::intake_record::IntakeRecord;
@@ -23,7 +23,9 @@ use crate::domain::scope::Scope;
 use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
 use crate::rules::{BareLineEnds, IntakeRules, RetainedKind, RetentionRules};
-use crate::store::{Cursor, Direction, List, Page, PastVerdict, Standing, Store, StoreError, cut};
+use crate::store::{
+    Cursor, Direction, List, Page, PastVerdict, Standing, Store, StoreError, truncate_page,
+};
 use crate::verify::Authenticator;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -144,7 +146,7 @@ impl Preview {
             let step = STEP.min(left);
             let page = Page { limit: step.saturating_add(1), from, until };
             let mut records = self.store.past_verdicts(scope, &page, since).await?;
-            let more = cut(&mut records, step);
+            let more = truncate_page(&mut records, step);
             let last = records.last().map(|last| Cursor { at: last.at, id: last.id.0 });
             self.weigh(agent, draft, mode, records, &mut found).await?;
             let Some(last) = last.filter(|_| more) else {
@@ -171,7 +173,8 @@ impl Preview {
         if self.store.erasures(0, 1).await?.is_empty() {
             return Ok(None);
         }
-        let (whole, time) = (Page { limit: 1, from: None, until: None }, (Some(since), None));
+        let whole = Page { limit: 1, from: None, until: None };
+        let time = TimeRange { since: Some(since), before: None };
         let most = most.saturating_add(1);
         self.store.end_of_walk(List::IntakeRecords, scope, &whole, time, most).await
     }

@@ -29,7 +29,7 @@ use crate::domain::scope::Scope;
 use crate::domain::source::Inbox;
 use crate::domain::verdict::Verdict;
 use crate::rules::IntakeRules;
-use crate::store::{Handed, NewReceived, Receipt, Store, StoreError};
+use crate::store::{NewReceived, PlatformMessage, Receipt, Store, StoreError};
 
 #[derive(Clone)]
 pub struct Reception {
@@ -135,7 +135,7 @@ impl Reception {
         received: Received,
         inbox: Inbox,
         raw: Bytes,
-    ) -> Result<Handed, StoreError> {
+    ) -> Result<PlatformMessage, StoreError> {
         let corrupt = || StoreError::Corrupt {
             table: "accounts",
             detail: format!("Agent {} has no organization", agent.id),
@@ -179,7 +179,7 @@ impl Reception {
         };
         let holder = self.actor.request.unwrap_or_else(|| self.mint.uuid());
         let once = self.actor.once.map(|once| (once, holder));
-        Ok(Handed { record, message, raw, once })
+        Ok(PlatformMessage { record, message, raw, once })
     }
 
     /// Makes the evidence of the submission: it names the account of the key, or the operator.

@@ -66,8 +66,8 @@ impl Mailbox {
         (number, size): (u64, u32),
         most: u32,
     ) -> Result<LogStart, StoreError> {
-        let time = (filter.since, filter.before);
-        let until = self.store.end_of_log(scope, time, most.saturating_add(1)).await?;
+        let most = most.saturating_add(1);
+        let until = self.store.end_of_log(scope, filter.time(), most).await?;
         let page = Page { limit: size, from: None, until };
         let skip = number.saturating_sub(1).saturating_mul(size.into());
         if skip == 0 {

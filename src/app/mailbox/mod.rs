@@ -19,6 +19,7 @@ pub mod search;
 pub mod series;
 mod sweeper;
 
+use crate::domain::clock::TimeRange;
 use crate::domain::id::{IntakeId, MessageId};
 use crate::domain::intake_record::IntakeRecord;
 use crate::domain::message::Message;
@@ -56,7 +57,7 @@ impl Mailbox {
         if scope.permitted().is_none() && !self.is_erasing().await? {
             return Ok(None);
         }
-        self.store.end_of_walk(List::Messages, scope, page, (None, None), most).await
+        self.store.end_of_walk(List::Messages, scope, page, TimeRange::default(), most).await
     }
 
     /// Whether rows are being erased, which lists pass over.
@@ -119,7 +120,7 @@ impl Mailbox {
         if !passes_over && !self.is_erasing().await? {
             return Ok(None);
         }
-        let time = (filter.since, filter.until);
+        let time = TimeRange { since: filter.since, before: filter.until };
         self.store.end_of_walk(List::IntakeRecords, scope, page, time, most).await
     }
 

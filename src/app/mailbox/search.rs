@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, VecDeque};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::id::MessageId;
 use crate::domain::message::Message;
 use crate::domain::scope::Scope;
@@ -156,7 +156,7 @@ impl<'s> Search<'s> {
         };
         let limit = self.candidates.min(self.limits.max_candidates);
         let page = Page { limit, from: self.from, until: window.end };
-        let between = (self.asked.since, self.asked.until);
+        let between = TimeRange { since: self.asked.since, before: self.asked.until };
         let found = self.store.search(self.scope, wanted, &page, between).await?;
         let many = u32::try_from(found.len()).unwrap_or(u32::MAX);
         self.candidates = self.candidates.saturating_sub(many);
@@ -232,7 +232,7 @@ impl<'s> Search<'s> {
         most: u32,
     ) -> Result<Option<Cursor>, StoreError> {
         let page = Page { limit: 1, from, until: None };
-        let between = (self.asked.since, self.asked.until);
+        let between = TimeRange { since: self.asked.since, before: self.asked.until };
         self.store.end_of_walk(List::Messages, self.scope, &page, between, most).await
     }
 

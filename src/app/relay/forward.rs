@@ -56,7 +56,7 @@ impl Forwarder {
         };
         let headers = headers(relay, (whose, id, at), forwarded);
         let body = forwarded.body.clone();
-        match self.client.pass_on(method, &relay.url, headers, body, relay.timeout).await {
+        match self.client.forward(method, &relay.url, headers, body, relay.timeout).await {
             Ok(status) => (relay.judge(status), Some(status)),
             Err(error) => (Hop::Deferred(error.to_string()), None),
         }
@@ -100,7 +100,7 @@ fn headers(
         }
     }
     let id = id.to_string();
-    let signed = signature::plain_header(&relay.secret, &id, at, &forwarded.body);
+    let signed = signature::symmetric_header(&relay.secret, &id, at, &forwarded.body);
     for (name, value) in [
         ("webhook-id", id),
         ("webhook-timestamp", at.seconds().to_string()),

@@ -6,7 +6,7 @@ use super::{Tenancy, TenancyError};
 use crate::domain::address::{Address, AddressError};
 use crate::domain::id::AccountId;
 use crate::domain::policy::{AllowedSender, Mode, Policy};
-use crate::store::cut;
+use crate::store::truncate_page;
 
 /// The result of adding to or removing from a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Tenancy {
     ) -> Result<AllowedPage, TenancyError> {
         let total = self.policy(agent).await?.allowlist_count;
         let mut senders = self.store.allowed_senders(agent, limit.saturating_add(1), after).await?;
-        let more = cut(&mut senders, limit);
+        let more = truncate_page(&mut senders, limit);
         let next = senders.last().filter(|_| more).map(|sender| sender.address.clone());
         Ok(AllowedPage { senders, total, next })
     }

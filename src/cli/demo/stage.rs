@@ -21,7 +21,7 @@ use crate::shutdown::Shutdown;
 use crate::store::{Location, Store};
 use crate::testkit::case::{self, Case};
 use crate::testkit::dns::{DnsServer, Zone};
-use crate::testkit::house::House;
+use crate::testkit::fixture_accounts::FixtureAccounts;
 use crate::testkit::http_client::Api;
 use crate::testkit::receiver::Receiver;
 use crate::testkit::smtp_client::{Transaction, deliver};
@@ -36,7 +36,7 @@ pub(super) struct Stage {
     /// Uses the organization's key.
     pub api: Api,
     pub key: String,
-    house: House,
+    accounts: FixtureAccounts,
     helpers: Shutdown,
     /// Deleted at the end of the demo.
     folder: tempfile::TempDir,
@@ -62,21 +62,21 @@ impl Stage {
         let access = Arc::new(rules.access.clone());
         let store = Store::create(&location, &rules.store, mint.clone()).await?;
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access));
-        let house = House::build(&tenancy).await?;
-        let organization = house.organization.id;
+        let accounts = FixtureAccounts::build(&tenancy).await?;
+        let organization = accounts.organization.id;
         let key = tenancy.create_key(organization, "demo").await?.token;
         let webhooks = Arc::new(rules.webhooks.clone());
         let destinations = Destinations::new(store.clone(), mint.clone(), access, webhooks);
         let url = receiver.url("/events").parse()?;
         let added = destinations.add(organization, url, Category::Incoming, "demo receiver");
         if let Added::Created(new) = added.await? {
-            receiver.trust(&signature::shown(&new.secret));
+            receiver.trust(&signature::secret_text(&new.secret));
         }
         store.close().await;
         let settings = local::settings(&location, rules, dns.addr(), [local::here(0); 2])?;
         let running = run::start(settings, mint).await?;
         let api = Api::new(running.http, &key);
-        Ok(Self { running, dns, receiver, api, key, house, helpers, folder })
+        Ok(Self { running, dns, receiver, api, key, accounts, helpers, folder })
     }
 
     /// Sends a case. Returns the reply that settles it.
@@ -128,7 +128,7 @@ impl Stage {
     }
 
     pub fn agent(&self, name: &str) -> Result<AccountId, Failure> {
-        let agent = self.house.agents.get(name).ok_or_else(|| format!("no Agent {name}"))?;
+        let agent = self.accounts.agents.get(name).ok_or_else(|| format!("no Agent {name}"))?;
         Ok(agent.id)
     }
 

@@ -84,5 +84,5 @@ async fn enable_only(
     let added = destinations.add(agent, url.clone(), Category::Incoming, LABEL).await?;
     let (Added::Created(destination) | Added::Existed(destination)) = added;
     let Destination { id, account, url, secret, .. } = destination;
-    Ok(Some(Forward { id, account, url, secret: signature::shown(&secret) }))
+    Ok(Some(Forward { id, account, url, secret: signature::secret_text(&secret) }))
 }

@@ -42,12 +42,14 @@ async fn receiver() -> Receiver {
 async fn post(client: &Client, url: &str) -> Result<Response, EgressError> {
     let mut headers = HeaderMap::new();
     headers.insert("x-test", HeaderValue::from_static("yes"));
-    client.post(&url.parse().unwrap(), headers, Bytes::from_static(b"{}"), Behind::Close).await
+    client
+        .post(&url.parse().unwrap(), headers, Bytes::from_static(b"{}"), AfterResponse::Close)
+        .await
 }
 
 async fn post_on(client: &Client, url: &str) -> Result<Response, EgressError> {
     let url = url.parse().unwrap();
-    let answer = client.post(&url, HeaderMap::new(), Bytes::new(), Behind::Keep).await;
+    let answer = client.post(&url, HeaderMap::new(), Bytes::new(), AfterResponse::Keep).await;
     // Lets the connection return to the pool.
     for _ in 0..10 {
         tokio::task::yield_now().await;
@@ -305,11 +307,14 @@ async fn a_connection_is_kept_for_what_follows_and_for_nothing_else() {
     assert_eq!(post(&client, &url).await.unwrap().status, 204);
     assert_eq!(connections.load(Ordering::SeqCst), 2);
     // No connection lasts forever.
-    for _ in 3..=LAST {
+    for _ in 3..=REQUESTS_PER_CONNECTION {
         assert_eq!(post_on(&client, &url).await.unwrap().status, 204);
     }
     assert_eq!(connections.load(Ordering::SeqCst), 3);
-    assert_eq!(requests.load(Ordering::SeqCst), usize::try_from(LAST).unwrap() + 2);
+    assert_eq!(
+        requests.load(Ordering::SeqCst),
+        usize::try_from(REQUESTS_PER_CONNECTION).unwrap() + 2
+    );
 }
 
 #[tokio::test]
@@ -352,14 +357,14 @@ async fn connections_are_kept_to_some_hosts_and_closed_behind_others() {
     let client = loopback(limits());
     let host = |number| format!("https://h{number}.example/").parse().unwrap();
     for number in 0..KEPT_HOSTS {
-        assert_eq!(client.kept(&host(number)), Some(1));
+        assert_eq!(client.next_number(&host(number)), Some(1));
     }
-    assert_eq!(client.kept(&host(KEPT_HOSTS)), None);
-    assert_eq!(client.kept(&host(0)), Some(2));
+    assert_eq!(client.next_number(&host(KEPT_HOSTS)), None);
+    assert_eq!(client.next_number(&host(0)), Some(2));
     let long_ago = Instant::now().checked_sub(2 * KEPT).unwrap();
-    client.kept.lock().unwrap().values_mut().for_each(|(used, _)| *used = long_ago);
-    assert_eq!(client.kept(&host(KEPT_HOSTS)), Some(1));
-    assert_eq!(client.kept.lock().unwrap().len(), 1);
+    client.kept_hosts.lock().unwrap().values_mut().for_each(|host| host.last_request = long_ago);
+    assert_eq!(client.next_number(&host(KEPT_HOSTS)), Some(1));
+    assert_eq!(client.kept_hosts.lock().unwrap().len(), 1);
 }
 
 /// Even though the kept connection still leads to the old address.

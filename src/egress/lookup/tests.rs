@@ -5,7 +5,7 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::domain::clock::{Clock, Timestamp};
-use crate::egress::client::{Behind, Client, Limits, Response};
+use crate::egress::client::{AfterResponse, Client, Limits, Response};
 use crate::egress::guard::Guard;
 use crate::rules::Rules;
 use crate::shutdown::Shutdown;
@@ -56,7 +56,7 @@ async fn receiver() -> Receiver {
 
 async fn post(client: Client, host: String, port: u16) -> Result<Response, EgressError> {
     let url = format!("http://{host}:{port}/").parse().unwrap();
-    client.post(&url, HeaderMap::new(), Bytes::from_static(b"{}"), Behind::Close).await
+    client.post(&url, HeaderMap::new(), Bytes::from_static(b"{}"), AfterResponse::Close).await
 }
 
 async fn asked(dns: &DnsServer, name: &str) {
@@ -70,7 +70,7 @@ fn a_hundred_silent_names_hold_up_no_other_and_no_thread() {
     without_threads(async {
         let (dns, receiver) = (names().await, receiver().await);
         let port = receiver.address().port();
-        let lookup = Lookup::over(Some(&[dns.addr()]), LONG, 101).unwrap();
+        let lookup = Lookup::with_servers(Some(&[dns.addr()]), LONG, 101).unwrap();
         let client = client(&lookup, LONG);
         let mut waiting = JoinSet::new();
         for name in silent() {
@@ -90,7 +90,7 @@ fn a_hundred_silent_names_hold_up_no_other_and_no_thread() {
 async fn no_more_are_under_way_than_places_and_one_that_is_dropped_gives_its_place_back() {
     let (dns, receiver) = (names().await, receiver().await);
     let port = receiver.address().port();
-    let lookup = Lookup::over(Some(&[dns.addr()]), LONG, 1).unwrap();
+    let lookup = Lookup::with_servers(Some(&[dns.addr()]), LONG, 1).unwrap();
     let name = silent().next().unwrap();
     let first = tokio::spawn(post(client(&lookup, LONG), name.clone(), port));
     timeout(PATIENCE, asked(&dns, &name)).await.unwrap();
@@ -109,7 +109,7 @@ async fn no_more_are_under_way_than_places_and_one_that_is_dropped_gives_its_pla
 #[test]
 fn the_machine_itself_is_found_by_the_system_without_a_thread() {
     without_threads(async {
-        let lookup = Lookup::over(None, LONG, 1).unwrap();
+        let lookup = Lookup::with_servers(None, LONG, 1).unwrap();
         let found = lookup.look("localhost").await.unwrap();
         assert!(found.contains(&IpAddr::from([127, 0, 0, 1])), "{found:?}");
         assert!(found.iter().all(IpAddr::is_loopback), "{found:?}");
@@ -123,7 +123,7 @@ async fn of_the_addresses_of_a_name_a_bounded_number_is_looked_at() {
         zone.insert("many.example", "A", "NOERROR", &format!("127.0.0.{last}")).unwrap();
     }
     let dns = DnsServer::start(zone, Shutdown::default()).await.unwrap();
-    let lookup = Lookup::over(Some(&[dns.addr()]), LONG, 1).unwrap();
+    let lookup = Lookup::with_servers(Some(&[dns.addr()]), LONG, 1).unwrap();
     let found = timeout(PATIENCE, lookup.look("many.example")).await.unwrap().unwrap();
     assert_eq!(found.len(), MAX_ADDRESSES);
 }
@@ -134,7 +134,7 @@ async fn a_name_in_the_hosts_file_is_asked_of_nobody() {
     let mut hosts = Hosts::default();
     let file = "10.1.2.3 hooks HOOKS.example # ours\n::1 hooks.example\n";
     hosts.read_hosts_conf(file.as_bytes()).unwrap();
-    let lookup = Lookup::by(resolver(Some(&[dns.addr()]), LONG, 1).unwrap(), hosts, 1);
+    let lookup = Lookup::with_resolver(resolver(Some(&[dns.addr()]), LONG, 1).unwrap(), hosts, 1);
     for (name, expected) in [
         ("hooks", vec!["10.1.2.3"]),
         ("Hooks.Example", vec!["10.1.2.3", "::1"]),

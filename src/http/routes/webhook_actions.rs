@@ -41,7 +41,7 @@ pub async fn rotate(call: Call, request: Rotate) -> Result<Rotated, Problem> {
     Ok(Rotated {
         former_secret_until: former_until(&new, clock.now()).map(Date),
         webhook: Webhook::of(&new, clock),
-        secret: signature::shown(&new.secret),
+        secret: signature::secret_text(&new.secret),
         ended_former: request.end_former,
     })
 }

@@ -229,7 +229,7 @@ pub async fn set(call: Call, request: Set) -> Result<HasBeenSet, Problem> {
     let set = call.relays().set(call.account().id, kind, &change).await?;
     let config = whole(&call, kind).await?;
     let made = set.relay.filter(|_| set.is_new);
-    Ok(HasBeenSet { config, secret: made.map(|relay| signature::shown(&relay.secret)) })
+    Ok(HasBeenSet { config, secret: made.map(|relay| signature::secret_text(&relay.secret)) })
 }
 
 /// Removes the relay of this type

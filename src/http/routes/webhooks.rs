@@ -95,7 +95,7 @@ async fn create(call: &Call, request: Keep) -> Result<Created, Problem> {
             return Err(Problem::new(Code::Conflict, detail));
         }
     };
-    let secret = signature::shown(&new.secret);
+    let secret = signature::secret_text(&new.secret);
     Ok(Created { webhooks: list_all(call).await?, webhook: shape(call, &new), secret })
 }
 

@@ -31,7 +31,8 @@ use crate::store::Store;
 use crate::testkit::case;
 use crate::testkit::dns::{DnsServer, Zone};
 use crate::testkit::provider::{
-    Between, Posting, SendgridKey, Sns, mailgun, mailgun_signature, postmark, sendgrid, ses,
+    MailEnvelope, MailgunProof, Posting, SendgridKey, Sns, mailgun, mailgun_signature, postmark,
+    sendgrid, ses,
 };
 use crate::testkit::signer::Key;
 use crate::verify::Authenticator;
@@ -147,7 +148,7 @@ impl Post {
 
     /// Builds a valid post of this provider.
     fn post(&self, kind: RelayType, raw: &[u8], to: &[&str]) -> Posting {
-        let between = Between { from: FROM, to };
+        let between = MailEnvelope { from: FROM, to };
         let now = self.now();
         match kind {
             RelayType::Mailgun => of_mailgun(raw, to[0], now, &format!("{:050}", now.millis())),
@@ -155,7 +156,7 @@ impl Post {
             RelayType::Postmark => {
                 let text = std::str::from_utf8(raw).unwrap();
                 // "u:p"
-                postmark(text, (FROM, to[0])).with("Authorization", "Basic dTpw")
+                postmark(text, FROM, to[0]).with("Authorization", "Basic dTpw")
             }
             _ => SNS.notification(&ses(raw, between), now).unwrap(),
         }
@@ -181,7 +182,8 @@ impl Post {
 fn of_mailgun(raw: &[u8], to: &str, at: Timestamp, token: &str) -> Posting {
     let timestamp = at.seconds().to_string();
     let signature = mailgun_signature(MAILGUN_KEY.as_bytes(), &timestamp, token);
-    Posting::multipart(&mailgun((&timestamp, token, &signature), raw, (FROM, to)))
+    let proof = MailgunProof { timestamp: &timestamp, token, signature: &signature };
+    Posting::multipart(&mailgun(proof, raw, FROM, to))
 }
 
 /// A message to agent1 that verifies, whatever the house's clock says: it names no time (`t=`).

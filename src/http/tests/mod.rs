@@ -161,7 +161,7 @@ fn readiness(store: Store, mint: &Mint) -> Readiness {
 
 fn relays(store: &Store, vault: &Vault, mint: &Mint, (rules, guard): (&Rules, &Guard)) -> Relays {
     let wait = rules.relays.forward.connect_timeout();
-    let lookup = Lookup::over(Some(&[]), wait, 1).unwrap();
+    let lookup = Lookup::with_servers(Some(&[]), wait, 1).unwrap();
     let client = Client::new(guard.clone(), Limits::from(&rules.relays.forward), lookup).unwrap();
     let rules = Arc::new(rules.relays.clone());
     Relays::new(store.clone(), vault.clone(), mint.clone(), client, rules)

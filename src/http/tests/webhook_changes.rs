@@ -210,15 +210,15 @@ async fn a_secret_is_rotated_with_an_overlap() {
     let id = hook(&house, json!({})).await;
     let rotate =
         async |body: Value| post(&house, "org1", &format!("/webhooks/{id}/rotate"), body).await;
-    let mut secrets = vec![signature::shown(&stored(&house, &id).await.secret)];
+    let mut secrets = vec![signature::secret_text(&stored(&house, &id).await.secret)];
     for turn in 1..=4 {
         let rotated = rotate(json!({})).await.success(200);
         let secret = rotated["secret"].as_str().unwrap().to_owned();
         assert!(secret.starts_with("whsec_") && !secrets.contains(&secret), "{secret}");
         let kept = stored(&house, &id).await;
-        assert_eq!(signature::shown(&kept.secret), secret);
+        assert_eq!(signature::secret_text(&kept.secret), secret);
         let former: Vec<String> =
-            kept.former_secrets.iter().map(|one| signature::shown(&one.secret)).collect();
+            kept.former_secrets.iter().map(|one| signature::secret_text(&one.secret)).collect();
         secrets.reverse();
         assert_eq!(former, secrets, "{turn}: the newest first");
         secrets.reverse();

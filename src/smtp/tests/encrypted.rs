@@ -34,7 +34,7 @@ impl Encrypted {
     }
 
     async fn bind(rules: &str, handshake: Duration) -> Self {
-        let pair = self_signed::passing(&host()).unwrap();
+        let pair = self_signed::make_temporary(&host()).unwrap();
         let acceptor = Acceptor::new(&certificates(&pair), handshake).unwrap();
         let server = Server::bind_with(rules, Fake::default(), Some(acceptor)).await;
         Self { server, connector: trusting(&pair) }
@@ -246,8 +246,8 @@ async fn implicit_tls_begins_behind_the_header_of_a_proxy() {
 #[tokio::test]
 async fn a_new_certificate_ends_no_session() {
     let folder = tempfile::tempdir().unwrap();
-    let old = self_signed::passing(&host()).unwrap();
-    let new = self_signed::kept(folder.path(), &host()).unwrap();
+    let old = self_signed::make_temporary(&host()).unwrap();
+    let new = self_signed::load_or_make(folder.path(), &host()).unwrap();
     let text = std::fs::read(folder.path().join("self-signed.pem")).unwrap();
     let shown = certificates(&old);
     let acceptor = Acceptor::new(&shown, PATIENCE).unwrap();

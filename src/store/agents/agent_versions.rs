@@ -75,7 +75,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<Option<VersionId>, StoreError> {
         transact!(self, async |tx| {
-            gates::queue(&mut tx, QUEUE, agent.get()).await?;
+            gates::take_turn(&mut tx, QUEUE, agent.get()).await?;
             accounts::passed(&mut tx, agent).await?;
             if kept_by_hand(&mut tx, agent).await? >= u64::from(most) {
                 return Ok(None);
@@ -98,7 +98,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<Versioned, StoreError> {
         transact!(self, async |tx| {
-            gates::queue(&mut tx, QUEUE, agent.get()).await?;
+            gates::take_turn(&mut tx, QUEUE, agent.get()).await?;
             accounts::passed(&mut tx, agent).await?;
             let kept = text(snapshot);
             let changed = sql("UPDATE agent_versions SET snapshot = $3
@@ -127,7 +127,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<Versioned, StoreError> {
         transact!(self, async |tx| {
-            gates::queue(&mut tx, QUEUE, agent.get()).await?;
+            gates::take_turn(&mut tx, QUEUE, agent.get()).await?;
             accounts::passed(&mut tx, agent).await?;
             let Some((before, automatic)) = title_of(&mut tx, agent, id).await? else {
                 return Ok(Versioned::Missing);
@@ -160,7 +160,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
         transact!(self, async |tx| {
-            gates::queue(&mut tx, QUEUE, agent.get()).await?;
+            gates::take_turn(&mut tx, QUEUE, agent.get()).await?;
             accounts::passed(&mut tx, agent).await?;
             let Some((title, _)) = title_of(&mut tx, agent, id).await? else { return Ok(false) };
             sql("DELETE FROM agent_versions WHERE agent_id = $1 AND version_id = $2")

@@ -75,7 +75,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<NewRecord, StoreError> {
         transact!(self, async |tx| {
-            gates::queue(&mut tx, "apps", new.account.get()).await?;
+            gates::take_turn(&mut tx, "apps", new.account.get()).await?;
             let kept = app_rows::insert(&mut tx, new, most).await?;
             if kept == NewRecord::Kept {
                 let names = new.shown.keys().chain(&new.secrets);
@@ -129,7 +129,7 @@ impl Base {
     ) -> Result<AppRemoval, StoreError> {
         transact!(self, async |tx| {
             // Queues, so that no configuration comes to assign the app meanwhile.
-            gates::queue(&mut tx, QUEUE, agent.get()).await?;
+            gates::take_turn(&mut tx, QUEUE, agent.get()).await?;
             accounts::passed(&mut tx, agent).await?;
             let configs = configs(tx.on(), agent).await?;
             let name = app.to_string();

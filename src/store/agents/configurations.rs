@@ -96,7 +96,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<Configured, StoreError> {
         transact!(self, async |tx| {
-            gates::queue(&mut tx, QUEUE, agent.get()).await?;
+            gates::take_turn(&mut tx, QUEUE, agent.get()).await?;
             let Some(account) = accounts::passed(&mut tx, agent).await? else {
                 return Ok(Configured::Missing);
             };

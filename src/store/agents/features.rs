@@ -35,7 +35,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<(), StoreError> {
         transact!(self, async |tx| {
-            gates::queue(&mut tx, "features", account.get()).await?;
+            gates::take_turn(&mut tx, "features", account.get()).await?;
             let rows = sql("SELECT account_id, feature, granted FROM feature_grants
                         WHERE account_id = $1")
             .bind(account)

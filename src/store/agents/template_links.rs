@@ -52,7 +52,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<Applied, StoreError> {
         transact!(self, async |tx| {
-            gates::queue(&mut tx, QUEUE, agent.get()).await?;
+            gates::take_turn(&mut tx, QUEUE, agent.get()).await?;
             let Some(account) = accounts::passed(&mut tx, agent).await? else {
                 return Ok(Applied::NoAgent);
             };
@@ -109,7 +109,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
         transact!(self, async |tx| {
-            gates::queue(&mut tx, QUEUE, agent.get()).await?;
+            gates::take_turn(&mut tx, QUEUE, agent.get()).await?;
             let account = accounts::passed(&mut tx, agent).await?;
             let link = link(tx.on(), agent).await?;
             if account.is_none() || link.is_none_or(|link| link.template != id) {

@@ -127,7 +127,7 @@ impl Base {
         now: Timestamp,
     ) -> Result<Working, StoreError> {
         transact!(self, async |tx| {
-            if !gates::alone(&mut tx, "template migrations").await? {
+            if !gates::try_alone(&mut tx, "template migrations").await? {
                 return Ok(Working::Held);
             }
             let row = sql("SELECT deleted_at FROM templates WHERE id = $1")
@@ -166,7 +166,7 @@ impl Base {
             end(tx, id, now).await?;
             return Ok(Working::Done);
         };
-        gates::queue(tx, QUEUE, agent.get()).await?;
+        gates::take_turn(tx, QUEUE, agent.get()).await?;
         let account = accounts::passed(tx, agent).await?;
         let mut tally = migration.tally.clone();
         let found = link(tx.on(), agent).await?.filter(|link| link.template == id);

@@ -56,7 +56,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<Option<Template>, StoreError> {
         transact!(self, async |tx| {
-            gates::queue(&mut tx, "templates", account.get()).await?;
+            gates::take_turn(&mut tx, "templates", account.get()).await?;
             let row = sql("SELECT COUNT(*) AS kept FROM templates
              WHERE account_id = $1 AND deleted_at IS NULL")
             .bind(account)

@@ -3,15 +3,15 @@
 //!
 //! Methods of the subjects are methods of [`Base`]. The `Store` adds the groups in which waiting
 //! jobs are written together. A lock in memory is held for a few instructions, and no second one is
-//! taken under it; only `space.rs` holds one while it asks the file system.
+//! taken under it; only `free_space.rs` holds one while it asks the file system.
 
-pub mod company;
-pub mod noting;
+pub mod free_space;
+pub mod gateway_registry;
 pub mod owner;
 pub mod page;
-pub mod space;
-pub mod unindexed;
-pub mod walked;
+pub mod pending_records;
+pub mod room_turns;
+pub mod unindexed_cache;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,11 +19,11 @@ use std::time::Duration;
 use tokio::sync::{Notify, OnceCell};
 use uuid::Uuid;
 
-use self::company::Company;
-use self::noting::Noting;
-use self::space::Space;
-use self::unindexed::Unindexed;
-use self::walked::Walked;
+use self::free_space::FreeSpace;
+use self::gateway_registry::GatewayRegistry;
+use self::pending_records::PendingRecords;
+use self::room_turns::RoomTurns;
+use self::unindexed_cache::UnindexedCache;
 use crate::domain::id::Mint;
 use crate::domain::repeats::Repeats;
 use crate::rules::{Deliveries, Gateways};
@@ -31,6 +31,7 @@ use crate::store::blobs::objects::Blobs;
 use crate::store::engine::database::{Database, Transaction};
 use crate::store::engine::embedded::Embedded;
 use crate::store::engine::error::StoreError;
+use crate::store::engine::lease::BEGIN_SEARCH;
 use crate::store::engine::sql::{Connection, Row, Statement};
 use crate::store::engine::trust::Trust;
 
@@ -39,7 +40,7 @@ use crate::store::engine::trust::Trust;
 pub struct Base {
     pub(in crate::store) database: Database,
     pub(in crate::store) blobs: Option<Blobs>,
-    pub(in crate::store) space: Space,
+    pub(in crate::store) free_space: FreeSpace,
     pub(in crate::store) mint: Mint,
     pub(in crate::store) trust: Trust,
     pub(in crate::store) repeats: Repeats,
@@ -48,11 +49,11 @@ pub struct Base {
     pub(in crate::store) gateways: Gateways,
     /// Rings when deliveries were committed: see [`Self::bell`].
     pub(in crate::store) bell: Arc<Notify>,
-    pub(in crate::store) walked: Walked,
-    pub(in crate::store) company: Company,
+    pub(in crate::store) room_turns: RoomTurns,
+    pub(in crate::store) gateway_registry: GatewayRegistry,
     /// Records of refusals that are written behind their replies.
-    pub(in crate::store) noting: Noting,
-    pub(in crate::store) unindexed: Unindexed,
+    pub(in crate::store) pending_records: PendingRecords,
+    pub(in crate::store) unindexed: UnindexedCache,
     /// The replay that was worked on last.
     pub(in crate::store) replayed: Arc<Mutex<Uuid>>,
     /// Time limit of closing: as long as a statement under way may take.
@@ -85,15 +86,24 @@ impl Base {
         &self,
         query: Statement,
     ) -> Result<Vec<Row>, StoreError> {
-        self.database.fetch_in_time(query, &self.trust).await
+        match &self.database {
+            Database::Sqlite(embedded) => embedded.fetch_in_time(query, &self.trust).await,
+            Database::Postgres(_) => query.fetch_all(self.reader()).await,
+        }
     }
 
-    /// Fetches all rows of a token search.
-    pub(in crate::store) async fn fetch_by_bitmaps(
+    /// Fetches all rows of a token search: see [`BEGIN_SEARCH`].
+    pub(in crate::store) async fn fetch_search(
         &self,
         query: Statement,
     ) -> Result<Vec<Row>, StoreError> {
-        self.database.fetch_by_bitmaps(query, &self.trust).await
+        let Database::Postgres(pool) = &self.database else {
+            return query.fetch_all(self.reader()).await;
+        };
+        let mut lease = pool.begin(BEGIN_SEARCH).await?;
+        let rows = query.fetch_all(Connection::Postgres(&mut lease)).await?;
+        lease.commit().await?;
+        Ok(rows)
     }
 
     pub(in crate::store) const fn mint(&self) -> &Mint {
@@ -119,6 +129,6 @@ impl Base {
     /// blob folder if it has less; up to a second old. None if mail is in neither, or if the system
     /// does not tell.
     pub async fn free_space(&self) -> Option<u64> {
-        self.space.free().await
+        self.free_space.measure().await
     }
 }

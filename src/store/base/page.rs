@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::Base;
 use crate::domain::account::AccountType;
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::id::AccountId;
 use crate::domain::scope::Scope;
 use crate::store::engine::error::StoreError;
@@ -69,18 +69,12 @@ impl Page {
 
     /// Appends the comparisons, the order and the limit that read the rows of this page.
     pub(in crate::store) fn read(&self, statement: &mut Statement) {
-        self.read_between(statement, None, None);
+        self.read_between(statement, TimeRange::default());
     }
 
-    /// Appends comparisons, order and limit for rows not older than `since`, and older than
-    /// `before`.
-    pub(in crate::store) fn read_between(
-        &self,
-        statement: &mut Statement,
-        since: Option<Timestamp>,
-        before: Option<Timestamp>,
-    ) {
-        self.read_by("at", statement, since, before);
+    /// Appends comparisons, order and limit for the rows of this range.
+    pub(in crate::store) fn read_between(&self, statement: &mut Statement, range: TimeRange) {
+        self.read_by("at", statement, range);
     }
 
     /// Appends comparisons, order and limit for a list whose time is in another column.
@@ -88,51 +82,26 @@ impl Page {
         &self,
         time: &'static str,
         statement: &mut Statement,
-        since: Option<Timestamp>,
-        before: Option<Timestamp>,
+        range: TimeRange,
     ) {
-        self.range(time, statement, since, before);
-        statement.push(" LIMIT ").push_value(i64::from(self.limit));
+        self.bounds(time, statement, range);
+        statement.push(&self.order(time)).push(" LIMIT ").push_value(i64::from(self.limit));
     }
 
     /// Appends the comparisons without order and limit, for statements that aggregate rows.
-    pub(in crate::store) fn lie_between(
-        &self,
-        statement: &mut Statement,
-        since: Option<Timestamp>,
-        before: Option<Timestamp>,
-    ) {
-        self.bounds("at", statement, since, before);
+    pub(in crate::store) fn lie_between(&self, statement: &mut Statement, range: TimeRange) {
+        self.bounds("at", statement, range);
     }
 
-    /// Appends the comparisons and the order.
-    fn range(
-        &self,
-        time: &'static str,
-        statement: &mut Statement,
-        since: Option<Timestamp>,
-        before: Option<Timestamp>,
-    ) {
-        self.bounds(time, statement, since, before);
+    /// Returns the order of rows whose time is in this column.
+    fn order(&self, time: &'static str) -> String {
         let order = if self.ascending() { "ASC" } else { "DESC" };
-        statement.push(" ORDER BY ").push(time).push(" ").push(order);
-        statement.push(", id ").push(order);
-    }
-
-    /// Returns the order of rows whose time is `at`.
-    const fn order(&self) -> &'static str {
-        if self.ascending() { " ORDER BY at ASC, id ASC" } else { " ORDER BY at DESC, id DESC" }
+        format!(" ORDER BY {time} {order}, id {order}")
     }
 
     /// Appends one bound on each side, the tightest: SQLite seeks by one bound only, and would walk
     /// through the rows between two.
-    fn bounds(
-        &self,
-        time: &'static str,
-        statement: &mut Statement,
-        since: Option<Timestamp>,
-        before: Option<Timestamp>,
-    ) {
+    fn bounds(&self, time: &'static str, statement: &mut Statement, range: TimeRange) {
         let first_of = |at| Cursor { at, id: Uuid::nil() };
         let (older, newer) = match self.from {
             Some((Direction::After, cursor)) => (Some(cursor), self.until),
@@ -140,7 +109,7 @@ impl Page {
             None => (self.until, None),
         };
         let ascending = self.ascending();
-        let lower = [(older, ascending), (since.map(first_of), false)];
+        let lower = [(older, ascending), (range.since.map(first_of), false)];
         let lower = lower.into_iter().filter_map(|(cursor, beyond)| Some((cursor?, beyond))).max();
         let mut compare = |sign: &str, cursor: Cursor| {
             statement.push(" AND (").push(time).push(", id) ").push(sign).push(" (");
@@ -149,7 +118,7 @@ impl Page {
         if let Some((cursor, beyond)) = lower {
             compare(if beyond { ">" } else { ">=" }, cursor);
         }
-        let upper = [(newer, ascending), (before.map(first_of), false)];
+        let upper = [(newer, ascending), (range.before.map(first_of), false)];
         let upper = upper.into_iter().filter_map(|(cursor, with)| Some((cursor?, with))).min();
         if let Some((cursor, with)) = upper {
             compare(if with { "<=" } else { "<" }, cursor);
@@ -162,7 +131,7 @@ impl Page {
     }
 
     /// Puts rows that were read in this page's order into the order shown, the newest first.
-    pub(in crate::store) fn shown<T>(&self, mut rows: Vec<T>) -> Vec<T> {
+    pub(in crate::store) fn newest_first<T>(&self, mut rows: Vec<T>) -> Vec<T> {
         if self.ascending() {
             rows.reverse();
         }
@@ -171,7 +140,7 @@ impl Page {
 }
 
 /// Truncates rows that were fetched with a limit of one more; returns whether there are more.
-pub fn cut<T>(found: &mut Vec<T>, limit: u32) -> bool {
+pub fn truncate_page<T>(found: &mut Vec<T>, limit: u32) -> bool {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = found.len() > limit;
     found.truncate(limit);
@@ -181,29 +150,42 @@ pub fn cut<T>(found: &mut Vec<T>, limit: u32) -> bool {
 /// Index ranges of `messages`: those that have a record, and those that have none any more.
 pub const RECORDED: [&str; 2] = ["recorded = 1 AND ", "recorded = 0 AND "];
 
-/// Makes the statement of a page over these ranges, without its first `skip` rows. `part` writes
-/// the statement of one range up to its last condition; its columns include `at` and `id`. SQLite
-/// merges sorted ranges row by row; PostgreSQL reads each range up to a limit.
+/// Makes the statement of a page over these ranges. `part` writes the statement of one range up to
+/// its last condition; its columns include `at` and `id`. SQLite merges sorted ranges row by row;
+/// PostgreSQL reads each range up to a limit.
 pub fn merged<T>(
     is_postgres: bool,
     ranges: &[T],
     part: impl Fn(&mut Statement, &T),
-    (page, skip): (&Page, u32),
-    (since, before): (Option<Timestamp>, Option<Timestamp>),
+    page: &Page,
+    time: TimeRange,
 ) -> Statement {
-    let far = i64::from(page.limit) + i64::from(skip);
+    let mut query = all_merged(is_postgres, ranges, part, page, time);
+    query.push(" LIMIT ").push_value(i64::from(page.limit));
+    query
+}
+
+/// Makes the statement of [`merged`] up to its limit.
+fn all_merged<T>(
+    is_postgres: bool,
+    ranges: &[T],
+    part: impl Fn(&mut Statement, &T),
+    page: &Page,
+    time: TimeRange,
+) -> Statement {
+    let order = page.order("at");
     let mut query = sql("");
     for (number, range) in ranges.iter().enumerate() {
         query.push(if number > 0 { " UNION ALL " } else { "" });
         query.push(if is_postgres { "SELECT * FROM (" } else { "" });
         part(&mut query, range);
-        page.lie_between(&mut query, since, before);
+        page.lie_between(&mut query, time);
         if is_postgres {
-            query.push(page.order()).push(" LIMIT ").push_value(far).push(") AS walked");
+            query.push(&order).push(" LIMIT ").push_value(i64::from(page.limit));
+            query.push(") AS walked");
         }
     }
-    query.push(page.order()).push(" LIMIT ").push_value(i64::from(page.limit));
-    query.push(" OFFSET ").push_value(i64::from(skip));
+    query.push(&order);
     query
 }
 
@@ -256,17 +238,19 @@ impl Base {
         list: List,
         scope: &Scope,
         page: &Page,
-        (since, before): (Option<Timestamp>, Option<Timestamp>),
+        time: TimeRange,
         most: u32,
     ) -> Result<Option<Cursor>, StoreError> {
-        let last = Page { until: None, limit: 1, ..*page };
+        let most = most.max(1);
+        let walk = Page { until: None, limit: most, ..*page };
         let part = |query: &mut Statement, range: &[&str; 2]| {
             query.push("SELECT at, id FROM ").push(&range.concat());
             in_range(query, scope);
         };
-        let skip = (&last, most.saturating_sub(1));
-        let query = merged(self.reader().is_postgres(), list.ranges(), part, skip, (since, before));
-        let row = query.fetch_optional(self.reader()).await?;
+        let on = self.reader();
+        let mut query = all_merged(on.is_postgres(), list.ranges(), part, &walk, time);
+        query.push(" LIMIT 1 OFFSET ").push_value(i64::from(most - 1));
+        let row = query.fetch_optional(on).await?;
         let place = row.map(|row| {
             let columns = Columns { table: "intake_records", row: &row };
             let id = if page.ascending() { Uuid::max() } else { Uuid::nil() };

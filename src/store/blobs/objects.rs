@@ -135,7 +135,7 @@ impl Blobs {
         let Some(folder) = self.folder.as_ref().filter(|_| !there) else {
             return Err(StoreError::Objects(error.into()));
         };
-        Err(self.trust.noting(folder.fault_of_put(path, error)))
+        Err(self.trust.record_loss(folder.fault_of_put(path, error)))
     }
 
     /// Whether the object exists, with this size in bytes.

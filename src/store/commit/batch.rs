@@ -5,17 +5,17 @@
 use std::collections::HashMap;
 
 use super::arrivals;
-use super::ready::Ready;
+use super::prepared::PreparedCommit;
 use super::received;
 use crate::domain::event::{Event, announced};
 use crate::domain::id::{ContactId, MessageId};
 use crate::domain::message::Digest;
 use crate::domain::room::Room;
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, retry_conflicts};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
-use crate::store::engine::group::Together;
+use crate::store::engine::group::GroupedWork;
 use crate::store::events::announcements;
 use crate::store::mailbox::contacts;
 use crate::store::mailbox::contents;
@@ -30,9 +30,9 @@ use crate::store::tenancy::addresses::{Question, standings};
 
 /// How the writing of one commit ended.
 #[derive(Debug)]
-pub enum Written {
+pub enum CommitOutcome {
     /// Durable; the result of each entry.
-    Done(Vec<Entered>),
+    Done(Vec<EntryOutcome>),
     /// The standing has changed since the decision; nothing was written.
     Stale,
     /// Another request already used this Idempotency-Key; nothing was written.
@@ -44,50 +44,50 @@ pub enum Written {
 
 /// The result of one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entered {
+pub enum EntryOutcome {
     /// A record without a message.
     Recorded,
     /// A repeat of this message.
-    Again(MessageId),
+    Repeat(MessageId),
     /// A new message of this contact.
     Stored(ContactId),
 }
 
 /// Writes groups of commits.
-pub struct Intakes {
+pub struct CommitWriter {
     base: Base,
 }
 
-impl Intakes {
-    pub(in crate::store) const fn new(base: Base) -> Self {
+impl CommitWriter {
+    pub const fn new(base: Base) -> Self {
         Self { base }
     }
 
-    async fn try_write(&self, group: &[Ready]) -> Result<Vec<Written>, StoreError> {
+    async fn try_write(&self, group: &[PreparedCommit]) -> Result<Vec<CommitOutcome>, StoreError> {
         let mut tx = self.base.begin().await?;
-        let arrived: Vec<&Arrived> = group.iter().flat_map(Ready::arrived).collect();
+        let arrived: Vec<&Arrived> = group.iter().flat_map(PreparedCommit::arrived).collect();
         pass_gates(&mut tx, &arrived).await?;
         let stale = stale(&mut tx, group, &arrived).await?;
         let named = contents::named(&mut tx, &arrived).await?;
         let repeated = received::repeated(&mut tx, group, &stale).await?;
         let mut answers = Vec::with_capacity(group.len());
         let mut admitted = Vec::with_capacity(group.len());
-        for (place, (ready, stale)) in group.iter().zip(stale).enumerate() {
+        for (place, (prepared, stale)) in group.iter().zip(stale).enumerate() {
             let gone = |one: &Arrived| {
                 one.place == OriginalPlace::Named && !named.contains_key(&one.digest)
             };
-            answers.push(match (stale, ready.arrived().any(gone)) {
-                (true, _) => Written::Stale,
-                _ if repeated.contains(&place) => Written::Repeated,
-                (false, true) => Written::Unkept,
-                (false, false) => Written::Done(Vec::new()),
+            answers.push(match (stale, prepared.arrived().any(gone)) {
+                (true, _) => CommitOutcome::Stale,
+                _ if repeated.contains(&place) => CommitOutcome::Repeated,
+                (false, true) => CommitOutcome::Unkept,
+                (false, false) => CommitOutcome::Done(Vec::new()),
             });
-            if let Some(Written::Done(_)) = answers.last() {
-                admitted.push(ready);
+            if let Some(CommitOutcome::Done(_)) = answers.last() {
+                admitted.push(prepared);
             }
         }
-        let (mut earlier, mut met) = (HashMap::new(), HashMap::new());
-        if let Some(now) = admitted.iter().map(|ready| ready.now).min() {
+        let (mut earlier, mut contact_of) = (HashMap::new(), HashMap::new());
+        if let Some(now) = admitted.iter().map(|prepared| prepared.now).min() {
             let entries: Vec<&Entry> = admitted.iter().flat_map(|one| &one.entries).collect();
             let arrived: Vec<&Arrived> =
                 entries.iter().filter_map(|e| e.arrived.as_ref()).collect();
@@ -95,17 +95,17 @@ impl Intakes {
             earlier = arrivals::remember(&mut tx, &arrived, now, clock).await?;
             let fresh: Vec<&Arrived> =
                 arrived.into_iter().filter(|one| !earlier.contains_key(&one.id)).collect();
-            met = self.store(&mut tx, &fresh, &named).await?;
+            contact_of = self.store(&mut tx, &fresh, &named).await?;
             intake_records::insert(&mut tx, &entries, &earlier);
-            let has_company = tx.has_company();
+            let has_concurrent_writers = tx.has_concurrent_writers();
             tx.commit().await?;
-            if !has_company {
+            if !has_concurrent_writers {
                 self.base.unindexed.keep(fresh.iter().filter_map(|one| one.said()));
             }
         }
-        for (answer, ready) in answers.iter_mut().zip(group) {
-            if let Written::Done(entered) = answer {
-                *entered = of_entries(ready, &earlier, &met);
+        for (answer, prepared) in answers.iter_mut().zip(group) {
+            if let CommitOutcome::Done(outcomes) = answer {
+                *outcomes = entry_outcomes(prepared, &earlier, &contact_of);
             }
         }
         Ok(answers)
@@ -151,20 +151,20 @@ impl Intakes {
     }
 }
 
-impl Together for Intakes {
-    type Job = Ready;
-    type Answer = Written;
+impl GroupedWork for CommitWriter {
+    type Job = PreparedCommit;
+    type Answer = CommitOutcome;
 
-    fn size(job: &Ready) -> (usize, usize) {
+    fn size(job: &PreparedCommit) -> (usize, usize) {
         (job.entries.len(), job.octets())
     }
 
-    fn organization(job: &Ready) -> i64 {
+    fn organization(job: &PreparedCommit) -> i64 {
         job.organization
     }
 
-    async fn write(&self, group: &[Ready]) -> Result<Vec<Written>, StoreError> {
-        settled!(self.try_write(group))
+    async fn write(&self, group: &[PreparedCommit]) -> Result<Vec<CommitOutcome>, StoreError> {
+        retry_conflicts!(self.try_write(group))
     }
 }
 
@@ -173,7 +173,7 @@ impl Together for Intakes {
 /// statements. (They must come after: a statement sees the state before its own locks.) Accounts
 /// come before domains (`engine/gates.rs`), so that no gateways wait in a circle.
 async fn pass_gates(tx: &mut Transaction, arrived: &[&Arrived]) -> Result<(), StoreError> {
-    if !tx.has_company() {
+    if !tx.has_concurrent_writers() {
         return Ok(());
     }
     let accounts = arrived.iter().flat_map(|one| one.lineage.ids()).collect();
@@ -186,16 +186,16 @@ async fn pass_gates(tx: &mut Transaction, arrived: &[&Arrived]) -> Result<(), St
 /// Returns for each commit whether its standing has changed since the decision.
 async fn stale(
     tx: &mut Transaction,
-    group: &[Ready],
+    group: &[PreparedCommit],
     arrived: &[&Arrived],
 ) -> Result<Vec<bool>, StoreError> {
     let questions: Vec<Question<'_>> = arrived.iter().filter_map(|one| one.question()).collect();
     let active = received::active(tx, arrived).await?;
     let mut now = standings(tx.on(), &questions).await?.into_iter();
     let mut stale = Vec::with_capacity(group.len());
-    for ready in group {
+    for prepared in group {
         // `count` goes through all of them, so that questions and answers stay in step.
-        let changed = ready.arrived().filter(|one| match &one.decided {
+        let changed = prepared.arrived().filter(|one| match &one.decided {
             Some(decided) => now.next().flatten().as_ref() != Some(&decided.by),
             None => !active.contains(&one.agent),
         });
@@ -205,16 +205,16 @@ async fn stale(
 }
 
 /// Returns the result of each entry.
-fn of_entries(
-    ready: &Ready,
+fn entry_outcomes(
+    prepared: &PreparedCommit,
     earlier: &HashMap<MessageId, MessageId>,
-    met: &HashMap<MessageId, ContactId>,
-) -> Vec<Entered> {
-    let of = |entry: &Entry| {
-        let Some(arrived) = &entry.arrived else { return Entered::Recorded };
-        let again = earlier.get(&arrived.id).copied().map(Entered::Again);
-        let stored = || met.get(&arrived.id).copied().map(Entered::Stored);
-        again.or_else(stored).unwrap_or(Entered::Recorded)
+    contact_of: &HashMap<MessageId, ContactId>,
+) -> Vec<EntryOutcome> {
+    let outcome = |entry: &Entry| {
+        let Some(arrived) = &entry.arrived else { return EntryOutcome::Recorded };
+        let repeat = earlier.get(&arrived.id).copied().map(EntryOutcome::Repeat);
+        let stored = || contact_of.get(&arrived.id).copied().map(EntryOutcome::Stored);
+        repeat.or_else(stored).unwrap_or(EntryOutcome::Recorded)
     };
-    ready.entries.iter().map(of).collect()
+    prepared.entries.iter().map(outcome).collect()
 }

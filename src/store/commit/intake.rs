@@ -52,7 +52,7 @@ pub enum Committed {
 
 /// A message from an account's own platform, with its record.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Handed {
+pub struct PlatformMessage {
     pub record: IntakeRecord,
     pub message: NewReceived,
     /// As it was posted, without the names of targets.

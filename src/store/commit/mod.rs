@@ -1,6 +1,6 @@
 //! The one durable transaction, in which all waiting messages are written together.
 //!
-//! A caller makes its rows ready (`ready.rs`), hands them to a group (`engine/group.rs`) and waits.
+//! A caller prepares its rows (`prepared.rs`), hands them to a group (`engine/group.rs`) and waits.
 //! The writer (`batch.rs`) reads each standing again: if it has changed, nothing of that commit is
 //! written, and the caller decides anew. Locks on PostgreSQL, in this order, and by key within
 //! each: gates of accounts, gates of domains, contents of large originals, Idempotency-Keys,
@@ -9,6 +9,6 @@
 pub mod arrivals;
 pub mod batch;
 pub mod intake;
-pub mod ready;
+pub mod prepared;
 pub mod received;
 pub mod refusals;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ready::Ready;
+use super::prepared::PreparedCommit;
 use crate::domain::account::{Account, AccountType};
 use crate::domain::id::AccountId;
 use crate::domain::scope::Scope;
@@ -69,14 +69,14 @@ pub async fn active(
 /// already carried out.
 pub async fn repeated(
     tx: &mut Transaction,
-    group: &[Ready],
+    group: &[PreparedCommit],
     stale: &[bool],
 ) -> Result<BTreeSet<usize>, StoreError> {
     let mut requests = BTreeMap::new();
-    for (place, (ready, stale)) in group.iter().zip(stale).enumerate() {
-        let once = ready.arrived().find_map(|one| one.once).filter(|_| !stale);
+    for (place, (prepared, stale)) in group.iter().zip(stale).enumerate() {
+        let once = prepared.arrived().find_map(|one| one.once).filter(|_| !stale);
         if let Some((once, holder)) = once {
-            requests.insert((once.digest, place), (once, holder, ready.now));
+            requests.insert((once.digest, place), (once, holder, prepared.now));
         }
     }
     let mut repeated = BTreeSet::new();

@@ -9,34 +9,34 @@ use crate::domain::intake_record::IntakeRecord;
 use crate::domain::reason::Reason;
 use crate::domain::recent::Recent;
 use crate::store::base::Base;
-use crate::store::engine::database::settled;
+use crate::store::engine::database::retry_conflicts;
 use crate::store::engine::error::StoreError;
-use crate::store::engine::group::Together;
+use crate::store::engine::group::GroupedWork;
 use crate::store::engine::row::{Columns, organization_of};
 use crate::store::mailbox::entry::RecordColumns;
 use crate::store::mailbox::intake_records::{columns, row, write};
 
-pub struct Refusals {
+pub struct RefusalWriter {
     base: Base,
 }
 
 /// The records in which refusals were counted lately. Clones share them.
 #[derive(Clone, Debug)]
-pub struct Counted(Arc<Mutex<Recent<String, IntakeId>>>);
+pub struct RecentRefusals(Arc<Mutex<Recent<String, IntakeId>>>);
 
-impl Counted {
+impl RecentRefusals {
     /// Most bytes of remembered refusals; those of a minute ago are not looked up any more.
     const MOST: usize = 1 << 20;
 
-    pub(in crate::store) fn new() -> Self {
+    pub fn new() -> Self {
         Self(Arc::new(Mutex::new(Recent::new(Self::MOST))))
     }
 
-    pub(in crate::store) fn find(&self, refused: &Refused) -> Option<IntakeId> {
+    pub fn find(&self, refused: &PreparedRefusal) -> Option<IntakeId> {
         self.known().find(&refused.counted_as, |_| true).copied()
     }
 
-    pub(in crate::store) fn keep(&self, refused: Refused, record: IntakeId) {
+    pub fn keep(&self, refused: PreparedRefusal, record: IntakeId) {
         let octets = refused.counted_as.len() + size_of::<(String, IntakeId)>();
         self.known().keep(refused.counted_as, record, octets);
     }
@@ -49,7 +49,7 @@ impl Counted {
 
 /// One refusal, made ready by its caller.
 #[derive(Clone)]
-pub struct Refused {
+pub struct PreparedRefusal {
     columns: Arc<RecordColumns>,
     organization: i64,
     count: u64,
@@ -57,10 +57,10 @@ pub struct Refused {
     counted_as: String,
 }
 
-impl Refused {
+impl PreparedRefusal {
     /// Makes a refusal from `source` (a network, or the sender of a flood) ready. Refusals of one
     /// source, reason, minute and owner share one record.
-    pub(in crate::store) fn of(record: &IntakeRecord, source: &str) -> Result<Self, StoreError> {
+    pub fn of(record: &IntakeRecord, source: &str) -> Result<Self, StoreError> {
         let owner = record.lineage.ids().last().map_or(0, AccountId::get);
         let reason = record.verdict.reason().map_or("", Reason::as_str);
         let minute = record.at.seconds().div_euclid(60);
@@ -74,36 +74,36 @@ impl Refused {
     }
 
     /// Approximate bytes sent to the database.
-    pub(in crate::store) fn octets(&self) -> usize {
+    pub fn octets(&self) -> usize {
         self.columns.octets() + self.counted_as.len()
     }
 }
 
-impl Together for Refusals {
-    type Job = Refused;
+impl GroupedWork for RefusalWriter {
+    type Job = PreparedRefusal;
     type Answer = IntakeId;
 
-    fn size(job: &Refused) -> (usize, usize) {
+    fn size(job: &PreparedRefusal) -> (usize, usize) {
         (1, job.octets())
     }
 
-    fn organization(job: &Refused) -> i64 {
+    fn organization(job: &PreparedRefusal) -> i64 {
         job.organization
     }
 
-    async fn write(&self, group: &[Refused]) -> Result<Vec<IntakeId>, StoreError> {
-        settled!(self.try_count(group))
+    async fn write(&self, group: &[PreparedRefusal]) -> Result<Vec<IntakeId>, StoreError> {
+        retry_conflicts!(self.try_count(group))
     }
 }
 
-impl Refusals {
-    pub(in crate::store) const fn new(base: Base) -> Self {
+impl RefusalWriter {
+    pub const fn new(base: Base) -> Self {
         Self { base }
     }
 
     /// Counts in the order of `counted_as`, so that gateways do not wait in a circle.
-    async fn try_count(&self, group: &[Refused]) -> Result<Vec<IntakeId>, StoreError> {
-        let mut distinct: BTreeMap<&str, (&Refused, u64)> = BTreeMap::new();
+    async fn try_count(&self, group: &[PreparedRefusal]) -> Result<Vec<IntakeId>, StoreError> {
+        let mut distinct: BTreeMap<&str, (&PreparedRefusal, u64)> = BTreeMap::new();
         for one in group {
             let (_, count) = distinct.entry(&one.counted_as).or_insert((one, 0));
             *count = count.saturating_add(one.count);
@@ -120,7 +120,7 @@ impl Refusals {
             counted.insert(columns.text("counted_as")?, IntakeId(columns.uuid("id")?));
         }
         tx.commit().await?;
-        let of = |one: &Refused| counted.get(&one.counted_as).copied();
+        let of = |one: &PreparedRefusal| counted.get(&one.counted_as).copied();
         group.iter().map(|one| of(one).ok_or(StoreError::NoRow)).collect()
     }
 }
@@ -137,7 +137,7 @@ mod tests {
             let verdict = Verdict::of(Some(Reason::RateLimited));
             let mut record = IntakeRecord::blank(verdict);
             fill(&mut record);
-            Refusals::size(&Refused::new(&record, String::new()).unwrap())
+            RefusalWriter::size(&PreparedRefusal::new(&record, String::new()).unwrap())
         };
         let (rows, least) = record(&|_| {});
         assert_eq!(rows, 1);

@@ -32,14 +32,15 @@ pub struct Checkpoints {
 
 impl Checkpoints {
     /// Connects at the first check.
-    pub(in crate::store) fn new(
+    pub fn new(
         options: SqliteConnectOptions,
         writer: SqlitePool,
-        (pages, wait): (u32, Duration),
+        pages: u32,
+        patience: Duration,
     ) -> Self {
         let pool = SqlitePoolOptions::new()
             .max_connections(1)
-            .acquire_timeout(wait)
+            .acquire_timeout(patience)
             .test_before_acquire(false);
         Self {
             connection: pool.connect_lazy_with(options),
@@ -56,7 +57,7 @@ impl Checkpoints {
     }
 
     /// Checks the log every [`BETWEEN_LOOKS`] commits, and copies it if long; keeps nobody waiting.
-    pub(in crate::store) fn committed(self: &Arc<Self>, trust: &Trust) {
+    pub fn committed(self: &Arc<Self>, trust: &Trust) {
         let count = self.commits.fetch_add(1, Ordering::Relaxed);
         if !count.is_multiple_of(BETWEEN_LOOKS) {
             return;
@@ -93,7 +94,7 @@ impl Checkpoints {
     }
 
     /// Closes the connection after the copy under way.
-    pub(in crate::store) async fn close(&self) {
+    pub async fn close(&self) {
         self.connection.close().await;
     }
 }

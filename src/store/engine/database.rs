@@ -8,11 +8,11 @@ use tokio::sync::Notify;
 use super::checkpoints::Checkpoints;
 use super::embedded::{self, Embedded};
 use super::error::StoreError;
-use super::lease::{Lease, Pool};
+use super::lease::{BEGIN, Lease, Pool};
 use super::location::Location;
 use super::many::{Many, together};
 use super::postgres;
-use super::sql::{Connection, Row, Statement};
+use super::sql::Connection;
 use super::trust::Trust;
 use crate::rules::StoreConnections as Connections;
 
@@ -27,7 +27,7 @@ pub const TRIES: u32 = 8;
 
 /// Runs work that is one transaction, [`TRIES`] times at most while it fails with `Conflict`
 /// (deadlock, failed serialisation, foreign key): nothing was written then.
-macro_rules! settled {
+macro_rules! retry_conflicts {
     ($work:expr) => {{
         let mut tries = 1;
         loop {
@@ -35,18 +35,18 @@ macro_rules! settled {
                 Err(StoreError::Conflict(_)) if tries < crate::store::engine::database::TRIES => {
                     tries += 1
                 }
-                settled => break settled,
+                ended => break ended,
             }
         }
     }};
 }
-pub(in crate::store) use settled;
+pub(in crate::store) use retry_conflicts;
 
 /// Runs work in a transaction, which is begun anew after a conflict. The work commits if its rows
 /// are to stay. A macro, because the future of an `AsyncFn` that borrows cannot be declared `Send`.
 macro_rules! transact {
     ($base:expr, async |$tx:ident| $work:block) => {
-        crate::store::engine::database::settled!(async {
+        crate::store::engine::database::retry_conflicts!(async {
             let mut $tx = $base.begin().await?;
             $work
         })
@@ -56,10 +56,11 @@ pub(in crate::store) use transact;
 
 impl Database {
     /// Opens the database, created first if `create` is set. Retries PostgreSQL for `patience`.
-    pub(in crate::store) async fn open(
+    pub async fn open(
         location: &Location,
         connections: &Connections,
-        (create, patience): (bool, Duration),
+        create: bool,
+        patience: Duration,
     ) -> Result<Self, StoreError> {
         Ok(match location {
             Location::Folder(folder) => {
@@ -73,10 +74,7 @@ impl Database {
 
     /// Returns the same database with connections of its own: so many `readers` of SQLite, or so
     /// many `connections` to PostgreSQL, which also write.
-    pub(in crate::store) async fn apart(
-        &self,
-        (readers, connections): (u32, u32),
-    ) -> Result<Self, StoreError> {
+    pub async fn apart(&self, readers: u32, connections: u32) -> Result<Self, StoreError> {
         Ok(match self {
             Self::Sqlite(embedded) => Self::Sqlite(embedded.apart(readers).await?),
             Self::Postgres(pool) => Self::Postgres(pool.apart(connections).await?),
@@ -84,7 +82,7 @@ impl Database {
     }
 
     /// Returns the embedded database, or None on PostgreSQL.
-    pub(in crate::store) const fn embedded(&self) -> Option<&Embedded> {
+    pub const fn embedded(&self) -> Option<&Embedded> {
         match self {
             Self::Sqlite(embedded) => Some(embedded),
             Self::Postgres(_) => None,
@@ -92,7 +90,7 @@ impl Database {
     }
 
     /// Returns any connection, for one read.
-    pub(in crate::store) fn reader<'d>(&'d self, trust: &'d Trust) -> Connection<'d> {
+    pub fn reader<'d>(&'d self, trust: &'d Trust) -> Connection<'d> {
         match self {
             Self::Sqlite(database) => Connection::SqlitePool(&database.reader, trust),
             Self::Postgres(pool) => Connection::PostgresPool(pool),
@@ -102,7 +100,7 @@ impl Database {
     /// Begins a writing transaction. On SQLite no other one writes from its first statement on
     /// (`BEGIN IMMEDIATE`), so rows that it reads cannot change. On PostgreSQL others run beside
     /// it: it must lock such rows. Fails once trust is lost. `bell` is for [`Transaction::ring`].
-    pub(in crate::store) async fn begin(
+    pub async fn begin(
         &self,
         trust: &Trust,
         bell: &Arc<Notify>,
@@ -111,10 +109,10 @@ impl Database {
         let inner = match self {
             Self::Sqlite(database) => {
                 let begun = database.writer.begin_with("BEGIN IMMEDIATE").await;
-                let begun = begun.map_err(|error| trust.noting(error))?;
+                let begun = begun.map_err(|error| trust.record_loss(error))?;
                 Inner::Sqlite(begun, Arc::clone(&database.checkpoints))
             }
-            Self::Postgres(pool) => Inner::Postgres(pool.begin().await?),
+            Self::Postgres(pool) => Inner::Postgres(pool.begin(BEGIN).await?),
         };
         // The connection's former user may have lost trust while this caller waited.
         trust.check()?;
@@ -122,33 +120,8 @@ impl Database {
         Ok(Transaction { inner, trust, bell, rings: false, waiting: Vec::new() })
     }
 
-    /// Fetches all rows of a statement that walks many, and gives up when it takes too long.
-    pub(in crate::store) async fn fetch_in_time(
-        &self,
-        query: Statement,
-        trust: &Trust,
-    ) -> Result<Vec<Row>, StoreError> {
-        match self {
-            Self::Sqlite(embedded) => embedded.fetch_in_time(query, trust).await,
-            Self::Postgres(_) => query.fetch_all(self.reader(trust)).await,
-        }
-    }
-
-    /// Fetches all rows of a token search: see [`Pool::begin_search`].
-    pub(in crate::store) async fn fetch_by_bitmaps(
-        &self,
-        query: Statement,
-        trust: &Trust,
-    ) -> Result<Vec<Row>, StoreError> {
-        let Self::Postgres(pool) = self else { return query.fetch_all(self.reader(trust)).await };
-        let mut lease = pool.begin_search().await?;
-        let rows = query.fetch_all(Connection::Postgres(&mut lease)).await?;
-        lease.commit().await?;
-        Ok(rows)
-    }
-
     /// Closes all connections after the work under way.
-    pub(in crate::store) async fn close(&self) {
+    pub async fn close(&self) {
         match self {
             Self::Sqlite(Embedded { reader, writer, checkpoints, .. }) => {
                 reader.close().await;
@@ -178,18 +151,18 @@ enum Inner {
 impl Transaction {
     /// Commits; durable once this returned Ok. Continues when its future is dropped, because a
     /// write that does not reach the disk must be noticed even if no caller waits any more.
-    pub(in crate::store) async fn commit(mut self) -> Result<(), StoreError> {
+    pub async fn commit(mut self) -> Result<(), StoreError> {
         self.write_now().await?;
         let Self { inner, trust, bell, rings, .. } = self;
         trust.check()?;
         let committing = tokio::spawn(async move {
             match inner {
                 Inner::Sqlite(inner, checkpoints) => {
-                    inner.commit().await.map_err(|error| trust.noting(error))?;
+                    inner.commit().await.map_err(|error| trust.record_loss(error))?;
                     checkpoints.committed(&trust);
                 }
                 Inner::Postgres(inner) => {
-                    inner.commit().await.map_err(|error| trust.noting(error))?;
+                    inner.commit().await.map_err(|error| trust.record_loss(error))?;
                 }
             }
             if rings {
@@ -202,25 +175,26 @@ impl Transaction {
 
     /// Defers a write to the commit, where all deferred writes are one call. Its result is not
     /// returned, and no statement before may read its rows.
-    pub(in crate::store) fn later(&mut self, write: Many) {
+    pub fn later(&mut self, write: Many) {
         self.waiting.push(write);
     }
 
     /// Runs the deferred writes now, for statements of this transaction that read their rows.
-    pub(in crate::store) async fn write_now(&mut self) -> Result<(), StoreError> {
-        for statement in together(std::mem::take(&mut self.waiting), self.has_company()) {
+    pub async fn write_now(&mut self) -> Result<(), StoreError> {
+        for statement in together(std::mem::take(&mut self.waiting), self.has_concurrent_writers())
+        {
             statement.execute(self.on()).await?;
         }
         Ok(())
     }
 
     /// Wakes the dispatcher after the commit: the transaction writes deliveries.
-    pub(in crate::store) const fn ring(&mut self) {
+    pub const fn ring(&mut self) {
         self.rings = true;
     }
 
     /// Returns the connection to run statements on.
-    pub(in crate::store) fn on(&mut self) -> Connection<'_> {
+    pub fn on(&mut self) -> Connection<'_> {
         match &mut self.inner {
             Inner::Sqlite(inner, _) => Connection::Sqlite(inner, &self.trust),
             Inner::Postgres(inner) => Connection::Postgres(inner),
@@ -228,7 +202,7 @@ impl Transaction {
     }
 
     /// Whether other transactions may write beside this one.
-    pub(in crate::store) fn has_company(&self) -> bool {
+    pub fn has_concurrent_writers(&self) -> bool {
         matches!(self.inner, Inner::Postgres(_))
     }
 }

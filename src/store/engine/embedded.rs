@@ -97,8 +97,8 @@ pub async fn open(
         .map_err(open_error)?;
     migrations().run(&writer).await?;
     drop(lock);
-    let copying = (rules.embedded_checkpoint_pages, rules.acquire());
-    let checkpoints = Checkpoints::new(options.clone(), writer.clone(), copying).into();
+    let (pages, patience) = (rules.embedded_checkpoint_pages, rules.acquire());
+    let checkpoints = Checkpoints::new(options.clone(), writer.clone(), pages, patience).into();
     let reader = SqlitePoolOptions::new()
         .max_connections(rules.embedded_readers)
         .acquire_timeout(rules.acquire())
@@ -113,7 +113,7 @@ pub async fn open(
 
 impl Embedded {
     /// Returns the same database with readers of its own, which are connected at once.
-    pub(in crate::store) async fn apart(&self, readers: u32) -> Result<Self, StoreError> {
+    pub async fn apart(&self, readers: u32) -> Result<Self, StoreError> {
         let options = SqliteConnectOptions::clone(&self.reader.connect_options());
         let pool = self.reader.options().clone().max_connections(readers).min_connections(readers);
         let reader = pool.connect_with(options).await?;
@@ -125,7 +125,7 @@ impl Embedded {
     /// not open the file: closing it again would release the locks of SQLite in this process, and a
     /// command beside the server could remove the log that the server writes
     /// (<https://sqlite.org/howtocorrupt.html>, 2.2).
-    pub(in crate::store) async fn check_length(&self) -> Result<(), StoreError> {
+    pub async fn check_length(&self) -> Result<(), StoreError> {
         let looked = tokio::fs::metadata(self.folder.join(FILE)).await;
         let length = looked.map_err(|error| StoreError::from(sqlx::Error::Io(error)))?.len();
         if length < self.longest.fetch_max(length, Ordering::SeqCst) {
@@ -135,7 +135,7 @@ impl Embedded {
     }
 
     /// Fetches all rows of a statement, and interrupts it when it takes too long.
-    pub(in crate::store) async fn fetch_in_time(
+    pub async fn fetch_in_time(
         &self,
         query: Statement,
         trust: &Trust,

@@ -90,7 +90,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// Whether the content of a row is the cause, so that the same work fails again.
-    pub fn is_of_a_row(&self) -> bool {
+    pub fn is_caused_by_row(&self) -> bool {
         match self {
             Self::Corrupt { .. } => true,
             Self::Database(error) => error.as_database_error().is_some_and(is_about_rows),
@@ -99,7 +99,7 @@ impl StoreError {
     }
 
     /// Returns the cause in plain words that anybody may read: they disclose no content.
-    pub fn plainly(&self) -> &'static str {
+    pub fn public_cause(&self) -> &'static str {
         match self {
             Self::Full(_) => "no space",
             Self::NotDurable(_) => "a write did not reach the disk",
@@ -113,19 +113,18 @@ impl StoreError {
     /// Converts an error from opening the store at `at`.
     pub(in crate::store) fn opening(at: String, source: sqlx::Error) -> Self {
         // SQLITE_NOTADB: a file of another kind is not a damaged store.
-        let is_text = source.as_database_error().and_then(|error| error.code());
-        match is_text.as_deref() {
-            Some("26") => Self::Open { at, source: source.into() },
-            _ if is_damaged(&source) => source.into(),
+        let code = source.as_database_error().and_then(|error| error.code());
+        match code.as_deref() {
+            Some(code) if code != "26" && is_damaged(&source) => source.into(),
             _ => Self::Open { at, source: source.into() },
         }
     }
 
     /// Whether one of several jobs that were done together may be the cause.
-    pub(in crate::store) fn may_be_of_one(&self) -> bool {
+    pub(in crate::store) fn may_be_caused_by_one(&self) -> bool {
         match self {
             Self::Full(_) | Self::Conflict(_) => true,
-            other => other.is_of_a_row(),
+            other => other.is_caused_by_row(),
         }
     }
 }
@@ -237,7 +236,10 @@ mod tests {
         let error = database.execute("CREATE TABLE one (id INTEGER)").await.unwrap_err();
         let error = StoreError::from(error);
         assert!(matches!(error, StoreError::ReadOnly(_)), "{error:?}");
-        assert_eq!(error.plainly(), "read-only");
-        assert!(!error.is_of_a_row() && !error.to_string().contains("does not answer"), "{error}");
+        assert_eq!(error.public_cause(), "read-only");
+        assert!(
+            !error.is_caused_by_row() && !error.to_string().contains("does not answer"),
+            "{error}"
+        );
     }
 }

@@ -24,10 +24,10 @@ pub async fn pass_accounts(
     tx: &mut Transaction,
     accounts: BTreeSet<AccountId>,
 ) -> Result<(), StoreError> {
-    if !tx.has_company() {
-        return Ok(());
+    if tx.has_concurrent_writers() {
+        pass_all(tx, accounts, BTreeSet::new()).await?;
     }
-    pass_all(tx, accounts, BTreeSet::new()).await
+    Ok(())
 }
 
 /// Passes the gates of accounts and domains; on PostgreSQL only.
@@ -55,27 +55,7 @@ pub async fn pass_all(
 /// Waits for the commits that have passed the gate of this account, and holds others back until
 /// this transaction ends: for changes of its state, policy, list or destinations.
 pub async fn close_account(tx: &mut Transaction, account: AccountId) -> Result<(), StoreError> {
-    close_accounts(tx, &[account]).await
-}
-
-/// Closes the gates of several accounts.
-pub async fn close_accounts(
-    tx: &mut Transaction,
-    accounts: &[AccountId],
-) -> Result<(), StoreError> {
-    if !tx.has_company() {
-        return Ok(());
-    }
-    many(
-        "WITH given (account) AS ({rows}),
-         gates AS MATERIALIZED (
-             SELECT hashtextextended('account', account) AS gate FROM given ORDER BY gate)
-         SELECT COUNT(pg_advisory_xact_lock(gate)) AS closed FROM gates",
-        accounts.iter().map(|account| vec![(*account).into()]).collect(),
-    )
-    .execute(tx.on())
-    .await
-    .map(drop)
+    close_below(tx, account, &[]).await
 }
 
 /// Closes the gates of some accounts and passes those of others, all in the one order: destinations
@@ -85,7 +65,7 @@ pub async fn close_and_pass(
     closed: &BTreeSet<AccountId>,
     passed: &BTreeSet<AccountId>,
 ) -> Result<(), StoreError> {
-    if !tx.has_company() {
+    if !tx.has_concurrent_writers() {
         return Ok(());
     }
     let passed = passed.difference(closed).map(|account| vec![(*account).into(), 0.into()]);
@@ -117,29 +97,22 @@ pub async fn close_below(
 /// Waits for the claims under way, and holds others back until this transaction ends: deliveries
 /// are put before those waiting in their rooms. Claims pass this gate (`claims.rs`).
 pub async fn close_rooms(tx: &mut Transaction) -> Result<(), StoreError> {
-    queue(tx, "rooms", 0).await
+    take_turn(tx, "rooms", 0).await
 }
 
 /// Closes the gate of a domain: for changes of its addresses.
 pub async fn close_domain(tx: &mut Transaction, domain: &DomainName) -> Result<(), StoreError> {
-    if !tx.has_company() {
-        return Ok(());
-    }
-    sql("SELECT pg_advisory_xact_lock(hashtextextended('domain ' || $1, 0))")
-        .bind(domain.as_str())
-        .execute(tx.on())
-        .await
-        .map(drop)
+    take_turn(tx, &format!("domain {domain}"), 0).await
 }
 
 /// Lets one transaction at a time, per kind and owner (account or member), count or compare what
 /// the owner has, until it ends. The owner's row is not locked: commits below the account hold it.
-pub async fn queue(tx: &mut Transaction, what: &'static str, owner: i64) -> Result<(), StoreError> {
-    if !tx.has_company() {
+pub async fn take_turn(tx: &mut Transaction, kind: &str, owner: i64) -> Result<(), StoreError> {
+    if !tx.has_concurrent_writers() {
         return Ok(());
     }
     sql("SELECT pg_advisory_xact_lock(hashtextextended($1, $2))")
-        .bind(what)
+        .bind(kind)
         .bind(owner)
         .execute(tx.on())
         .await
@@ -148,8 +121,8 @@ pub async fn queue(tx: &mut Transaction, what: &'static str, owner: i64) -> Resu
 
 /// Tries to be the only transaction that does this work, on all gateways, until it ends. Returns
 /// false at once if another one is at it: the caller skips the work.
-pub async fn alone(tx: &mut Transaction, work: &'static str) -> Result<bool, StoreError> {
-    if !tx.has_company() {
+pub async fn try_alone(tx: &mut Transaction, work: &'static str) -> Result<bool, StoreError> {
+    if !tx.has_concurrent_writers() {
         return Ok(true);
     }
     let row = sql("SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS alone")

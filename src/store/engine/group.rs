@@ -19,7 +19,7 @@ use crate::rules::Grouping;
 const WAITING_GROUPS: usize = 4;
 
 /// Work that can be done for many jobs in one transaction: all of them or none.
-pub trait Together: Send + Sync + 'static {
+pub trait GroupedWork: Send + Sync + 'static {
     type Job: Send + Sync + 'static;
     type Answer: Send + 'static;
 
@@ -39,7 +39,7 @@ pub trait Together: Send + Sync + 'static {
 }
 
 /// Takes jobs in. Its writers end when the last clone is dropped.
-pub struct Group<T: Together> {
+pub struct Group<T: GroupedWork> {
     queue: mpsc::Sender<Waiting<T>>,
     patience: Duration,
 }
@@ -51,23 +51,19 @@ pub struct Linger {
     pub hurry: Arc<Notify>,
 }
 
-struct Waiting<T: Together> {
+struct Waiting<T: GroupedWork> {
     job: T::Job,
     answer: oneshot::Sender<Result<T::Answer, StoreError>>,
 }
 
-impl<T: Together> Group<T> {
+impl<T: GroupedWork> Group<T> {
     /// Starts a group with so many writers.
-    pub(in crate::store) fn start(work: T, rules: Grouping, writers: usize) -> Self {
-        Self::begin(work, rules, writers, None)
+    pub fn start(work: T, rules: Grouping, writers: usize) -> Self {
+        Self::lingering(work, rules, writers, None)
     }
 
-    /// Starts a group with one writer, whose jobs wait for others: callers need no answer soon.
-    pub(in crate::store) fn lingering(work: T, rules: Grouping, linger: Linger) -> Self {
-        Self::begin(work, rules, 1, Some(linger))
-    }
-
-    fn begin(work: T, rules: Grouping, writers: usize, linger: Option<Linger>) -> Self {
+    /// Starts a group whose jobs wait for others if `linger` says so: callers need no answer soon.
+    pub fn lingering(work: T, rules: Grouping, writers: usize, linger: Option<Linger>) -> Self {
         let (queue, waiting) = mpsc::channel(rules.max_messages.saturating_mul(WAITING_GROUPS));
         let line = Line { behind: VecDeque::new(), queue: waiting, linger };
         let (line, work) = (Arc::new(Mutex::new(line)), Arc::new(work));
@@ -80,26 +76,27 @@ impl<T: Together> Group<T> {
     /// Hands in the job and waits for its answer. After an error, nothing of it was written, except
     /// that it may have been after `TooSlow` or `Ended`, or if the connection was lost during the
     /// commit. It may also have been written if this future is dropped.
-    pub(in crate::store) async fn ask(&self, job: T::Job) -> Result<T::Answer, StoreError> {
+    pub async fn ask(&self, job: T::Job) -> Result<T::Answer, StoreError> {
         let (answer, answered) = oneshot::channel();
         let asking = async {
+            // A writer that is gone ended with the runtime.
             let handed_in = self.queue.send(Waiting { job, answer }).await;
-            handed_in.map_err(|_| gone())?;
-            answered.await.unwrap_or_else(|_| Err(gone()))
+            handed_in.map_err(|_| StoreError::Ended)?;
+            answered.await.unwrap_or(Err(StoreError::Ended))
         };
         tokio::time::timeout(self.patience, asking).await.unwrap_or(Err(StoreError::TooSlow))
     }
 }
 
 /// Jobs waiting to be written, the oldest first.
-struct Line<T: Together> {
+struct Line<T: GroupedWork> {
     /// Taken out of the queue and left for a later group; older than all jobs in the queue.
     behind: VecDeque<Waiting<T>>,
     queue: mpsc::Receiver<Waiting<T>>,
     linger: Option<Linger>,
 }
 
-async fn serve<T: Together>(work: Arc<T>, line: Arc<Mutex<Line<T>>>, rules: Grouping) {
+async fn serve<T: GroupedWork>(work: Arc<T>, line: Arc<Mutex<Line<T>>>, rules: Grouping) {
     let repeats = Repeats::default();
     loop {
         // An idle writer holds this lock while it waits for the queue; `behind` is empty then.
@@ -114,7 +111,7 @@ async fn serve<T: Together>(work: Arc<T>, line: Arc<Mutex<Line<T>>>, rules: Grou
     }
 }
 
-impl<T: Together> Line<T> {
+impl<T: GroupedWork> Line<T> {
     /// Waits for the next group. None once no caller can hand in a job any more.
     async fn next(&mut self, rules: Grouping) -> Option<Vec<Waiting<T>>> {
         if self.behind.is_empty() {
@@ -133,7 +130,7 @@ impl<T: Together> Line<T> {
     fn gather(&mut self, rules: Grouping) -> Vec<Waiting<T>> {
         let Self { behind, queue, .. } = self;
         let most = rules.max_messages.saturating_mul(WAITING_GROUPS);
-        let (mut group, mut passed, mut whose) = (Vec::new(), VecDeque::new(), None);
+        let (mut group, mut passed, mut turn) = (Vec::new(), VecDeque::new(), None);
         let (mut rows, mut octets) = (0, 0);
         while passed.len() < most
             && let Some(one) = behind.pop_front().or_else(|| queue.try_recv().ok())
@@ -142,7 +139,7 @@ impl<T: Together> Line<T> {
                 continue;
             }
             let organization = T::organization(&one.job);
-            if rules.one_organization && *whose.get_or_insert(organization) != organization {
+            if rules.one_organization && *turn.get_or_insert(organization) != organization {
                 passed.push_back(one);
                 continue;
             }
@@ -165,7 +162,7 @@ impl<T: Together> Line<T> {
 /// Writes the jobs together and answers them. After an error that one of them may have caused,
 /// tries each half, so that one bad message fails no other, and a group too large for the database
 /// becomes two. Leaves out jobs without a waiting caller; after `patience` there is none.
-async fn settle<T: Together>(work: Arc<T>, group: Vec<Waiting<T>>, patience: Duration) {
+async fn settle<T: GroupedWork>(work: Arc<T>, group: Vec<Waiting<T>>, patience: Duration) {
     let until = Instant::now() + patience;
     let mut pieces = vec![group];
     while let Some(mut piece) = pieces.pop() {
@@ -182,7 +179,9 @@ async fn settle<T: Together>(work: Arc<T>, group: Vec<Waiting<T>>, patience: Dur
                     let _gave_up = answer.send(Ok(result));
                 }
             }
-            Err(error) if jobs.len() > 1 && error.may_be_of_one() && Instant::now() < until => {
+            Err(error)
+                if jobs.len() > 1 && error.may_be_caused_by_one() && Instant::now() < until =>
+            {
                 let again = jobs.into_iter().zip(answers);
                 let mut first: Vec<_> =
                     again.map(|(job, answer)| Waiting { job, answer }).collect();
@@ -198,18 +197,13 @@ async fn settle<T: Together>(work: Arc<T>, group: Vec<Waiting<T>>, patience: Dur
     }
 }
 
-/// The error of a writer that is gone: its task ended with the runtime.
-const fn gone() -> StoreError {
-    StoreError::Ended
-}
-
-impl<T: Together> Clone for Group<T> {
+impl<T: GroupedWork> Clone for Group<T> {
     fn clone(&self) -> Self {
         Self { queue: self.queue.clone(), patience: self.patience }
     }
 }
 
-impl<T: Together> std::fmt::Debug for Group<T> {
+impl<T: GroupedWork> std::fmt::Debug for Group<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Group").finish_non_exhaustive()
     }
@@ -228,7 +222,7 @@ mod tests {
         groups: Lock<Vec<Vec<usize>>>,
     }
 
-    impl Together for Doubling {
+    impl GroupedWork for Doubling {
         type Job = usize;
         type Answer = usize;
 

@@ -14,9 +14,10 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, Postgres};
 use super::deadline::in_time;
 use crate::domain::repeats::{LogCause, Repeats};
 
-const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
-/// A token index can only be read by bitmap scans, which our connections have off (`postgres.rs`).
-const BEGIN_SEARCH: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;
+pub const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+/// Begins a read-only transaction for a search. A token index can only be read by bitmap scans,
+/// which our connections have off (`postgres.rs`).
+pub const BEGIN_SEARCH: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;
     SET LOCAL enable_bitmapscan = on; SET LOCAL enable_seqscan = off";
 
 /// A pool of connections of one gateway.
@@ -28,35 +29,26 @@ pub struct Pool {
 }
 
 impl Pool {
-    pub(in crate::store) fn new(connections: PgPool, deadline: Duration) -> Self {
+    pub fn new(connections: PgPool, deadline: Duration) -> Self {
         Self { connections, deadline, repeats: Repeats::default() }
     }
 
     /// Opens another pool, of so many connections to the same server.
-    pub(in crate::store) async fn apart(&self, connections: u32) -> Result<Self, sqlx::Error> {
+    pub async fn apart(&self, connections: u32) -> Result<Self, sqlx::Error> {
         let options = PgConnectOptions::clone(&self.connections.connect_options());
         let pool = self.connections.options().clone().max_connections(connections);
         Ok(Self::new(pool.connect_with(options).await?, self.deadline))
     }
 
     /// Lends a connection that answered just now; fails if none does in time.
-    pub(in crate::store) async fn lend(&self) -> Result<Lease, sqlx::Error> {
+    pub async fn lend(&self) -> Result<Lease, sqlx::Error> {
         let connection = self.connections.acquire().await?;
         let repeats = self.repeats.clone();
         Ok(Lease { connection, deadline: self.deadline, in_transaction: false, repeats })
     }
 
     /// Lends a connection in a transaction, which is rolled back if it is dropped without `commit`.
-    pub(in crate::store) async fn begin(&self) -> Result<Lease, sqlx::Error> {
-        self.begin_with(BEGIN).await
-    }
-
-    /// Lends a connection in a read-only transaction for a search.
-    pub(in crate::store) async fn begin_search(&self) -> Result<Lease, sqlx::Error> {
-        self.begin_with(BEGIN_SEARCH).await
-    }
-
-    async fn begin_with(&self, begin: &'static str) -> Result<Lease, sqlx::Error> {
+    pub async fn begin(&self, begin: &'static str) -> Result<Lease, sqlx::Error> {
         let mut lease = self.lend().await?;
         // Set before the statement: if it is cut short, nobody knows whether the transaction began.
         lease.in_transaction = true;
@@ -65,7 +57,7 @@ impl Pool {
         Ok(lease)
     }
 
-    pub(in crate::store) async fn close(&self) {
+    pub async fn close(&self) {
         self.connections.close().await;
     }
 }
@@ -81,7 +73,7 @@ pub struct Lease {
 
 impl Lease {
     /// Commits the transaction; durable once this returned Ok.
-    pub(in crate::store) async fn commit(mut self) -> Result<(), sqlx::Error> {
+    pub async fn commit(mut self) -> Result<(), sqlx::Error> {
         let committing = sqlx::raw_sql("COMMIT").execute(&mut *self.connection);
         in_time(self.deadline, committing).await?;
         self.in_transaction = false;

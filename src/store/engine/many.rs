@@ -34,19 +34,19 @@ pub fn many(text: impl Into<Cow<'static, str>>, rows: Vec<Vec<Value>>) -> Many {
 
 impl Many {
     /// Binds the value of the next placeholder; placeholders are numbered before the rows.
-    pub(in crate::store) fn bind(mut self, value: impl Into<Value>) -> Self {
+    pub fn bind(mut self, value: impl Into<Value>) -> Self {
         self.values.push(value.into());
         self
     }
 
     /// Appends the order and the row locks, on PostgreSQL only.
-    pub(in crate::store) const fn locking(mut self, clause: &'static str) -> Self {
+    pub const fn locking(mut self, clause: &'static str) -> Self {
         self.locking = Some(clause);
         self
     }
 
     /// Returns the number of rows changed.
-    pub(in crate::store) async fn execute(self, mut on: Connection<'_>) -> Result<u64, StoreError> {
+    pub async fn execute(self, mut on: Connection<'_>) -> Result<u64, StoreError> {
         let mut changed = 0;
         for statement in self.statements(on.is_postgres()) {
             changed += statement.execute(on.again()).await?;
@@ -55,10 +55,7 @@ impl Many {
     }
 
     /// Returns all rows, in no particular order.
-    pub(in crate::store) async fn fetch_all(
-        self,
-        mut on: Connection<'_>,
-    ) -> Result<Vec<Row>, StoreError> {
+    pub async fn fetch_all(self, mut on: Connection<'_>) -> Result<Vec<Row>, StoreError> {
         let mut found = Vec::new();
         for statement in self.statements(on.is_postgres()) {
             found.append(&mut statement.fetch_all(on.again()).await?);

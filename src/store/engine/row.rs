@@ -20,103 +20,85 @@ pub struct Columns<'r> {
 }
 
 impl Columns<'_> {
-    pub(in crate::store) fn corrupt(&self, detail: impl Display) -> StoreError {
+    pub fn corrupt(&self, detail: impl Display) -> StoreError {
         StoreError::Corrupt { table: self.table, detail: detail.to_string() }
     }
 
-    pub(in crate::store) fn text(&self, column: &str) -> Result<String, StoreError> {
+    pub fn text(&self, column: &str) -> Result<String, StoreError> {
         self.row.get(column).map_err(|error| self.corrupt(error))
     }
 
-    pub(in crate::store) fn optional_text(
-        &self,
-        column: &str,
-    ) -> Result<Option<String>, StoreError> {
+    pub fn optional_text(&self, column: &str) -> Result<Option<String>, StoreError> {
         self.row.get(column).map_err(|error| self.corrupt(error))
     }
 
-    pub(in crate::store) fn integer(&self, column: &str) -> Result<i64, StoreError> {
+    pub fn integer(&self, column: &str) -> Result<i64, StoreError> {
         self.row.get(column).map_err(|error| self.corrupt(error))
     }
 
-    pub(in crate::store) fn optional_integer(
-        &self,
-        column: &str,
-    ) -> Result<Option<i64>, StoreError> {
+    pub fn optional_integer(&self, column: &str) -> Result<Option<i64>, StoreError> {
         self.row.get(column).map_err(|error| self.corrupt(error))
     }
 
-    pub(in crate::store) fn optional_real(&self, column: &str) -> Result<Option<f64>, StoreError> {
+    pub fn optional_real(&self, column: &str) -> Result<Option<f64>, StoreError> {
         self.row.get(column).map_err(|error| self.corrupt(error))
     }
 
-    pub(in crate::store) fn count(&self, column: &str) -> Result<u64, StoreError> {
+    pub fn count(&self, column: &str) -> Result<u64, StoreError> {
         u64::try_from(self.integer(column)?).map_err(|error| self.corrupt(error))
     }
 
-    pub(in crate::store) fn flag(&self, column: &str) -> Result<bool, StoreError> {
+    pub fn flag(&self, column: &str) -> Result<bool, StoreError> {
         Ok(self.integer(column)? != 0)
     }
 
-    pub(in crate::store) fn bytes(&self, column: &str) -> Result<Vec<u8>, StoreError> {
+    pub fn bytes(&self, column: &str) -> Result<Vec<u8>, StoreError> {
         self.row.get(column).map_err(|error| self.corrupt(error))
     }
 
-    pub(in crate::store) fn optional_bytes(
-        &self,
-        column: &str,
-    ) -> Result<Option<Vec<u8>>, StoreError> {
+    pub fn optional_bytes(&self, column: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.row.get(column).map_err(|error| self.corrupt(error))
     }
 
-    pub(in crate::store) fn uuid(&self, column: &str) -> Result<Uuid, StoreError> {
+    pub fn uuid(&self, column: &str) -> Result<Uuid, StoreError> {
         self.row.get(column).map_err(|error| self.corrupt(error))
     }
 
-    pub(in crate::store) fn optional_uuid(&self, column: &str) -> Result<Option<Uuid>, StoreError> {
+    pub fn optional_uuid(&self, column: &str) -> Result<Option<Uuid>, StoreError> {
         self.row.get(column).map_err(|error| self.corrupt(error))
     }
 
-    pub(in crate::store) fn time(&self, column: &str) -> Result<Timestamp, StoreError> {
+    pub fn time(&self, column: &str) -> Result<Timestamp, StoreError> {
         self.integer(column).map(Timestamp::from_millis)
     }
 
-    pub(in crate::store) fn optional_time(
-        &self,
-        column: &str,
-    ) -> Result<Option<Timestamp>, StoreError> {
+    pub fn optional_time(&self, column: &str) -> Result<Option<Timestamp>, StoreError> {
         Ok(self.optional_integer(column)?.map(Timestamp::from_millis))
     }
 
-    pub(in crate::store) fn account(&self, column: &str) -> Result<AccountId, StoreError> {
+    pub fn account(&self, column: &str) -> Result<AccountId, StoreError> {
         let value = self.integer(column)?;
         AccountId::new(value).ok_or_else(|| self.corrupt(format!("{column} is {value}")))
     }
 
-    pub(in crate::store) fn optional_account(
-        &self,
-        column: &str,
-    ) -> Result<Option<AccountId>, StoreError> {
+    pub fn optional_account(&self, column: &str) -> Result<Option<AccountId>, StoreError> {
         Ok(self.optional_integer(column)?.and_then(AccountId::new))
     }
 
-    pub(in crate::store) fn contact(&self, column: &str) -> Result<ContactId, StoreError> {
+    pub fn contact(&self, column: &str) -> Result<ContactId, StoreError> {
         let value = self.integer(column)?;
         ContactId::new(value).ok_or_else(|| self.corrupt(format!("{column} is {value}")))
     }
 
-    pub(in crate::store) fn word<T: FromStr<Err: Display>>(
-        &self,
-        column: &str,
-    ) -> Result<T, StoreError> {
+    pub fn word<T: FromStr<Err: Display>>(&self, column: &str) -> Result<T, StoreError> {
         self.text(column)?.parse().map_err(|error| self.corrupt(error))
     }
 
-    pub(in crate::store) fn address(&self, column: &str) -> Result<Address, StoreError> {
+    pub fn address(&self, column: &str) -> Result<Address, StoreError> {
         Address::kept(&self.text(column)?).map_err(|error| self.corrupt(error))
     }
 
-    pub(in crate::store) fn optional_word<T: FromStr<Err: Display>>(
+    pub fn optional_word<T: FromStr<Err: Display>>(
         &self,
         column: &str,
     ) -> Result<Option<T>, StoreError> {
@@ -124,22 +106,16 @@ impl Columns<'_> {
         word.map_err(|error| self.corrupt(error))
     }
 
-    pub(in crate::store) fn optional_address(
-        &self,
-        column: &str,
-    ) -> Result<Option<Address>, StoreError> {
+    pub fn optional_address(&self, column: &str) -> Result<Option<Address>, StoreError> {
         let address = self.optional_text(column)?.map(|text| Address::kept(&text)).transpose();
         address.map_err(|error| self.corrupt(error))
     }
 
-    pub(in crate::store) fn json<T: serde::de::DeserializeOwned>(
-        &self,
-        column: &str,
-    ) -> Result<T, StoreError> {
+    pub fn json<T: serde::de::DeserializeOwned>(&self, column: &str) -> Result<T, StoreError> {
         serde_json::from_str(&self.text(column)?).map_err(|error| self.corrupt(error))
     }
 
-    pub(in crate::store) fn optional_json<T: serde::de::DeserializeOwned>(
+    pub fn optional_json<T: serde::de::DeserializeOwned>(
         &self,
         column: &str,
     ) -> Result<Option<T>, StoreError> {
@@ -148,14 +124,11 @@ impl Columns<'_> {
         value.map_err(|error| self.corrupt(error))
     }
 
-    pub(in crate::store) fn digest(&self, column: &str) -> Result<Digest, StoreError> {
+    pub fn digest(&self, column: &str) -> Result<Digest, StoreError> {
         self.optional_digest(column)?.ok_or_else(|| self.corrupt(format!("{column} is null")))
     }
 
-    pub(in crate::store) fn optional_digest(
-        &self,
-        column: &str,
-    ) -> Result<Option<Digest>, StoreError> {
+    pub fn optional_digest(&self, column: &str) -> Result<Option<Digest>, StoreError> {
         let bytes: Option<Vec<u8>> = self.row.get(column).map_err(|error| self.corrupt(error))?;
         bytes
             .map(|bytes| {
@@ -165,7 +138,7 @@ impl Columns<'_> {
             .transpose()
     }
 
-    pub(in crate::store) fn lineage(&self) -> Result<Lineage, StoreError> {
+    pub fn lineage(&self) -> Result<Lineage, StoreError> {
         Ok(Lineage {
             partner: self.optional_account("partner_id")?,
             reseller: self.optional_account("reseller_id")?,

@@ -36,7 +36,7 @@ pub enum Value {
 
 impl Value {
     /// Approximate bytes sent to the database.
-    pub(in crate::store) fn octets(&self) -> usize {
+    pub fn octets(&self) -> usize {
         match self {
             Self::Text(text) => text.as_ref().map_or(0, String::len),
             Self::Octets(octets) => octets.as_ref().map_or(0, Vec::len),
@@ -88,7 +88,7 @@ pub fn sql(text: &'static str) -> Statement {
 
 impl Connection<'_> {
     /// Borrows the connection for one statement of several.
-    pub(in crate::store) fn again(&mut self) -> Connection<'_> {
+    pub fn again(&mut self) -> Connection<'_> {
         match self {
             Self::SqlitePool(pool, trust) => Connection::SqlitePool(pool, trust),
             Self::PostgresPool(pool) => Connection::PostgresPool(pool),
@@ -97,14 +97,14 @@ impl Connection<'_> {
         }
     }
 
-    pub(in crate::store) const fn is_postgres(&self) -> bool {
+    pub const fn is_postgres(&self) -> bool {
         matches!(self, Self::PostgresPool(_) | Self::Postgres(_))
     }
 }
 
 impl Statement {
     /// Makes a statement of this text, which is made of constants.
-    pub(in crate::store) const fn of(text: Cow<'static, str>) -> Self {
+    pub const fn of(text: Cow<'static, str>) -> Self {
         Self {
             text,
             on_postgres: None,
@@ -116,63 +116,63 @@ impl Statement {
     }
 
     /// Binds the placeholders after those already bound; on PostgreSQL only.
-    pub(in crate::store) fn with_columns(mut self, columns: Vec<Column>) -> Self {
+    pub fn with_columns(mut self, columns: Vec<Column>) -> Self {
         self.columns = columns;
         self
     }
 
     /// Binds the value of the next placeholder.
-    pub(in crate::store) fn bind(mut self, value: impl Into<Value>) -> Self {
+    pub fn bind(mut self, value: impl Into<Value>) -> Self {
         self.values.push(value.into());
         self
     }
 
     /// Sets another text for PostgreSQL.
-    pub(in crate::store) fn on_postgres(mut self, text: &'static str) -> Self {
+    pub fn on_postgres(mut self, text: &'static str) -> Self {
         self.on_postgres = Some(text);
         self
     }
 
     /// Appends row locks, on PostgreSQL only: SQLite has one writer, so nothing changes under it.
-    pub(in crate::store) fn locking(mut self, clause: &'static str) -> Self {
+    pub fn locking(mut self, clause: &'static str) -> Self {
         self.locking = Some(clause);
         self
     }
 
     /// Returns the text so far, to put it into another statement.
-    pub(in crate::store) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         &self.text
     }
 
     /// Marks the text as different from call to call: it is not kept prepared.
-    pub(in crate::store) fn varying(&mut self) {
+    pub fn varying(&mut self) {
         self.prepared = false;
     }
 
     /// Appends text.
-    pub(in crate::store) fn push(&mut self, text: &str) -> &mut Self {
+    pub fn push(&mut self, text: &str) -> &mut Self {
         self.text.to_mut().push_str(text);
         self
     }
 
     /// Appends a placeholder, and binds its value.
-    pub(in crate::store) fn push_value(&mut self, value: impl Into<Value>) -> &mut Self {
+    pub fn push_value(&mut self, value: impl Into<Value>) -> &mut Self {
         self.values.push(value.into());
         let number = self.values.len();
         self.push(&format!("${number}"))
     }
 
     /// Returns the number of rows changed.
-    pub(in crate::store) fn execute<'c>(self, on: Connection<'c>) -> Work<'c, u64> {
+    pub fn execute<'c>(self, on: Connection<'c>) -> Work<'c, u64> {
         Box::pin(async move {
             Ok(match on {
                 Connection::SqlitePool(pool, trust) => {
                     let done = self.sqlite().execute(pool).await;
-                    done.map_err(|error| trust.noting(error))?.rows_affected()
+                    done.map_err(|error| trust.record_loss(error))?.rows_affected()
                 }
                 Connection::Sqlite(one, trust) => {
                     let done = self.sqlite().execute(one).await;
-                    done.map_err(|error| trust.noting(error))?.rows_affected()
+                    done.map_err(|error| trust.record_loss(error))?.rows_affected()
                 }
                 Connection::PostgresPool(pool) => {
                     let mut one = pool.lend().await?;
@@ -186,18 +186,18 @@ impl Statement {
         })
     }
 
-    pub(in crate::store) fn fetch_all<'c>(self, on: Connection<'c>) -> Work<'c, Vec<Row>> {
+    pub fn fetch_all<'c>(self, on: Connection<'c>) -> Work<'c, Vec<Row>> {
         Box::pin(async move {
             let sqlite = |rows: Vec<SqliteRow>| rows.into_iter().map(Row::Sqlite).collect();
             let postgres = |rows: Vec<PgRow>| rows.into_iter().map(Row::Postgres).collect();
             Ok(match on {
                 Connection::SqlitePool(pool, trust) => {
                     let rows = self.sqlite().fetch_all(pool).await;
-                    sqlite(rows.map_err(|error| trust.noting(error))?)
+                    sqlite(rows.map_err(|error| trust.record_loss(error))?)
                 }
                 Connection::Sqlite(one, trust) => {
                     let rows = self.sqlite().fetch_all(one).await;
-                    sqlite(rows.map_err(|error| trust.noting(error))?)
+                    sqlite(rows.map_err(|error| trust.record_loss(error))?)
                 }
                 Connection::PostgresPool(pool) => {
                     let mut one = pool.lend().await?;
@@ -210,16 +210,16 @@ impl Statement {
         })
     }
 
-    pub(in crate::store) fn fetch_optional<'c>(self, on: Connection<'c>) -> Work<'c, Option<Row>> {
+    pub fn fetch_optional<'c>(self, on: Connection<'c>) -> Work<'c, Option<Row>> {
         Box::pin(async move {
             Ok(match on {
                 Connection::SqlitePool(pool, trust) => {
                     let found = self.sqlite().fetch_optional(pool).await;
-                    found.map_err(|error| trust.noting(error))?.map(Row::Sqlite)
+                    found.map_err(|error| trust.record_loss(error))?.map(Row::Sqlite)
                 }
                 Connection::Sqlite(one, trust) => {
                     let found = self.sqlite().fetch_optional(one).await;
-                    found.map_err(|error| trust.noting(error))?.map(Row::Sqlite)
+                    found.map_err(|error| trust.record_loss(error))?.map(Row::Sqlite)
                 }
                 Connection::PostgresPool(pool) => {
                     let mut one = pool.lend().await?;
@@ -237,7 +237,7 @@ impl Statement {
     }
 
     /// Returns the one row of a statement that always has one; fails with `NoRow` otherwise.
-    pub(in crate::store) fn fetch_one<'c>(self, on: Connection<'c>) -> Work<'c, Row> {
+    pub fn fetch_one<'c>(self, on: Connection<'c>) -> Work<'c, Row> {
         Box::pin(async move { self.fetch_optional(on).await?.ok_or(StoreError::NoRow) })
     }
 
@@ -285,7 +285,7 @@ impl Statement {
 }
 
 impl Row {
-    pub(in crate::store) fn get<T>(&self, column: &str) -> Result<T, sqlx::Error>
+    pub fn get<T>(&self, column: &str) -> Result<T, sqlx::Error>
     where
         T: for<'r> Decode<'r, Sqlite> + Type<Sqlite>,
         T: for<'r> Decode<'r, Postgres> + Type<Postgres>,
@@ -297,82 +297,31 @@ impl Row {
     }
 }
 
-impl From<i64> for Value {
-    fn from(value: i64) -> Self {
-        Self::Integer(Some(value))
-    }
+/// Makes a value of each of these types.
+macro_rules! values_from {
+    ($($type:ty: |$value:ident| $made:expr;)+) => {
+        $(impl From<$type> for Value {
+            fn from($value: $type) -> Self {
+                $made
+            }
+        })+
+    };
 }
 
-impl From<Option<i64>> for Value {
-    fn from(value: Option<i64>) -> Self {
-        Self::Integer(value)
-    }
-}
-
-impl From<Timestamp> for Value {
-    fn from(value: Timestamp) -> Self {
-        Self::Integer(Some(value.millis()))
-    }
-}
-
-impl From<AccountId> for Value {
-    fn from(value: AccountId) -> Self {
-        Self::Integer(Some(value.get()))
-    }
-}
-
-impl From<Option<AccountId>> for Value {
-    fn from(value: Option<AccountId>) -> Self {
-        Self::Integer(value.map(AccountId::get))
-    }
-}
-
-impl From<String> for Value {
-    fn from(value: String) -> Self {
-        Self::Text(Some(without_nul(value)))
-    }
-}
-
-impl From<Option<String>> for Value {
-    fn from(value: Option<String>) -> Self {
-        Self::Text(value.map(without_nul))
-    }
-}
-
-impl From<&str> for Value {
-    fn from(value: &str) -> Self {
-        value.to_owned().into()
-    }
-}
-
-impl From<Option<&str>> for Value {
-    fn from(value: Option<&str>) -> Self {
-        value.map(ToOwned::to_owned).into()
-    }
-}
-
-impl From<&[u8]> for Value {
-    fn from(value: &[u8]) -> Self {
-        Self::Octets(Some(value.to_vec()))
-    }
-}
-
-impl From<Option<&[u8]>> for Value {
-    fn from(value: Option<&[u8]>) -> Self {
-        Self::Octets(value.map(<[u8]>::to_vec))
-    }
-}
-
-impl From<Uuid> for Value {
-    fn from(value: Uuid) -> Self {
-        Self::Uuid(Some(value))
-    }
-}
-
-impl From<Option<Uuid>> for Value {
-    fn from(value: Option<Uuid>) -> Self {
-        Self::Uuid(value)
-    }
+values_from! {
+    i64: |value| Self::Integer(Some(value));
+    Option<i64>: |value| Self::Integer(value);
+    Timestamp: |value| Self::Integer(Some(value.millis()));
+    AccountId: |value| Self::Integer(Some(value.get()));
+    Option<AccountId>: |value| Self::Integer(value.map(AccountId::get));
+    String: |value| Self::Text(Some(without_nul(value)));
+    Option<String>: |value| Self::Text(value.map(without_nul));
+    &str: |value| value.to_owned().into();
+    Option<&str>: |value| value.map(ToOwned::to_owned).into();
+    &[u8]: |value| Self::Octets(Some(value.to_vec()));
+    Option<&[u8]>: |value| Self::Octets(value.map(<[u8]>::to_vec));
+    Uuid: |value| Self::Uuid(Some(value));
+    Option<Uuid>: |value| Self::Uuid(value);
 }
 
 fn without_nul(text: String) -> String {

@@ -22,12 +22,12 @@ enum Why {
 
 impl Trust {
     /// Fails from the loss of trust on.
-    pub(in crate::store) fn check(&self) -> Result<(), StoreError> {
+    pub fn check(&self) -> Result<(), StoreError> {
         if self.lost.is_cancelled() { Err(self.fault()) } else { Ok(()) }
     }
 
     /// Returns the error; records the loss of trust if the error means one.
-    pub(in crate::store) fn noting(&self, error: impl Into<StoreError>) -> StoreError {
+    pub fn record_loss(&self, error: impl Into<StoreError>) -> StoreError {
         let error = error.into();
         let why = match &error {
             StoreError::NotDurable(_) => Why::NotDurable,
@@ -45,7 +45,7 @@ impl Trust {
     }
 
     /// Resolves when trust is lost, with the reason.
-    pub(in crate::store) async fn lost(&self) -> StoreError {
+    pub async fn lost(&self) -> StoreError {
         self.lost.cancelled().await;
         self.fault()
     }

@@ -70,7 +70,7 @@ async fn insert_events(tx: &mut Transaction, events: &[Event]) -> Result<Vec<i64
     }
     let rows: Vec<&[Event]> = events.chunk_by(|one, next| one.id.row() == next.id.row()).collect();
     let numbers = next_numbers(tx, &rows).await?;
-    let has_place = !tx.has_company();
+    let has_place = !tx.has_concurrent_writers();
     let columns = |(told, arrived): (&&[Event], &i64)| -> Option<Vec<Column>> {
         let event = told.first()?;
         let names: Vec<&str> = told.iter().map(|event| event.name.as_str()).collect();
@@ -106,7 +106,7 @@ async fn next_numbers(tx: &mut Transaction, rows: &[&[Event]]) -> Result<Vec<i64
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    if tx.has_company() {
+    if tx.has_concurrent_writers() {
         let taken = sql("SELECT nextval('event_numbers') AS number FROM generate_series(1, $1)")
             .bind(count(rows.len()))
             .fetch_all(tx.on())

@@ -49,11 +49,11 @@ impl Base {
 /// Gives positions to up to `limit` rows that have none, and returns how many rows got one. No
 /// other transaction on any gateway gives positions until this one ends: keep it short.
 pub async fn place(tx: &mut Transaction, limit: u32) -> Result<u64, StoreError> {
-    if !tx.has_company() {
+    if !tx.has_concurrent_writers() {
         return Ok(0);
     }
     // Locked by a separate statement, so that the next one sees all earlier positions.
-    gates::queue(tx, "event log", 0).await?;
+    gates::take_turn(tx, "event log", 0).await?;
     let rows = sql(PLACE).bind(i64::from(limit)).fetch_all(tx.on()).await?;
     let mut last = None;
     for row in &rows {

@@ -6,6 +6,7 @@ use super::messages;
 use super::presence::PRESENT_ROOM;
 use super::room_ranges::{self, RoomPlace};
 use super::rooms::holds;
+use crate::domain::clock::TimeRange;
 use crate::domain::id::{MessageId, ThreadId};
 use crate::domain::message::Message;
 use crate::domain::room::Room;
@@ -60,7 +61,7 @@ impl Base {
                 let part = |query: &mut Statement, range: &&str| {
                     query.push(messages::SELECT).push(range).push_value(thread.0);
                 };
-                merged(self.reader().is_postgres(), &ranges, part, (page, 0), (None, None))
+                merged(self.reader().is_postgres(), &ranges, part, page, TimeRange::default())
             }
             None => {
                 let mut query = sql(messages::SELECT);
@@ -73,7 +74,7 @@ impl Base {
         let rows = query.fetch_all(self.reader()).await?;
         let mut messages = messages::listed_messages(&rows, &self.repeats)?;
         messages.retain(|message| message.room() == room);
-        Ok(page.shown(messages))
+        Ok(page.newest_first(messages))
     }
 
     /// Returns those of these messages that are in the named room and in `scope`, without those

@@ -1,4 +1,4 @@
-//! One recipient's record and message, made ready for the writer (`commit/ready.rs`).
+//! One recipient's record and message, made ready for the writer (`commit/prepared.rs`).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::domain::id::{AccountId, MessageId};
 use crate::domain::message::{Digest, Mail};
 use crate::domain::source::Inbox;
 use crate::domain::thread::ThreadKeys;
-use crate::store::base::unindexed::UnindexedMail;
+use crate::store::base::unindexed_cache::UnindexedMail;
 use crate::store::engine::sql::Value;
 use crate::store::tenancy::addresses::{Addressed, Question};
 

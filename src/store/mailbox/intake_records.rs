@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::entry::{Entry, RecordColumns};
 use super::presence::PRESENT_RECORD;
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::contact::Handle;
 use crate::domain::evidence::Evidence;
 use crate::domain::id::{IntakeId, MessageId};
@@ -43,16 +43,16 @@ impl Base {
         filter: &IntakeFilter,
         page: &Page,
     ) -> Result<Vec<IntakeRecord>, StoreError> {
-        self.noting.arrived().await;
+        self.pending_records.wait_until_written().await;
         let mut query = select("", "WHERE ");
         within(&mut query, scope);
         query.push(PRESENT_RECORD);
         filter.narrow(&mut query);
-        page.read_between(&mut query, filter.since, filter.until);
+        page.read_between(&mut query, TimeRange { since: filter.since, before: filter.until });
         let rows = query.fetch_all(self.reader()).await?;
         let without = |_: &Columns<'_>| Ok(Read::default());
         let records = rows.iter().map(|row| record(row, without)).collect::<Result<_, _>>()?;
-        Ok(page.shown(records))
+        Ok(page.newest_first(records))
     }
 
     pub async fn intake_record(
@@ -60,7 +60,7 @@ impl Base {
         scope: &Scope,
         id: IntakeId,
     ) -> Result<Option<IntakeRecord>, StoreError> {
-        self.noting.arrived().await;
+        self.pending_records.wait_until_written().await;
         let mut query = select("evidence, ", "WHERE id = $1 AND ").bind(id.0);
         within(&mut query, scope);
         query.push(PRESENT_RECORD);

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::log_columns::{all_of, calculated, value_of};
 use super::presence::PRESENT_RECORD;
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::condition::LogFilter;
 use crate::domain::formula::Formula;
 use crate::domain::log_field::{Kind, LogField, LogValue};
@@ -46,15 +46,14 @@ impl Base {
     pub async fn end_of_log(
         &self,
         scope: &Scope,
-        (since, before): (Option<Timestamp>, Option<Timestamp>),
+        time: TimeRange,
         most: u32,
     ) -> Result<Option<Cursor>, StoreError> {
-        self.noting.arrived().await;
+        self.pending_records.wait_until_written().await;
         let page = Page { limit: 1, from: None, until: None };
         let skip = most.saturating_sub(1);
         let Some(permitted) = scope.permitted() else {
-            let (list, time) = (List::IntakeRecords, (since, before));
-            return self.end_of_walk(list, scope, &page, time, most).await;
+            return self.end_of_walk(List::IntakeRecords, scope, &page, time, most).await;
         };
         let mut query = sql("");
         let mut bounds: Option<String> = None;
@@ -69,7 +68,7 @@ impl Base {
                 }
                 None => {
                     let start = query.text().len();
-                    page.lie_between(&mut query, since, before);
+                    page.lie_between(&mut query, time);
                     bounds = query.text().get(start..).map(str::to_owned);
                 }
             }
@@ -96,14 +95,14 @@ impl Base {
         page: &Page,
         fields: &[LogField],
     ) -> Result<Vec<LogRow>, StoreError> {
-        self.noting.arrived().await;
+        self.pending_records.wait_until_written().await;
         let sorts = scope.permitted().is_some();
         let mut query = sql("");
         if sorts {
             // Sorts only ids and times, before any field is computed.
             query.push("WITH first AS MATERIALIZED (SELECT id, at FROM records WHERE ");
             narrow(&mut query, scope, filter);
-            page.read_between(&mut query, filter.since, filter.before);
+            page.read_between(&mut query, filter.time());
             query.push(") ");
         }
         query.push("SELECT id, at").varying();
@@ -117,7 +116,7 @@ impl Base {
             query.push("id IN (SELECT id FROM first)");
         } else {
             narrow(&mut query, scope, filter);
-            page.read_between(&mut query, filter.since, filter.before);
+            page.read_between(&mut query, filter.time());
         }
         let rows = self.fetch_in_time(query).await?;
         let rows = rows.iter().map(|row| log_row(row, fields));
@@ -126,7 +125,7 @@ impl Base {
             rows.sort_by_key(|row| Reverse(row.place));
             return Ok(rows);
         }
-        Ok(page.shown(rows))
+        Ok(page.newest_first(rows))
     }
 
     /// Counts the rows of this page: at most `page.limit`.
@@ -136,11 +135,11 @@ impl Base {
         filter: &LogFilter,
         page: &Page,
     ) -> Result<u64, StoreError> {
-        self.noting.arrived().await;
+        self.pending_records.wait_until_written().await;
         let mut query = sql("SELECT COUNT(*) AS rows_found FROM
                              (SELECT at FROM records WHERE ");
         narrow(&mut query, scope, filter);
-        page.lie_between(&mut query, filter.since, filter.before);
+        page.lie_between(&mut query, filter.time());
         query.push(" LIMIT ").push_value(i64::from(page.limit)).push(") AS walked");
         let rows = self.fetch_in_time(query).await?;
         let counted = |row| Columns { table: "records", row }.count("rows_found");
@@ -159,7 +158,7 @@ impl Base {
         let mut query = sql("SELECT id, at FROM records WHERE ");
         narrow(&mut query, scope, filter);
         let page = Page { limit: 1, from: None, until };
-        page.read_between(&mut query, filter.since, filter.before);
+        page.read_between(&mut query, filter.time());
         query.push(" OFFSET ").push_value(stored(skip.saturating_sub(1)));
         let row = self.fetch_in_time(query).await?.pop();
         row.map(|row| place(&Columns { table: "records", row: &row })).transpose()
@@ -175,7 +174,7 @@ impl Base {
         (interval, grouping): (Interval, Option<Grouping>),
         most: u64,
     ) -> Result<Vec<Bucket>, StoreError> {
-        self.noting.arrived().await;
+        self.pending_records.wait_until_written().await;
         // Day 0 was a Thursday; weeks begin on Monday.
         let (width, shift) = match interval {
             Interval::Hour => (DAY / 24, 0),
@@ -198,11 +197,8 @@ impl Base {
         calculated(&mut query, formula, scope);
         query.push(" AS val FROM records WHERE ").varying();
         narrow(&mut query, scope, filter);
-        Page { limit: 0, from: None, until: None }.lie_between(
-            &mut query,
-            filter.since,
-            filter.before,
-        );
+        let page = Page { limit: 0, from: None, until: None };
+        page.lie_between(&mut query, filter.time());
         query.push(") AS walked GROUP BY bucket, place LIMIT ").push_value(stored(most));
         let rows = self.fetch_in_time(query).await?;
         rows.iter().map(bucket).collect()

@@ -7,7 +7,7 @@ use super::packed::{self, Original as Kept};
 use super::passage_row;
 use super::presence::PRESENT;
 use super::received_row::ReceivedRow;
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::contact::{ContactChange, Handle};
 use crate::domain::id::{ContactId, MessageId, SessionId, ThreadId};
 use crate::domain::marker::Marker;
@@ -48,9 +48,9 @@ impl Base {
             query.push(PRESENT);
         };
         let on = self.reader();
-        let query = merged(on.is_postgres(), &RECORDED, part, (page, 0), (None, None));
+        let query = merged(on.is_postgres(), &RECORDED, part, page, TimeRange::default());
         let rows = query.fetch_all(on).await?;
-        Ok(page.shown(listed_messages(&rows, &self.repeats)?))
+        Ok(page.newest_first(listed_messages(&rows, &self.repeats)?))
     }
 
     /// Returns the raw bytes of a message in `scope`. Fails with `Lost` if the blob store has none.

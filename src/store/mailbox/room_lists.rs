@@ -13,7 +13,7 @@ use crate::domain::room::{Room, preview};
 use crate::domain::scope::Scope;
 use crate::domain::source::Inbox;
 use crate::store::base::Base;
-use crate::store::base::page::{below, cut, permitted};
+use crate::store::base::page::{below, permitted, truncate_page};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Statement, sql};
@@ -86,7 +86,7 @@ impl Base {
         };
         let reach = (page.skip, more_than);
         let mut rows = self.first_of_ranges(&ranges, part, WITH_CONTACTS, reach).await?;
-        let more = cut(&mut rows, page.limit);
+        let more = truncate_page(&mut rows, page.limit);
         let mut count = sql("SELECT COUNT(*) AS total FROM (SELECT contact_id FROM rooms WHERE ");
         within_any_order(&mut count, scope);
         shown(&mut count);

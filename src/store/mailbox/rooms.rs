@@ -247,7 +247,7 @@ pub async fn leave(tx: &mut Transaction, gone: &[Gone]) -> Result<(), StoreError
 /// Locks the contacts whose latest message is one of these, in the same order as a commit, and
 /// before all other rows that both lock.
 pub async fn lock_contacts(tx: &mut Transaction, messages: &[Value]) -> Result<(), StoreError> {
-    if !tx.has_company() {
+    if !tx.has_concurrent_writers() {
         return Ok(());
     }
     many(

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use uuid::Uuid;
 
 use super::messages;
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::TimeRange;
 use crate::domain::id::MessageId;
 use crate::domain::message::Message;
 use crate::domain::scope::Scope;
@@ -60,12 +60,12 @@ impl Base {
         scope: &Scope,
         wanted: WantedWords<'_>,
         page: &Page,
-        (since, before): (Option<Timestamp>, Option<Timestamp>),
+        time: TimeRange,
     ) -> Result<Vec<Cursor>, StoreError> {
         if wanted.spans.is_empty() {
             return Ok(Vec::new());
         }
-        let mut found = self.unindexed(scope, wanted, page, (since, before)).await?;
+        let mut found = self.unindexed(scope, wanted, page, time).await?;
         let mut query = if self.reader().is_postgres() {
             sql("SELECT id, at FROM search_entries WHERE tokens @@ CAST($1 AS TSQUERY)")
                 .bind(expression(wanted, ('\'', "''"), [" & ", " | "]))
@@ -78,8 +78,8 @@ impl Base {
             query.push(" AND source = ").push_value(source.as_str());
         }
         permitted(&mut query, scope);
-        page.read_between(&mut query, since, before);
-        found.append(&mut places(&self.fetch_by_bitmaps(query).await?)?);
+        page.read_between(&mut query, time);
+        found.append(&mut places(&self.fetch_search(query).await?)?);
         found.sort_unstable();
         found.dedup();
         if !page.ascending() {
@@ -95,7 +95,7 @@ impl Base {
         scope: &Scope,
         wanted: WantedWords<'_>,
         page: &Page,
-        (since, before): (Option<Timestamp>, Option<Timestamp>),
+        time: TimeRange,
     ) -> Result<Vec<Cursor>, StoreError> {
         let narrowed = |query: &mut Statement| {
             within(query, scope);
@@ -109,7 +109,7 @@ impl Base {
                     WITH waiting AS MATERIALIZED (SELECT message_id FROM search_waiting)
                     SELECT id, at FROM waiting CROSS JOIN messages WHERE id = message_id AND ");
                 narrowed(&mut query);
-                page.read_between(&mut query, since, before);
+                page.read_between(&mut query, time);
                 query
             }
             Unindexed::Many => {
@@ -123,7 +123,7 @@ impl Base {
                     narrowed(query);
                 };
                 let is_postgres = self.reader().is_postgres();
-                merged(is_postgres, &RECORDED, part, (page, 0), (since, before))
+                merged(is_postgres, &RECORDED, part, page, time)
             }
         };
         places(&query.fetch_all(self.reader()).await?)

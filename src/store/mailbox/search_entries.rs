@@ -19,7 +19,7 @@ use crate::domain::search::tokens;
 use crate::domain::search::words::Document;
 use crate::domain::source::Source;
 use crate::store::base::Base;
-use crate::store::base::unindexed::UnindexedMail;
+use crate::store::base::unindexed_cache::UnindexedMail;
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
@@ -53,11 +53,11 @@ impl Base {
     /// another gateway is indexing. On SQLite it tokenizes before it takes the only writer, and
     /// writes about `octets` bytes of tokens per transaction, so that no commit waits long.
     pub async fn index_messages(&self, at_once: u32, octets: usize) -> Result<u32, StoreError> {
-        let has_company = self.reader().is_postgres();
+        let has_concurrent_writers = self.reader().is_postgres();
         let mut turn = None;
-        if has_company {
+        if has_concurrent_writers {
             let mut tx = self.begin().await?;
-            if !gates::alone(&mut tx, "search entries").await? {
+            if !gates::try_alone(&mut tx, "search entries").await? {
                 return Ok(0);
             }
             turn = Some(tx);
@@ -78,7 +78,7 @@ impl Base {
         let (mut entries, mut indexed) = (entries.into_iter().peekable(), 0_usize);
         while entries.peek().is_some() || !done.is_empty() {
             let (mut piece, mut sum) = (Vec::new(), 0_usize);
-            while let Some(entry) = entries.next_if(|_| has_company || sum < octets) {
+            while let Some(entry) = entries.next_if(|_| has_concurrent_writers || sum < octets) {
                 sum = sum.saturating_add(entry.2.len());
                 piece.push(entry);
             }
@@ -178,7 +178,7 @@ async fn insert(tx: &mut Transaction, entries: Vec<Entry>) -> Result<Vec<Message
     let id = |row| Columns { table: "messages", row }.uuid("id").map(MessageId);
     let there = rows.iter().map(id).collect::<Result<HashSet<_>, _>>()?;
     let entries = entries.into_iter().filter(|(id, ..)| there.contains(id));
-    if tx.has_company() {
+    if tx.has_concurrent_writers() {
         let rows = entries.map(|(_, columns, words)| columns.into_iter().chain([words.into()]));
         tx.later(many(
             "WITH given (id, agent_id, source, at, organization_id, tokens) AS ({rows})

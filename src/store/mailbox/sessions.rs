@@ -13,6 +13,7 @@ use super::room_ranges::{Range, RoomPlace, place};
 use super::rooms::holds;
 use crate::domain::account::AccountType;
 use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::clock::TimeRange;
 use crate::domain::contact::ContactChange;
 use crate::domain::id::{AccountId, ContactId, SessionId};
 use crate::domain::room::Room;
@@ -21,7 +22,7 @@ use crate::domain::session::{Ended, Session, SessionKey};
 use crate::domain::source::Inbox;
 use crate::store::base::Base;
 use crate::store::base::page::{Cursor, Direction, Page, below, in_range};
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, retry_conflicts};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, stored};
@@ -112,7 +113,7 @@ impl Base {
     ) -> Result<Vec<Session>, StoreError> {
         let mut query = ended().bind(room.contact.get()).bind(room.agent);
         let from = before.map(|cursor| (Direction::Before, cursor));
-        Page { limit, from, until: None }.read_by("ended_at", &mut query, None, None);
+        Page { limit, from, until: None }.read_by("ended_at", &mut query, TimeRange::default());
         query.fetch_all(self.reader()).await?.iter().map(reset).collect()
     }
 
@@ -138,7 +139,7 @@ impl Base {
         reason: Option<&str>,
         act: Act<'_>,
     ) -> Result<Option<ResetSession>, StoreError> {
-        settled!(self.try_reset_session(scope, key, reason, act))
+        retry_conflicts!(self.try_reset_session(scope, key, reason, act))
     }
 
     async fn try_reset_session(

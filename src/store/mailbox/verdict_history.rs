@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::presence::PRESENT_RECORD;
 use crate::domain::address::Address;
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::reason::Reason;
 use crate::domain::scope::Scope;
@@ -36,14 +36,14 @@ impl Base {
         page: &Page,
         since: Timestamp,
     ) -> Result<Vec<PastVerdict>, StoreError> {
-        self.noting.arrived().await;
+        self.pending_records.wait_until_written().await;
         let mut query = sql("SELECT id, at, source, sender, reason FROM records WHERE ");
         within(&mut query, scope);
         query.push(PRESENT_RECORD);
-        page.read_between(&mut query, Some(since), None);
+        page.read_between(&mut query, TimeRange { since: Some(since), before: None });
         let rows = query.fetch_all(self.reader()).await?;
         let verdicts = rows.iter().map(past).collect::<Result<_, _>>()?;
-        Ok(page.shown(verdicts))
+        Ok(page.newest_first(verdicts))
     }
 
     /// Returns the `senders` that are on the Agent's allowlist.

@@ -251,7 +251,7 @@ pub async fn external_id_taken(
     parent: AccountId,
     external_id: &str,
 ) -> Result<bool, StoreError> {
-    if tx.has_company() {
+    if tx.has_concurrent_writers() {
         sql("SELECT pg_advisory_xact_lock(hashtextextended('external ids', $1))")
             .bind(parent)
             .execute(tx.on())

@@ -10,7 +10,7 @@ use crate::domain::id::{AccountId, Mint, RelayId};
 use crate::domain::policy::Mode;
 use crate::domain::relay::Relayed;
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled, transact};
+use crate::store::engine::database::{Transaction, retry_conflicts, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -101,7 +101,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<Claimed, StoreError> {
         let claim = Claim { agent, address, catch_all, domain_for: claim_domain_for, most, act };
-        settled!(self.try_claim(&claim))
+        retry_conflicts!(self.try_claim(&claim))
     }
 
     async fn try_claim(&self, wanted: &Claim<'_>) -> Result<Claimed, StoreError> {

@@ -16,7 +16,7 @@ use crate::domain::key::KeyHash;
 use crate::domain::member::Member;
 use crate::store::base::Base;
 use crate::store::engine::error::StoreError;
-use crate::store::engine::group::Together;
+use crate::store::engine::group::GroupedWork;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 
@@ -54,7 +54,7 @@ impl Recipients {
     }
 }
 
-impl Together for Recipients {
+impl GroupedWork for Recipients {
     type Job = SenderQuestion;
     type Answer = Option<Addressed>;
 
@@ -74,7 +74,7 @@ impl Holders {
     }
 }
 
-impl Together for Holders {
+impl GroupedWork for Holders {
     type Job = KeyHash;
     type Answer = Option<KeyHolder>;
 
@@ -107,7 +107,7 @@ impl Named {
     }
 }
 
-impl Together for Named {
+impl GroupedWork for Named {
     type Job = AccountId;
     type Answer = Option<(Account, Option<Member>)>;
 

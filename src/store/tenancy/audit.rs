@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::once;
 use crate::domain::audit::{Act, Actor, Change, Deed, Doer, Entry, Who};
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::id::{AccountId, AuditId, KeyId, MemberId, Mint};
 use crate::domain::scope::Scope;
 use crate::store::base::Base;
@@ -121,10 +121,10 @@ impl Base {
                     request_id, count FROM audit_entries WHERE ");
         within(&mut query, scope);
         filter.narrow(&mut query);
-        page.read_between(&mut query, filter.since, filter.until);
+        page.read_between(&mut query, TimeRange { since: filter.since, before: filter.until });
         let rows = query.fetch_all(self.reader()).await?;
         let entries: Vec<Entry> = rows.iter().map(entry).collect::<Result<_, _>>()?;
-        Ok(page.shown(entries))
+        Ok(page.newest_first(entries))
     }
 
     /// Adds to the count of refused attempts in the entry with this id; the first call creates it.

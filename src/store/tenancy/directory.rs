@@ -11,7 +11,7 @@ use crate::domain::policy::Mode;
 use crate::store::base::Base;
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
-use crate::store::engine::group::Together;
+use crate::store::engine::group::GroupedWork;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, sql};
 
@@ -154,7 +154,7 @@ impl Versions {
     }
 }
 
-impl Together for Versions {
+impl GroupedWork for Versions {
     type Job = ();
     type Answer = i64;
 
@@ -188,7 +188,7 @@ mod tests {
 
     struct Counting(Versions, Arc<AtomicUsize>);
 
-    impl Together for Counting {
+    impl GroupedWork for Counting {
         type Job = ();
         type Answer = i64;
 

@@ -67,7 +67,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<InsertedKey, StoreError> {
         transact!(self, async |tx| {
-            gates::queue(&mut tx, "keys", key.owner().id()).await?;
+            gates::take_turn(&mut tx, "keys", key.owner().id()).await?;
             if !owner_is_there(&mut tx, key.owner()).await? {
                 return Ok(InsertedKey::NoOwner);
             }

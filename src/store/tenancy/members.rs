@@ -15,7 +15,7 @@ use crate::domain::event::EventName;
 use crate::domain::id::{AccountId, MemberId};
 use crate::domain::member::{Member, Role};
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled, transact};
+use crate::store::engine::database::{Transaction, retry_conflicts, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -65,7 +65,7 @@ impl Base {
         told: &(dyn Fn(&Member) -> Value + Sync),
         act: Act<'_>,
     ) -> Result<Membership, StoreError> {
-        settled!(self.try_insert_member(new, most, told, act))
+        retry_conflicts!(self.try_insert_member(new, most, told, act))
     }
 
     async fn try_insert_member(
@@ -76,7 +76,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<Membership, StoreError> {
         let mut tx = self.begin().await?;
-        gates::queue(&mut tx, "members", new.account.get()).await?;
+        gates::take_turn(&mut tx, "members", new.account.get()).await?;
         let account = accounts::find(&mut tx, new.account).await?;
         let Some(account) = account.filter(|account| account.kind != AccountType::Agent) else {
             return Ok(Membership::NoAccount);
@@ -229,7 +229,7 @@ async fn among(
     let row = select("AND members.id = $1").bind(id.get()).fetch_optional(tx.on()).await?;
     let Some(found) = row.as_ref().map(member).transpose()? else { return Ok(None) };
     // A member never moves to another account.
-    gates::queue(tx, "members", found.account.get()).await?;
+    gates::take_turn(tx, "members", found.account.get()).await?;
     let mut all = of_account(tx, found.account).await?;
     let place = all.iter().position(|one| one.id == id);
     Ok(place.map(|place| (all.remove(place), all)))

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::domain::audit::Once;
 use crate::domain::clock::Timestamp;
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, retry_conflicts};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Statement, sql};
@@ -89,7 +89,7 @@ impl Base {
         now: Timestamp,
         limit: usize,
     ) -> Result<Option<u64>, StoreError> {
-        settled!(self.delete_past(past(), now, limit))
+        retry_conflicts!(self.delete_past(past(), now, limit))
     }
 }
 

@@ -56,7 +56,7 @@ impl Base {
         limit: usize,
     ) -> Result<Option<u64>, StoreError> {
         transact!(self, async |tx| {
-            if !gates::alone(&mut tx, "retention").await? {
+            if !gates::try_alone(&mut tx, "retention").await? {
                 return Ok(None);
             }
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);

@@ -24,7 +24,7 @@ use crate::domain::message::Digest;
 use crate::domain::scope::Scope;
 use crate::store::base::Base;
 use crate::store::base::page::within;
-use crate::store::engine::database::{Transaction, settled, transact};
+use crate::store::engine::database::{Transaction, retry_conflicts, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -147,7 +147,8 @@ impl Base {
         (rows, octets): (usize, u64),
         now: Timestamp,
     ) -> Result<Erasing, StoreError> {
-        let (erasing, objects) = settled!(self.try_erase_some(subject, (rows, octets), now))?;
+        let (erasing, objects) =
+            retry_conflicts!(self.try_erase_some(subject, (rows, octets), now))?;
         self.drop_objects(objects).await;
         Ok(erasing)
     }
@@ -166,7 +167,7 @@ impl Base {
             return Ok((self.erase_rest(&erasure, rows, now).await?, nothing));
         }
         let mut tx = self.begin().await?;
-        if !gates::alone(&mut tx, "erasure").await? {
+        if !gates::try_alone(&mut tx, "erasure").await? {
             return Ok((Erasing::Held, nothing));
         }
         let messages = messages_of(tx.on(), &erasure, rows).await?;
@@ -188,10 +189,10 @@ impl Base {
         now: Timestamp,
     ) -> Result<Erasing, StoreError> {
         // Refusals answered before this must be in the records first.
-        self.noting.arrived().await;
+        self.pending_records.wait_until_written().await;
         let found = erasure_redaction::find(self, erasure, rows).await?;
         let mut tx = self.begin().await?;
-        if !gates::alone(&mut tx, "erasure").await? {
+        if !gates::try_alone(&mut tx, "erasure").await? {
             return Ok(Erasing::Held);
         }
         let Some(current) = Erasure::of(tx.on(), erasure.subject).await? else {

@@ -9,13 +9,13 @@ use std::collections::BTreeSet;
 use uuid::Uuid;
 
 use crate::domain::account::{AccountType, Lineage};
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::id::AccountId;
 use crate::domain::room::Room;
 use crate::rules::RetainedKind;
 use crate::store::base::Base;
 use crate::store::base::page::{Cursor, Direction, Page, merged};
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, retry_conflicts};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
@@ -135,8 +135,8 @@ impl Base {
         let from = from.unwrap_or(Cursor { at: Timestamp::from_millis(0), id: Uuid::nil() });
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
         let page = Page { limit, from: Some((Direction::After, from)), until: None };
-        let (on, time) = (self.reader(), (None, Some(due.until)));
-        let query = merged(on.is_postgres(), source.ranges, part, (&page, 0), time);
+        let (on, time) = (self.reader(), TimeRange { since: None, before: Some(due.until) });
+        let query = merged(on.is_postgres(), source.ranges, part, &page, time);
         let rows = query.fetch_all(on).await?;
         let rows = rows.iter().map(|row| {
             let columns = Columns { table: "records", row };
@@ -155,7 +155,7 @@ impl Base {
         limit: usize,
     ) -> Result<Option<Deleted>, StoreError> {
         let ids: Vec<Value> = rows.iter().map(|row| row.place.id.into()).collect();
-        settled!(self.try_delete_expired(kept, &ids, limit))
+        retry_conflicts!(self.try_delete_expired(kept, &ids, limit))
     }
 
     async fn try_delete_expired(
@@ -165,7 +165,7 @@ impl Base {
         limit: usize,
     ) -> Result<Option<Deleted>, StoreError> {
         let mut tx = self.begin().await?;
-        if !gates::alone(&mut tx, "retention").await? {
+        if !gates::try_alone(&mut tx, "retention").await? {
             return Ok(None);
         }
         let deleted = match kept {
@@ -191,7 +191,7 @@ impl Base {
         now: Timestamp,
         limit: usize,
     ) -> Result<Option<u64>, StoreError> {
-        settled!(self.delete_past(past(), now, limit))
+        retry_conflicts!(self.delete_past(past(), now, limit))
     }
 
     /// Runs a statement that deletes up to $2 rows that expired by $1.
@@ -202,7 +202,7 @@ impl Base {
         limit: usize,
     ) -> Result<Option<u64>, StoreError> {
         let mut tx = self.begin().await?;
-        if !gates::alone(&mut tx, "retention").await? {
+        if !gates::try_alone(&mut tx, "retention").await? {
             return Ok(None);
         }
         let gone = statement.bind(now).bind(count(limit)).execute(tx.on()).await?;

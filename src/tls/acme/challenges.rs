@@ -66,12 +66,10 @@ impl Challenges {
                     let (place, ended) = oneshot::channel();
                     places.push_back(place);
                     let (challenges, rules) = (self.clone(), rules.clone());
-                    let stopping = shutdown.clone();
-                    shutdown.spawn(async move {
+                    shutdown.spawn_until_soft_stop(async move {
                         tokio::select! {
                             () = challenges.answer(stream, &rules) => {}
                             _ = ended => {}
-                            () = stopping.soft() => {}
                         }
                     });
                 }

@@ -8,7 +8,7 @@ use instant_acme::Problem;
 use crate::domain::clock::Timestamp;
 use crate::egress::client::EgressError;
 
-use super::kept::KeptError;
+use super::folder::FolderError;
 use super::transport::TransportError;
 
 /// Why a certificate cannot be used.
@@ -18,14 +18,14 @@ pub type Unusable = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AcmeError {
     #[error(transparent)]
-    Kept(#[from] KeptError),
+    Folder(#[from] FolderError),
     #[error("cannot listen on {address} for ACME challenges")]
     Listen { address: SocketAddr, source: io::Error },
     /// For the account, or the order as a whole.
-    #[error("the authority refused the request: {}", said(.0))]
+    #[error("the authority refused the request: {}", detail(.0))]
     Refused(Problem),
     /// The authority's own account of its look-up.
-    #[error("the authority could not verify {name}: {}", said(.problem))]
+    #[error("the authority could not verify {name}: {}", detail(.problem))]
     NotProven { name: String, problem: Problem },
     #[error("the authority offers no HTTP-01 challenge for {0}")]
     NoChallenge(String),
@@ -64,7 +64,7 @@ impl AcmeError {
             Self::NoChallenge(_) => {
                 Some("use an authority that offers HTTP-01, or a certificate in files")
             }
-            Self::Kept(error) => of_folder(error),
+            Self::Folder(error) => of_folder(error),
             Self::Late => Some(
                 "check whether the authority works; for a slow one, raise attempt.timeout_seconds \
                  and attempt.patience_seconds (acme.toml)",
@@ -77,7 +77,7 @@ impl AcmeError {
 
     /// Whether the authority was not asked, or the note from before the attempt stays valid.
     pub(super) const fn is_our_own(&self) -> bool {
-        matches!(self, Self::Kept(_) | Self::Listen { .. } | Self::Stopped)
+        matches!(self, Self::Folder(_) | Self::Listen { .. } | Self::Stopped)
     }
 
     /// Whether another order may succeed: this one is unknown, or belongs to another account.
@@ -120,17 +120,17 @@ fn of_kind(kind: &str) -> Option<&'static str> {
     })
 }
 
-fn of_folder(error: &KeptError) -> Option<&'static str> {
+fn of_folder(error: &FolderError) -> Option<&'static str> {
     Some(match error {
-        KeptError::Write { .. } => "give the server write access to the folder (acme.folder)",
-        KeptError::Read { .. } => {
+        FolderError::Write { .. } => "give the server write access to the folder (acme.folder)",
+        FolderError::Read { .. } => {
             "give the server read access to the files in the folder (acme.folder)"
         }
-        KeptError::Damaged { .. } => {
+        FolderError::Damaged { .. } => {
             "restore the file, or remove the file and the server makes a new one; if you publish \
              a TLSA record, a new key.pem needs a new one"
         }
-        KeptError::Key(_) => return None,
+        FolderError::Key(_) => return None,
     })
 }
 
@@ -187,7 +187,7 @@ fn kind(problem: &Problem) -> &str {
 }
 
 /// Returns the authority's text in one line of bounded length: it is not trusted.
-fn said(problem: &Problem) -> String {
+fn detail(problem: &Problem) -> String {
     let mut text = problem.detail.clone().unwrap_or_else(|| "no reason given".to_owned());
     for one in &problem.subproblems {
         text.push_str("; ");

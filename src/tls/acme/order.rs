@@ -9,10 +9,10 @@ use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use super::Work;
 use super::challenges::ShownTokens;
 use super::failure::AcmeError;
-use super::kept::{self, AcmeFolder, KeptError};
+use super::folder::{self, AcmeFolder, FolderError};
 
 /// The stored parts that an attempt needs.
-pub(super) struct Means {
+pub(super) struct StoredParts {
     /// The key of the certificate.
     pub(super) key: KeyPair,
     account: Option<AccountCredentials>,
@@ -20,21 +20,21 @@ pub(super) struct Means {
 
 impl Work {
     /// Reads the stored parts. Finds their faults before the authority is asked.
-    pub(super) async fn means(&self) -> Result<Means, AcmeError> {
-        let key = self.on_disk(kept::key).await?;
+    pub(super) async fn stored_parts(&self) -> Result<StoredParts, AcmeError> {
+        let key = self.on_disk(folder::key).await?;
         let account = match self.on_disk(AcmeFolder::account).await? {
-            Some(json) => serde_json::from_str(&json).map_err(|source| KeptError::Damaged {
+            Some(json) => serde_json::from_str(&json).map_err(|source| FolderError::Damaged {
                 path: AcmeFolder::account_path(&self.settings),
                 source: source.into(),
             })?,
             None => None,
         };
-        Ok(Means { key, account })
+        Ok(StoredParts { key, account })
     }
 
     /// Obtains a certificate for the key, and returns its chain as PEM.
-    pub(super) async fn obtain(&self, means: Means) -> Result<String, AcmeError> {
-        let Means { key, account } = means;
+    pub(super) async fn obtain(&self, stored: StoredParts) -> Result<String, AcmeError> {
+        let StoredParts { key, account } = stored;
         match self.order(&key, account).await {
             // Some authorities forget accounts that are unused for long.
             Err(error) if error.is_unknown_account() => {

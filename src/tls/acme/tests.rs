@@ -29,6 +29,10 @@ fn settings(folder: &Path) -> Settings {
 }
 
 /// Has a clock that stands still, and randomness in which every byte is `octet`.
+fn next(due: Timestamp, failures: u32) -> NextAttempt {
+    NextAttempt { due, failures }
+}
+
 fn work(folder: &Path, now: Timestamp, octet: u8) -> Work {
     let rules = Rules::defaults().unwrap();
     let guard = Guard::new(Vec::new(), &rules.webhooks);
@@ -97,7 +101,7 @@ fn only_its_owner_reads_what_is_kept_and_nothing_else_lies_there() {
     AcmeFolder::keep_account(&settings, "{}").unwrap();
     AcmeFolder::keep_chain(&settings, "one").unwrap();
     AcmeFolder::keep_chain(&settings, "two").unwrap();
-    let tried = Tried { at: on_day(1), not_before: on_day(2), failures: 3 };
+    let tried = AttemptRecord { at: on_day(1), not_before: on_day(2), failures: 3 };
     AcmeFolder::note(&settings, tried).unwrap();
     assert_eq!(AcmeFolder::tried(&settings).unwrap(), Some(tried));
     AcmeFolder::keep_order(&settings, "https://ca.example/order/1").unwrap();
@@ -144,7 +148,7 @@ async fn what_is_kept_is_shown_and_renewed_when_two_thirds_of_its_life_are_over(
         // Expired, and still shown.
         let pair = Pair::from_pem(chain.as_bytes(), key.as_bytes()).unwrap();
         assert_eq!(work.renewal(&pair), on_day(day), "by luck {octet}");
-        assert_eq!(work.begin(&install).await, (on_day(200), 0));
+        assert_eq!(work.begin(&install).await, next(on_day(200), 0));
         assert_eq!(*shown.lock().unwrap(), [(chain.into_bytes(), key.into_bytes())]);
     }
 }
@@ -153,17 +157,17 @@ async fn what_is_kept_is_shown_and_renewed_when_two_thirds_of_its_life_are_over(
 async fn nobody_is_asked_sooner_however_often_it_is_started() {
     let folder = tempfile::tempdir().unwrap();
     let work = work(folder.path(), on_day(1), 0);
-    assert_eq!(work.begin(&accept).await, (on_day(1), 0));
+    assert_eq!(work.begin(&accept).await, next(on_day(1), 0));
     let later = |seconds| on_day(1).plus(Duration::from_secs(seconds));
     for (at, not_before, begun) in [
-        (on_day(1), later(3600), (later(3600), 3)),
-        (on_day(0), on_day(0), (on_day(0), 3)),
+        (on_day(1), later(3600), next(later(3600), 3)),
+        (on_day(0), on_day(0), next(on_day(0), 3)),
         // No wait is longer than the longest.
-        (on_day(1), on_day(9), (later(21_600), 3)),
+        (on_day(1), on_day(9), next(later(21_600), 3)),
         // The clock was wrong then.
-        (on_day(2), on_day(2), (on_day(1), 0)),
+        (on_day(2), on_day(2), next(on_day(1), 0)),
     ] {
-        AcmeFolder::note(&work.settings, Tried { at, not_before, failures: 3 }).unwrap();
+        AcmeFolder::note(&work.settings, AttemptRecord { at, not_before, failures: 3 }).unwrap();
         assert_eq!(work.begin(&accept).await, begun);
     }
 }
@@ -180,9 +184,9 @@ async fn a_damaged_key_bothers_no_authority_and_shortens_no_wait() {
     let error = work.attempt(0, &accept).await.unwrap_err();
     assert!(error.is_our_own() && error.to_string().contains("key.pem"), "{error}");
     assert_eq!(AcmeFolder::tried(&work.settings).unwrap(), None);
-    let tried = Tried { at: on_day(1), not_before: on_day(1).plus(SOON), failures: 1 };
+    let tried = AttemptRecord { at: on_day(1), not_before: on_day(1).plus(SOON), failures: 1 };
     AcmeFolder::note(&work.settings, tried).unwrap();
-    assert_eq!(work.begin(&accept).await, (tried.not_before, 1));
+    assert_eq!(work.begin(&accept).await, next(tried.not_before, 1));
 }
 
 #[tokio::test]
@@ -193,7 +197,7 @@ async fn an_attempt_that_is_cut_short_has_failed() {
     for (failures, wait) in [(0, 60), (1, 900)] {
         work.attempt(failures, &accept).await.unwrap_err();
         let due = on_day(1).plus(Duration::from_secs(wait));
-        assert_eq!(work.begin(&accept).await, (due, failures + 1));
+        assert_eq!(work.begin(&accept).await, next(due, failures + 1));
     }
 }
 
@@ -207,10 +211,10 @@ async fn what_is_kept_and_does_not_fit_is_asked_for_anew() {
         [chain(&key, "other.example"), chain(&foreign, "mx.example"), "no certificate".to_owned()]
     {
         AcmeFolder::keep_chain(&work.settings, &text).unwrap();
-        assert_eq!(work.begin(&accept).await, (on_day(1), 0), "{text}");
+        assert_eq!(work.begin(&accept).await, next(on_day(1), 0), "{text}");
     }
     AcmeFolder::keep_chain(&work.settings, &chain(&key, "mx.example")).unwrap();
-    assert_eq!(work.begin(&accept).await, (on_day(66), 0));
+    assert_eq!(work.begin(&accept).await, next(on_day(66), 0));
 }
 
 #[tokio::test]

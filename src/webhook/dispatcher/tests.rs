@@ -40,7 +40,7 @@ impl Scene {
         let hands = Hands::default();
         let queue = Memory::new(&hands, &rules);
         let receiver = Receiver::start(hands.clock()).await.unwrap();
-        receiver.trust(&signature::shown(&sample::destination(1, "http://x/").secret));
+        receiver.trust(&signature::secret_text(&sample::destination(1, "http://x/").secret));
         let (shutdown, bell) = (Shutdown::default(), Bell::default());
         Self { hands, rules, queue, receiver, shutdown, bell }
     }
@@ -83,7 +83,8 @@ async fn a_failed_delivery_is_tried_again_with_the_same_bytes() {
     scene.queue.until(id, |row| row.state == State::Delivered).await;
     let received = scene.arrived(3).await;
     let oracle =
-        standardwebhooks::Webhook::new(&signature::shown(&scene.destination(1).secret)).unwrap();
+        standardwebhooks::Webhook::new(&signature::secret_text(&scene.destination(1).secret))
+            .unwrap();
     for request in &received {
         assert_eq!(request.body, received[0].body);
         assert!(request.verified);
@@ -310,7 +311,7 @@ async fn the_log_names_the_delivery_but_no_query_secret_or_text() {
             assert!(line.contains(part), "{line}");
         }
     }
-    let secret = signature::shown(&scene.destination(1).secret);
+    let secret = signature::secret_text(&scene.destination(1).secret);
     let signed = scene.receiver.received()[0].headers["x-service-signature"].clone();
     for canary in ["canary", "Hello", "boss@", "answer-text", &secret[6..], &signed] {
         assert!(!text.contains(canary), "{canary} in {text}");

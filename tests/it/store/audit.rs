@@ -6,6 +6,7 @@ use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::address::Address;
 use gatepost::domain::app::Use;
 use gatepost::domain::audit::{Act, Actor, Deed, Doer, Entry, Who};
+use gatepost::domain::clock::TimeRange;
 use gatepost::domain::delivery::{Extent, Outcome};
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::event::Category;
@@ -360,7 +361,7 @@ async fn a_page_is_of_its_scope_its_filter_and_its_time(kind: Kind) {
     for (scope, place) in [(&scope, Some(cursor)), (&subtree(other), None)] {
         assert_eq!(store.place_of(List::Audit, scope, cursor.id).await.unwrap(), place);
     }
-    let end = store.end_of_walk(List::Audit, &scope, &walk, (None, None), 2).await.unwrap();
+    let end = store.end_of_walk(List::Audit, &scope, &walk, TimeRange::default(), 2).await.unwrap();
     assert_eq!(end.unwrap().at, at(2));
 }
 

@@ -3,6 +3,7 @@
 use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::account::AccountType;
 use gatepost::domain::audit::{Actor, Deed, Doer, Once, Who};
+use gatepost::domain::clock::TimeRange;
 use gatepost::domain::contact::Handle;
 use gatepost::domain::delivery::{Attempt, Outcome};
 use gatepost::domain::domain_name::DomainName;
@@ -268,7 +269,7 @@ async fn lists(scene: &Scene) {
             for from in [None, Some((Direction::Before, cursor)), Some((Direction::After, cursor))]
             {
                 let mut page = Page { limit: 2, from, until: None };
-                let time = (Some(at(0)), Some(at(2)));
+                let time = TimeRange { since: Some(at(0)), before: Some(at(2)) };
                 for list in [List::Messages, List::IntakeRecords, List::Audit] {
                     store.end_of_walk(list, &scope, &page, time, 2).await.unwrap();
                 }
@@ -314,7 +315,7 @@ async fn log(scene: &Scene) {
     }
     let placed = store.placed_after(0, 9).await.unwrap();
     store.events_named(&[placed[0].place.event]).await.unwrap();
-    assert!(store.contents_with_others((0, 9)).await.unwrap().len() > 1);
+    assert!(store.contents_with_others(0, 9).await.unwrap().len() > 1);
 }
 
 /// Each that leaves entries of the audit log out, and one that leaves out none but by time.

@@ -190,7 +190,7 @@ async fn a_server_whose_disk_was_full_goes_on_when_there_is_room() {
         .unwrap();
     let access = Arc::new(gatepost::rules::Rules::defaults().unwrap().access);
     let tenancy = gatepost::app::tenancy::Tenancy::new(store.clone(), run::system_mint(), access);
-    gatepost::testkit::house::House::build(&tenancy).await.unwrap();
+    gatepost::testkit::fixture_accounts::FixtureAccounts::build(&tenancy).await.unwrap();
     store.close().await;
     // 2 MiB a file, by the soft limit only; without the trap the kernel would end the process.
     let limited = "trap '' XFSZ; ulimit -S -f 2048; exec \"$0\" \"$@\"";

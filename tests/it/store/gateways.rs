@@ -7,7 +7,7 @@ use gatepost::domain::clock::{Clock, Timestamp};
 use gatepost::domain::delivery::{Claim, Outcome};
 use gatepost::domain::event::Category;
 use gatepost::domain::id::Mint;
-use gatepost::store::{Census, Finished, Redelivery, Store};
+use gatepost::store::{Finished, GatewayChanges, Redelivery, Store};
 
 use super::scene::{Kind, SECOND, Scene, at, attempt, by};
 use crate::support::store_rules;
@@ -46,12 +46,12 @@ async fn see_them_die(kind: Kind, store: &Store) {
     }
     // The first look finds out that they are there; so many more, that they say nothing.
     for _ in 0..SILENT {
-        assert_eq!(store.beat().await.unwrap(), Census::default());
+        assert_eq!(store.beat().await.unwrap(), GatewayChanges::default());
         assert_eq!(claim(store, 5).await, [], "not dead yet");
     }
-    let death = Census { died: 1, ..Census::default() };
+    let death = GatewayChanges { died: 1, ..GatewayChanges::default() };
     assert_eq!(store.beat().await.unwrap(), death);
-    assert_eq!(store.beat().await.unwrap(), Census::default(), "it dies once");
+    assert_eq!(store.beat().await.unwrap(), GatewayChanges::default(), "it dies once");
 }
 
 async fn what_a_dead_gateway_had_claimed_is_free(kind: Kind) {
@@ -65,7 +65,7 @@ async fn what_a_dead_gateway_had_claimed_is_free(kind: Kind) {
     if kind == Kind::Postgres {
         // As long as it beats, at whatever pace, nobody takes anything from it.
         for _ in 0..3 * SILENT {
-            assert_eq!(second.beat().await.unwrap(), Census::default());
+            assert_eq!(second.beat().await.unwrap(), GatewayChanges::default());
             first.beat().await.unwrap();
         }
         assert_eq!(claim(&second, 4).await, []);
@@ -154,10 +154,10 @@ async fn what_a_gateway_that_left_had_claimed_is_free_at_once(kind: Kind) {
     second.beat().await.unwrap();
     first.leave().await.unwrap();
     assert_eq!(claim(&second, 2).await, []);
-    let departure = Census { left: 1, ..Census::default() };
+    let departure = GatewayChanges { left: 1, ..GatewayChanges::default() };
     assert_eq!(second.beat().await.unwrap(), departure);
     assert_eq!(claim(&second, 3).await.len(), 1);
-    assert_eq!(second.beat().await.unwrap(), Census::default(), "it leaves once");
+    assert_eq!(second.beat().await.unwrap(), GatewayChanges::default(), "it leaves once");
 }
 
 /// It begins nothing as soon as others may bury it; if none did, it goes on with what it had.
@@ -180,13 +180,16 @@ async fn a_gateway_that_was_buried_goes_on_under_another_name(kind: Kind) {
         return;
     }
     assert_eq!(first.holder(), None);
-    assert_eq!(first.beat().await.unwrap(), Census::default());
+    assert_eq!(first.beat().await.unwrap(), GatewayChanges::default());
     assert_eq!(first.holder(), name, "nobody has buried it");
     let second = gateway(&scene).await;
     see_them_die(kind, &second).await;
     source.fetch_add(silence, Ordering::SeqCst);
     assert_eq!(first.holder(), None);
-    assert_eq!(first.beat().await.unwrap(), Census { buried: true, ..Census::default() });
+    assert_eq!(
+        first.beat().await.unwrap(),
+        GatewayChanges { was_marked_dead: true, ..GatewayChanges::default() }
+    );
     let other = first.holder();
     assert!(other > Some(0) && other != name, "{other:?} {name:?}");
     assert_eq!(claim(&second, 5).await.len(), 1, "what it had claimed before is free");

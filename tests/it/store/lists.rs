@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use gatepost::domain::account::Account;
+use gatepost::domain::clock::TimeRange;
 use gatepost::domain::contact::Handle;
 use gatepost::domain::id::{IntakeId, MessageId};
 use gatepost::domain::reason::Reason;
@@ -176,7 +177,7 @@ async fn a_walk_ends_where_it_must_and_the_next_one_goes_on(kind: Kind) {
     wanted.sort();
     let mut wanted: Vec<MessageId> = wanted.into_iter().map(|(_, id)| id).collect();
     let scope = subtree(&scene.partner).only(vec![scene.agent.id]);
-    let ever = (None, None);
+    let ever = TimeRange::default();
     for direction in [Direction::After, Direction::Before] {
         let start = Cursor { at: at(-1), id: uuid::Uuid::nil() };
         let mut page = Page { limit: 9, from: Some((direction, start)), until: None };
@@ -199,7 +200,7 @@ async fn a_walk_ends_where_it_must_and_the_next_one_goes_on(kind: Kind) {
         assert_eq!((seen, walks), (wanted.clone(), 4));
     }
     // The time that is asked for is not walked to, nor beyond.
-    let within = (Some(at(1)), Some(at(3)));
+    let within = TimeRange { since: Some(at(1)), before: Some(at(3)) };
     let page = everything();
     let of_time = async |most| {
         let list = List::IntakeRecords;
@@ -226,7 +227,11 @@ async fn a_cursor_is_nobodys_id(kind: Kind) {
     let mut wanted: Vec<MessageId> = wanted.into_iter().map(|(_, id)| id).collect();
     let scope = subtree(&scene.partner).only(vec![scene.agent.id]);
     let end = async |page: &Page, most| {
-        scene.store.end_of_walk(List::Messages, &scope, page, (None, None), most).await.unwrap()
+        scene
+            .store
+            .end_of_walk(List::Messages, &scope, page, TimeRange::default(), most)
+            .await
+            .unwrap()
     };
     let first = Cursor { at: at(-1), id: uuid::Uuid::nil() };
     for from in [Some((Direction::After, first)), None] {

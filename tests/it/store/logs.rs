@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gatepost::app::mailbox::logs::cell;
 use gatepost::domain::account::Account;
+use gatepost::domain::clock::TimeRange;
 use gatepost::domain::condition::{Condition, LogFilter, Scalar, Test};
 use gatepost::domain::contact::Handle;
 use gatepost::domain::event::Category;
@@ -275,7 +276,8 @@ async fn what_others_have_does_not_end_a_walk(kind: Kind) {
         scene.deliver(if millis % 2 == 0 { &scene.agent } else { &scene.other }, millis).await;
     }
     let stranger = scene.stranger().await;
-    let end = async |only: &[&Account], time, most| {
+    let end = async |only: &[&Account], (since, before), most| {
+        let time = TimeRange { since, before };
         let only = only.iter().map(|account| account.id).collect();
         let scope = subtree(&scene.partner).only(only);
         scene.store.end_of_log(&scope, time, most).await.unwrap().map(|place| place.at)
@@ -492,11 +494,12 @@ pub async fn exercise(scene: &Scene) {
     let page = Page { limit: 9, from: None, until };
     for account in [partner, reseller, organization, agent] {
         let both = subtree(account).only(vec![agent.id, scene.other.id]);
-        for time in [(None, None), (Some(at(0)), Some(at(9)))] {
+        let nine = TimeRange { since: Some(at(0)), before: Some(at(9)) };
+        for time in [TimeRange::default(), nine] {
             store.end_of_log(&both, time, 2).await.unwrap();
         }
         for scope in [subtree(account), subtree(account).only(vec![agent.id])] {
-            store.end_of_log(&scope, (None, None), 2).await.unwrap();
+            store.end_of_log(&scope, TimeRange::default(), 2).await.unwrap();
             for filter in &asked {
                 for page in [page, page.behind(Cursor { at: at(DAY), id: Uuid::nil() })] {
                     store.logs(&scope, filter, &page, LogField::ALL).await.unwrap();

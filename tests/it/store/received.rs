@@ -12,7 +12,7 @@ use gatepost::domain::message::{Call, Content, Digest, Linked, Received};
 use gatepost::domain::source::{Inbox, Source};
 use gatepost::domain::thread::ThreadKeys;
 use gatepost::domain::verdict::Verdict;
-use gatepost::store::{Handed, NewReceived, Receipt, StoreError};
+use gatepost::store::{NewReceived, PlatformMessage, Receipt, StoreError};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -26,7 +26,7 @@ on_both! {
 }
 
 /// A text from this number.
-pub fn handed(agent: &Account, millis: i64, number: &str) -> Handed {
+pub fn handed(agent: &Account, millis: i64, number: &str) -> PlatformMessage {
     let id = mint().message();
     let handle = Handle::elsewhere(Some(Source::Sms), number).unwrap();
     let mut digest = [0; 32];
@@ -45,7 +45,7 @@ pub fn handed(agent: &Account, millis: i64, number: &str) -> Handed {
         call: Call { duration: Some(7), ..Call::default() },
     };
     let record = record(agent, millis, Verdict::Accepted);
-    Handed {
+    PlatformMessage {
         record: IntakeRecord {
             source: Source::Sms,
             sender: Some(handle),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use bytes::Bytes;
 use gatepost::app::mailbox::retention::{Passed, Retention};
 use gatepost::domain::account::{Account, Lineage};
-use gatepost::domain::clock::Clock;
+use gatepost::domain::clock::{Clock, TimeRange};
 use gatepost::domain::delivery::{Attempt, Claim, Outcome};
 use gatepost::domain::event::Category;
 use gatepost::domain::id::{AttemptId, IntakeId};
@@ -108,7 +108,10 @@ async fn messages_without_records_are_listed_among_the_others(kind: Kind) {
         let some = store.recent_messages(&scope, &page).await.unwrap();
         let some: Vec<_> = some.iter().map(|message| message.id).collect();
         assert_eq!(some, ids[19..]);
-        let end = store.end_of_walk(List::Messages, &scope, &page, (None, None), 7).await.unwrap();
+        let end = store
+            .end_of_walk(List::Messages, &scope, &page, TimeRange::default(), 7)
+            .await
+            .unwrap();
         assert_eq!(end.map(|place| place.at), Some(at(-72 * DAY - 1)));
         let any = IntakeFilter::default();
         let records = store.intake_records(&scope, &any, &everything()).await.unwrap();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gatepost::app::mailbox::Mailbox;
 use gatepost::app::mailbox::search::SearchRequest;
 use gatepost::domain::account::Account;
-use gatepost::domain::clock::Timestamp;
+use gatepost::domain::clock::{TimeRange, Timestamp};
 use gatepost::domain::id::MessageId;
 use gatepost::domain::message::Attachment;
 use gatepost::domain::scope::Scope;
@@ -482,7 +482,7 @@ pub async fn exercise(scene: &Scene) {
                 for from in [None, Some(Direction::Before), Some(Direction::After)] {
                     let from = from.map(|direction| (direction, cursor));
                     let page = Page { limit: 2, from, until: from.map(|_| cursor) };
-                    let time = (Some(at(0)), Some(at(9)));
+                    let time = TimeRange { since: Some(at(0)), before: Some(at(9)) };
                     for unindexed in [Unindexed::Few, Unindexed::Many] {
                         let wanted = WantedWords { all: &all, spans: &spans, source, unindexed };
                         scene.store.search(&scope, wanted, &page, time).await.unwrap();

@@ -11,7 +11,7 @@ use gatepost::run;
 use gatepost::shutdown::Shutdown;
 use gatepost::store::{Location, Store};
 use gatepost::testkit::dns::DnsServer;
-use gatepost::testkit::house::House;
+use gatepost::testkit::fixture_accounts::FixtureAccounts;
 use gatepost::testkit::receiver::{Received, Receiver};
 
 use super::{PATIENCE, canary, local_dns};
@@ -23,7 +23,7 @@ pub struct Site {
     pub receiver: Receiver,
     /// The secret of the destination for `incoming` events of the organization.
     pub secret: String,
-    pub house: House,
+    pub house: FixtureAccounts,
     /// The organization's key.
     pub key: String,
     pub tenancy: Tenancy,
@@ -43,14 +43,14 @@ impl Site {
         let store = Store::create(location, &rules.store, mint.clone()).await.unwrap();
         let access = Arc::new(rules.access.clone());
         let tenancy = Tenancy::new(store.clone(), mint.clone(), Arc::clone(&access));
-        let house = House::build(&tenancy).await.unwrap();
+        let house = FixtureAccounts::build(&tenancy).await.unwrap();
         let key = tenancy.create_key(house.organization.id, "test").await.unwrap().token;
         let webhooks = Arc::new(rules.webhooks.clone());
         let destinations = Destinations::new(store.clone(), mint, access, webhooks);
         let (url, account) = (receiver.url("/events").parse().unwrap(), house.organization.id);
         let added = destinations.add(account, url, Category::Incoming, "test").await.unwrap();
         let Added::Created(new) = added else { panic!("a new store has no destination") };
-        let secret = signature::shown(&new.secret);
+        let secret = signature::secret_text(&new.secret);
         receiver.trust(&secret);
         canary::note(format!("{key} {secret}").as_bytes());
         Self { dns, receiver, secret, house, key, tenancy, destinations, store, helpers }
@@ -62,7 +62,7 @@ impl Site {
         let (url, account) = (url.parse().unwrap(), self.house.organization.id);
         let added = self.destinations.add(account, url, Category::Incoming, label).await.unwrap();
         let Added::Created(new) = added else { panic!("{label} is there already") };
-        let secret = signature::shown(&new.secret);
+        let secret = signature::secret_text(&new.secret);
         canary::note(secret.as_bytes());
         secret
     }

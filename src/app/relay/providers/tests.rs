@@ -10,8 +10,8 @@ use super::*;
 use crate::domain::secret::Secret;
 use crate::testkit::golden;
 use crate::testkit::provider::{
-    Between, Posting, SendgridKey, Sns, mailgun as form, mailgun_signature, postmark as json,
-    sendgrid as parse, ses as notification,
+    MailEnvelope, MailgunProof, Posting, SendgridKey, Sns, mailgun as form, mailgun_signature,
+    postmark as json, sendgrid as parse, ses as notification,
 };
 
 /// Hosts at Amazon that any customer may have as a bucket named `sns`.
@@ -44,11 +44,12 @@ fn plain() -> Vec<u8> {
 fn made() -> Vec<(&'static str, Posting)> {
     let raw = plain();
     let text = String::from_utf8(raw.clone()).unwrap();
-    let between = Between { from: FROM, to: &[TO] };
+    let between = MailEnvelope { from: FROM, to: &[TO] };
     let seconds = NOW.seconds().to_string();
     let token = "0f2dbbd3a2f1c4a9a1c9b8a7f6e5d4c3b2a190817263544536";
     let signature = mailgun_signature(KEY.as_bytes(), &seconds, token);
-    let fields = form((&seconds, token, &signature), &raw, (FROM, TO));
+    let proof = MailgunProof { timestamp: &seconds, token, signature: &signature };
+    let fields = form(proof, &raw, FROM, TO);
     let mut parsed = fields.clone();
     parsed.last_mut().unwrap().0 = "body-plain";
     let key = SendgridKey::generate().unwrap();
@@ -62,7 +63,7 @@ fn made() -> Vec<(&'static str, Posting)> {
         ("sendgrid/raw.http", parse(&raw, between)),
         ("sendgrid/signed.http", key.sign(parse(&raw, between), NOW).unwrap()),
         ("sendgrid/signed.key", text_of(&key.shown())),
-        ("postmark/raw.http", json(&text, (FROM, TO)).with("Authorization", "Basic dTpw")),
+        ("postmark/raw.http", json(&text, FROM, TO).with("Authorization", "Basic dTpw")),
         ("ses/notification.http", sns.notification(&notification(&raw, between), NOW).unwrap()),
         ("ses/confirmation.http", sns.confirmation(NOW).unwrap()),
         ("ses/certificate.pem", text_of(sns.certificate())),
@@ -158,7 +159,7 @@ fn each_provider_hands_on_the_message_octet_by_octet() {
 
 #[test]
 fn a_topic_that_is_not_pinned_is_said_so() {
-    let message = notification(&plain(), Between { from: FROM, to: &[TO] });
+    let message = notification(&plain(), MailEnvelope { from: FROM, to: &[TO] });
     let proof = |pinned| ses::read(&message, pinned).unwrap().proof;
     assert!(proof(false).contains("for any topic") && !proof(true).contains("any topic"));
 }

@@ -10,7 +10,7 @@ use crate::http::tests::inbound::relayed::set;
 use crate::http::tests::inbound::{
     ASKED, FROM, PROVIDERS, Post, SENDGRID, SNS, TO, of_mailgun, refused, signed, step, tagged,
 };
-use crate::testkit::provider::{Between, Sns, sendgrid, ses};
+use crate::testkit::provider::{MailEnvelope, Sns, sendgrid, ses};
 use crate::testkit::receiver::Receiver;
 
 /// An hour ahead of the clock of the house (Unix seconds).
@@ -55,7 +55,7 @@ async fn what_a_provider_posts_is_mail_as_if_it_had_come_over_smtp() {
 /// Mailgun posts a message whole only to a path that ends with `mime`; in a form of one line, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn mailgun_posts_behind_mime_and_in_either_form() {
-    use crate::testkit::provider::{Posting, mailgun, mailgun_signature};
+    use crate::testkit::provider::{MailgunProof, Posting, mailgun, mailgun_signature};
     let post = Post::open().await;
     let path = post.usual(RelayType::Mailgun).await;
     let bare = path.strip_suffix("/mime").unwrap();
@@ -63,7 +63,8 @@ async fn mailgun_posts_behind_mime_and_in_either_form() {
     let timestamp = post.now().seconds().to_string();
     let signature =
         mailgun_signature(crate::http::tests::inbound::MAILGUN_KEY.as_bytes(), &timestamp, "t");
-    let fields = mailgun((&timestamp, "t", &signature), &raw, (FROM, TO));
+    let proof = MailgunProof { timestamp: &timestamp, token: "t", signature: &signature };
+    let fields = mailgun(proof, &raw, FROM, TO);
     post.send(&path, &Posting::urlencoded(&fields)).await.success(200);
     // With the line ends of a text.
     let text = String::from_utf8(signed("line ends")).unwrap().replace("\r\n", "\n");
@@ -208,7 +209,7 @@ async fn an_envelope_that_is_none_is_kept_cut_and_on_one_line() {
         ("y".repeat(5000), "y".repeat(254)),
     ] {
         let raw = signed(&format!("envelope {}", from.len()));
-        let between = Between { from: &from, to: &[TO] };
+        let between = MailEnvelope { from: &from, to: &[TO] };
         let posting = SENDGRID.sign(sendgrid(&raw, between), post.now()).unwrap();
         post.send(&path, &posting).await.success(200);
         assert_eq!(post.record().await["envelopeFrom"], kept);
@@ -243,7 +244,7 @@ async fn a_topic_is_confirmed_at_amazon_and_nowhere_else() {
     };
     let asks = SNS.post("SubscriptionConfirmation", "x", post.now(), change).unwrap();
     post.send(&path, &asks).await.problem(503, "unavailable", "");
-    let between = Between { from: FROM, to: &[TO] };
+    let between = MailEnvelope { from: FROM, to: &[TO] };
     let told = SNS.notification(&ses(&signed("topic"), between), post.now()).unwrap();
     post.send(&path, &told).await.success(200);
 }

@@ -10,7 +10,8 @@ use crate::http::tests::inbound::{
 };
 use crate::http::tests::secrecy::Log;
 use crate::testkit::provider::{
-    Between, Posting, SendgridKey, Sns, mailgun, mailgun_signature, postmark, sendgrid, ses,
+    MailEnvelope, MailgunProof, Posting, SendgridKey, Sns, mailgun, mailgun_signature, postmark,
+    sendgrid, ses,
 };
 
 /// A path that opens nothing has one answer, whatever it says.
@@ -69,7 +70,7 @@ async fn what_mailgun_did_not_sign_is_nobodys() {
     let seconds = now.seconds().to_string();
     let by = |key: &[u8], token: &str| mailgun_signature(key, &seconds, token);
     let (right, other) = (by(MAILGUN_KEY.as_bytes(), "a"), by(b"another", "a"));
-    for said in [
+    for (timestamp, token, signature) in [
         (&*seconds, "a", &*other),
         (&seconds, "b", &right),
         ("1", "a", &right),
@@ -77,7 +78,8 @@ async fn what_mailgun_did_not_sign_is_nobodys() {
         (&seconds, "a", &right[..63]),
         (&seconds, "a", &right.replace(|_: char| true, "é")),
     ] {
-        let posting = Posting::multipart(&mailgun(said, &raw, (FROM, TO)));
+        let proof = MailgunProof { timestamp, token, signature };
+        let posting = Posting::multipart(&mailgun(proof, &raw, FROM, TO));
         post.send(&path, &posting).await.problem(401, "unauthorized", "signing key");
     }
     let bare = Posting::multipart(&[("body-mime", &raw[..]), ("recipient", TO.as_bytes())]);
@@ -105,7 +107,7 @@ async fn what_sendgrid_did_not_sign_is_nobodys() {
     let post = Post::open().await;
     let (now, raw) = (post.now(), signed("forged"));
     let hours = |hours: u64| Duration::from_secs(hours * 3600);
-    let mail = || sendgrid(&raw, Between { from: FROM, to: &[TO] });
+    let mail = || sendgrid(&raw, MailEnvelope { from: FROM, to: &[TO] });
 
     let path = post.usual(RelayType::Sendgrid).await;
     let signature = SENDGRID.sign(mail(), now).unwrap();
@@ -134,10 +136,10 @@ async fn what_was_posted_without_the_login_is_nobodys() {
     let path = post.usual(RelayType::Postmark).await;
     let text = String::from_utf8(raw.clone()).unwrap();
     for login in ["Basic dTpx", "Basic !", "Bearer dTpw", "dTpw"] {
-        let wrong = postmark(&text, (FROM, TO)).with("Authorization", login);
+        let wrong = postmark(&text, FROM, TO).with("Authorization", login);
         post.send(&path, &wrong).await.problem(401, "unauthorized", "USER:PASSWORD");
     }
-    let without = postmark(&text, (FROM, TO));
+    let without = postmark(&text, FROM, TO);
     post.send(&path, &without).await.problem(401, "unauthorized", "USER:PASSWORD");
     assert_eq!(post.messages().await, 0);
 }
@@ -147,7 +149,7 @@ async fn what_sns_did_not_sign_is_nobodys() {
     let post = Post::open().await;
     let (now, raw) = (post.now(), signed("forged"));
     let hours = |hours: u64| Duration::from_secs(hours * 3600);
-    let between = Between { from: FROM, to: &[TO] };
+    let between = MailEnvelope { from: FROM, to: &[TO] };
 
     let path = post.usual(RelayType::Ses).await;
     let message = ses(&raw, between);
@@ -201,10 +203,11 @@ async fn what_sns_did_not_sign_is_nobodys() {
 async fn other_modes_are_refused_with_what_to_switch_on() {
     let post = Post::open().await;
     let (now, raw) = (post.now(), signed("mode"));
-    let between = Between { from: FROM, to: &[TO] };
+    let between = MailEnvelope { from: FROM, to: &[TO] };
     let seconds = now.seconds().to_string();
     let signature = mailgun_signature(MAILGUN_KEY.as_bytes(), &seconds, "t");
-    let mut parsed = mailgun((&seconds, "t", &signature), b"Hello", (FROM, TO));
+    let proof = MailgunProof { timestamp: &seconds, token: "t", signature: &signature };
+    let mut parsed = mailgun(proof, b"Hello", FROM, TO);
     parsed.last_mut().unwrap().0 = "body-plain";
     let taken_apart = Posting::multipart(&[
         ("headers", b"From: a@b.example\n".as_slice()),
@@ -212,10 +215,10 @@ async fn other_modes_are_refused_with_what_to_switch_on() {
         ("text", b"Hello"),
     ]);
     let text = String::from_utf8(raw.clone()).unwrap();
-    let body = String::from_utf8(postmark(&text, (FROM, TO)).body).unwrap();
+    let body = String::from_utf8(postmark(&text, FROM, TO).body).unwrap();
     let mut json: serde_json::Value = serde_json::from_str(&body).unwrap();
     json.as_object_mut().unwrap().remove("RawEmail");
-    let login = postmark("", (FROM, TO)).with("Authorization", "Basic dTpw");
+    let login = postmark("", FROM, TO).with("Authorization", "Basic dTpw");
     let without = Posting { body: json.to_string().into_bytes(), ..login };
     let mut in_s3: serde_json::Value = serde_json::from_str(&ses(&raw, between)).unwrap();
     in_s3.as_object_mut().unwrap().remove("content");

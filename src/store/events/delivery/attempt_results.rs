@@ -14,10 +14,10 @@ use crate::domain::delivery::{Attempt, Claim, Outcome, State};
 use crate::domain::destination::Destination;
 use crate::domain::id::{AccountId, DeliveryId};
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, retry_conflicts};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
-use crate::store::engine::group::Together;
+use crate::store::engine::group::GroupedWork;
 use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, organization_of};
 use crate::store::engine::sql::Value;
@@ -69,7 +69,7 @@ impl Ended {
     }
 }
 
-impl Together for Attempts {
+impl GroupedWork for Attempts {
     type Job = Ended;
     type Answer = Finished;
 
@@ -82,7 +82,7 @@ impl Together for Attempts {
     }
 
     async fn write(&self, group: &[Ended]) -> Result<Vec<Finished>, StoreError> {
-        settled!(self.try_write(group))
+        retry_conflicts!(self.try_write(group))
     }
 }
 
@@ -101,7 +101,7 @@ impl Attempts {
         let endings = group.iter().filter(counts).map(|one| (one.destination.id, one.ending()));
         let breaker = &self.base.deliveries.breaker;
         if group.iter().any(Ended::failed) {
-            self.base.company.stir();
+            self.base.gateway_registry.require_beat();
         }
         let mut fared = health::note(&mut tx, breaker, endings).await?;
         for one in gone.into_iter().filter(counts) {

@@ -11,7 +11,7 @@ use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Claim, TAKEN_OF_EACH};
 use crate::domain::id::DestinationId;
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, retry_conflicts};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
@@ -145,7 +145,7 @@ impl Base {
         let lease = (now, lease_until);
         // First, in its own transaction: no lease runs meanwhile, and an error loses no claim.
         self.work_on_a_replay(now).await;
-        let (claims, draining) = settled!(self.try_claim_deliveries(lease, limit, &busy))?;
+        let (claims, draining) = retry_conflicts!(self.try_claim_deliveries(lease, limit, &busy))?;
         if let Some(destination) = draining {
             // The end of a delivery is a date of the wall clock.
             let ended = self.mint().clock().wall_of(now);
@@ -175,8 +175,8 @@ impl Base {
             .bind(busy)
             .bind(heads)
             .bind(count(TAKEN_OF_EACH))
-            .bind(self.company.dead())
-            .bind(self.company.own())
+            .bind(self.gateway_registry.dead())
+            .bind(self.gateway_registry.own())
             .fetch_all(tx.on())
             .await?;
         let needed = Needed::load(&mut tx, &rows).await?;
@@ -198,7 +198,7 @@ impl Base {
     /// Gives back claims that were not begun: they are due again at once, unless another claim has
     /// taken them since. A probe that was not made is left to the next claim.
     pub async fn release_deliveries(&self, claims: &[Claim]) -> Result<(), StoreError> {
-        settled!(self.try_release(claims))
+        retry_conflicts!(self.try_release(claims))
     }
 
     async fn try_release(&self, claims: &[Claim]) -> Result<(), StoreError> {
@@ -251,8 +251,8 @@ impl Base {
             .bind(until)
             .bind(rested_until)
             .bind(now)
-            .bind(self.company.dead())
-            .bind(self.company.own())
+            .bind(self.gateway_registry.dead())
+            .bind(self.gateway_registry.own())
             .execute(tx.on())
             .await?
                 > 0;

@@ -9,7 +9,7 @@ use crate::domain::event::About;
 use crate::domain::id::EventId;
 use crate::store::base::Base;
 use crate::store::engine::error::StoreError;
-use crate::store::engine::group::Together;
+use crate::store::engine::group::GroupedWork;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::Value;
@@ -28,7 +28,7 @@ impl Contents {
     }
 }
 
-impl Together for Contents {
+impl GroupedWork for Contents {
     type Job = (i64, i64);
     type Answer = ContentsNow;
 

@@ -7,13 +7,13 @@ use uuid::Uuid;
 use super::destination_row::destination;
 use super::replays;
 use crate::domain::audit::{Act, Change, Deed};
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::delivery::{Attempt, State};
 use crate::domain::event::{About, EventName};
 use crate::domain::id::{AccountId, AttemptId, DeliveryId, DestinationId, EventId};
 use crate::store::base::Base;
 use crate::store::base::page::Page;
-use crate::store::engine::database::settled;
+use crate::store::engine::database::retry_conflicts;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -106,9 +106,10 @@ impl Base {
         if let Some(state) = filter.state {
             query.push(" AND state = ").push_value(state.as_str());
         }
-        page.read_by("created_at", &mut query, filter.since, filter.until);
+        let time = TimeRange { since: filter.since, before: filter.until };
+        page.read_by("created_at", &mut query, time);
         let rows = query.fetch_all(self.reader()).await?;
-        Ok(page.shown(self.records(&rows, attempts).await?))
+        Ok(page.newest_first(self.records(&rows, attempts).await?))
     }
 
     /// Returns a delivery to a destination of this account, also to a removed one.
@@ -138,7 +139,7 @@ impl Base {
         id: DeliveryId,
         act: Act<'_>,
     ) -> Result<Redelivery, StoreError> {
-        settled!(self.try_replay_delivery(account, id, act))
+        retry_conflicts!(self.try_replay_delivery(account, id, act))
     }
 
     async fn try_replay_delivery(
@@ -172,7 +173,7 @@ impl Base {
         let ended = ended.bind(id.0).fetch_all(tx.on()).await?;
         let clock = self.mint().clock();
         let now = clock.steady_of(act.at).min(clock.steady());
-        let with = (&mut tx, &self.company);
+        let with = (&mut tx, &self.gateway_registry);
         if replays::revive(with, destination.id.0, &ended, now).await? == 0 {
             return Ok(Redelivery::Pending);
         }

@@ -38,7 +38,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<NewDestination, StoreError> {
         let mut tx = self.begin().await?;
-        gates::queue(&mut tx, "destinations", new.account.get()).await?;
+        gates::take_turn(&mut tx, "destinations", new.account.get()).await?;
         let same = select("account_id = $1 AND category = $2 AND url = $3 AND removed_at IS NULL")
             .bind(new.account.get())
             .bind(new.category.as_str())

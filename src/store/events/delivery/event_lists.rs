@@ -13,7 +13,7 @@ use crate::domain::event::{Event, EventName};
 use crate::domain::id::{AccountId, EventId};
 use crate::domain::scope::Scope;
 use crate::store::base::Base;
-use crate::store::base::page::{cut, in_range};
+use crate::store::base::page::{in_range, truncate_page};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Statement, sql};
@@ -98,7 +98,7 @@ impl Base {
             let named = places(&row)?.into_iter().filter(|(_, name)| filter.names_one(*name));
             found.extend(named.map(|(place, _)| place).filter(is_there));
         }
-        let is_full = cut(&mut found, limit);
+        let is_full = truncate_page(&mut found, limit);
         let ids: Vec<EventId> = found.iter().map(|place| place.event).collect();
         let subjects = Subjects::load(self.reader(), &ids).await?;
         let events = subjects.readable(&ids, &self.repeats)?;

@@ -14,8 +14,8 @@ use std::sync::atomic::Ordering;
 use super::claims::UNREADABLE_PAUSE;
 use crate::domain::clock::Timestamp;
 use crate::store::base::Base;
-use crate::store::base::company::{BURIED, Census, Gateway, LEFT};
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::base::gateway_registry::{DEAD_BEAT, Gateway, GatewayChanges, LEFT_BEAT};
+use crate::store::engine::database::{Transaction, retry_conflicts};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, sql};
@@ -60,8 +60,8 @@ impl Base {
     }
 
     /// Records which gateways are gone; on the embedded store, all others are.
-    fn note(&self, rows: &[Gateway]) -> Census {
-        self.company.note(rows, !self.reader().is_postgres())
+    fn note(&self, rows: &[Gateway]) -> GatewayChanges {
+        self.gateway_registry.record_dead(rows, !self.reader().is_postgres())
     }
 
     /// Writes `beat`, or the next beat if None. Returns false if the gateway was buried.
@@ -79,7 +79,7 @@ impl Base {
                                           AS BIGINT))
              WHERE id = $1 AND beat >= 0",
             )
-            .bind(self.company.own())
+            .bind(self.gateway_registry.own())
             .bind(self.mint().clock().steady())
             .bind(self.own_wall())
             .bind(beat)
@@ -93,7 +93,7 @@ impl Base {
     /// Enters this gateway among those of its store, and adopts their steady time. On the embedded
     /// store it is alone: claims of earlier gateways are free at once.
     pub async fn join(&self) -> Result<(), StoreError> {
-        settled!(self.try_join())
+        retry_conflicts!(self.try_join())
     }
 
     async fn try_join(&self) -> Result<(), StoreError> {
@@ -126,7 +126,7 @@ impl Base {
         }
         let rows = gateways(tx.on()).await?;
         tx.commit().await?;
-        let seen = &base.company.0;
+        let seen = &base.gateway_registry.0;
         if let Some((name, steady)) = joined {
             seen.own.store(name, Ordering::SeqCst);
             // After the id, which `holder` reads last: no claim of the former id is begun now.
@@ -140,7 +140,7 @@ impl Base {
     /// others may bury it: they may take over its claims, so it must begin none of them. Claims
     /// under a former id are not its own any more.
     pub fn holder(&self) -> Option<i64> {
-        let company = &self.company;
+        let company = &self.gateway_registry;
         // Before the id: see `join`.
         let heard = Timestamp::from_millis(company.0.heard.load(Ordering::SeqCst));
         let (own, now) = (company.own(), self.mint().clock().steady());
@@ -151,20 +151,20 @@ impl Base {
     /// Writes the beat of this gateway, and checks the others: a gateway whose beat stood still for
     /// `silent_beats` checks is dead, and its claims are free. Checks must be at least one beat
     /// apart. The embedded store writes only some beats.
-    pub async fn beat(&self) -> Result<Census, StoreError> {
+    pub async fn beat(&self) -> Result<GatewayChanges, StoreError> {
         let (base, clock) = (self, self.mint().clock());
         let is_postgres = base.reader().is_postgres();
-        if !is_postgres && !base.company.is_written(clock.steps()) {
-            return Ok(Census::default());
+        if !is_postgres && !base.gateway_registry.must_write_beat(clock.steps()) {
+            return Ok(GatewayChanges::default());
         }
-        let (mut rows, lives) = settled!(self.try_beat())?;
+        let (mut rows, lives) = retry_conflicts!(self.try_beat())?;
         if is_postgres {
-            let silent = base.company.look(&rows, base.gateways.silent_beats);
+            let silent = base.gateway_registry.find_silent(&rows, base.gateways.silent_beats);
             if !silent.is_empty() {
-                rows = settled!(self.try_bury(&silent))?;
+                rows = retry_conflicts!(self.try_bury(&silent))?;
             }
         }
-        Ok(Census { buried: !lives, ..base.note(&rows) })
+        Ok(GatewayChanges { was_marked_dead: !lives, ..base.note(&rows) })
     }
 
     /// Returns all gateways, and whether this one was still alive. If it was buried, joins anew.
@@ -186,7 +186,7 @@ impl Base {
             clock.align(latest);
         }
         if lives {
-            base.company.0.heard.store(began.millis(), Ordering::SeqCst);
+            base.gateway_registry.0.heard.store(began.millis(), Ordering::SeqCst);
         } else {
             self.join().await?;
         }
@@ -206,7 +206,7 @@ impl Base {
                 )
                 .bind(*id)
                 .bind(*beat)
-                .bind(BURIED)
+                .bind(DEAD_BEAT)
                 .execute(tx.on())
                 .await?;
         }
@@ -218,19 +218,19 @@ impl Base {
     /// Ends this gateway: its claims are free, and it does not count as died. Its row stays for a
     /// while, so that steady time continues from it.
     pub async fn leave(&self) -> Result<(), StoreError> {
-        settled!(self.try_leave())
+        retry_conflicts!(self.try_leave())
     }
 
     async fn try_leave(&self) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        self.write_beat(&mut tx, Some(LEFT)).await?;
+        self.write_beat(&mut tx, Some(LEFT_BEAT)).await?;
         tx.commit().await
     }
 
     /// Shortens waits that are longer than the rules allow: a wrong clock wrote them. Such
     /// deliveries and rests become due now. Returns how many rows changed.
     pub async fn mend_waits(&self) -> Result<u64, StoreError> {
-        settled!(self.try_mend_waits())
+        retry_conflicts!(self.try_mend_waits())
     }
 
     async fn try_mend_waits(&self) -> Result<u64, StoreError> {

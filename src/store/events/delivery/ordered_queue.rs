@@ -116,9 +116,9 @@ impl Base {
             .on_postgres(HEADS_BESIDE_OTHERS)
             .bind(now)
             .bind(busy)
-            .bind(self.walked.starts())
+            .bind(self.room_turns.last_rooms())
             .bind(rooms)
-            .bind(self.company.dead())
+            .bind(self.gateway_registry.dead())
             .fetch_all(tx.on())
             .await?;
         let mut due = Vec::new();
@@ -138,7 +138,7 @@ impl Base {
                 });
             }
         }
-        self.walked.go_on(busy, ends);
+        self.room_turns.remember(busy, ends);
         Ok(Json::from(due).to_string())
     }
 }

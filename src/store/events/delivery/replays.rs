@@ -23,8 +23,8 @@ use crate::domain::destination::Destination;
 use crate::domain::event::{Event, EventName};
 use crate::domain::id::{DeliveryId, EventId};
 use crate::store::base::Base;
-use crate::store::base::company::Company;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::base::gateway_registry::GatewayRegistry;
+use crate::store::engine::database::{Transaction, retry_conflicts};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -76,7 +76,7 @@ impl Base {
         let done = async {
             let waiting = sql("SELECT id FROM replays ORDER BY id LIMIT 1");
             match waiting.fetch_optional(self.reader()).await? {
-                Some(_) => settled!(self.try_replay(now)),
+                Some(_) => retry_conflicts!(self.try_replay(now)),
                 None => Ok(()),
             }
         };
@@ -88,7 +88,7 @@ impl Base {
 
     async fn try_replay(&self, now: Timestamp) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        if !gates::alone(&mut tx, "replays").await? {
+        if !gates::try_alone(&mut tx, "replays").await? {
             return Ok(());
         }
         let Some(row) = self.next_replay(&mut tx).await? else { return Ok(()) };
@@ -146,11 +146,11 @@ impl Base {
             return place(tx, &replay, most).await;
         }
         // Closed only if needed, and before any row is locked that claims may wait for.
-        let in_rooms = tx.has_company() && in_rooms(tx, &replay, most).await?;
+        let in_rooms = tx.has_concurrent_writers() && in_rooms(tx, &replay, most).await?;
         if in_rooms {
             gates::close_rooms(tx).await?;
         }
-        let closed = in_rooms || !tx.has_company();
+        let closed = in_rooms || !tx.has_concurrent_writers();
         // FOR SHARE: the destination stays as it is until the transaction ends.
         let Some(replay) = self::replay(tx, asked, "FOR SHARE").await? else {
             return Ok(Left::Nothing);
@@ -174,7 +174,7 @@ impl Base {
         most: u32,
     ) -> Result<Left, StoreError> {
         let rows = given_up(tx, replay, most).await?;
-        revive((tx, &self.company), replay.destination.id.0, &rows, now).await?;
+        revive((tx, &self.gateway_registry), replay.destination.id.0, &rows, now).await?;
         let whole = u32::try_from(rows.len()).unwrap_or(u32::MAX) < most;
         Ok(if whole { Left::Nothing } else { Left::From(None) })
     }
@@ -226,7 +226,7 @@ impl Base {
             room.map(|room| room.to_string())
         };
         let rooms = wanted.iter().filter_map(|(event, _)| room(event)).collect();
-        let due = due((tx, &self.company), listener.id, &rooms, now).await?;
+        let due = due((tx, &self.gateway_registry), listener.id, &rooms, now).await?;
         let due = |room: &Option<String>| {
             room.as_ref().and_then(|room| due.get(room)).copied().unwrap_or(now)
         };
@@ -360,7 +360,7 @@ async fn given_up(
 /// Makes ended deliveries (`id`, `room`) of a destination pending again, with all attempts of the
 /// schedule; returns their number. If any has a room, the gate of rooms is closed.
 pub async fn revive(
-    (tx, company): (&mut Transaction, &Company),
+    (tx, company): (&mut Transaction, &GatewayRegistry),
     destination: Uuid,
     rows: &[Row],
     now: Timestamp,
@@ -392,7 +392,7 @@ pub async fn revive(
 /// Returns when a new head of each of these rooms is due: at the end of the lease of the present
 /// head, which may be under way, unless its holder is dead. Leaves out rooms without a head.
 async fn due(
-    (tx, company): (&mut Transaction, &Company),
+    (tx, company): (&mut Transaction, &GatewayRegistry),
     destination: Uuid,
     rooms: &BTreeSet<String>,
     now: Timestamp,
@@ -419,7 +419,7 @@ async fn due(
         if columns.integer("attempts")? == 0 {
             free = free.max(columns.time("next_attempt_at")?);
         }
-        if !company.frees(columns.integer("holder")?) {
+        if !company.is_dead_holder(columns.integer("holder")?) {
             free = free.max(columns.time("lease_until")?);
         }
         due.insert(columns.text("room")?, free);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::intake::{Accepted, Commit, Handed};
+use super::intake::{Accepted, Commit, PlatformMessage};
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::Handle;
 use crate::domain::message::Mail;
@@ -22,19 +22,16 @@ use crate::store::mailbox::received_row::ReceivedRow;
 use crate::store::tenancy::addresses::Addressed;
 
 /// The rows of one commit.
-pub struct Ready {
+pub struct PreparedCommit {
     pub entries: Vec<Entry>,
     pub now: Timestamp,
     /// The organization of all entries: recipients of several come in separate transactions.
     pub organization: i64,
 }
 
-impl Ready {
-    /// Makes a commit of SMTP ready. `kept` has the places of its originals.
-    pub(in crate::store) async fn new(
-        commit: &Commit,
-        kept: &OriginalPlaces,
-    ) -> Result<Self, StoreError> {
+impl PreparedCommit {
+    /// Makes a commit of SMTP ready. `places` are those of its originals.
+    pub async fn of_mail(commit: &Commit, places: &OriginalPlaces) -> Result<Self, StoreError> {
         // Packed once for all recipients.
         let mut shared: Option<(&Arc<Mail>, Arc<Packed>)> = None;
         let mut contents = BTreeMap::new();
@@ -45,7 +42,7 @@ impl Ready {
                 None => None,
                 Some(accepted) => {
                     let mail = &accepted.message.mail;
-                    let place = kept.get(&accepted.message.digest).cloned().unwrap_or_default();
+                    let place = places.get(&accepted.message.digest).cloned().unwrap_or_default();
                     let read = match &shared {
                         Some((known, read)) if Arc::ptr_eq(known, mail) => read.clone(),
                         _ => {
@@ -59,7 +56,7 @@ impl Ready {
                     let message = &accepted.message;
                     let owner = (message.organization, message.digest);
                     let content_id = *contents.entry(owner).or_insert(message.id);
-                    let arrived = Arrived::new(accepted, &record, read, place);
+                    let arrived = Arrived::of_mail(accepted, &record, read, place);
                     Some(Arrived { content_id, ..arrived })
                 }
             };
@@ -72,20 +69,20 @@ impl Ready {
     }
 
     /// Makes a platform's message ready.
-    pub(in crate::store) async fn handed(
-        handed: &Handed,
+    pub async fn of_platform(
+        posted: &PlatformMessage,
         place: OriginalPlace,
     ) -> Result<Self, StoreError> {
-        let record = Arc::new(intake_records::columns(&handed.record)?);
-        let arrived = Arrived::handed(handed, &record, place).await?;
-        let (count, message) = (handed.record.count, handed.record.message);
+        let record = Arc::new(intake_records::columns(&posted.record)?);
+        let arrived = Arrived::of_platform(posted, &record, place).await?;
+        let (count, message) = (posted.record.count, posted.record.message);
         let entry = Entry { record, count, message, arrived: Some(arrived) };
-        let organization = organization_of(&handed.record.lineage);
-        Ok(Self { entries: vec![entry], now: handed.message.at, organization })
+        let organization = organization_of(&posted.record.lineage);
+        Ok(Self { entries: vec![entry], now: posted.message.at, organization })
     }
 
     /// Copies the records alone, for another try to write them.
-    pub(in crate::store) fn records(&self) -> Self {
+    pub fn records(&self) -> Self {
         let again = |entry: &Entry| {
             let (record, message) = (Arc::clone(&entry.record), entry.message);
             Entry { record, count: entry.count, message, arrived: None }
@@ -95,12 +92,12 @@ impl Ready {
     }
 
     /// Returns the messages among the entries.
-    pub(in crate::store) fn arrived(&self) -> impl Iterator<Item = &Arrived> {
+    pub fn arrived(&self) -> impl Iterator<Item = &Arrived> {
         self.entries.iter().filter_map(|entry| entry.arrived.as_ref())
     }
 
     /// Approximate bytes sent to the database: contents once, evidence for each recipient.
-    pub(in crate::store) fn octets(&self) -> usize {
+    pub fn octets(&self) -> usize {
         let contents = self.arrived().map(|arrived| arrived.content.len());
         let evidence = self.entries.iter().map(|entry| entry.record.octets());
         contents.max().unwrap_or(0) + evidence.sum::<usize>()
@@ -108,7 +105,7 @@ impl Ready {
 }
 
 impl Arrived {
-    fn new(
+    fn of_mail(
         accepted: &Accepted,
         record: &Arc<RecordColumns>,
         read: Arc<Packed>,
@@ -151,12 +148,12 @@ impl Arrived {
         }
     }
 
-    async fn handed(
-        handed: &Handed,
+    async fn of_platform(
+        posted: &PlatformMessage,
         record: &Arc<RecordColumns>,
         place: OriginalPlace,
     ) -> Result<Self, StoreError> {
-        let message = &handed.message;
+        let message = &posted.message;
         let read = ReceivedRow::from(&message.received);
         Ok(Self {
             id: message.id,
@@ -167,7 +164,7 @@ impl Arrived {
             handle: message.received.handle.clone(),
             name: message.received.name.clone(),
             decided: None,
-            once: handed.once,
+            once: posted.once,
             keys: Vec::new(),
             thread: message.thread.clone(),
             inbox: message.inbox,
@@ -176,9 +173,9 @@ impl Arrived {
             remembered_until: message.at,
             digest: message.digest,
             content_id: message.id,
-            content: Packed::of(&read, place.here(&handed.raw)).await?.into(),
+            content: Packed::of(&read, place.here(&posted.raw)).await?.into(),
             place,
-            columns: messages::columns_of_received(message, stored_size(handed.raw.len())),
+            columns: messages::columns_of_received(message, stored_size(posted.raw.len())),
             record: Arc::clone(record),
         })
     }

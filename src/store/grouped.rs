@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use super::base::noting::OnItsWay;
-use super::commit::batch::{Entered, Written};
-use super::commit::intake::{Commit, Committed, Handed, Receipt};
-use super::commit::ready::Ready;
-use super::commit::refusals::Refused;
+use super::base::pending_records::PendingRecord;
+use super::commit::batch::{CommitOutcome, EntryOutcome};
+use super::commit::intake::{Commit, Committed, PlatformMessage, Receipt};
+use super::commit::prepared::PreparedCommit;
+use super::commit::refusals::PreparedRefusal;
 use super::engine::database::TRIES;
 use super::engine::error::StoreError;
-use super::engine::group::{Group, Together};
+use super::engine::group::{Group, GroupedWork};
 use super::events::delivery::attempt_results::{Ended, Finished};
 use super::events::delivery::contents_now::ContentsNow;
 use super::mailbox::contents::OriginalPlaces;
@@ -35,22 +35,22 @@ impl Store {
     /// the blob store first. Tries again, `TRIES` times in all, if one of them is erased
     /// meanwhile; then fails with `Conflict`.
     pub async fn commit(&self, commit: &Commit) -> Result<Committed, StoreError> {
-        let mut kept = OriginalPlaces::default();
+        let mut places = OriginalPlaces::default();
         for _ in 0..TRIES {
             for accepted in commit.intakes.iter().filter_map(|intake| intake.accepted.as_ref()) {
-                self.keep_raw(accepted.message.digest, &accepted.raw, &mut kept).await?;
+                self.keep_raw(accepted.message.digest, &accepted.raw, &mut places).await?;
             }
-            match self.intakes.ask(Ready::new(commit, &kept).await?).await? {
-                Written::Done(entered) => {
-                    let earlier = entered.into_iter().map(|entered| match entered {
-                        Entered::Again(earlier) => Some(earlier),
-                        Entered::Recorded | Entered::Stored(_) => None,
+            match self.commits.ask(PreparedCommit::of_mail(commit, &places).await?).await? {
+                CommitOutcome::Done(outcomes) => {
+                    let earlier = outcomes.into_iter().map(|outcome| match outcome {
+                        EntryOutcome::Repeat(earlier) => Some(earlier),
+                        EntryOutcome::Recorded | EntryOutcome::Stored(_) => None,
                     });
                     return Ok(Committed::Done(earlier.collect()));
                 }
-                Written::Stale => return Ok(Committed::Stale),
-                Written::Repeated => return Err(StoreError::Repeated),
-                Written::Unkept => {}
+                CommitOutcome::Stale => return Ok(Committed::Stale),
+                CommitOutcome::Repeated => return Err(StoreError::Repeated),
+                CommitOutcome::Unkept => {}
             }
         }
         Err(StoreError::Conflict(None))
@@ -63,24 +63,24 @@ impl Store {
     /// where another gateway may erase the subject of such a record meanwhile.
     pub async fn note(&self, commit: &Commit) -> Result<bool, StoreError> {
         self.check_trust()?;
-        let ready = Ready::new(commit, &OriginalPlaces::default()).await?;
-        let Some(way) = self.set_out(ready.octets()) else {
-            return self.intakes.ask(ready).await.map(|_| true);
+        let prepared = PreparedCommit::of_mail(commit, &OriginalPlaces::default()).await?;
+        let Some(pending) = self.register_pending(prepared.octets()) else {
+            return self.commits.ask(prepared).await.map(|_| true);
         };
-        self.write_behind(way, &self.noted, move || ready.records(), drop);
+        self.write_behind(pending, &self.refusal_records, move || prepared.records(), drop);
         Ok(false)
     }
 
     /// Registers a record of so many bytes to be written behind the reply; None if it may not be.
-    fn set_out(&self, octets: usize) -> Option<OnItsWay> {
-        self.embedded().and_then(|_| self.noting.set_out(octets))
+    fn register_pending(&self, octets: usize) -> Option<PendingRecord> {
+        self.embedded().and_then(|_| self.pending_records.register(octets))
     }
 
     /// Writes the record of a refusal in a task. Retries unless a row is the cause, or trust is
     /// lost.
-    fn write_behind<T: Together>(
+    fn write_behind<T: GroupedWork>(
         &self,
-        way: OnItsWay,
+        pending: PendingRecord,
         group: &Group<T>,
         job: impl Fn() -> T::Job + Send + 'static,
         then: impl FnOnce(T::Answer) + Send + 'static,
@@ -92,7 +92,7 @@ impl Store {
                     Ok(answer) => break then(answer),
                     Err(error) => error,
                 };
-                let is_final = error.is_of_a_row() || store.check_trust().is_err();
+                let is_final = error.is_caused_by_row() || store.check_trust().is_err();
                 if let Some(left_out) = store.repeats.due(LogCause::Refusal) {
                     let error = &error as &dyn std::error::Error;
                     tracing::error!(
@@ -107,33 +107,33 @@ impl Store {
                 }
                 tokio::time::sleep(PAUSE).await;
             }
-            drop(way);
+            drop(pending);
         });
     }
 
     /// Writes a platform's message or nothing, together with others that wait. Fails with
     /// `Repeated` if another request already used its Idempotency-Key.
-    pub async fn receive(&self, handed: &Handed) -> Result<Receipt, StoreError> {
-        let mut kept = OriginalPlaces::default();
-        let digest = handed.message.digest;
+    pub async fn receive(&self, posted: &PlatformMessage) -> Result<Receipt, StoreError> {
+        let mut places = OriginalPlaces::default();
+        let digest = posted.message.digest;
         for _ in 0..TRIES {
-            self.keep_raw(digest, &handed.raw, &mut kept).await?;
-            let place = kept.get(&digest).cloned().unwrap_or_default();
-            let ready = Ready::handed(handed, place).await?;
-            match self.intakes.ask(ready).await? {
-                Written::Done(entered) => {
-                    let stored = entered.into_iter().find_map(|entered| match entered {
-                        Entered::Stored(contact) => Some(Receipt::Stored(contact)),
-                        Entered::Recorded | Entered::Again(_) => None,
+            self.keep_raw(digest, &posted.raw, &mut places).await?;
+            let place = places.get(&digest).cloned().unwrap_or_default();
+            let prepared = PreparedCommit::of_platform(posted, place).await?;
+            match self.commits.ask(prepared).await? {
+                CommitOutcome::Done(outcomes) => {
+                    let stored = outcomes.into_iter().find_map(|outcome| match outcome {
+                        EntryOutcome::Stored(contact) => Some(Receipt::Stored(contact)),
+                        EntryOutcome::Recorded | EntryOutcome::Repeat(_) => None,
                     });
                     return stored.ok_or_else(|| StoreError::Corrupt {
                         table: "messages",
-                        detail: format!("{} was written but cannot be found", handed.message.id),
+                        detail: format!("{} was written but cannot be found", posted.message.id),
                     });
                 }
-                Written::Stale => return Ok(Receipt::Inactive),
-                Written::Repeated => return Err(StoreError::Repeated),
-                Written::Unkept => {}
+                CommitOutcome::Stale => return Ok(Receipt::Inactive),
+                CommitOutcome::Repeated => return Err(StoreError::Repeated),
+                CommitOutcome::Unkept => {}
             }
         }
         Err(StoreError::Conflict(None))
@@ -150,19 +150,19 @@ impl Store {
         source: &str,
     ) -> Result<IntakeId, StoreError> {
         self.check_trust()?;
-        let refused = Refused::of(record, source)?;
-        if let Some(first) = self.counted.find(&refused)
-            && let Some(way) = self.set_out(refused.octets())
+        let refused = PreparedRefusal::of(record, source)?;
+        if let Some(first) = self.recent_refusals.find(&refused)
+            && let Some(pending) = self.register_pending(refused.octets())
         {
             // If the record was erased meanwhile, later refusals are counted in the next one.
-            let (counted, again) = (self.counted.clone(), refused.clone());
-            let then = move |record| counted.keep(again, record);
-            self.write_behind(way, &self.refusals, move || refused.clone(), then);
+            let (recent, again) = (self.recent_refusals.clone(), refused.clone());
+            let then = move |record| recent.keep(again, record);
+            self.write_behind(pending, &self.refusals, move || refused.clone(), then);
             return Ok(first);
         }
         let counted_in = self.refusals.ask(refused.clone()).await?;
         if self.embedded().is_some() {
-            self.counted.keep(refused, counted_in);
+            self.recent_refusals.keep(refused, counted_in);
         }
         Ok(counted_in)
     }
@@ -215,7 +215,8 @@ impl Store {
     /// for all callers of the moment: the subject of a body made earlier may be erased since.
     pub async fn contents_with_others(
         &self,
-        (after, until): (i64, i64),
+        after: i64,
+        until: i64,
     ) -> Result<ContentsNow, StoreError> {
         self.contents.ask((after, until)).await
     }

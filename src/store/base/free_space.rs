@@ -15,7 +15,7 @@ const GOOD_FOR: Duration = Duration::from_secs(1);
 
 /// Local folders to which mail is written; empty if all mail goes elsewhere.
 #[derive(Clone, Debug)]
-pub struct Space {
+pub struct FreeSpace {
     folders: Arc<[PathBuf]>,
     found: Arc<Mutex<Option<MeasuredSpace>>>,
     repeats: Repeats,
@@ -27,8 +27,8 @@ struct MeasuredSpace {
     octets: Option<u64>,
 }
 
-impl Space {
-    pub(in crate::store) fn of(place: &StorePlace) -> Self {
+impl FreeSpace {
+    pub fn of(place: &StorePlace) -> Self {
         let database = match &place.database {
             Location::Folder(folder) => Some(folder.clone()),
             Location::Postgres(_) => None,
@@ -45,7 +45,7 @@ impl Space {
     }
 
     /// Returns the free bytes. Only one caller looks, so a hanging file system blocks one thread.
-    pub(in crate::store) async fn free(&self) -> Option<u64> {
+    pub async fn measure(&self) -> Option<u64> {
         if self.folders.is_empty() {
             return None;
         }
@@ -56,14 +56,14 @@ impl Space {
             return octets;
         }
         let (folders, repeats) = (Arc::clone(&self.folders), self.repeats.clone());
-        let looking = tokio::task::spawn_blocking(move || look(&folders, &repeats));
-        let octets = looking.await.ok().flatten();
+        let measuring = tokio::task::spawn_blocking(move || measure(&folders, &repeats));
+        let octets = measuring.await.ok().flatten();
         *found = Some(MeasuredSpace { at: Instant::now(), octets });
         octets
     }
 }
 
-fn look(folders: &[PathBuf], repeats: &Repeats) -> Option<u64> {
+fn measure(folders: &[PathBuf], repeats: &Repeats) -> Option<u64> {
     let free = folders.iter().map(|folder| {
         rustix::fs::statvfs(folder)
             .map(|system| system.f_bavail.saturating_mul(system.f_frsize))

@@ -12,24 +12,24 @@ const REMEMBERED: usize = 10_000;
 
 /// The last room seen of each destination that has more rooms than a claim looks at.
 #[derive(Clone, Debug, Default)]
-pub struct Walked(Arc<Mutex<HashMap<Uuid, String>>>);
+pub struct RoomTurns(Arc<Mutex<HashMap<Uuid, String>>>);
 
-impl Walked {
+impl RoomTurns {
     /// Returns the last room seen by the id of the destination, as JSON.
-    pub(in crate::store) fn starts(&self) -> String {
-        let walked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn last_rooms(&self) -> String {
+        let rooms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let starts =
-            walked.iter().map(|(id, room)| (id.as_simple().to_string(), Json::from(room.as_str())));
+            rooms.iter().map(|(id, room)| (id.as_simple().to_string(), Json::from(room.as_str())));
         Json::from(starts.collect::<Map<_, _>>()).to_string()
     }
 
     /// Adds `ends`. Destinations passed over as busy keep their place, and others begin anew.
-    pub(in crate::store) fn go_on(&self, busy: &str, ends: HashMap<Uuid, String>) {
-        let mut walked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        walked.retain(|id, _| busy.contains(&id.as_simple().to_string()));
-        if walked.len() + ends.len() > REMEMBERED {
-            walked.clear();
+    pub fn remember(&self, busy: &str, ends: HashMap<Uuid, String>) {
+        let mut rooms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        rooms.retain(|id, _| busy.contains(&id.as_simple().to_string()));
+        if rooms.len() + ends.len() > REMEMBERED {
+            rooms.clear();
         }
-        walked.extend(ends.into_iter().take(REMEMBERED));
+        rooms.extend(ends.into_iter().take(REMEMBERED));
     }
 }

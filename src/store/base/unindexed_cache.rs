@@ -16,7 +16,7 @@ const EACH: usize = 1024;
 
 /// The mail that is kept. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Unindexed(Arc<Mutex<Waiting>>);
+pub struct UnindexedCache(Arc<Mutex<Waiting>>);
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -33,23 +33,23 @@ pub struct UnindexedMail {
     pub mail: Arc<Mail>,
 }
 
-impl Unindexed {
+impl UnindexedCache {
     /// Keeps mail that was just committed, as far as there is room.
-    pub(in crate::store) fn keep(&self, arrived: impl Iterator<Item = (MessageId, UnindexedMail)>) {
+    pub fn keep(&self, arrived: impl Iterator<Item = (MessageId, UnindexedMail)>) {
         let mut waiting = self.waiting();
-        for (id, said) in arrived {
-            let octets = octets(&said.mail);
+        for (id, one) in arrived {
+            let octets = octets(&one.mail);
             if waiting.octets + octets > MOST {
                 break;
             }
             waiting.octets += octets;
-            waiting.all.insert(id, said);
+            waiting.all.insert(id, one);
         }
     }
 
     /// Takes out those of these messages that are kept, and forgets all older than the last of
     /// them: they were deleted, or are read back. Without ids no message waits: forgets all.
-    pub(in crate::store) fn take(&self, ids: &[MessageId]) -> Vec<(MessageId, UnindexedMail)> {
+    pub fn take(&self, ids: &[MessageId]) -> Vec<(MessageId, UnindexedMail)> {
         let Some(last) = ids.iter().max() else {
             *self.waiting() = Waiting::default();
             return Vec::new();
@@ -60,7 +60,7 @@ impl Unindexed {
             let last = younger.remove_entry(last);
             let mut old = std::mem::replace(&mut waiting.all, younger);
             old.extend(last);
-            waiting.octets -= old.values().map(|said| octets(&said.mail)).sum::<usize>();
+            waiting.octets -= old.values().map(|one| octets(&one.mail)).sum::<usize>();
             old
         };
         ids.iter().filter_map(|id| old.remove_entry(id)).collect()
@@ -85,7 +85,7 @@ mod tests {
     use crate::domain::address::Address;
     use crate::domain::sender::Sender;
 
-    fn said(octets: usize) -> UnindexedMail {
+    fn mail(octets: usize) -> UnindexedMail {
         let from = Sender { address: Address::parse("a@b.example").unwrap(), name: None };
         let mail = Mail { text: "x".repeat(octets), ..Mail::of(from) };
         let at = Timestamp::from_millis(0);
@@ -103,14 +103,14 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_taken_and_what_is_older_is_forgotten() {
-        let unindexed = Unindexed::default();
-        unindexed.keep((1..=5).map(|number| (id(number), said(10))));
+        let unindexed = UnindexedCache::default();
+        unindexed.keep((1..=5).map(|number| (id(number), mail(10))));
         let taken = unindexed.take(&[id(2), id(3), id(9), id(4)]);
         let taken: Vec<_> = taken.into_iter().map(|(id, _)| id).collect();
         assert_eq!(taken, [id(2), id(3), id(4)]);
         let left = |waiting: &Waiting| (waiting.octets, waiting.all.len());
         assert_eq!(left(&unindexed.waiting()), (0, 0));
-        unindexed.keep((1..=5).map(|number| (id(number), said(10))));
+        unindexed.keep((1..=5).map(|number| (id(number), mail(10))));
         assert_eq!(unindexed.take(&[id(2)]).len(), 1);
         assert_eq!(unindexed.waiting().all.len(), 3);
         assert!(unindexed.take(&[]).is_empty());
@@ -119,10 +119,10 @@ mod tests {
 
     #[test]
     fn its_octets_are_bounded() {
-        let unindexed = Unindexed::default();
-        unindexed.keep((1..100).map(|number| (id(number), said(1 << 20))));
+        let unindexed = UnindexedCache::default();
+        unindexed.keep((1..100).map(|number| (id(number), mail(1 << 20))));
         assert_eq!(unindexed.waiting().all.len(), 15);
-        unindexed.keep([(id(0), said(MOST))].into_iter());
+        unindexed.keep([(id(0), mail(MOST))].into_iter());
         assert_eq!(unindexed.take(&[id(99)]).len(), 0);
         assert_eq!(unindexed.waiting().octets, 0);
     }

@@ -44,7 +44,7 @@ pub(super) struct AcmeFolder {
 
 /// The state of the asking, so that a restart does not begin anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tried {
+pub(super) struct AttemptRecord {
     /// When the authority was asked last.
     pub(super) at: Timestamp,
     /// When it may be asked again.
@@ -52,7 +52,7 @@ pub(super) struct Tried {
     pub(super) failures: u32,
 }
 
-impl Tried {
+impl AttemptRecord {
     fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.split_whitespace().map(str::parse::<i64>);
         let mut next = || numbers.next()?.ok();
@@ -63,7 +63,7 @@ impl Tried {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum KeptError {
+pub enum FolderError {
     #[error("cannot write {path}")]
     Write { path: PathBuf, source: io::Error },
     #[error("cannot read {path}")]
@@ -76,58 +76,58 @@ pub enum KeptError {
 
 impl AcmeFolder {
     /// Reads the folder; makes the key the first time.
-    pub(super) fn open(settings: &Settings) -> Result<Self, KeptError> {
+    pub(super) fn open(settings: &Settings) -> Result<Self, FolderError> {
         let key = key(settings)?.serialize_pem();
         Ok(Self { key, chain: read(&place(settings, CHAIN))? })
     }
 
     /// Returns the state of the asking; `None` if there is none, or the file is damaged.
-    pub(super) fn tried(settings: &Settings) -> Result<Option<Tried>, KeptError> {
+    pub(super) fn tried(settings: &Settings) -> Result<Option<AttemptRecord>, FolderError> {
         let text = read(&place(settings, TRIED))?;
-        Ok(text.as_deref().and_then(Tried::parse))
+        Ok(text.as_deref().and_then(AttemptRecord::parse))
     }
 
-    pub(super) fn note(settings: &Settings, tried: Tried) -> Result<(), KeptError> {
+    pub(super) fn note(settings: &Settings, tried: AttemptRecord) -> Result<(), FolderError> {
         let (at, not_before) = (tried.at.millis(), tried.not_before.millis());
         let text = format!("{at} {not_before} {}", tried.failures);
         write(&place(settings, TRIED), &text, true)
     }
 
     /// Stores the chain, which ends its order.
-    pub(super) fn keep_chain(settings: &Settings, chain: &str) -> Result<(), KeptError> {
+    pub(super) fn keep_chain(settings: &Settings, chain: &str) -> Result<(), FolderError> {
         write(&place(settings, CHAIN), chain, true)?;
         Self::forget_order(settings)
     }
 
     /// Returns the URL of an open order for the names of these settings.
-    pub(super) fn order(settings: &Settings) -> Result<Option<String>, KeptError> {
+    pub(super) fn order(settings: &Settings) -> Result<Option<String>, FolderError> {
         let Some(text) = read(&place(settings, ORDER))? else { return Ok(None) };
         let mut words = text.split_whitespace();
         let url = words.next().map(str::to_owned);
         Ok(url.filter(|_| words.eq(settings.names.iter().map(DomainName::as_str))))
     }
 
-    pub(super) fn keep_order(settings: &Settings, url: &str) -> Result<(), KeptError> {
+    pub(super) fn keep_order(settings: &Settings, url: &str) -> Result<(), FolderError> {
         let names = settings.names.iter().map(DomainName::as_str);
         let words: Vec<&str> = std::iter::once(url).chain(names).collect();
         write(&place(settings, ORDER), &words.join(" "), true)
     }
 
-    pub(super) fn forget_order(settings: &Settings) -> Result<(), KeptError> {
+    pub(super) fn forget_order(settings: &Settings) -> Result<(), FolderError> {
         remove(place(settings, ORDER))
     }
 
     /// Returns the account as JSON; `None` if there is none yet.
-    pub(super) fn account(settings: &Settings) -> Result<Option<String>, KeptError> {
+    pub(super) fn account(settings: &Settings) -> Result<Option<String>, FolderError> {
         read(&place(settings, ACCOUNT))
     }
 
-    pub(super) fn keep_account(settings: &Settings, json: &str) -> Result<(), KeptError> {
+    pub(super) fn keep_account(settings: &Settings, json: &str) -> Result<(), FolderError> {
         write(&place(settings, ACCOUNT), json, true)
     }
 
     /// Removes an account that the authority does not know any more.
-    pub(super) fn forget_account(settings: &Settings) -> Result<(), KeptError> {
+    pub(super) fn forget_account(settings: &Settings) -> Result<(), FolderError> {
         remove(place(settings, ACCOUNT))
     }
 
@@ -137,7 +137,7 @@ impl AcmeFolder {
 }
 
 /// Reads the key of the certificate, or makes it.
-pub(super) fn key(settings: &Settings) -> Result<KeyPair, KeptError> {
+pub(super) fn key(settings: &Settings) -> Result<KeyPair, FolderError> {
     let path = settings.folder.join(KEY);
     let text = match read(&path)? {
         Some(text) => text,
@@ -147,12 +147,12 @@ pub(super) fn key(settings: &Settings) -> Result<KeyPair, KeptError> {
             read(&path)?.unwrap_or_default()
         }
     };
-    KeyPair::from_pem(&text).map_err(|source| KeptError::Damaged { path, source: source.into() })
+    KeyPair::from_pem(&text).map_err(|source| FolderError::Damaged { path, source: source.into() })
 }
 
 /// Returns all files in `folder` but open orders, by their names in it. Leaves out a chain that
 /// does not fit the key: it is of no use, and the next attempt gets another one.
-pub(in crate::tls) fn all(folder: &Path) -> Result<Vec<(PathBuf, Secret)>, KeptError> {
+pub(in crate::tls) fn all(folder: &Path) -> Result<Vec<(PathBuf, Secret)>, FolderError> {
     for _ in 1..LOOKS {
         if let (files, true) = look(folder)? {
             return Ok(files);
@@ -162,7 +162,7 @@ pub(in crate::tls) fn all(folder: &Path) -> Result<Vec<(PathBuf, Secret)>, KeptE
 }
 
 /// Reads the files, and whether all chains fit the key; leaves out those that do not.
-fn look(folder: &Path) -> Result<(Vec<(PathBuf, Secret)>, bool), KeptError> {
+fn look(folder: &Path) -> Result<(Vec<(PathBuf, Secret)>, bool), FolderError> {
     let key = read(&folder.join(KEY))?;
     let is_of_key = |chain: &str| {
         let key = key.as_deref().unwrap_or_default();
@@ -185,8 +185,8 @@ fn look(folder: &Path) -> Result<(Vec<(PathBuf, Secret)>, bool), KeptError> {
 }
 
 /// Returns the names of the subfolders, one for each directory of an authority.
-fn directories(folder: &Path) -> Result<Vec<PathBuf>, KeptError> {
-    let fail = |source| KeptError::Read { path: folder.to_owned(), source };
+fn directories(folder: &Path) -> Result<Vec<PathBuf>, FolderError> {
+    let fail = |source| FolderError::Read { path: folder.to_owned(), source };
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(fail)?,
@@ -221,25 +221,25 @@ fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '.' || c == '-'
 }
 
-pub(in crate::tls) fn read(path: &Path) -> Result<Option<String>, KeptError> {
+pub(in crate::tls) fn read(path: &Path) -> Result<Option<String>, FolderError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(KeptError::Read { path: path.to_owned(), source }),
+        Err(source) => Err(FolderError::Read { path: path.to_owned(), source }),
     }
 }
 
-fn remove(path: PathBuf) -> Result<(), KeptError> {
+fn remove(path: PathBuf) -> Result<(), FolderError> {
     match fs::remove_file(&path) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(KeptError::Write { path, source })
+            Err(FolderError::Write { path, source })
         }
         _ => Ok(()),
     }
 }
 
 /// Writes a file. An existing one stays unless `replace` is true.
-fn write(path: &Path, text: &str, replace: bool) -> Result<(), KeptError> {
+fn write(path: &Path, text: &str, replace: bool) -> Result<(), FolderError> {
     let put = || -> io::Result<()> {
         disk::make_folder(path.parent().unwrap_or(Path::new("")))?;
         match replace {
@@ -247,5 +247,5 @@ fn write(path: &Path, text: &str, replace: bool) -> Result<(), KeptError> {
             false => disk::write_first(path, text.as_bytes()).map(drop),
         }
     };
-    put().map_err(|source| KeptError::Write { path: path.to_owned(), source })
+    put().map_err(|source| FolderError::Write { path: path.to_owned(), source })
 }

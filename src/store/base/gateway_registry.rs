@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value as Json;
 
@@ -13,26 +13,26 @@ use crate::domain::clock::Timestamp;
 const WRITTEN_ALONE: u64 = 10;
 
 /// The beat of a gateway that was silent for too long: its claims are free.
-pub const BURIED: i64 = -1;
+pub const DEAD_BEAT: i64 = -1;
 /// The beat of a gateway that has ended by itself.
-pub const LEFT: i64 = -2;
+pub const LEFT_BEAT: i64 = -2;
 
 /// Changes among the other gateways since the last check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Census {
+pub struct GatewayChanges {
     /// Gateways that died, and gateways that ended by themselves: their claims are free.
     pub died: usize,
     pub left: usize,
     /// This gateway was taken for dead, and has another id now.
-    pub buried: bool,
+    pub was_marked_dead: bool,
 }
 
 /// This gateway and the others. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Company(pub Arc<Seen>);
+pub struct GatewayRegistry(pub Arc<GatewayState>);
 
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct GatewayState {
     /// The id of this gateway; 0 for a process that only opened the store.
     pub own: AtomicI64,
     /// Start of the last beat that was written, in steady time.
@@ -42,15 +42,22 @@ pub struct Seen {
     /// Steps of the clock at the last beat.
     steps: AtomicU64,
     /// Something has begun to wait for steady time since the last beat.
-    stirred: AtomicBool,
+    is_required: AtomicBool,
     others: Mutex<Others>,
 }
 
 #[derive(Debug, Default)]
 struct Others {
-    /// The beat of each gateway, and the number of checks in which it stood still.
-    seen: HashMap<i64, (i64, u32)>,
+    /// By the id of the gateway.
+    beats: HashMap<i64, SeenBeat>,
     dead: Vec<i64>,
+}
+
+/// The beat of a gateway, and the number of checks in which it stood still.
+#[derive(Clone, Copy, Debug)]
+struct SeenBeat {
+    beat: i64,
+    stood_still: u32,
 }
 
 /// A row of `gateways`.
@@ -61,69 +68,71 @@ pub struct Gateway {
     pub wall: Timestamp,
 }
 
-impl Company {
+impl GatewayRegistry {
+    fn others(&self) -> MutexGuard<'_, Others> {
+        self.0.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the id under which this gateway claims; 0 before it joined.
-    pub(in crate::store) fn own(&self) -> i64 {
+    pub fn own(&self) -> i64 {
         self.0.own.load(Ordering::SeqCst)
     }
 
     /// Returns the gateways whose claims are free, as a JSON array.
-    pub(in crate::store) fn dead(&self) -> String {
-        let others = self.0.others.lock().unwrap_or_else(PoisonError::into_inner);
-        Json::from(others.dead.as_slice()).to_string()
+    pub fn dead(&self) -> String {
+        Json::from(self.others().dead.as_slice()).to_string()
     }
 
     /// Whether the claims of this holder are free.
-    pub(in crate::store) fn frees(&self, holder: i64) -> bool {
-        let others = self.0.others.lock().unwrap_or_else(PoisonError::into_inner);
-        others.dead.contains(&holder)
+    pub fn is_dead_holder(&self, holder: i64) -> bool {
+        self.others().dead.contains(&holder)
     }
 
     /// Notes that something begins to wait for steady time: the next beat must be written.
-    pub(in crate::store) fn stir(&self) {
-        self.0.stirred.store(true, Ordering::SeqCst);
+    pub fn require_beat(&self) {
+        self.0.is_required.store(true, Ordering::SeqCst);
     }
 
     /// Whether the gateway of this row is gone, and its claims free; if `is_alone`, all others are.
-    pub(in crate::store) fn is_dead(&self, row: &Gateway, is_alone: bool) -> bool {
+    pub fn is_dead(&self, row: &Gateway, is_alone: bool) -> bool {
         row.id != self.own() && (is_alone || row.beat < 0)
     }
 
     /// Records the gateways that are gone; returns those that are newly so.
-    pub(in crate::store) fn note(&self, rows: &[Gateway], is_alone: bool) -> Census {
-        let mut others = self.0.others.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn record_dead(&self, rows: &[Gateway], is_alone: bool) -> GatewayChanges {
+        let mut others = self.others();
         let before = std::mem::take(&mut others.dead);
-        let mut census = Census::default();
+        let mut changes = GatewayChanges::default();
         for row in rows.iter().filter(|row| self.is_dead(row, is_alone)) {
             others.dead.push(row.id);
             let is_new = usize::from(!before.contains(&row.id));
-            *(if row.beat == LEFT { &mut census.left } else { &mut census.died }) += is_new;
+            *(if row.beat == LEFT_BEAT { &mut changes.left } else { &mut changes.died }) += is_new;
         }
-        census
+        changes
     }
 
     /// Records the beats of the others; returns the ids and beats unchanged for `silent` checks.
-    pub(in crate::store) fn look(&self, rows: &[Gateway], silent: u32) -> Vec<(i64, i64)> {
-        let mut others = self.0.others.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut seen = HashMap::with_capacity(rows.len());
+    pub fn find_silent(&self, rows: &[Gateway], silent: u32) -> Vec<(i64, i64)> {
+        let mut others = self.others();
+        let mut beats = HashMap::with_capacity(rows.len());
         for row in rows.iter().filter(|row| row.id != self.own() && row.beat >= 0) {
-            let still = match others.seen.get(&row.id) {
-                Some((beat, still)) if *beat == row.beat => still.saturating_add(1),
+            let stood_still = match others.beats.get(&row.id) {
+                Some(seen) if seen.beat == row.beat => seen.stood_still.saturating_add(1),
                 _ => 0,
             };
-            seen.insert(row.id, (row.beat, still));
+            beats.insert(row.id, SeenBeat { beat: row.beat, stood_still });
         }
-        let silent = seen.iter().filter(|(_, (_, still))| *still >= silent);
-        let silent = silent.map(|(id, (beat, _))| (*id, *beat)).collect();
-        others.seen = seen;
+        let silent = beats.iter().filter(|(_, seen)| seen.stood_still >= silent);
+        let silent = silent.map(|(id, seen)| (*id, seen.beat)).collect();
+        others.beats = beats;
         silent
     }
 
     /// Whether the embedded store writes this beat.
-    pub(in crate::store) fn is_written(&self, steps: u64) -> bool {
-        let seen = &self.0;
-        let due = seen.beats.fetch_add(1, Ordering::SeqCst).is_multiple_of(WRITTEN_ALONE);
-        let stepped = seen.steps.swap(steps, Ordering::SeqCst) != steps;
-        seen.stirred.swap(false, Ordering::SeqCst) || due || stepped
+    pub fn must_write_beat(&self, steps: u64) -> bool {
+        let state = &self.0;
+        let due = state.beats.fetch_add(1, Ordering::SeqCst).is_multiple_of(WRITTEN_ALONE);
+        let stepped = state.steps.swap(steps, Ordering::SeqCst) != steps;
+        state.is_required.swap(false, Ordering::SeqCst) || due || stepped
     }
 }

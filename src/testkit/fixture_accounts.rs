@@ -12,7 +12,7 @@ use crate::domain::id::AccountId;
 use crate::domain::words::NotAWord;
 
 #[derive(Clone, Debug)]
-pub struct House {
+pub struct FixtureAccounts {
     pub partner: Account,
     pub reseller: Account,
     pub organization: Account,
@@ -21,7 +21,7 @@ pub struct House {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum HouseError {
+pub enum FixtureAccountsError {
     #[error(transparent)]
     Fixture(#[from] FixtureError),
     #[error(transparent)]
@@ -34,9 +34,9 @@ pub enum HouseError {
     Mode(#[from] NotAWord),
 }
 
-impl House {
-    /// Builds the house in an empty store.
-    pub async fn build(tenancy: &Tenancy) -> Result<Self, HouseError> {
+impl FixtureAccounts {
+    /// Makes the accounts in an empty store.
+    pub async fn build(tenancy: &Tenancy) -> Result<Self, FixtureAccountsError> {
         let plan = agents()?;
         let partner = tenancy.create_partner("Example Partner").await?;
         let reseller =
@@ -47,7 +47,7 @@ impl House {
         let mut agents = BTreeMap::new();
         for entry in &plan.agents {
             let agent = below(tenancy, AccountType::Agent, organization.id, &entry.name).await?;
-            furnish(tenancy, &agent, entry).await?;
+            set_up(tenancy, &agent, entry).await?;
             agents.insert(entry.name.clone(), agent);
         }
         Ok(Self { partner, reseller, organization, agents })
@@ -63,7 +63,11 @@ async fn below(
     tenancy.create_account(kind, parent, name, &[]).await
 }
 
-async fn furnish(tenancy: &Tenancy, agent: &Account, entry: &AgentEntry) -> Result<(), HouseError> {
+async fn set_up(
+    tenancy: &Tenancy,
+    agent: &Account,
+    entry: &AgentEntry,
+) -> Result<(), FixtureAccountsError> {
     for address in &entry.addresses {
         tenancy.claim_address(agent, &Address::parse(address)?, false, Claiming::Never).await?;
     }
