@@ -208,7 +208,7 @@ pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Remove
         }
         None => heard(&call).collect(),
     };
-    let removed = destinations.remove(account, id, url.as_ref(), Some(&among)).await?;
+    let removed = destinations.remove(account, id, url.as_ref(), &among).await?;
     if removed.is_empty() {
         return Err(Problem::not_found("webhook"));
     }

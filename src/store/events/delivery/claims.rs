@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::claimed::Needed;
+use super::claim_parts::ClaimParts;
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Claim, TAKEN_OF_EACH};
 use crate::domain::id::DestinationId;
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, settled, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Row, Value, sql};
+use crate::store::engine::sql::{Row, Statement, Value, sql};
 
 /// Pause for a delivery that this gateway cannot read: another version wrote it, or it is damaged.
 /// After `UNREADABLE_TRIES` attempts such a delivery is exhausted.
@@ -142,10 +142,10 @@ impl Base {
     ) -> Result<Vec<Claim>, StoreError> {
         let busy: Vec<String> = busy.iter().map(|id| id.0.as_simple().to_string()).collect();
         let busy = serde_json::Value::from(busy).to_string();
-        let lease = (now, lease_until);
         // First, in its own transaction: no lease runs meanwhile, and an error loses no claim.
         self.work_on_a_replay(now).await;
-        let (claims, draining) = settled!(self.try_claim_deliveries(lease, limit, &busy))?;
+        let (claims, draining) =
+            settled!(self.try_claim_deliveries(now, lease_until, limit, &busy))?;
         if let Some(destination) = draining {
             // The end of a delivery is a date of the wall clock.
             let ended = self.mint().clock().wall_of(now);
@@ -157,7 +157,8 @@ impl Base {
     /// Returns the claims, and a destination whose pending deliveries are to be given up, if any.
     async fn try_claim_deliveries(
         &self,
-        (now, lease_until): (Timestamp, Timestamp),
+        now: Timestamp,
+        lease_until: Timestamp,
         limit: usize,
         busy: &str,
     ) -> Result<(Vec<Claim>, Option<Uuid>), StoreError> {
@@ -179,18 +180,18 @@ impl Base {
             .bind(self.company.own())
             .fetch_all(tx.on())
             .await?;
-        let needed = Needed::load(&mut tx, &rows).await?;
+        let parts = ClaimParts::load(&mut tx, &rows).await?;
         let mut claims = Vec::with_capacity(rows.len());
         for row in &rows {
-            match needed.claim(row) {
+            match parts.claim(row) {
                 Ok(claim) => claims.push(claim),
                 Err(error @ StoreError::Corrupt { .. }) => {
-                    self.set_aside(&mut tx, row, &error, now).await?;
+                    self.postpone_unreadable(&mut tx, row, &error, now).await?;
                 }
                 Err(error) => return Err(error),
             }
         }
-        let claims = self.probes(&mut tx, claims, (now, lease_until)).await?;
+        let claims = self.keep_one_probe_each(&mut tx, claims, now, lease_until).await?;
         tx.commit().await?;
         Ok((claims, draining))
     }
@@ -198,37 +199,36 @@ impl Base {
     /// Gives back claims that were not begun: they are due again at once, unless another claim has
     /// taken them since. A probe that was not made is left to the next claim.
     pub async fn release_deliveries(&self, claims: &[Claim]) -> Result<(), StoreError> {
-        settled!(self.try_release(claims))
-    }
-
-    async fn try_release(&self, claims: &[Claim]) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        for probe in claims {
-            let Some(rested_until) = probe.destination.health.rests_until else { continue };
-            // Restores the end of the rest: else the destination would rest until this lease ends.
-            sql("UPDATE destinations SET rests_until = $2, prober = 0
+        transact!(self, async |tx| {
+            for probe in claims {
+                let Some(rested_until) = probe.destination.health.rests_until else { continue };
+                // Restores the end of the rest: else the destination would rest until this lease
+                // ends.
+                sql("UPDATE destinations SET rests_until = $2, prober = 0
                  WHERE id = $1 AND rests_until = (
                      SELECT lease_until FROM deliveries WHERE id = $3 AND fence = $4
                        AND state = 'pending' AND lease_until > 0)")
-            .bind(probe.destination.id.0)
-            .bind(rested_until)
-            .bind(probe.delivery.0)
-            .bind(probe.fence)
-            .execute(tx.on())
-            .await?;
-        }
-        give_back(&mut tx, claims).await?;
-        tx.commit().await
+                .bind(probe.destination.id.0)
+                .bind(rested_until)
+                .bind(probe.delivery.0)
+                .bind(probe.fence)
+                .execute(tx.on())
+                .await?;
+            }
+            give_back(&mut tx, claims).await?;
+            tx.commit().await
+        })
     }
 
     /// Keeps one claim, the probe, of each destination that has rested, and lets the destination
     /// rest until the lease ends. Gives back its other claims; also the probe, if the rest has
     /// changed since it was read, for example because another gateway probes.
-    async fn probes(
+    async fn keep_one_probe_each(
         &self,
         tx: &mut Transaction,
         mut claims: Vec<Claim>,
-        (now, until): (Timestamp, Timestamp),
+        now: Timestamp,
+        lease_until: Timestamp,
     ) -> Result<Vec<Claim>, StoreError> {
         // UUIDv7: oldest first.
         claims.sort_by_key(|claim| claim.delivery);
@@ -236,35 +236,30 @@ impl Base {
             .iter()
             .filter_map(|claim| Some((claim.destination.id, claim.destination.health.rests_until?)))
             .collect();
+        let dead = if tx.has_company() {
+            "SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($5 AS JSON))"
+        } else {
+            "SELECT value FROM json_each($5)"
+        };
         for (destination, rested_until) in rested {
-            let taken = sql("UPDATE destinations SET rests_until = $2, prober = $6
-                     WHERE id = $1 AND rests_until = $3
-                       AND (rests_until <= $4 OR prober IN (SELECT value FROM json_each($5)))")
-            .on_postgres(
+            let take_probe = format!(
                 "UPDATE destinations SET rests_until = $2, prober = $6
-                     WHERE id = $1 AND rests_until = $3
-                       AND (rests_until <= $4 OR prober IN (
-                           SELECT CAST(value AS BIGINT)
-                           FROM json_array_elements_text(CAST($5 AS JSON))))",
-            )
-            .bind(destination.0)
-            .bind(until)
-            .bind(rested_until)
-            .bind(now)
-            .bind(self.company.dead())
-            .bind(self.company.own())
-            .execute(tx.on())
-            .await?
-                > 0;
-            let mut kept = usize::from(taken);
-            let (others, ours) = claims.into_iter().partition(|claim: &Claim| {
-                let of_it = claim.destination.id == destination;
-                let keep = !of_it || kept > 0;
-                kept -= usize::from(of_it && keep);
-                !keep
-            });
-            claims = ours;
-            let others: Vec<Claim> = others;
+                 WHERE id = $1 AND rests_until = $3 AND (rests_until <= $4 OR prober IN ({dead}))"
+            );
+            let taken = Statement::of(take_probe.into())
+                .bind(destination.0)
+                .bind(lease_until)
+                .bind(rested_until)
+                .bind(now)
+                .bind(self.company.dead())
+                .bind(self.company.own())
+                .execute(tx.on())
+                .await?;
+            let mut may_keep = taken > 0;
+            let not_kept = |claim: &mut Claim| {
+                claim.destination.id == destination && !std::mem::take(&mut may_keep)
+            };
+            let others: Vec<Claim> = claims.extract_if(.., not_kept).collect();
             give_back(tx, &others).await?;
         }
         Ok(claims)
@@ -283,7 +278,7 @@ impl Base {
     /// Puts off a delivery that cannot be read, and in the end makes it exhausted; records an
     /// attempt each time. Left in the queue, it would fail every claim and stop all deliveries.
     /// Given up at once, it would be lost only because this gateway is older than another one.
-    async fn set_aside(
+    async fn postpone_unreadable(
         &self,
         tx: &mut Transaction,
         row: &Row,
@@ -291,42 +286,37 @@ impl Base {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         // SQLite can hold an id that cannot be read, but numbers its rows.
-        let place: Value = match row {
-            Row::Sqlite(_) => row.get::<i64>("place")?.into(),
-            Row::Postgres(_) => row.get::<Uuid>("place")?.into(),
+        let (key, place): (&str, Value) = match row {
+            Row::Sqlite(_) => ("rowid", row.get::<i64>("place")?.into()),
+            Row::Postgres(_) => ("id", row.get::<Uuid>("place")?.into()),
         };
         tracing::error!(delivery.row = ?place, %error, "cannot read a delivery: postponed");
         let ended = self.mint().clock().wall_of(now);
-        sql("INSERT INTO attempts (id, delivery_id, at, latency_ms, response, error, organization_id)
-             SELECT $2, id, $3, 0, $4, 'the gateway could not read this event', organization_id
-             FROM deliveries WHERE rowid = $1")
-        .on_postgres(
+        let record = format!(
             "INSERT INTO attempts (id, delivery_id, at, latency_ms, response, error, organization_id)
              SELECT $2, id, $3, 0, $4, 'the gateway could not read this event', organization_id
-             FROM deliveries WHERE id = $1",
-        )
-        .bind(place.clone())
-        .bind(self.mint().uuid())
-        .bind(ended)
-        .bind([].as_slice())
-        .execute(tx.on())
-        .await?;
-        sql("UPDATE deliveries SET lease_until = 0, attempts = attempts + 1,
-                 next_attempt_at = CASE WHEN attempts + 1 >= $3 THEN $4 ELSE $2 END,
-                 state = CASE WHEN attempts + 1 >= $3 THEN 'exhausted' ELSE state END
-             WHERE rowid = $1")
-        .on_postgres(
+             FROM deliveries WHERE {key} = $1"
+        );
+        Statement::of(record.into())
+            .bind(place.clone())
+            .bind(self.mint().uuid())
+            .bind(ended)
+            .bind([].as_slice())
+            .execute(tx.on())
+            .await?;
+        let postpone = format!(
             "UPDATE deliveries SET lease_until = 0, attempts = attempts + 1,
                  next_attempt_at = CASE WHEN attempts + 1 >= $3 THEN $4 ELSE $2 END,
                  state = CASE WHEN attempts + 1 >= $3 THEN 'exhausted' ELSE state END
-             WHERE id = $1",
-        )
-        .bind(place)
-        .bind(now.plus(UNREADABLE_PAUSE))
-        .bind(UNREADABLE_TRIES)
-        .bind(ended)
-        .execute(tx.on())
-        .await?;
+             WHERE {key} = $1"
+        );
+        Statement::of(postpone.into())
+            .bind(place)
+            .bind(now.plus(UNREADABLE_PAUSE))
+            .bind(UNREADABLE_TRIES)
+            .bind(ended)
+            .execute(tx.on())
+            .await?;
         Ok(())
     }
 }

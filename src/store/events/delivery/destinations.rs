@@ -3,7 +3,7 @@
 use url::Url;
 use uuid::Uuid;
 
-use super::destination_row::{self, destination};
+use super::destination_row::{self, destination, note_about};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::destination::Destination;
@@ -16,7 +16,7 @@ use crate::store::engine::gates;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Row, Statement, sql};
-use crate::store::tenancy::audit::{self, Note};
+use crate::store::tenancy::audit;
 
 /// Result of adding a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,13 @@ pub enum NewDestination {
     Exists(Box<Destination>),
     /// The account has as many destinations as it may.
     TooMany,
+}
+
+/// At least one category.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SomeCategories<'a> {
+    pub first: Category,
+    pub others: &'a [Category],
 }
 
 impl Base {
@@ -71,7 +78,14 @@ impl Base {
         .bind(destination_row::headers(&new.wants.headers))
         .execute(tx.on())
         .await?;
-        audit::note(&mut tx, self.mint(), act, told(new, Deed::WebhookAdded, &made(new))).await?;
+        // Shows only the origin of the URL: paths contain secrets.
+        let changes = [
+            Change::made("origin", new.url.origin().ascii_serialization()),
+            Change::made("type", new.category),
+            Change::made("label", &new.label),
+        ];
+        let note = note_about(new, Deed::WebhookAdded, &changes);
+        audit::note(&mut tx, self.mint(), act, note).await?;
         tx.commit().await?;
         Ok(NewDestination::Created)
     }
@@ -98,7 +112,7 @@ impl Base {
         account: AccountId,
         id: Option<DestinationId>,
         url: Option<&Url>,
-        categories: Option<&[Category]>,
+        categories: Option<SomeCategories<'_>>,
         act: Act<'_>,
     ) -> Result<Vec<Destination>, StoreError> {
         transact!(self, async |tx| {
@@ -112,11 +126,11 @@ impl Base {
             if let Some(url) = url {
                 query.push(" AND url = ").push_value(url.as_str());
             }
-            for (at, category) in categories.unwrap_or_default().iter().enumerate() {
-                query.push(if at == 0 { " AND category IN (" } else { ", " });
-                query.push_value(category.as_str());
-            }
-            if categories.is_some() {
+            if let Some(SomeCategories { first, others }) = categories {
+                query.push(" AND category IN (").push_value(first.as_str());
+                for other in others {
+                    query.push(", ").push_value(other.as_str());
+                }
                 query.push(")");
             }
             query.push(" ORDER BY id");
@@ -124,9 +138,9 @@ impl Base {
             let removed: Vec<Destination> =
                 rows.iter().map(destination).collect::<Result<_, _>>()?;
             for destination in &removed {
-                retire(&mut tx, destination.id, act.at, self.cancel_at_once()).await?;
-                let removed = told(destination, Deed::WebhookRemoved, &[]);
-                audit::note(&mut tx, self.mint(), act, removed).await?;
+                mark_removed(&mut tx, destination.id, act.at, self.cancel_at_once()).await?;
+                let note = note_about(destination, Deed::WebhookRemoved, &[]);
+                audit::note(&mut tx, self.mint(), act, note).await?;
             }
             tx.commit().await?;
             Ok(removed)
@@ -134,29 +148,16 @@ impl Base {
     }
 }
 
-/// Returns the fields for the audit log. Shows only the origin of the URL: paths contain secrets.
-fn made(destination: &Destination) -> [Change; 3] {
-    [
-        Change::made("origin", destination.url.origin().ascii_serialization()),
-        Change::made("type", destination.category),
-        Change::made("label", &destination.label),
-    ]
-}
-
-fn told<'a>(destination: &Destination, deed: Deed, changes: &'a [Change]) -> Note<'a> {
-    Note { account: destination.account, deed, object: destination.id.to_string(), changes }
-}
-
 /// Removes a destination with its secrets and headers, and cancels up to `most` of its deliveries,
 /// which no claim takes any more; `drain_more` cancels the rest. Returns false if it was removed
 /// before.
-pub async fn retire(
+pub async fn mark_removed(
     tx: &mut Transaction,
     id: DestinationId,
     now: Timestamp,
     most: u32,
 ) -> Result<bool, StoreError> {
-    let retired = sql("UPDATE destinations
+    let removed = sql("UPDATE destinations
          SET removed_at = $2, draining = 1, secret = $3, former_secrets = '[]', headers = '[]'
          WHERE id = $1 AND removed_at IS NULL")
     .bind(id.0)
@@ -165,7 +166,7 @@ pub async fn retire(
     .execute(tx.on())
     .await?;
     drain(tx, id.0, now, most).await?;
-    Ok(retired > 0)
+    Ok(removed > 0)
 }
 
 impl Base {

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::destination_row::destination;
 use super::destinations;
-use super::event_context::{Subjects, by_id};
+use super::event_context::{Subjects, read_by_id};
 use crate::domain::delivery::Claim;
 use crate::domain::destination::Destination;
 use crate::domain::id::{DeliveryId, EventId};
@@ -16,12 +16,13 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::Row;
 use crate::store::events::event_row::event_of;
 
-pub struct Needed {
+/// Destinations, events and subjects of claims, or the errors of reading these.
+pub struct ClaimParts {
     destinations: HashMap<Uuid, Result<Destination, StoreError>>,
     subjects: Subjects,
 }
 
-impl Needed {
+impl ClaimParts {
     pub(in crate::store) async fn load(
         tx: &mut Transaction,
         rows: &[Row],
@@ -29,7 +30,7 @@ impl Needed {
         // A delivery whose ids cannot be read is put off.
         let named = rows.iter().filter_map(|row| row.get::<Uuid>("destination_id").ok());
         let found = destinations::by_ids(tx.on(), named).await?;
-        let destinations = by_id(&found, destination);
+        let destinations = read_by_id(&found, destination);
         let events: Vec<EventId> = rows.iter().filter_map(|row| event_of(row).ok()).collect();
         let subjects = Subjects::load(tx.on(), &events).await?;
         Ok(Self { destinations, subjects })
@@ -41,7 +42,8 @@ impl Needed {
         let missing = |what: &str| columns.corrupt(format!("its {what} is missing"));
         let destination = self.destinations.get(&columns.uuid("destination_id")?);
         let destination = destination.cloned().ok_or_else(|| missing("destination"))??;
-        let (event, subject) = self.subjects.of(event_of(row)?)?.ok_or_else(|| missing("event"))?;
+        let found = self.subjects.find(event_of(row)?)?;
+        let (event, subject) = found.ok_or_else(|| missing("event"))?;
         Ok(Claim {
             delivery: DeliveryId(columns.uuid("id")?),
             attempts: u32::try_from(columns.integer("attempts")?)
