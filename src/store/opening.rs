@@ -138,13 +138,13 @@ impl Store {
         let intakes = Group::start(Intakes::new(base.clone()), rules.commit, writers);
         let linger = Linger { pause: rules.commit.refusal(), hurry: base.noting.hurry() };
         let noted = Group::lingering(Intakes::new(base.clone()), rules.commit, linger);
-        let attempts = Group::start(AttemptWriter::new(base.clone()), rules.commit, writers);
+        let attempts = Group::start(AttemptWriter { base: base.clone() }, rules.commit, writers);
         let refusals = Group::start(Refusals::new(base.clone()), rules.commit, 1);
         let versions = Group::start(Versions::new(base.clone()), rules.commit, readers);
         let recipients = Group::start(Recipients::new(base.clone()), rules.commit, readers);
         let holders = Group::start(Holders::new(base.clone()), rules.commit, 1);
         let named = Group::start(Named::new(base.clone()), rules.commit, 1);
-        let contents = Group::start(ContentReader::new(base.clone()), rules.commit, 1);
+        let contents = Group::start(ContentReader { base: base.clone() }, rules.commit, 1);
         Ok(Self {
             base,
             intakes,
@@ -167,7 +167,7 @@ impl Store {
         let base = Base { database, ..self.base.clone() };
         let holders = Group::start(Holders::new(base.clone()), rules.commit, 1);
         let named = Group::start(Named::new(base.clone()), rules.commit, 1);
-        let contents = Group::start(ContentReader::new(base.clone()), rules.commit, 1);
+        let contents = Group::start(ContentReader { base: base.clone() }, rules.commit, 1);
         Ok(Self { base, holders, named, contents, ..self.clone() })
     }
 

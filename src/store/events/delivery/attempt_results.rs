@@ -48,7 +48,7 @@ pub struct Finished {
 
 /// Writes attempts that ended at about the same time.
 pub struct AttemptWriter {
-    base: Base,
+    pub(in crate::store) base: Base,
 }
 
 impl EndedAttempt {
@@ -128,10 +128,6 @@ impl Together for AttemptWriter {
 }
 
 impl AttemptWriter {
-    pub(in crate::store) const fn new(base: Base) -> Self {
-        Self { base }
-    }
-
     /// Closes the gates of accounts whose destinations may be removed or disabled. Returns the
     /// lineages of accounts where one may be disabled, and passes their gates, because destinations
     /// above get the event.

@@ -1,21 +1,24 @@
 //! Claims of deliveries: taken under a lease and a fence, loaded with everything that an attempt
 //! needs, and given back if no attempt was begun.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::claim_parts::ClaimParts;
+use super::destination_row::destination;
+use super::event_context::{Subjects, read_by_id};
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Claim, TAKEN_OF_EACH};
-use crate::domain::id::DestinationId;
+use crate::domain::destination::Destination;
+use crate::domain::id::{DeliveryId, DestinationId, EventId};
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled, transact};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Statement, Value, sql};
+use crate::store::events::event_row::event_of;
 
 /// Pause for a delivery that this gateway cannot read: another version wrote it, or it is damaged.
 /// After `UNREADABLE_TRIES` attempts such a delivery is exhausted.
@@ -144,56 +147,45 @@ impl Base {
         let busy = serde_json::Value::from(busy).to_string();
         // First, in its own transaction: no lease runs meanwhile, and an error loses no claim.
         self.work_on_a_replay(now).await;
-        let (claims, draining) =
-            settled!(self.try_claim_deliveries(now, lease_until, limit, &busy))?;
+        let (claims, draining) = transact!(self, async |tx| {
+            let draining =
+                sql(DRAINING).on_postgres(DRAINING_BESIDE_OTHERS).fetch_one(tx.on()).await?;
+            // This may have been read before the gate was passed: `drain_more` checks again.
+            let draining =
+                Columns { table: "destinations", row: &draining }.optional_uuid("draining")?;
+            let heads = self.due_heads(&mut tx, now, limit.saturating_mul(4), &busy).await?;
+            let rows = sql(CLAIM)
+                .on_postgres(CLAIM_BESIDE_OTHERS)
+                .bind(now)
+                .bind(lease_until)
+                .bind(count(limit))
+                .bind(busy.as_str())
+                .bind(heads)
+                .bind(count(TAKEN_OF_EACH))
+                .bind(self.company.dead())
+                .bind(self.company.own())
+                .fetch_all(tx.on())
+                .await?;
+            let mut claims = Vec::with_capacity(rows.len());
+            for (row, claim) in rows.iter().zip(load_claims(&mut tx, &rows).await?) {
+                match claim {
+                    Ok(claim) => claims.push(claim),
+                    Err(error @ StoreError::Corrupt { .. }) => {
+                        self.postpone_unreadable(&mut tx, row, &error, now).await?;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            let claims = self.keep_one_probe_each(&mut tx, claims, now, lease_until).await?;
+            tx.commit().await?;
+            Ok((claims, draining))
+        })?;
         if let Some(destination) = draining {
             // The end of a delivery is a date of the wall clock.
             let ended = self.mint().clock().wall_of(now);
             self.drain_more(destination, ended).await;
         }
         Ok(claims)
-    }
-
-    /// Returns the claims, and a destination whose pending deliveries are to be given up, if any.
-    async fn try_claim_deliveries(
-        &self,
-        now: Timestamp,
-        lease_until: Timestamp,
-        limit: usize,
-        busy: &str,
-    ) -> Result<(Vec<Claim>, Option<Uuid>), StoreError> {
-        let mut tx = self.begin().await?;
-        let waiting = sql(DRAINING).on_postgres(DRAINING_BESIDE_OTHERS).fetch_one(tx.on()).await?;
-        let waiting = Columns { table: "destinations", row: &waiting };
-        // This may have been read before the gate was passed: `drain_more` checks again.
-        let draining = waiting.optional_uuid("draining")?;
-        let heads = self.due_heads(&mut tx, now, limit.saturating_mul(4), busy).await?;
-        let rows = sql(CLAIM)
-            .on_postgres(CLAIM_BESIDE_OTHERS)
-            .bind(now)
-            .bind(lease_until)
-            .bind(count(limit))
-            .bind(busy)
-            .bind(heads)
-            .bind(count(TAKEN_OF_EACH))
-            .bind(self.company.dead())
-            .bind(self.company.own())
-            .fetch_all(tx.on())
-            .await?;
-        let parts = ClaimParts::load(&mut tx, &rows).await?;
-        let mut claims = Vec::with_capacity(rows.len());
-        for row in &rows {
-            match parts.claim(row) {
-                Ok(claim) => claims.push(claim),
-                Err(error @ StoreError::Corrupt { .. }) => {
-                    self.postpone_unreadable(&mut tx, row, &error, now).await?;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        let claims = self.keep_one_probe_each(&mut tx, claims, now, lease_until).await?;
-        tx.commit().await?;
-        Ok((claims, draining))
     }
 
     /// Gives back claims that were not begun: they are due again at once, unless another claim has
@@ -323,6 +315,45 @@ impl Base {
 
 fn count(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// Loads everything that the attempts of these deliveries need. A delivery that cannot be read
+/// fails no other one: its result is `Corrupt`.
+async fn load_claims(
+    tx: &mut Transaction,
+    rows: &[Row],
+) -> Result<Vec<Result<Claim, StoreError>>, StoreError> {
+    let named = rows.iter().filter_map(|row| row.get::<Uuid>("destination_id").ok());
+    let found = many(
+        "WITH given (destination) AS ({rows})
+         SELECT destinations.* FROM given CROSS JOIN destinations WHERE id = given.destination",
+        named.map(|id| vec![id.into()]).collect(),
+    );
+    let destinations = read_by_id(&found.fetch_all(tx.on()).await?, destination);
+    let events: Vec<EventId> = rows.iter().filter_map(|row| event_of(row).ok()).collect();
+    let subjects = Subjects::load(tx.on(), &events).await?;
+    Ok(rows.iter().map(|row| claim(row, &destinations, &subjects)).collect())
+}
+
+fn claim(
+    row: &Row,
+    destinations: &HashMap<Uuid, Result<Destination, StoreError>>,
+    subjects: &Subjects,
+) -> Result<Claim, StoreError> {
+    let columns = Columns { table: "deliveries", row };
+    let missing = |what: &str| columns.corrupt(format!("its {what} is missing"));
+    let destination = destinations.get(&columns.uuid("destination_id")?);
+    let destination = destination.cloned().ok_or_else(|| missing("destination"))??;
+    let (event, subject) = subjects.find(event_of(row)?)?.ok_or_else(|| missing("event"))?;
+    let attempts = u32::try_from(columns.integer("attempts")?);
+    Ok(Claim {
+        delivery: DeliveryId(columns.uuid("id")?),
+        attempts: attempts.map_err(|error| columns.corrupt(error))?,
+        fence: columns.integer("fence")?,
+        destination,
+        event,
+        subject,
+    })
 }
 
 async fn give_back(tx: &mut Transaction, claims: &[Claim]) -> Result<(), StoreError> {

@@ -16,7 +16,7 @@ use crate::store::events::event_row::places;
 
 /// Reads contents for all callers of the moment.
 pub struct ContentReader {
-    base: Base,
+    pub(in crate::store) base: Base,
 }
 
 /// Positions behind `after`, up to `until`.
@@ -28,12 +28,6 @@ pub struct PositionRange {
 
 /// The present content of each event of some positions, by its position.
 pub type CurrentContents = Arc<BTreeMap<i64, Content>>;
-
-impl ContentReader {
-    pub(in crate::store) const fn new(base: Base) -> Self {
-        Self { base }
-    }
-}
 
 impl Together for ContentReader {
     type Job = PositionRange;

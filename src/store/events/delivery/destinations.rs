@@ -13,9 +13,8 @@ use crate::store::base::Base;
 use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
-use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Connection, Row, Statement, sql};
+use crate::store::engine::sql::{Statement, sql};
 use crate::store::tenancy::audit;
 
 /// Result of adding a destination.
@@ -239,18 +238,4 @@ fn select(condition: &'static str) -> Statement {
     let mut query = sql("SELECT * FROM destinations WHERE ");
     query.push(condition);
     query
-}
-
-/// Returns the rows of these destinations, in no particular order.
-pub async fn by_ids(
-    on: Connection<'_>,
-    ids: impl Iterator<Item = Uuid>,
-) -> Result<Vec<Row>, StoreError> {
-    many(
-        "WITH given (destination) AS ({rows})
-         SELECT destinations.* FROM given CROSS JOIN destinations WHERE id = given.destination",
-        ids.map(|id| vec![id.into()]).collect(),
-    )
-    .fetch_all(on)
-    .await
 }

@@ -29,7 +29,16 @@ impl Subjects {
         mut on: Connection<'_>,
         ids: &[EventId],
     ) -> Result<Self, StoreError> {
-        let found = event_rows(on.again(), ids.iter().map(|id| id.row()).collect()).await?;
+        let wanted: BTreeSet<Uuid> = ids.iter().map(|id| id.row()).collect();
+        let found = many(
+            "WITH given (event) AS ({rows})
+             SELECT id, names, at, partner_id, reseller_id, organization_id, agent_id, contact_id,
+                    told
+             FROM given CROSS JOIN events WHERE id = given.event",
+            wanted.into_iter().map(|id| vec![id.into()]).collect(),
+        )
+        .fetch_all(on.again())
+        .await?;
         let rows: HashMap<Uuid, Row> =
             found.into_iter().filter_map(|row| Some((row.get("id").ok()?, row))).collect();
         let events = ids.iter().filter_map(|id| event(rows.get(&id.row())?, *id).ok().flatten());
@@ -46,10 +55,7 @@ impl Subjects {
     }
 
     /// Returns an event and its subject; None if there is no such event.
-    pub(in crate::store) fn find(
-        &self,
-        id: EventId,
-    ) -> Result<Option<(Event, Subject)>, StoreError> {
+    pub fn find(&self, id: EventId) -> Result<Option<(Event, Subject)>, StoreError> {
         let Some(row) = self.rows.get(&id.row()) else { return Ok(None) };
         let Some(event) = event(row, id)? else { return Ok(None) };
         let subject = self.subject(&event)?;
@@ -102,15 +108,4 @@ pub fn read_by_id<T>(
     read: impl Fn(&Row) -> Result<T, StoreError>,
 ) -> HashMap<Uuid, Result<T, StoreError>> {
     rows.iter().filter_map(|row| Some((row.get("id").ok()?, read(row)))).collect()
-}
-
-async fn event_rows(on: Connection<'_>, ids: BTreeSet<Uuid>) -> Result<Vec<Row>, StoreError> {
-    many(
-        "WITH given (event) AS ({rows})
-         SELECT id, names, at, partner_id, reseller_id, organization_id, agent_id, contact_id, told
-         FROM given CROSS JOIN events WHERE id = given.event",
-        ids.into_iter().map(|id| vec![id.into()]).collect(),
-    )
-    .fetch_all(on)
-    .await
 }

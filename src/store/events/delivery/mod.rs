@@ -14,7 +14,6 @@
 //! their own claims. If a deadlock occurs, the database aborts one transaction, which is run again.
 
 pub mod attempt_results;
-pub mod claim_parts;
 pub mod claims;
 pub mod current_contents;
 pub mod deliveries;

@@ -52,12 +52,6 @@ struct StoredRequest {
     position: Option<i64>,
 }
 
-/// A request whose destination is in use.
-struct Replay<'a> {
-    request: &'a StoredRequest,
-    destination: Destination,
-}
-
 /// An event, and the number under which its row arrived.
 struct ArrivedEvent {
     event: Event,
@@ -139,42 +133,31 @@ impl Base {
         now: Timestamp,
     ) -> Result<RemainingWork, StoreError> {
         let most = self.deliveries.replay_at_once;
-        let Some(replay) = replay_of(tx, request, "").await? else {
+        let Some(destination) = destination_in_use(tx, request, "").await? else {
             return Ok(RemainingWork::Nothing);
         };
         if request.extent == Extent::All && request.position.is_none() {
             return place_events(tx, request.since, most).await;
         }
         // Closed only if needed, and before any row is locked that claims may wait for.
-        let in_rooms = tx.has_company() && in_rooms(tx, &replay, most).await?;
+        let in_rooms = tx.has_company() && in_rooms(tx, request, &destination, most).await?;
         if in_rooms {
             gates::close_rooms(tx).await?;
         }
         let closed = in_rooms || !tx.has_company();
         // FOR SHARE: the destination stays as it is until the transaction ends.
-        let Some(replay) = replay_of(tx, request, "FOR SHARE").await? else {
+        let Some(destination) = destination_in_use(tx, request, "FOR SHARE").await? else {
             return Ok(RemainingWork::Nothing);
         };
-        if !closed && self::in_rooms(tx, &replay, most).await? {
+        if !closed && self::in_rooms(tx, request, &destination, most).await? {
             return Ok(RemainingWork::All);
         }
-        match request.extent {
-            Extent::Failed => self.replay_failed(tx, &replay, now, most).await,
-            Extent::All => self.replay_all(tx, &replay, now, most).await,
+        if request.extent == Extent::All {
+            return self.replay_all(tx, request, &destination, now).await;
         }
-    }
-
-    /// Makes exhausted deliveries pending again. One that is exhausted once more ended after the
-    /// request, and is not taken again.
-    async fn replay_failed(
-        &self,
-        tx: &mut Transaction,
-        replay: &Replay<'_>,
-        now: Timestamp,
-        most: u32,
-    ) -> Result<RemainingWork, StoreError> {
-        let rows = exhausted_deliveries(tx, replay, most).await?;
-        self.make_pending(tx, replay.destination.id.0, &rows, now).await?;
+        // One that is exhausted once more ended after the request, and is not taken again.
+        let rows = exhausted_deliveries(tx, request, most).await?;
+        self.make_pending(tx, request.destination, &rows, now).await?;
         let is_last = u32::try_from(rows.len()).unwrap_or(u32::MAX) < most;
         Ok(if is_last { RemainingWork::Nothing } else { RemainingWork::From(None) })
     }
@@ -184,12 +167,13 @@ impl Base {
     async fn replay_all(
         &self,
         tx: &mut Transaction,
-        replay: &Replay<'_>,
+        request: &StoredRequest,
+        destination: &Destination,
         now: Timestamp,
-        most: u32,
     ) -> Result<RemainingWork, StoreError> {
-        let Some(position) = replay.request.position else { return Ok(RemainingWork::From(None)) };
-        let rows = event_rows_after(tx, &replay.destination, position, most).await?;
+        let Some(position) = request.position else { return Ok(RemainingWork::From(None)) };
+        let most = self.deliveries.replay_at_once;
+        let rows = event_rows_after(tx, destination, position, most).await?;
         let mut last = position;
         let mut wanted = Vec::new();
         let mut is_over = false;
@@ -201,13 +185,17 @@ impl Base {
             for (place, _) in places(row).unwrap_or_default() {
                 let Ok(Some(event)) = event(row, place.event) else { continue };
                 // Otherwise new events would keep the replay going.
-                is_over |= event.at > replay.request.asked_at.plus(SLACK);
-                if replay.wants(&event) {
+                is_over |= event.at > request.asked_at.plus(SLACK);
+                if event.name.category() == destination.category
+                    // A test is sent once, and to one destination.
+                    && event.name != EventName::WebhookTest
+                    && (request.since..=request.asked_at).contains(&event.at)
+                {
                     wanted.push(ArrivedEvent { event, arrived });
                 }
             }
         }
-        self.send_again(tx, Listener::from(&replay.destination), &wanted, now).await?;
+        self.send_again(tx, destination.into(), &wanted, now).await?;
         let is_last = is_over || u32::try_from(rows.len()).unwrap_or(u32::MAX) < most;
         Ok(if is_last { RemainingWork::Nothing } else { RemainingWork::From(Some(last)) })
     }
@@ -342,15 +330,6 @@ impl Base {
     }
 }
 
-impl Replay<'_> {
-    fn wants(&self, event: &Event) -> bool {
-        event.name.category() == self.destination.category
-            // A test is sent once, and to one destination.
-            && event.name != EventName::WebhookTest
-            && (self.request.since..=self.request.asked_at).contains(&event.at)
-    }
-}
-
 fn id_and_number(event: EventId) -> [Value; 2] {
     [event.row().into(), i64::from(event.number()).into()]
 }
@@ -366,22 +345,23 @@ fn stored_request(row: &Row) -> Result<StoredRequest, StoreError> {
     })
 }
 
-/// Returns the replay with its destination; None if the destination is not in use.
-async fn replay_of<'a>(
+/// Returns the destination of a request; None if it is not in use.
+async fn destination_in_use(
     tx: &mut Transaction,
-    request: &'a StoredRequest,
+    request: &StoredRequest,
     locking: &'static str,
-) -> Result<Option<Replay<'a>>, StoreError> {
-    let found = sql("SELECT * FROM destinations
-                     WHERE id = $1 AND removed_at IS NULL AND disabled_at IS NULL")
+) -> Result<Option<Destination>, StoreError> {
+    let row = sql("SELECT * FROM destinations
+                   WHERE id = $1 AND removed_at IS NULL AND disabled_at IS NULL")
     .bind(request.destination)
     .locking(locking)
     .fetch_optional(tx.on())
     .await?;
-    found.map(|row| Ok(Replay { request, destination: destination(&row)? })).transpose()
+    row.as_ref().map(destination).transpose()
 }
 
-/// Gives positions to events without one; then returns where to begin. No claim waits for this.
+/// Gives positions to events without one; then returns where to begin: about at the first event
+/// since this time. No claim waits for this.
 async fn place_events(
     tx: &mut Transaction,
     since: Timestamp,
@@ -390,20 +370,29 @@ async fn place_events(
     if event_log::place(tx, most).await? >= most.into() {
         return Ok(RemainingWork::From(None));
     }
-    let first = first_position_since(tx, since.minus(SLACK)).await?;
-    Ok(first.map_or(RemainingWork::Nothing, |first| RemainingWork::From(Some(first - 1))))
+    let millis = u128::try_from(since.minus(SLACK).millis()).unwrap_or_default();
+    let first = sql("SELECT position FROM events WHERE id >= $1 AND position IS NOT NULL
+                     ORDER BY id LIMIT 1")
+    // The first 48 bits of a UUIDv7 are its time (RFC 9562 §5.7).
+    .bind(Uuid::from_u128(millis << 80))
+    .fetch_optional(tx.on())
+    .await?;
+    let Some(row) = first else { return Ok(RemainingWork::Nothing) };
+    let position = Columns { table: "events", row: &row }.integer("position")?;
+    Ok(RemainingWork::From(Some(position - 1)))
 }
 
 /// Whether the next batch puts deliveries into rooms.
 async fn in_rooms(
     tx: &mut Transaction,
-    replay: &Replay<'_>,
+    request: &StoredRequest,
+    destination: &Destination,
     most: u32,
 ) -> Result<bool, StoreError> {
-    if replay.request.extent == Extent::All {
-        return Ok(replay.destination.wants.ordered);
+    if request.extent == Extent::All {
+        return Ok(destination.wants.ordered);
     }
-    for row in &exhausted_deliveries(tx, replay, most).await? {
+    for row in &exhausted_deliveries(tx, request, most).await? {
         if (Columns { table: "deliveries", row }).optional_text("room")?.is_some() {
             return Ok(true);
         }
@@ -413,34 +402,19 @@ async fn in_rooms(
 
 async fn exhausted_deliveries(
     tx: &mut Transaction,
-    replay: &Replay<'_>,
+    request: &StoredRequest,
     most: u32,
 ) -> Result<Vec<Row>, StoreError> {
     sql("SELECT id, room FROM deliveries
          WHERE destination_id = $1 AND state = 'exhausted' AND created_at >= $2
            AND next_attempt_at <= $3
          ORDER BY created_at, id LIMIT $4")
-    .bind(replay.destination.id.0)
-    .bind(replay.request.since)
-    .bind(replay.request.asked_at.plus(CLOCKS))
+    .bind(request.destination)
+    .bind(request.since)
+    .bind(request.asked_at.plus(CLOCKS))
     .bind(i64::from(most))
     .fetch_all(tx.on())
     .await
-}
-
-/// Returns the position of about the first event since this time; None if there is none.
-async fn first_position_since(
-    tx: &mut Transaction,
-    since: Timestamp,
-) -> Result<Option<i64>, StoreError> {
-    let millis = u128::try_from(since.millis()).unwrap_or_default();
-    let row = sql("SELECT position FROM events WHERE id >= $1 AND position IS NOT NULL
-                   ORDER BY id LIMIT 1")
-    // The first 48 bits of a UUIDv7 are its time (RFC 9562 §5.7).
-    .bind(Uuid::from_u128(millis << 80))
-    .fetch_optional(tx.on())
-    .await?;
-    row.map(|row| Columns { table: "events", row: &row }.integer("position")).transpose()
 }
 
 /// Returns the next rows of the log that are of the destination's account or below it.
