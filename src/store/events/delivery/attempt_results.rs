@@ -170,7 +170,8 @@ impl AttemptWriter {
             destination: &last.destination,
             lineage,
             reason: format!(
-                "all attempts failed for {hours} hours: repair the receiver, then enable the webhook"
+                "all attempts failed for {hours} hours: repair the receiver, \
+                 then enable the webhook"
             ),
             failing_since: Some(self.base.mint().clock().wall_of(since)),
             last_status: last.attempt.status,

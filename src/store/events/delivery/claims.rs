@@ -148,11 +148,10 @@ impl Base {
         // First, in its own transaction: no lease runs meanwhile, and an error loses no claim.
         self.work_on_a_replay(now).await;
         let (claims, draining) = transact!(self, async |tx| {
-            let draining =
-                sql(DRAINING).on_postgres(DRAINING_BESIDE_OTHERS).fetch_one(tx.on()).await?;
+            let row = sql(DRAINING).on_postgres(DRAINING_BESIDE_OTHERS).fetch_one(tx.on()).await?;
             // This may have been read before the gate was passed: `drain_more` checks again.
             let draining =
-                Columns { table: "destinations", row: &draining }.optional_uuid("draining")?;
+                Columns { table: "destinations", row: &row }.optional_uuid("draining")?;
             let heads = self.due_heads(&mut tx, now, limit.saturating_mul(4), &busy).await?;
             let rows = sql(CLAIM)
                 .on_postgres(CLAIM_BESIDE_OTHERS)
@@ -194,8 +193,7 @@ impl Base {
         transact!(self, async |tx| {
             for probe in claims {
                 let Some(rested_until) = probe.destination.health.rests_until else { continue };
-                // Restores the end of the rest: else the destination would rest until this lease
-                // ends.
+                // Restores the end of the rest: else it would last until the end of this lease.
                 sql("UPDATE destinations SET rests_until = $2, prober = 0
                  WHERE id = $1 AND rests_until = (
                      SELECT lease_until FROM deliveries WHERE id = $3 AND fence = $4

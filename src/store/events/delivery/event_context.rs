@@ -75,7 +75,12 @@ impl Subjects {
                 Ok(one) => found.extend(one),
                 Err(error @ StoreError::Corrupt { .. }) => {
                     if let Some(left_out) = repeats.due(LogCause::Event) {
-                        tracing::error!(event.id = %event, %error, left_out, "cannot read an event");
+                        tracing::error!(
+                            event.id = %event,
+                            %error,
+                            left_out,
+                            "cannot read an event"
+                        );
                     }
                 }
                 Err(error) => return Err(error),

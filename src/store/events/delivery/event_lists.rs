@@ -16,7 +16,7 @@ use crate::store::base::Base;
 use crate::store::base::page::{cut, in_range, within};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Statement, sql};
+use crate::store::engine::sql::{Row, Statement, sql};
 use crate::store::events::event_row::{EventPlace, announces, name_of, names, places};
 
 /// Milliseconds by which a search for a time begins earlier. An event gets its position after its
@@ -30,7 +30,7 @@ pub struct EventFilter {
     pub since: Option<Timestamp>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct EventPage {
     pub events: Vec<(Event, Subject)>,
     /// The event up to which the log was read, even if it was left out; None if no events follow.
@@ -77,33 +77,33 @@ impl Base {
         limit: u32,
         most: u32,
     ) -> Result<EventPage, StoreError> {
-        let nothing = EventPage { events: Vec::new(), last: None, more: false };
         if filter.names.as_ref().is_some_and(Vec::is_empty) {
-            return Ok(nothing);
+            return Ok(EventPage::default());
         }
-        // Read before the events: events that get a position meanwhile come after this end.
-        let end = match filter.leaves_out() {
-            true => match self.end_of_walk_over_events(scope, after, most).await? {
-                Some(end) => Some(end),
-                None => return Ok(nothing),
-            },
-            false => None,
-        };
+        let mut end = None;
+        if filter.leaves_out() {
+            // Read before the events: events that get a position meanwhile come after this end.
+            end = self.end_of_walk_over_events(scope, after, most).await?;
+            if end.is_none() {
+                return Ok(EventPage::default());
+            }
+        }
         // One extra row shows that more follow; one replaces a first row that matches only by an
         // event up to `after`.
         let wanted = i64::from(limit).saturating_add(2);
         let until = end.map_or(i64::MAX, |end| end.place.position);
-        let Some(mut query) = in_each_range(scope, |query, _| {
-            query.push(" AND position > ").push_value(after);
-            query.push(" AND position < ").push_value(beyond(until));
-            filter.condition(query);
-            query.push(" ORDER BY position LIMIT ").push_value(wanted);
-        }) else {
-            return Ok(nothing);
-        };
-        query.push(" ORDER BY position LIMIT ").push_value(wanted);
+        let rows = self.fetch_ranges(
+            scope,
+            |query| {
+                query.push(" AND position > ").push_value(after);
+                query.push(" AND position < ").push_value(beyond(until));
+                filter.condition(query);
+                query.push(" ORDER BY position LIMIT ").push_value(wanted)
+            },
+            |query| query.push(" ORDER BY position LIMIT ").push_value(wanted),
+        );
         let mut found = Vec::new();
-        for row in query.fetch_all(self.reader()).await? {
+        for row in rows.await? {
             let is_there = |place: &EventPlace| place.position > after && place.position <= until;
             let named = places(&row)?.into_iter().filter(|(_, name)| filter.admits_name(*name));
             found.extend(named.map(|(place, _)| place).filter(is_there));
@@ -124,17 +124,19 @@ impl Base {
         after: i64,
         most: u32,
     ) -> Result<Option<EndOfWalk>, StoreError> {
-        let Some(mut query) = in_each_range(scope, |query, ranges| {
-            let of_one = most / u32::try_from(ranges).unwrap_or(u32::MAX);
-            query.push(" AND position > ").push_value(after);
-            query.push(" ORDER BY position LIMIT 1 OFFSET ");
-            query.push_value(i64::from(of_one.saturating_sub(1)));
-        }) else {
-            return Ok(None);
-        };
-        query.push(" ORDER BY position LIMIT 1");
-        if let Some(row) = query.fetch_optional(self.reader()).await? {
-            let mut behind = places(&row)?.into_iter().filter(|(place, _)| place.position > after);
+        let ranges = scope.permitted().map_or(1, |agents| agents.len().max(1));
+        let of_one = most / u32::try_from(ranges).unwrap_or(u32::MAX);
+        let offset = i64::from(of_one.saturating_sub(1));
+        let rows = self.fetch_ranges(
+            scope,
+            |query| {
+                query.push(" AND position > ").push_value(after);
+                query.push(" ORDER BY position LIMIT 1 OFFSET ").push_value(offset)
+            },
+            |query| query.push(" ORDER BY position LIMIT 1"),
+        );
+        if let Some(row) = rows.await?.first() {
+            let mut behind = places(row)?.into_iter().filter(|(place, _)| place.position > after);
             return Ok(behind.next().map(|(place, _)| EndOfWalk { place, rows_follow: true }));
         }
         let newest = " ORDER BY position DESC LIMIT 1";
@@ -192,18 +194,50 @@ impl Base {
         bound: i64,
         order: &'static str,
     ) -> Result<Vec<EventPlace>, StoreError> {
-        let Some(mut query) = in_each_range(scope, |query, _| {
-            query.push(side).push_value(bound).push(order);
-        }) else {
-            return Ok(Vec::new());
-        };
-        query.push(order);
+        let rows = self.fetch_ranges(
+            scope,
+            |query| query.push(side).push_value(bound).push(order),
+            |query| query.push(order),
+        );
         let mut found = Vec::new();
-        for row in query.fetch_all(self.reader()).await? {
+        for row in rows.await? {
             found.extend(places(&row)?.into_iter().map(|(place, _)| place));
         }
         found.sort_unstable_by_key(|place| place.position);
         Ok(found)
+    }
+
+    /// Reads the index ranges of a scope: its account's, or one per permitted Agent. `bounds`
+    /// appends the bounds and the order of each, `order` those of the whole.
+    async fn fetch_ranges(
+        &self,
+        scope: &Scope,
+        bounds: impl Fn(&mut Statement) -> &mut Statement,
+        order: impl FnOnce(&mut Statement) -> &mut Statement,
+    ) -> Result<Vec<Row>, StoreError> {
+        let ranges: Vec<Option<AccountId>> = match scope.permitted() {
+            None => vec![None],
+            Some([]) => return Ok(Vec::new()),
+            Some(agents) => agents.iter().copied().map(Some).collect(),
+        };
+        let mut query = sql("");
+        for (number, range) in ranges.iter().enumerate() {
+            query.push(if number > 0 { " UNION ALL " } else { "" });
+            query.push("SELECT id, names, position FROM (");
+            query.push("SELECT id, names, position FROM events WHERE ");
+            if let Some(agent) = range {
+                // `0 +` keeps the planner off the index range of the account above, which is too
+                // wide.
+                query.push("agent_id = ").push_value(*agent).push(" AND 0 + ");
+            }
+            in_range(&mut query, scope);
+            bounds(&mut query).push(") AS walked");
+        }
+        if ranges.len() > 1 {
+            query.varying();
+        }
+        order(&mut query);
+        query.fetch_all(self.reader()).await
     }
 
     /// Returns the last position that was given, in any account.
@@ -304,34 +338,6 @@ impl EventFilter {
             query.push(" AND at >= ").push_value(since);
         }
     }
-}
-
-/// Makes the statement that reads the index ranges of a scope: its account's, or one per permitted
-/// Agent. `rest` gets their number, and appends the bounds and order of each. None if the scope
-/// permits no Agent.
-fn in_each_range(scope: &Scope, rest: impl Fn(&mut Statement, usize)) -> Option<Statement> {
-    let ranges: Vec<Option<AccountId>> = match scope.permitted() {
-        None => vec![None],
-        Some([]) => return None,
-        Some(agents) => agents.iter().copied().map(Some).collect(),
-    };
-    let mut query = sql("");
-    for (number, range) in ranges.iter().enumerate() {
-        query.push(if number > 0 { " UNION ALL " } else { "" });
-        query
-            .push("SELECT id, names, position FROM (SELECT id, names, position FROM events WHERE ");
-        if let Some(agent) = range {
-            // `0 +` keeps the planner off the index range of the account above, which is too wide.
-            query.push("agent_id = ").push_value(*agent).push(" AND 0 + ");
-        }
-        in_range(&mut query, scope);
-        rest(&mut query, ranges.len());
-        query.push(") AS walked");
-    }
-    if ranges.len() > 1 {
-        query.varying();
-    }
-    Some(query)
 }
 
 /// Returns a bound: the rows below it include those of all events up to `position`.

@@ -56,7 +56,8 @@ impl Base {
         self.company.note(rows, !self.reader().is_postgres())
     }
 
-    /// Returns the wall clock to store ($3); None on PostgreSQL, whose own clock serves all gateways.
+    /// Returns the wall clock to store (`$3`); None on PostgreSQL, whose own clock serves all
+    /// gateways.
     fn own_wall(&self) -> Option<i64> {
         let embedded = !self.reader().is_postgres();
         embedded.then(|| self.mint().clock().now().millis())
@@ -127,8 +128,8 @@ impl Base {
     }
 
     /// Returns the id under which this gateway claims. None while its last beat is so old that
-    /// others may mark it dead: they may take over its claims, so it must begin none of them. Claims
-    /// under a former id are not its own any more.
+    /// others may mark it dead: they may take over its claims, so it must begin none of them.
+    /// Claims under a former id are not its own any more.
     pub fn holder(&self) -> Option<i64> {
         let company = &self.company;
         // Before the id: see `join`.

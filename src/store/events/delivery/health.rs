@@ -32,9 +32,9 @@ pub async fn record_endings(
     breaker: &Breaker,
     endings: impl Iterator<Item = (DestinationId, Ending)>,
 ) -> Result<HashMap<DestinationId, DestinationStatus>, StoreError> {
-    let mut by_destination: BTreeMap<DestinationId, Vec<Ending>> = BTreeMap::new();
+    let mut by_id: BTreeMap<DestinationId, Vec<Ending>> = BTreeMap::new();
     for (destination, ending) in endings {
-        by_destination.entry(destination).or_default().push(ending);
+        by_id.entry(destination).or_default().push(ending);
     }
     let failed = |endings: &[Ending]| endings.iter().any(|one| *one != Ending::Success);
     let found = many(
@@ -45,10 +45,7 @@ pub async fn record_endings(
          FROM given CROSS JOIN destinations
          WHERE id = given.destination
            AND (given.failed = 1 OR failures > 0 OR rests_until > 0 OR disabled_at IS NOT NULL)",
-        by_destination
-            .iter()
-            .map(|(id, all)| vec![id.0.into(), i64::from(failed(all)).into()])
-            .collect(),
+        by_id.iter().map(|(id, all)| vec![id.0.into(), i64::from(failed(all)).into()]).collect(),
     )
     .locking("ORDER BY id FOR NO KEY UPDATE OF destinations")
     .fetch_all(tx.on())
@@ -57,7 +54,7 @@ pub async fn record_endings(
     for row in &found {
         let columns = Columns { table: "destinations", row };
         let id = DestinationId(columns.uuid("id")?);
-        let endings = by_destination.remove(&id).unwrap_or_default();
+        let endings = by_id.remove(&id).unwrap_or_default();
         let status = if columns.flag("in_use")? {
             update_health(tx, breaker, id, health(row)?, &endings).await?
         } else {

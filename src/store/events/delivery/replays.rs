@@ -85,7 +85,11 @@ impl Base {
                 let remaining = match stored_request(&row) {
                     Ok(request) => self.replay_batch(&mut tx, &request, now).await?,
                     Err(error) => {
-                        tracing::error!(replay.id = %id, %error, "dropped a replay that cannot be read");
+                        tracing::error!(
+                            replay.id = %id,
+                            %error,
+                            "dropped a replay that cannot be read"
+                        );
                         RemainingWork::Nothing
                     }
                 };
@@ -257,8 +261,8 @@ impl Base {
         Ok(())
     }
 
-    /// Makes ended deliveries (`id`, `room`) of a destination pending again, with all attempts of the
-    /// schedule; returns their number. If any has a room, the gate of rooms is closed.
+    /// Makes ended deliveries (`id`, `room`) of a destination pending again, with all attempts of
+    /// the schedule; returns their number. If any has a room, the gate of rooms is closed.
     pub(in crate::store) async fn make_pending(
         &self,
         tx: &mut Transaction,
@@ -290,8 +294,9 @@ impl Base {
         .await
     }
 
-    /// Returns when a new head of each of these rooms is due: at the end of the lease of the present
-    /// head, which may be under way, unless its holder is dead. Leaves out rooms without a head.
+    /// Returns when a new head of each of these rooms is due: at the end of the lease of the
+    /// present head, which may be under way, unless its holder is dead. Leaves out rooms without a
+    /// head.
     async fn due_by_room(
         &self,
         tx: &mut Transaction,
