@@ -4,7 +4,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::destination_row::note_about;
-use super::destinations::mark_removed;
 use super::disabling::{self, Disabling};
 use super::health::{self, DestinationStatus};
 use crate::domain::account::Lineage;
@@ -99,8 +98,8 @@ impl Together for AttemptWriter {
             let breaker = &self.base.deliveries.breaker;
             let mut statuses = health::record_endings(&mut tx, breaker, endings).await?;
             for one in gone.into_iter().filter(|one| one.held(&fences)) {
-                let (id, most) = (one.destination.id, self.base.deliveries.cancel_at_once);
-                if mark_removed(&mut tx, id, one.attempt.at, most).await? {
+                let id = one.destination.id;
+                if self.base.mark_removed(&mut tx, id, one.attempt.at).await? {
                     self.note_gone(&mut tx, one).await?;
                 }
                 statuses.insert(id, DestinationStatus::Halted);

@@ -137,7 +137,7 @@ impl Base {
             let removed: Vec<Destination> =
                 rows.iter().map(destination).collect::<Result<_, _>>()?;
             for destination in &removed {
-                mark_removed(&mut tx, destination.id, act.at, self.cancel_at_once()).await?;
+                self.mark_removed(&mut tx, destination.id, act.at).await?;
                 let note = note_about(destination, Deed::WebhookRemoved, &[]);
                 audit::note(&mut tx, self.mint(), act, note).await?;
             }
@@ -145,30 +145,28 @@ impl Base {
             Ok(removed)
         })
     }
-}
 
-/// Removes a destination with its secrets and headers, and cancels up to `most` of its deliveries,
-/// which no claim takes any more; `drain_more` cancels the rest. Returns false if it was removed
-/// before.
-pub async fn mark_removed(
-    tx: &mut Transaction,
-    id: DestinationId,
-    now: Timestamp,
-    most: u32,
-) -> Result<bool, StoreError> {
-    let removed = sql("UPDATE destinations
-         SET removed_at = $2, draining = 1, secret = $3, former_secrets = '[]', headers = '[]'
-         WHERE id = $1 AND removed_at IS NULL")
-    .bind(id.0)
-    .bind(now.millis())
-    .bind([].as_slice())
-    .execute(tx.on())
-    .await?;
-    drain(tx, id.0, now, most).await?;
-    Ok(removed > 0)
-}
+    /// Removes a destination with its secrets and headers, and cancels a batch of its deliveries,
+    /// which no claim takes any more; `drain_more` cancels the rest. Returns false if it was
+    /// removed before.
+    pub(in crate::store) async fn mark_removed(
+        &self,
+        tx: &mut Transaction,
+        id: DestinationId,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let removed = sql("UPDATE destinations
+             SET removed_at = $2, draining = 1, secret = $3, former_secrets = '[]', headers = '[]'
+             WHERE id = $1 AND removed_at IS NULL")
+        .bind(id.0)
+        .bind(now.millis())
+        .bind([].as_slice())
+        .execute(tx.on())
+        .await?;
+        self.drain(tx, id.0, now).await?;
+        Ok(removed > 0)
+    }
 
-impl Base {
     /// Gives up a batch of the pending deliveries of a draining destination. Logs an error instead
     /// of returning it, so that no claim is lost; a later claim tries again.
     pub(in crate::store) async fn drain_more(&self, destination: Uuid, now: Timestamp) {
@@ -182,7 +180,7 @@ impl Base {
                 .fetch_optional(tx.on())
                 .await?;
             if drained.is_some() {
-                drain(&mut tx, destination, now, self.cancel_at_once()).await?;
+                self.drain(&mut tx, destination, now).await?;
             }
             tx.commit().await
         }) {
@@ -193,45 +191,45 @@ impl Base {
             );
         }
     }
-}
 
-/// Ends up to `most` pending deliveries at `now` (wall clock): cancelled if the destination was
-/// removed, exhausted (may be replayed) if it is disabled. When none is left, the draining ends.
-/// The transaction holds the destination's row, or the destination was removed before.
-pub async fn drain(
-    tx: &mut Transaction,
-    destination: Uuid,
-    now: Timestamp,
-    most: u32,
-) -> Result<(), StoreError> {
-    sql("UPDATE deliveries SET fence = fence + 1, next_attempt_at = $3,
-             state = (SELECT CASE WHEN removed_at IS NULL THEN 'exhausted' ELSE 'cancelled' END
-                      FROM destinations WHERE id = $1)
-         WHERE rowid IN (SELECT rowid FROM deliveries INDEXED BY deliveries_by_destination
-                         WHERE destination_id = $1 AND state = 'pending'
-                         ORDER BY created_at, id LIMIT $2)")
-    // Skips deliveries whose attempts are being recorded: a later batch takes them.
-    .on_postgres(
-        "WITH taken AS (
-             SELECT id FROM deliveries WHERE destination_id = $1 AND state = 'pending'
-             ORDER BY created_at, id LIMIT $2 FOR UPDATE SKIP LOCKED)
-         UPDATE deliveries SET fence = fence + 1, next_attempt_at = $3,
-             state = (SELECT CASE WHEN removed_at IS NULL THEN 'exhausted' ELSE 'cancelled' END
-                      FROM destinations WHERE id = $1)
-         WHERE id IN (SELECT id FROM taken)",
-    )
-    .bind(destination)
-    .bind(i64::from(most))
-    .bind(now)
-    .execute(tx.on())
-    .await?;
-    sql("UPDATE destinations SET draining = 0
-         WHERE id = $1 AND draining = 1 AND NOT EXISTS (
-             SELECT 1 FROM deliveries WHERE destination_id = $1 AND state = 'pending')")
-    .bind(destination)
-    .execute(tx.on())
-    .await
-    .map(drop)
+    /// Ends a batch of pending deliveries at `now` (wall clock): cancelled if the destination was
+    /// removed, exhausted (may be replayed) if it is disabled. When none is left, the draining
+    /// ends. The transaction holds the destination's row, or the destination was removed before.
+    pub(in crate::store) async fn drain(
+        &self,
+        tx: &mut Transaction,
+        destination: Uuid,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        sql("UPDATE deliveries SET fence = fence + 1, next_attempt_at = $3,
+                 state = (SELECT CASE WHEN removed_at IS NULL THEN 'exhausted' ELSE 'cancelled' END
+                          FROM destinations WHERE id = $1)
+             WHERE rowid IN (SELECT rowid FROM deliveries INDEXED BY deliveries_by_destination
+                             WHERE destination_id = $1 AND state = 'pending'
+                             ORDER BY created_at, id LIMIT $2)")
+        // Skips deliveries whose attempts are being recorded: a later batch takes them.
+        .on_postgres(
+            "WITH taken AS (
+                 SELECT id FROM deliveries WHERE destination_id = $1 AND state = 'pending'
+                 ORDER BY created_at, id LIMIT $2 FOR UPDATE SKIP LOCKED)
+             UPDATE deliveries SET fence = fence + 1, next_attempt_at = $3,
+                 state = (SELECT CASE WHEN removed_at IS NULL THEN 'exhausted' ELSE 'cancelled' END
+                          FROM destinations WHERE id = $1)
+             WHERE id IN (SELECT id FROM taken)",
+        )
+        .bind(destination)
+        .bind(i64::from(self.cancel_at_once()))
+        .bind(now)
+        .execute(tx.on())
+        .await?;
+        sql("UPDATE destinations SET draining = 0
+             WHERE id = $1 AND draining = 1 AND NOT EXISTS (
+                 SELECT 1 FROM deliveries WHERE destination_id = $1 AND state = 'pending')")
+        .bind(destination)
+        .execute(tx.on())
+        .await
+        .map(drop)
+    }
 }
 
 fn select(condition: &'static str) -> Statement {

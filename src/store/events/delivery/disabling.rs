@@ -1,7 +1,6 @@
 //! Disables destinations without removing them, and enables them again.
 
 use super::destination_row::note_about;
-use super::destinations::drain;
 use crate::domain::account::Lineage;
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
@@ -50,7 +49,7 @@ pub async fn disable(
     if disabled == 0 {
         return Ok(());
     }
-    drain(tx, destination.id.0, act.at, base.deliveries.cancel_at_once).await?;
+    base.drain(tx, destination.id.0, act.at).await?;
     let mut changes = vec![Change::made("reason", &reason)];
     changes.extend(failing_since.map(|since| Change::made("failingSince", since)));
     let data = event_data(&DisabledData {
