@@ -11,8 +11,8 @@ use super::commit::refusals::PreparedRefusal;
 use super::engine::database::TRIES;
 use super::engine::error::StoreError;
 use super::engine::group::{Group, GroupedWork};
-use super::events::delivery::attempt_results::{Ended, Finished};
-use super::events::delivery::contents_now::ContentsNow;
+use super::events::delivery::attempt_results::{EndedAttempt, Finished};
+use super::events::delivery::current_contents::{CurrentContents, PositionRange};
 use super::mailbox::contents::OriginalPlaces;
 use super::opening::Store;
 use super::tenancy::addresses::Addressed;
@@ -174,7 +174,7 @@ impl Store {
         attempt: &Attempt,
         outcome: Outcome,
     ) -> Result<Finished, StoreError> {
-        self.attempts.ask(Ended::new(claim, attempt, outcome, self.mint().clock())).await
+        self.attempts.ask(EndedAttempt::new(claim, attempt, outcome, self.mint().clock())).await
     }
 
     /// Returns the directory's version, read after this was called. Callers that come during a read
@@ -213,11 +213,10 @@ impl Store {
 
     /// Returns the current subjects of the events between two places, of all accounts, read once
     /// for all callers of the moment: the subject of a body made earlier may be erased since.
-    pub async fn contents_with_others(
+    pub async fn current_contents(
         &self,
-        after: i64,
-        until: i64,
-    ) -> Result<ContentsNow, StoreError> {
-        self.contents.ask((after, until)).await
+        range: PositionRange,
+    ) -> Result<CurrentContents, StoreError> {
+        self.contents.ask(range).await
     }
 }

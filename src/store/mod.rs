@@ -42,19 +42,19 @@ pub use engine::error::StoreError;
 pub use engine::location::{Location, LocationError, PostgresUrl};
 pub use engine::serving::Serving;
 pub use events::delivery::attempt_results::Finished;
-pub use events::delivery::contents_now::ContentsNow;
+pub use events::delivery::current_contents::{CurrentContents, PositionRange};
 pub use events::delivery::deliveries::{DeliveryFilter, DeliveryRecord, Redelivery};
 pub use events::delivery::destination_changes::{
     DestinationChange, KnownDestination, Rotated, Rotation,
 };
-pub use events::delivery::destinations::NewDestination;
-pub use events::delivery::event_lists::{
-    EventFilter, EventPage, FoundEvent, Placed as PlacedEvent,
+pub use events::delivery::destinations::{NewDestination, SomeCategories};
+pub use events::delivery::event_lists::{EventFilter, EventPage, FoundEvent, PlacedEvent};
+pub use events::delivery::former_secrets::ForgottenSecrets;
+pub use events::delivery::replay_requests::{ReplayRequest, Replayed, Tested};
+pub use events::event_data::{
+    ChangedConfig, DisabledData, PolicyData, PublishedData, TestData, event_data,
 };
-pub use events::delivery::former_secrets::Forgotten;
-pub use events::delivery::replay_requests::{Replayed, Tested};
 pub use events::event_row::EventPlace;
-pub use events::told::{ChangedConfig, DisabledData, PolicyData, PublishedData, TestData, told};
 pub use mailbox::conversations::MessagePlace;
 pub use mailbox::intake_records::IntakeFilter;
 pub use mailbox::logs::{Bucket, LogRow};

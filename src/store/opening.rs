@@ -21,8 +21,8 @@ use super::engine::group::{Group, Linger};
 use super::engine::location::Location;
 use super::engine::sql::sql;
 use super::engine::trust::Trust;
-use super::events::delivery::attempt_results::Attempts;
-use super::events::delivery::contents_now::Contents;
+use super::events::delivery::attempt_results::AttemptWriter;
+use super::events::delivery::current_contents::ContentReader;
 use super::tenancy::asked_together::{Holders, Named, Recipients};
 use super::tenancy::directory::Versions;
 use super::upkeep::backup::{Copied, Objects};
@@ -42,7 +42,7 @@ pub struct Store {
     /// Records of refusals, for which no caller waits.
     pub(super) refusal_records: Group<CommitWriter>,
     /// Attempts waiting to be recorded.
-    pub(super) attempts: Group<Attempts>,
+    pub(super) attempts: Group<AttemptWriter>,
     /// Refusals waiting to be counted.
     pub(super) refusals: Group<RefusalWriter>,
     pub(super) recent_refusals: RecentRefusals,
@@ -53,7 +53,7 @@ pub struct Store {
     /// Callers waiting for the holder of a key, the account of an id, and the contents of events.
     pub(super) holders: Group<Holders>,
     pub(super) named: Group<Named>,
-    pub(super) contents: Group<Contents>,
+    pub(super) contents: Group<ContentReader>,
 }
 
 /// Tasks that read the directory, and standings: a silent connection holds up one of them.
@@ -138,18 +138,17 @@ impl Store {
             replayed: Arc::default(),
             closing: connections.deadline(),
         };
-        base.take_up_time().await?;
-        let commits = Group::start(CommitWriter::new(base.clone()), rules.commit, writers);
+        base.adopt_steady_time().await?;
+        let intakes = Group::start(CommitWriter::new(base.clone()), rules.commit, writers);
         let linger = Linger { pause: rules.commit.refusal(), hurry: base.pending_records.hurry() };
-        let refusal_records =
-            Group::lingering(CommitWriter::new(base.clone()), rules.commit, 1, Some(linger));
-        let attempts = Group::start(Attempts::new(base.clone()), rules.commit, writers);
-        let refusals = Group::start(RefusalWriter::new(base.clone()), rules.commit, 1);
+        let noted = Group::lingering(CommitWriter::new(base.clone()), rules.commit, linger);
+        let attempts = Group::start(AttemptWriter { base: base.clone() }, rules.commit, writers);
+        let refusals = Group::start(Refusals::new(base.clone()), rules.commit, 1);
         let versions = Group::start(Versions::new(base.clone()), rules.commit, readers);
         let recipients = Group::start(Recipients::new(base.clone()), rules.commit, readers);
         let holders = Group::start(Holders::new(base.clone()), rules.commit, 1);
         let named = Group::start(Named::new(base.clone()), rules.commit, 1);
-        let contents = Group::start(Contents::new(base.clone()), rules.commit, 1);
+        let contents = Group::start(ContentReader { base: base.clone() }, rules.commit, 1);
         Ok(Self {
             base,
             commits,
@@ -173,7 +172,7 @@ impl Store {
         let base = Base { database, ..self.base.clone() };
         let holders = Group::start(Holders::new(base.clone()), rules.commit, 1);
         let named = Group::start(Named::new(base.clone()), rules.commit, 1);
-        let contents = Group::start(Contents::new(base.clone()), rules.commit, 1);
+        let contents = Group::start(ContentReader { base: base.clone() }, rules.commit, 1);
         Ok(Self { base, holders, named, contents, ..self.clone() })
     }
 

@@ -17,7 +17,8 @@ use crate::domain::id::{AccountId, DeliveryId, DestinationId, EventId, Mint};
 use crate::domain::secret::Secret;
 use crate::rules::{AccessRules, WebhookRules};
 use crate::store::{
-    DestinationChange, KnownDestination, NewDestination, Replayed, Rotated, Rotation, Store, Tested,
+    DestinationChange, KnownDestination, NewDestination, ReplayRequest, Replayed, Rotated,
+    Rotation, SomeCategories, Store, Tested,
 };
 
 /// In bytes: long enough to name an application; bounds each list.
@@ -195,7 +196,8 @@ impl Destinations {
             return Err(DestinationError::Future);
         }
         let most = self.rules.replays.max_per_destination;
-        match self.store.request_replay(account, id, (since, extent), most, act).await? {
+        let request = ReplayRequest { since, extent };
+        match self.store.request_replay(account, id, request, most, act).await? {
             Replayed::Accepted(replay) => Ok(replay),
             Replayed::TooMany => Err(DestinationError::TooManyReplays { most }),
             Replayed::Disabled => Err(DestinationError::Disabled),
@@ -203,16 +205,18 @@ impl Destinations {
         }
     }
 
-    /// Removes the account's destinations that match all given conditions, and returns them. Their
-    /// pending deliveries are not claimed any more.
+    /// Removes the account's destinations of these categories that match all given conditions, and
+    /// returns them. Their pending deliveries are not claimed any more.
     pub async fn remove(
         &self,
         account: AccountId,
         id: Option<DestinationId>,
         url: Option<&Url>,
-        categories: Option<&[Category]>,
+        categories: &[Category],
     ) -> Result<Vec<Destination>, DestinationError> {
-        Ok(self.store.remove_destinations(account, id, url, categories, self.act()).await?)
+        let Some((first, others)) = categories.split_first() else { return Ok(Vec::new()) };
+        let some = Some(SomeCategories { first: *first, others });
+        Ok(self.store.remove_destinations(account, id, url, some, self.act()).await?)
     }
 }
 

@@ -119,7 +119,7 @@ impl Heartbeat {
     /// set.
     async fn mend(&self) {
         loop {
-            match self.store.mend_waits().await {
+            match self.store.shorten_waits().await {
                 Ok(0) => {}
                 Ok(mended) => {
                     tracing::warn!(

@@ -40,7 +40,9 @@ use crate::domain::id::{AccountId, EventId, KeyId};
 use crate::domain::ports::Wake;
 use crate::domain::scope::Scope;
 use crate::rules::{AccessRules, EventRules, PayloadRules};
-use crate::store::{EventFilter, EventPlace, FoundEvent, PlacedEvent, Store, StoreError};
+use crate::store::{
+    EventFilter, EventPlace, FoundEvent, PlacedEvent, PositionRange, Store, StoreError,
+};
 
 /// An id older than any event's: a reader that continues behind it begins with the oldest event.
 const BEGINNING: EventId = EventId(Uuid::from_u128(0x7000_8000_0000_0000_0000));
@@ -180,7 +182,8 @@ impl EventLog {
         let (Some((first, _)), Some((last, _))) = (part.made.first(), part.made.last()) else {
             return Ok(Vec::new());
         };
-        let now = self.store.contents_with_others(first.saturating_sub(1), *last).await?;
+        let range = PositionRange { after: first.saturating_sub(1), until: *last };
+        let now = self.store.current_contents(range).await?;
         let changed = part.made.iter().filter(|(position, made)| now.get(position) != Some(made));
         Ok(changed.map(|(position, _)| *position).collect())
     }
@@ -198,8 +201,8 @@ impl EventLog {
         let mut part = Part { more: true, through: after, ..Part::default() };
         let (mut octets, mut left) = (0_usize, limit);
         while part.more && left > 0 && octets < most {
-            let bounds = (limits.page_step.min(left), limits.max_walk);
-            let page = self.store.events(scope, filter, after, bounds).await?;
+            let step = limits.page_step.min(left);
+            let page = self.store.events(scope, filter, after, step, limits.max_walk).await?;
             let mut events = page.events.iter();
             for (event, subject) in events.by_ref() {
                 let body = self.body(event, subject);
@@ -228,7 +231,7 @@ impl EventLog {
             (part.last, part.through, after) = (Some(last), last.position, last.position);
             let found = u32::try_from(page.events.len()).unwrap_or(u32::MAX);
             left = left.saturating_sub(found);
-            if found < bounds.0 {
+            if found < step {
                 break;
             }
         }

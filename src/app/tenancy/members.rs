@@ -13,7 +13,7 @@ use crate::domain::address::Address;
 use crate::domain::audit::Who;
 use crate::domain::id::{AccountId, MemberId};
 use crate::domain::member::{Member, Role};
-use crate::store::{MemberChange, Membership, NewMember, told};
+use crate::store::{MemberChange, Membership, NewMember, event_data};
 use crate::wire::Number;
 
 /// In bytes: long enough for any page; bounds each event.
@@ -62,7 +62,7 @@ impl Tenancy {
             Who::Operator | Who::Gateway => None,
         };
         let tell = |member: &Member| {
-            told(&Invited {
+            event_data(&Invited {
                 member: MemberRecord::of(member),
                 redirect_url: redirect_url.clone(),
                 send_welcome_email,

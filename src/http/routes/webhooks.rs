@@ -164,7 +164,7 @@ pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
             all.filter(|category| check_may_see(&call, *category).is_ok()).collect()
         }
     };
-    let removed = destinations.remove(account, id, url.as_ref(), Some(&among)).await?;
+    let removed = destinations.remove(account, id, url.as_ref(), &among).await?;
     if removed.is_empty() {
         return Err(Problem::not_found("webhook"));
     }

@@ -100,7 +100,7 @@ impl Reader {
 async fn log(house: &House, name: &str) -> Vec<(Event, Subject)> {
     let account = &house.residents[name].account;
     let scope = Scope::subtree(account.id, account.kind);
-    house.store.events(&scope, &EventFilter::ALL, 0, (1000, 1000)).await.unwrap().events
+    house.store.events(&scope, &EventFilter::ALL, 0, 1000, 1000).await.unwrap().events
 }
 
 async fn list(house: &House, caller: &str, query: &str) -> Value {

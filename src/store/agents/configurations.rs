@@ -18,8 +18,8 @@ use crate::store::base::Base;
 use crate::store::engine::database::transact;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
-use crate::store::events::announcements::announce_told;
-use crate::store::events::told::{ChangedConfig, PublishedData, told};
+use crate::store::events::announcements::{AccountEvent, announce_account_event};
+use crate::store::events::event_data::{ChangedConfig, PublishedData, event_data};
 use crate::store::tenancy::accounts;
 use crate::store::tenancy::audit::{self, Note};
 use crate::wire::{CampaignId, Number};
@@ -53,9 +53,9 @@ impl Says<'_> {
     /// Returns `data` of the event; `kept` is the version with the replaced configuration.
     fn told(self, changed: ChangedConfig, kept: Option<VersionId>) -> Value {
         if self.name != EventName::AgentPublished {
-            return told(&changed);
+            return event_data(&changed);
         }
-        told(&PublishedData {
+        event_data(&PublishedData {
             changed,
             version_id: self.version.map(Number::from),
             previous_version_id: kept.map(Number::from),
@@ -146,9 +146,13 @@ impl Base {
                     revision: written.revision,
                     changed: says.changed.to_vec(),
                 };
-                let told = says.told(changed, kept);
-                let at = (act.at, account.lineage);
-                announce_told(&mut tx, self.mint(), says.name, at, told).await?;
+                let event = AccountEvent {
+                    name: says.name,
+                    at: act.at,
+                    lineage: account.lineage,
+                    data: says.told(changed, kept),
+                };
+                announce_account_event(&mut tx, self.mint(), event).await?;
             }
             match change.kind {
                 ConfigKind::Staging => configs.staging = written,

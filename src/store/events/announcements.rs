@@ -26,18 +26,17 @@ pub async fn announce(
     events: &[Event],
     mint: &Mint,
 ) -> Result<(), StoreError> {
-    let listeners = listeners(tx, events).await?;
+    let listeners = find_listeners(tx, events).await?;
     let numbers = insert_events(tx, events).await?;
     let mut deliveries: Vec<Vec<Column>> = Vec::new();
     for (event, arrived) in events.iter().zip(numbers) {
         let due = due_at_once(mint, event);
         let wanted =
             event.lineage.ids().filter_map(|id| listeners.get(&(id, event.name.category())));
-        deliveries.extend(
-            wanted.flatten().map(|listener| {
-                delivery(DeliveryId(mint.uuid()), (event, arrived), *listener, due)
-            }),
-        );
+        let row = |listener: &Listener| {
+            delivery_row(DeliveryId(mint.uuid()), event, arrived, *listener, due)
+        };
+        deliveries.extend(wanted.flatten().map(row));
     }
     insert_deliveries(tx, deliveries);
     Ok(())
@@ -53,9 +52,8 @@ pub async fn announce_to(
 ) -> Result<DeliveryId, StoreError> {
     let numbers = insert_events(tx, std::slice::from_ref(event)).await?;
     let id = DeliveryId(mint.uuid());
-    let listener = Listener { id: destination.id.0, ordered: destination.wants.ordered };
-    let due = due_at_once(mint, event);
-    let rows = numbers.into_iter().map(|number| delivery(id, (event, number), listener, due));
+    let (listener, due) = (Listener::from(destination), due_at_once(mint, event));
+    let rows = numbers.into_iter().map(|number| delivery_row(id, event, number, listener, due));
     insert_deliveries(tx, rows.collect());
     Ok(id)
 }
@@ -70,10 +68,10 @@ async fn insert_events(tx: &mut Transaction, events: &[Event]) -> Result<Vec<i64
     }
     let rows: Vec<&[Event]> = events.chunk_by(|one, next| one.id.row() == next.id.row()).collect();
     let numbers = next_numbers(tx, &rows).await?;
-    let has_place = !tx.has_concurrent_writers();
-    let columns = |(told, arrived): (&&[Event], &i64)| -> Option<Vec<Column>> {
-        let event = told.first()?;
-        let names: Vec<&str> = told.iter().map(|event| event.name.as_str()).collect();
+    let has_position = !tx.has_concurrent_writers();
+    let columns = |(events, arrived): (&&[Event], &i64)| -> Option<Vec<Column>> {
+        let event = events.first()?;
+        let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
         Some(vec![
             event.id.row().into(),
             names.join(" ").into(),
@@ -85,7 +83,7 @@ async fn insert_events(tx: &mut Transaction, events: &[Event]) -> Result<Vec<i64
             event.contact.map(ContactId::get).into(),
             event.told.as_ref().map(ToString::to_string).into(),
             (*arrived).into(),
-            has_place.then_some(*arrived).into(),
+            has_position.then_some(*arrived).into(),
         ])
     };
     tx.later(many(
@@ -93,8 +91,8 @@ async fn insert_events(tx: &mut Transaction, events: &[Event]) -> Result<Vec<i64
                              contact_id, told, arrived, position) {rows}",
         rows.iter().zip(&numbers).filter_map(columns).collect(),
     ));
-    let of_each = |(told, number): (&&[Event], &i64)| vec![*number; told.len()];
-    Ok(rows.iter().zip(&numbers).flat_map(of_each).collect())
+    let of_each = |(events, number): (&&[Event], i64)| vec![number; events.len()];
+    Ok(rows.iter().zip(numbers).flat_map(of_each).collect())
 }
 
 /// Returns the next numbers of the sequence of events, rising, one for each row. On PostgreSQL the
@@ -115,15 +113,15 @@ async fn next_numbers(tx: &mut Transaction, rows: &[&[Event]]) -> Result<Vec<i64
         numbers.sort_unstable();
         return Ok(numbers);
     }
-    let events = rows.iter().map(|told| count(told.len())).sum::<i64>();
+    let events = rows.iter().map(|events| count(events.len())).sum::<i64>();
     let end = sql("UPDATE event_log SET last_position = last_position + $1 WHERE id = 1
                    RETURNING last_position AS number")
     .bind(events)
     .fetch_one(tx.on())
     .await?;
     let mut last = number(&end)? - events;
-    let next = |told: &&[Event]| {
-        last += count(told.len());
+    let next = |events: &&[Event]| {
+        last += count(events.len());
         last
     };
     Ok(rows.iter().map(next).collect())
@@ -137,9 +135,10 @@ fn due_at_once(mint: &Mint, event: &Event) -> Timestamp {
 }
 
 /// Makes the row of a delivery. It has a room and a number only for an ordered destination.
-pub fn delivery(
+pub fn delivery_row(
     id: DeliveryId,
-    (event, arrived): (&Event, i64),
+    event: &Event,
+    arrived: i64,
     listener: Listener,
     due: Timestamp,
 ) -> Vec<Column> {
@@ -172,29 +171,48 @@ pub fn insert_deliveries(tx: &mut Transaction, rows: Vec<Vec<Column>>) {
     ));
 }
 
-/// Writes an event about an account. Passes the gates of the account and its ancestors.
-pub async fn announce_told(
-    tx: &mut Transaction,
-    mint: &Mint,
-    name: EventName,
-    (at, lineage): (Timestamp, Lineage),
-    told: Value,
-) -> Result<(), StoreError> {
-    gates::pass_accounts(tx, lineage.ids().collect()).await?;
-    let id = mint.event();
-    let event = Event { id, name, at, lineage, message: None, contact: None, told: Some(told) };
-    announce(tx, &[event], mint).await
+/// Something that happened to an account, told by data of its own.
+pub struct AccountEvent {
+    pub name: EventName,
+    pub at: Timestamp,
+    pub lineage: Lineage,
+    pub data: Value,
 }
 
+impl AccountEvent {
+    pub(in crate::store) fn with_new_id(self, mint: &Mint) -> Event {
+        let Self { name, at, lineage, data } = self;
+        let (id, told) = (mint.event(), Some(data));
+        Event { id, name, at, lineage, message: None, contact: None, told }
+    }
+}
+
+/// Writes an event about an account. Passes the gates of the account and its ancestors.
+pub async fn announce_account_event(
+    tx: &mut Transaction,
+    mint: &Mint,
+    event: AccountEvent,
+) -> Result<(), StoreError> {
+    gates::pass_accounts(tx, event.lineage.ids().collect()).await?;
+    announce(tx, &[event.with_new_id(mint)], mint).await
+}
+
+/// A destination that wants an event.
 #[derive(Clone, Copy, Debug)]
 pub struct Listener {
     pub id: Uuid,
     pub ordered: bool,
 }
 
+impl From<&Destination> for Listener {
+    fn from(destination: &Destination) -> Self {
+        Self { id: destination.id.0, ordered: destination.wants.ordered }
+    }
+}
+
 type Listeners = HashMap<(AccountId, Category), Vec<Listener>>;
 
-async fn listeners(tx: &mut Transaction, events: &[Event]) -> Result<Listeners, StoreError> {
+async fn find_listeners(tx: &mut Transaction, events: &[Event]) -> Result<Listeners, StoreError> {
     let wanted: BTreeSet<(AccountId, Category)> = events
         .iter()
         .flat_map(|event| event.lineage.ids().map(|id| (id, event.name.category())))
@@ -212,11 +230,9 @@ async fn listeners(tx: &mut Transaction, events: &[Event]) -> Result<Listeners, 
     let mut listeners = Listeners::new();
     for row in &found {
         let columns = Columns { table: "destinations", row };
-        let who = (columns.account("account_id")?, columns.word("category")?);
-        listeners
-            .entry(who)
-            .or_default()
-            .push(Listener { id: columns.uuid("id")?, ordered: columns.flag("ordered")? });
+        let key = (columns.account("account_id")?, columns.word("category")?);
+        let listener = Listener { id: columns.uuid("id")?, ordered: columns.flag("ordered")? };
+        listeners.entry(key).or_default().push(listener);
     }
     Ok(listeners)
 }

@@ -55,12 +55,9 @@ pub async fn place(tx: &mut Transaction, limit: u32) -> Result<u64, StoreError> 
     // Locked by a separate statement, so that the next one sees all earlier positions.
     gates::take_turn(tx, "event log", 0).await?;
     let rows = sql(PLACE).bind(i64::from(limit)).fetch_all(tx.on()).await?;
-    let mut last = None;
-    for row in &rows {
-        let position = Columns { table: "events", row }.integer("position")?;
-        last = last.max(Some(position));
-    }
-    if let Some(last) = last {
+    let position = |row| Columns { table: "events", row }.integer("position");
+    let positions = rows.iter().map(position).collect::<Result<Vec<_>, _>>()?;
+    if let Some(last) = positions.into_iter().max() {
         sql("UPDATE event_log SET last_position = $1 WHERE id = 1")
             .bind(last)
             .execute(tx.on())

@@ -8,6 +8,6 @@
 
 pub mod announcements;
 pub mod delivery;
+pub mod event_data;
 pub mod event_log;
 pub mod event_row;
-pub mod told;

@@ -20,7 +20,7 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Statement, sql};
-use crate::store::events::announcements::announce_told;
+use crate::store::events::announcements::{AccountEvent, announce_account_event};
 
 /// Makes the record of an account for events.
 pub type Tell = fn(&Account) -> Value;
@@ -150,8 +150,9 @@ impl Base {
         let (deed, object) = (Deed::AccountCreated, made.name.clone());
         let note = Note { account: made.id, deed, object, changes: &changes };
         audit::note(tx, self.mint(), act, note).await?;
-        let (name, told) = (EventName::AccountCreated, json!({ "account": (new.tell)(made) }));
-        announce_told(tx, self.mint(), name, (act.at, made.lineage), told).await
+        let (name, data) = (EventName::AccountCreated, json!({ "account": (new.tell)(made) }));
+        let event = AccountEvent { name, at: act.at, lineage: made.lineage, data };
+        announce_account_event(tx, self.mint(), event).await
     }
 
     /// Reserves an id for a new account, to seal its secrets for this id. An unused id is lost.

@@ -21,7 +21,7 @@ use crate::store::engine::gates;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Statement, sql};
-use crate::store::events::announcements;
+use crate::store::events::announcements::{AccountEvent, announce_account_event};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMember {
@@ -101,9 +101,9 @@ impl Base {
         ];
         let deed = Deed::MemberInvited;
         audit::note(&mut tx, self.mint(), act, about(&member, deed, &changes)).await?;
-        let when = (act.at, member.lineage);
-        let name = EventName::MemberInvited;
-        announcements::announce_told(&mut tx, self.mint(), name, when, told(&member)).await?;
+        let (name, lineage) = (EventName::MemberInvited, member.lineage);
+        let event = AccountEvent { name, at: act.at, lineage, data: told(&member) };
+        announce_account_event(&mut tx, self.mint(), event).await?;
         tx.commit().await?;
         Ok(Membership::Done(Box::new(member)))
     }

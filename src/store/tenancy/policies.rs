@@ -17,8 +17,8 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
-use crate::store::events::announcements::announce_told;
-use crate::store::events::told::{PolicyData, told};
+use crate::store::events::announcements::{AccountEvent, announce_account_event};
+use crate::store::events::event_data::{PolicyData, event_data};
 
 /// Senders named in one audit entry: a call may bring a thousand.
 const NAMED: usize = 20;
@@ -198,7 +198,8 @@ impl Base {
         let allowlist_count = count(tx, agent).await?;
         let data = PolicyData { account_id, mode, allowlist_count, added, removed };
         let name = EventName::AgentPolicyChanged;
-        announce_told(tx, self.mint(), name, (at, lineage), told(&data)).await
+        let event = AccountEvent { name, at, lineage, data: event_data(&data) };
+        announce_account_event(tx, self.mint(), event).await
     }
 }
 

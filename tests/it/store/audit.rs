@@ -20,8 +20,8 @@ use gatepost::domain::scope::Scope;
 use gatepost::domain::secret::Secret;
 use gatepost::store::{
     AccountUpdate, AuditFilter, ComputerChange, Cursor, DeliveryFilter, DestinationChange,
-    Direction, DomainLimits, InsertedKey, List, MemberChange, NamedKey, Page, Receipt, Rotation,
-    Whose,
+    Direction, DomainLimits, InsertedKey, List, MemberChange, NamedKey, Page, Receipt,
+    ReplayRequest, Rotation, Whose,
 };
 use uuid::Uuid;
 
@@ -71,8 +71,8 @@ async fn change_webhook(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'s
             "test_destination"
         }
         4 => {
-            let since = (at(0), Extent::Failed);
-            store.request_replay(agent.id, hook, since, 9, act).await.unwrap();
+            let request = ReplayRequest { since: at(0), extent: Extent::Failed };
+            store.request_replay(agent.id, hook, request, 9, act).await.unwrap();
             "request_replay"
         }
         5 => {

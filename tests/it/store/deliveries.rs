@@ -7,7 +7,7 @@ use futures_util::FutureExt as _;
 use gatepost::domain::delivery::{Claim, Outcome, Subject, TAKEN_OF_EACH};
 use gatepost::domain::event::{Category, EventName};
 use gatepost::domain::id::DestinationId;
-use gatepost::store::NewDestination;
+use gatepost::store::{NewDestination, SomeCategories};
 
 use super::scene::{Kind, SECOND, SENDER, Scene, at, attempt, by, destination};
 
@@ -223,8 +223,8 @@ async fn destinations_are_unique_bounded_and_removed_by_what_is_given(kind: Kind
     let none = store.remove_destinations(scene.other.id, Some(first.id), None, None, by(at(1)));
     assert_eq!(none.await.unwrap(), []);
     let url = first.url.clone();
-    let one =
-        store.remove_destinations(me, None, Some(&url), Some(&[Category::Incoming]), by(at(1)));
+    let incoming = SomeCategories { first: Category::Incoming, others: &[] };
+    let one = store.remove_destinations(me, None, Some(&url), Some(incoming), by(at(1)));
     assert_eq!(one.await.unwrap(), [first]);
     assert_eq!(claim(&scene, 2, &[more.id]).await, []);
     let rest = store.remove_destinations(me, None, Some(&url), None, by(at(2))).await.unwrap();

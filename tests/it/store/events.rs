@@ -39,7 +39,7 @@ const MOST_PERMITTED: usize = 500;
 async fn walk(store: &Store, scope: &Scope, filter: &EventFilter, limit: u32) -> Vec<Event> {
     let (mut found, mut after) = (Vec::new(), 0);
     loop {
-        let page = store.events(scope, filter, after, (limit, MOST)).await.unwrap();
+        let page = store.events(scope, filter, after, limit, MOST).await.unwrap();
         found.extend(page.events.into_iter().map(|(event, _)| event));
         let Some(last) = page.last else {
             assert!(!page.more);
@@ -68,7 +68,7 @@ async fn a_scope_shows_its_events_in_the_order_of_their_places(kind: Kind) {
     }
     let Scene { store, partner, reseller, organization, agent, other, .. } = &scene;
     let everything = subtree(partner);
-    let committed = store.events(&everything, &EventFilter::ALL, 0, (9, MOST)).await.unwrap();
+    let committed = store.events(&everything, &EventFilter::ALL, 0, 9, MOST).await.unwrap();
     // Only where others may commit beside it, an event waits for its place.
     match kind {
         Kind::Sqlite => assert_eq!((committed.events.len(), committed.more), (9, true)),
@@ -148,7 +148,7 @@ async fn as_many_agents_as_a_member_may_be_restricted_to_are_read(kind: Kind) {
     let most = (1..=i64::try_from(MOST_PERMITTED).unwrap()).map(|id| AccountId::new(id).unwrap());
     let wide = subtree(partner).only(most.collect());
     for filter in [EventFilter::ALL, EventFilter { since: Some(at(0)), ..EventFilter::ALL }] {
-        store.events(&wide, &filter, 0, (9, MOST)).await.unwrap();
+        store.events(&wide, &filter, 0, 9, MOST).await.unwrap();
     }
     assert!(store.last_event(&wide, i64::MAX).await.is_ok());
 }
@@ -201,7 +201,7 @@ async fn no_place_is_given_again_whatever_is_erased(kind: Kind) {
         assert_eq!(store.commit(&commit).await.unwrap(), Committed::Done(vec![None]));
         place_all(&store).await;
         let scope = subtree(&scene.agent);
-        let page = store.events(&scope, &EventFilter::ALL, before, (9, MOST)).await.unwrap();
+        let page = store.events(&scope, &EventFilter::ALL, before, 9, MOST).await.unwrap();
         let names: Vec<EventName> = page.events.iter().map(|(event, _)| event.name).collect();
         assert_eq!(names, [EventName::ConversationUpdated, EventName::EmailReceived]);
         assert_eq!(page.last.unwrap().position, store.last_position().await.unwrap());
@@ -234,7 +234,7 @@ async fn whoever_stands_between_events_of_one_message_misses_none_and_sees_none_
             let expected: Vec<EventId> =
                 behind.filter(is_wanted).map(|one| one.place.event).collect();
             for (limit, most) in [(1, MOST), (2, 2), (3, MOST), (100, 3), (100, MOST)] {
-                let page = store.events(scope, filter, after, (limit, most)).await.unwrap();
+                let page = store.events(scope, filter, after, limit, most).await.unwrap();
                 let found: Vec<EventId> = page.events.iter().map(|(event, _)| event.id).collect();
                 let most = usize::try_from(limit).unwrap();
                 let is_all = found.len() == expected.len();
@@ -314,7 +314,7 @@ async fn what_a_filter_leaves_out_is_passed_over_up_to_a_bound(kind: Kind) {
                 let (mut found, mut after, mut more) = (Vec::new(), 0, true);
                 while more {
                     let wanted = filter(&names);
-                    let page = store.events(&scope, &wanted, after, (limit, most)).await.unwrap();
+                    let page = store.events(&scope, &wanted, after, limit, most).await.unwrap();
                     assert!(page.events.len() <= usize::try_from(limit.min(most)).unwrap());
                     found.extend(page.events.into_iter().map(|(event, _)| event.id));
                     more = page.more;
@@ -322,7 +322,7 @@ async fn what_a_filter_leaves_out_is_passed_over_up_to_a_bound(kind: Kind) {
                 }
                 assert_eq!(found, expected, "{scope:?} {names:?} by {limit} of {most}");
                 // A reader who goes on from here reads nothing twice.
-                let end = store.events(&scope, &filter(&names), after, (limit, most)).await;
+                let end = store.events(&scope, &filter(&names), after, limit, most).await;
                 assert_eq!(end.unwrap().last, None);
             }
         }
@@ -344,12 +344,12 @@ async fn a_walk_begins_before_what_happened_since(kind: Kind) {
             let since = at(hour * HOUR);
             let from = store.position_before(&scope, since).await.unwrap();
             let filter = EventFilter { since: Some(since), ..EventFilter::ALL };
-            let found = store.events(&scope, &filter, from, (100, MOST)).await.unwrap().events;
+            let found = store.events(&scope, &filter, from, 100, MOST).await.unwrap().events;
             let found: Vec<_> = found.into_iter().map(|(event, _)| event).collect();
             let expected: Vec<_> = all.iter().filter(|event| event.at >= since).cloned().collect();
             assert_eq!(found, expected, "{hour}");
             // The rows in between are not read from the beginning.
-            let between = store.events(&scope, &EventFilter::ALL, from, (100, MOST)).await.unwrap();
+            let between = store.events(&scope, &EventFilter::ALL, from, 100, MOST).await.unwrap();
             assert!(between.events.iter().all(|(event, _)| event.at >= at((hour - 1) * HOUR)));
         }
     }
@@ -361,7 +361,7 @@ async fn what_is_erased_leaves_its_event(kind: Kind) {
     place_all(&scene.store).await;
     let read = async || {
         let scope = subtree(&scene.agent);
-        let page = scene.store.events(&scope, &EventFilter::ALL, 0, (9, MOST)).await.unwrap();
+        let page = scene.store.events(&scope, &EventFilter::ALL, 0, 9, MOST).await.unwrap();
         let subjects = page.events.into_iter().map(|(_, subject)| subject);
         // Events of the account and its policy carry their own subject.
         subjects.filter(|one| !matches!(one, Subject::Told(_))).collect::<Vec<_>>()
@@ -412,7 +412,7 @@ async fn a_change_of_a_policy_is_told_once_to_all_above(kind: Kind) {
         }
         place_all(store).await;
         let all = EventFilter::ALL;
-        let page = store.events(&subtree(agent), &all, after, (9, MOST)).await.unwrap();
+        let page = store.events(&subtree(agent), &all, after, 9, MOST).await.unwrap();
         after = page.last.map_or(after, |last| last.position);
         let expected = told.map(|(mode, count, added, removed)| {
             Subject::Told(json!({
@@ -476,7 +476,7 @@ async fn who_follows_sees_each_event_once_and_each_room_in_order(kind: Kind) {
                 let is_last = is_written.load(Ordering::SeqCst);
                 let placed = store.place_events(11).await.unwrap();
                 let page =
-                    store.events(&scope, &EventFilter::ALL, after, (limit, MOST)).await.unwrap();
+                    store.events(&scope, &EventFilter::ALL, after, limit, MOST).await.unwrap();
                 if is_last && placed == 0 && page.events.is_empty() {
                     return seen;
                 }

@@ -18,7 +18,7 @@ use gatepost::run;
 use gatepost::store::{
     AccountFilter, AccountPage, AccountUpdate, AuditFilter, Commit, Cursor, Deletion, Direction,
     DomainLimits, Due, EventFilter, InsertedKey, Intake, IntakeFilter, List, Location,
-    MemberChange, NamedKey, Page, Whose,
+    MemberChange, NamedKey, Page, PositionRange, Whose,
 };
 use uuid::Uuid;
 
@@ -62,7 +62,7 @@ pub async fn exercise(scene: &Scene) {
     store.join().await.unwrap();
     store.beat().await.unwrap();
     store.apart(&store_rules(), Share::Beats).await.unwrap().beat().await.unwrap();
-    store.mend_waits().await.unwrap();
+    store.shorten_waits().await.unwrap();
     let claims = store.claim_deliveries(at(2), at(9), 10, &[]).await.unwrap();
     store.release_deliveries(&claims).await.unwrap();
     let attempt = Attempt {
@@ -306,7 +306,7 @@ async fn log(scene: &Scene) {
         for scope in [subtree(account), subtree(account).only(few)] {
             for (names, since) in [(None, None), (names.clone(), None), (None, since)] {
                 let filter = EventFilter { names, since };
-                store.events(&scope, &filter, 0, (2, 99)).await.unwrap();
+                store.events(&scope, &filter, 0, 2, 99).await.unwrap();
             }
             store.find_event(&scope, EventId(Uuid::nil())).await.unwrap();
             store.last_event(&scope, 9).await.unwrap();
@@ -315,7 +315,7 @@ async fn log(scene: &Scene) {
     }
     let placed = store.placed_after(0, 9).await.unwrap();
     store.events_named(&[placed[0].place.event]).await.unwrap();
-    assert!(store.contents_with_others(0, 9).await.unwrap().len() > 1);
+    assert!(store.current_contents(PositionRange { after: 0, until: 9 }).await.unwrap().len() > 1);
 }
 
 /// Each that leaves entries of the audit log out, and one that leaves out none but by time.

@@ -266,7 +266,7 @@ async fn what_waits_longer_than_anything_may_is_due(kind: Kind) {
     for number in 0..2 {
         scene.deliver(&scene.agent, number).await;
     }
-    assert_eq!(scene.store.mend_waits().await.unwrap(), 0);
+    assert_eq!(scene.store.shorten_waits().await.unwrap(), 0);
     let claims = claim(&scene.store, 2).await;
     let ends = [at(2 * YEAR * 1000), at(3 * SECOND)];
     for (claim, due) in claims.iter().zip(ends) {
@@ -274,7 +274,7 @@ async fn what_waits_longer_than_anything_may_is_due(kind: Kind) {
         scene.store.finish_delivery(claim, &attempt(3, 503), outcome).await.unwrap();
     }
     scene.execute("UPDATE destinations SET rests_until = 9000000000000000").await;
-    assert_eq!(scene.store.mend_waits().await.unwrap(), 2);
+    assert_eq!(scene.store.shorten_waits().await.unwrap(), 2);
     let now = gatepost::run::system_mint().clock().now().millis();
     let due = scene.store.next_due(Timestamp::from_millis(now)).await.unwrap();
     assert_eq!(due, Some(at(3 * SECOND)), "what may wait so long waits");

@@ -7,7 +7,7 @@ use gatepost::domain::destination::Destination;
 use gatepost::domain::event::{Category, EventName};
 use gatepost::domain::id::{AttemptId, DeliveryId};
 use gatepost::run;
-use gatepost::store::{DestinationChange, Replayed, Store};
+use gatepost::store::{DestinationChange, ReplayRequest, Replayed, Store};
 use sqlx::Executor as _;
 
 use super::scene::{Kind, SECOND, Scene, at, by, mint};
@@ -42,7 +42,7 @@ async fn end(scene: &Scene, claim: &Claim, millis: i64, outcome: Outcome) {
 }
 
 async fn ask(scene: &Scene, of: &Destination, since: i64, extent: Extent, millis: i64) {
-    let asked = (at(since), extent);
+    let asked = ReplayRequest { since: at(since), extent };
     let done = scene.store.request_replay(of.account, of.id, asked, 9, by(at(millis))).await;
     assert!(matches!(done.unwrap(), Replayed::Accepted(_)));
 }

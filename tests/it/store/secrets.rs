@@ -6,7 +6,7 @@ use gatepost::domain::destination::CustomHeader;
 use gatepost::domain::event::Category;
 use gatepost::domain::id::{DestinationId, MessageId};
 use gatepost::domain::secret::Secret;
-use gatepost::store::{Deletion, DestinationChange, Forgotten, Rotated, Rotation};
+use gatepost::store::{Deletion, DestinationChange, ForgottenSecrets, Rotated, Rotation};
 use uuid::Uuid;
 
 use super::scene::{DAY, Kind, SECOND, Scene, at, attempt, by};
@@ -78,11 +78,15 @@ async fn former_secrets_that_have_ended_are_forgotten(kind: Kind) {
     // Those that still sign stay, each until its time.
     for (now, of_first, of_second) in [(9, 0, 0), (10, 1, 0), (11, 0, 0), (29, 1, 0)] {
         let one = forget(now, None).await;
-        assert_eq!(one, Forgotten { destinations: of_first, more_behind: Some(first) }, "{now}");
+        assert_eq!(
+            one,
+            ForgottenSecrets { destinations: of_first, more_behind: Some(first) },
+            "{now}"
+        );
         let other = forget(now, one.more_behind).await;
-        let expected = Forgotten { destinations: of_second, more_behind: Some(second) };
+        let expected = ForgottenSecrets { destinations: of_second, more_behind: Some(second) };
         assert_eq!(other, expected, "{now}");
-        let end = Forgotten { destinations: 0, more_behind: None };
+        let end = ForgottenSecrets { destinations: 0, more_behind: None };
         assert_eq!(forget(now, other.more_behind).await, end);
         let signing = store.destinations(scene.agent.id).await.unwrap();
         let ends = signing.iter().flat_map(|one| &one.former_secrets).map(|one| one.until);

@@ -9,7 +9,7 @@ use gatepost::domain::id::{DeliveryId, DestinationId};
 use gatepost::domain::secret::Secret;
 use gatepost::store::{
     Cursor, DeliveryFilter, DeliveryRecord, DestinationChange, Direction, Page, Redelivery,
-    Replayed, Rotated, Rotation, StoreError, Tested,
+    ReplayRequest, Replayed, Rotated, Rotation, StoreError, Tested,
 };
 
 use super::scene::{self, DAY, Kind, SECOND, Scene, at, by, everything};
@@ -139,7 +139,7 @@ async fn a_disabled_destination_is_offered_nothing_until_it_is_enabled(kind: Kin
     assert_eq!(listed(&scene, hook.id).await, []);
     let tested = store.test_destination(&scene.agent, hook.id, by(at(3))).await.unwrap();
     assert_eq!(tested, Tested::Disabled);
-    let wish = (at(0), Extent::All);
+    let wish = ReplayRequest { since: at(0), extent: Extent::All };
     let replay = store.request_replay(me, hook.id, wish, 9, by(at(3))).await.unwrap();
     assert_eq!(replay, Replayed::Disabled);
     let on = set(false, 4).await;
@@ -182,7 +182,8 @@ async fn replays_wait_once_each_and_so_many(kind: Kind) {
     let (store, me) = (&scene.store, scene.agent.id);
     let hook = incoming(&scene).await;
     let ask = async |since: i64, extent: Extent| {
-        store.request_replay(me, hook.id, (at(since), extent), 2, by(at(9))).await.unwrap()
+        let request = ReplayRequest { since: at(since), extent };
+        store.request_replay(me, hook.id, request, 2, by(at(9))).await.unwrap()
     };
     let first = ask(1, Extent::Failed).await;
     assert!(matches!(first, Replayed::Accepted(_)), "{first:?}");
@@ -193,8 +194,8 @@ async fn replays_wait_once_each_and_so_many(kind: Kind) {
     let noted = "SELECT COUNT(*) FROM audit_entries WHERE deed = 'webhook.replayed'";
     assert_eq!(scene.count(noted).await, 2);
     let other = scene.other.id;
-    let foreign =
-        store.request_replay(other, hook.id, (at(1), Extent::All), 9, by(at(9))).await.unwrap();
+    let request = ReplayRequest { since: at(1), extent: Extent::All };
+    let foreign = store.request_replay(other, hook.id, request, 9, by(at(9))).await.unwrap();
     assert_eq!(foreign, Replayed::NoDestination);
 }
 
@@ -343,7 +344,7 @@ pub async fn exercise(scene: &Scene) {
     let rotation =
         Rotation { secret: Secret::new([1; 32]), overlap_until: Some(at(9)), max_former: 4 };
     store.rotate_secret(agent.id, hook.id, &rotation, by(at(4))).await.unwrap();
-    let wish = (at(0), Extent::Failed);
+    let wish = ReplayRequest { since: at(0), extent: Extent::Failed };
     store.request_replay(agent.id, hook.id, wish, 9, by(at(4))).await.unwrap();
     let tested = store.test_destination(agent, hook.id, by(at(4))).await.unwrap();
     let Tested::Sent(_, delivery) = tested else { panic!("{tested:?}") };

@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use super::destinations::retire;
-use super::disabling::{self, Why};
-use super::health::{self, Fared};
+use super::destination_row::note_about;
+use super::disabling::{self, Disabling};
+use super::health::{self, DestinationStatus};
 use crate::domain::account::Lineage;
 use crate::domain::audit::{Actor, Change, Deed};
 use crate::domain::breaker::Ending;
@@ -14,17 +14,17 @@ use crate::domain::delivery::{Attempt, Claim, Outcome, State};
 use crate::domain::destination::Destination;
 use crate::domain::id::{AccountId, DeliveryId};
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, retry_conflicts};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::group::GroupedWork;
 use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, organization_of};
 use crate::store::engine::sql::Value;
-use crate::store::tenancy::accounts;
-use crate::store::tenancy::audit::{self, Note};
+use crate::store::tenancy::{accounts, audit};
 
-pub struct Ended {
+/// An attempt that has ended, with all that its consequences depend on.
+pub struct EndedAttempt {
     delivery: DeliveryId,
     /// The organization of the event.
     organization: i64,
@@ -45,11 +45,12 @@ pub struct Finished {
     pub halts: bool,
 }
 
-pub struct Attempts {
-    base: Base,
+/// Writes attempts that ended at about the same time.
+pub struct AttemptWriter {
+    pub(in crate::store) base: Base,
 }
 
-impl Ended {
+impl EndedAttempt {
     pub(in crate::store) fn new(
         claim: &Claim,
         attempt: &Attempt,
@@ -69,130 +70,133 @@ impl Ended {
     }
 }
 
-impl GroupedWork for Attempts {
-    type Job = Ended;
+impl GroupedWork for AttemptWriter {
+    type Job = EndedAttempt;
     type Answer = Finished;
 
-    fn size(job: &Ended) -> (usize, usize) {
+    fn size(job: &EndedAttempt) -> (usize, usize) {
         (1, job.attempt.response.len())
     }
 
-    fn organization(job: &Ended) -> i64 {
+    fn organization(job: &EndedAttempt) -> i64 {
         job.organization
     }
 
-    async fn write(&self, group: &[Ended]) -> Result<Vec<Finished>, StoreError> {
-        retry_conflicts!(self.try_write(group))
+    async fn write(&self, group: &[EndedAttempt]) -> Result<Vec<Finished>, StoreError> {
+        transact!(self.base, async |tx| {
+            let gone: Vec<&EndedAttempt> =
+                group.iter().filter(|one| one.outcome == Outcome::Gone).collect();
+            let lineages = self.close_gates(&mut tx, group, &gone).await?;
+            let fences = settle_deliveries(&mut tx, group).await?;
+            let recorded: Vec<&EndedAttempt> =
+                group.iter().filter(|one| one.held(&fences)).collect();
+            insert_attempts(&mut tx, &recorded).await?;
+            if group.iter().any(EndedAttempt::failed) {
+                self.base.gateway_registry.require_beat();
+            }
+            let endings = recorded.iter().map(|one| (one.destination.id, one.ending()));
+            let breaker = &self.base.deliveries.breaker;
+            let mut statuses = health::record_endings(&mut tx, breaker, endings).await?;
+            for one in gone.into_iter().filter(|one| one.held(&fences)) {
+                let id = one.destination.id;
+                if self.base.mark_removed(&mut tx, id, one.attempt.at).await? {
+                    self.note_gone(&mut tx, one).await?;
+                }
+                statuses.insert(id, DestinationStatus::Halted);
+            }
+            for one in recorded {
+                let id = one.destination.id;
+                let Some(DestinationStatus::GivenUp { since }) = statuses.get(&id).copied() else {
+                    continue;
+                };
+                // Only a failure whose gate was closed above disables; else a later failure does.
+                let lineage = lineages.get(&one.destination.account).filter(|_| one.failed());
+                if let Some(lineage) = lineage {
+                    self.disable(&mut tx, one, since, *lineage).await?;
+                    statuses.insert(id, DestinationStatus::Halted);
+                }
+            }
+            tx.commit().await?;
+            let finished = |one: &EndedAttempt| Finished {
+                recorded: one.held(&fences),
+                halts: statuses.get(&one.destination.id) == Some(&DestinationStatus::Halted),
+            };
+            Ok(group.iter().map(finished).collect())
+        })
     }
 }
 
-impl Attempts {
-    pub(in crate::store) const fn new(base: Base) -> Self {
-        Self { base }
-    }
-
-    async fn try_write(&self, group: &[Ended]) -> Result<Vec<Finished>, StoreError> {
-        let mut tx = self.base.begin().await?;
-        let gone: Vec<&Ended> = group.iter().filter(|one| one.outcome == Outcome::Gone).collect();
-        let failing = self.close_gates(&mut tx, group, &gone).await?;
-        let recorded = settle_deliveries(&mut tx, group).await?;
-        insert_attempts(&mut tx, group, &recorded).await?;
-        let counts = |one: &&Ended| recorded.get(&one.delivery) == Some(&one.fence);
-        let endings = group.iter().filter(counts).map(|one| (one.destination.id, one.ending()));
-        let breaker = &self.base.deliveries.breaker;
-        if group.iter().any(Ended::failed) {
-            self.base.gateway_registry.require_beat();
-        }
-        let mut fared = health::note(&mut tx, breaker, endings).await?;
-        for one in gone.into_iter().filter(counts) {
-            let most = self.base.deliveries.cancel_at_once;
-            let was_in_use = retire(&mut tx, one.destination.id, one.attempt.at, most).await?;
-            if was_in_use {
-                self.note_gone(&mut tx, one).await?;
-            }
-            fared.insert(one.destination.id, Fared::Halts);
-        }
-        for one in group.iter().filter(counts) {
-            let id = one.destination.id;
-            let Some(Fared::GivenUp { since }) = fared.get(&id).copied() else { continue };
-            // Only a failure whose gate was closed above disables; otherwise a later failure does.
-            let lineage = failing.get(&one.destination.account).filter(|_| one.failed());
-            if let Some(lineage) = lineage {
-                self.give_up(&mut tx, one, since, *lineage).await?;
-                fared.insert(id, Fared::Halts);
-            }
-        }
-        tx.commit().await?;
-        let of = |one: &Ended| Finished {
-            recorded: counts(&one),
-            halts: fared.get(&one.destination.id) == Some(&Fared::Halts),
-        };
-        Ok(group.iter().map(of).collect())
-    }
-
+impl AttemptWriter {
     /// Closes the gates of accounts whose destinations may be removed or disabled. Returns the
     /// lineages of accounts where one may be disabled, and passes their gates, because destinations
     /// above get the event.
     async fn close_gates(
         &self,
         tx: &mut Transaction,
-        group: &[Ended],
-        gone: &[&Ended],
+        group: &[EndedAttempt],
+        gone: &[&EndedAttempt],
     ) -> Result<HashMap<AccountId, Lineage>, StoreError> {
         let breaker = &self.base.deliveries.breaker;
-        let mut failing = HashMap::new();
+        let mut lineages = HashMap::new();
         for one in group.iter().filter(|one| one.failed()) {
             let (account, since) = (one.destination.account, one.destination.health.failing_since);
             if breaker.may_give_up(since, one.ended)
-                && !failing.contains_key(&account)
+                && !lineages.contains_key(&account)
                 && let Some(found) = accounts::find(tx, account).await?
             {
-                failing.insert(account, found.lineage);
+                lineages.insert(account, found.lineage);
             }
         }
         let closed = gone.iter().map(|one| one.destination.account);
-        let closed: BTreeSet<AccountId> = closed.chain(failing.keys().copied()).collect();
-        let passed = failing.values().flat_map(Lineage::ids).collect();
+        let closed: BTreeSet<AccountId> = closed.chain(lineages.keys().copied()).collect();
+        let passed = lineages.values().flat_map(Lineage::ids).collect();
         if !closed.is_empty() {
             gates::close_and_pass(tx, &closed, &passed).await?;
         }
-        Ok(failing)
+        Ok(lineages)
     }
 
-    async fn give_up(
+    /// Disables the destination of a failed attempt.
+    async fn disable(
         &self,
         tx: &mut Transaction,
-        one: &Ended,
+        last: &EndedAttempt,
         since: Timestamp,
         lineage: Lineage,
     ) -> Result<(), StoreError> {
-        let days = self.base.deliveries.breaker.disable_after.as_secs() / 3600;
-        let why = Why {
+        let hours = self.base.deliveries.breaker.disable_after.as_secs() / 3600;
+        let disabling = Disabling {
+            destination: &last.destination,
+            lineage,
             reason: format!(
-                "all attempts failed for {days} hours: repair the receiver, then enable the webhook"
+                "all attempts failed for {hours} hours: repair the receiver, \
+                 then enable the webhook"
             ),
             failing_since: Some(self.base.mint().clock().wall_of(since)),
-            last_status: one.attempt.status,
-            error: one.attempt.error.clone(),
+            last_status: last.attempt.status,
+            error: last.attempt.error.clone(),
         };
-        let act = Actor::GATEWAY.at(ended_at(&one.attempt));
-        disabling::disable(tx, &self.base, (&one.destination, lineage), &why, act).await
+        let act = Actor::GATEWAY.at(ended_at(&last.attempt));
+        disabling::disable(tx, &self.base, disabling, act).await
     }
 
     /// Notes the removal after a 410 in the audit log, so that its owner can find the cause.
-    async fn note_gone(&self, tx: &mut Transaction, one: &Ended) -> Result<(), StoreError> {
+    async fn note_gone(&self, tx: &mut Transaction, one: &EndedAttempt) -> Result<(), StoreError> {
         let changes = [
             Change::gone("type", one.destination.category),
             Change::made("reason", "the receiver answered 410"),
         ];
-        let (account, object) = (one.destination.account, one.destination.id.to_string());
-        let removed = Note { account, deed: Deed::WebhookRemoved, object, changes: &changes };
-        let act = Actor::GATEWAY.at(one.attempt.at);
-        audit::note(tx, self.base.mint(), act, removed).await
+        let removed = note_about(&one.destination, Deed::WebhookRemoved, &changes);
+        audit::note(tx, self.base.mint(), Actor::GATEWAY.at(one.attempt.at), removed).await
     }
 }
 
-impl Ended {
+impl EndedAttempt {
+    /// Whether the claim still held, by the fences of the claims that did.
+    fn held(&self, fences: &HashMap<DeliveryId, i64>) -> bool {
+        fences.get(&self.delivery) == Some(&self.fence)
+    }
+
     /// Returns the delivery's new state, and when it is due (steady) or ended (wall clock).
     const fn state(&self) -> (State, Timestamp) {
         match self.outcome {
@@ -227,7 +231,7 @@ fn ended_at(attempt: &Attempt) -> Timestamp {
 /// Updates the deliveries whose claims still hold; returns them with the fences of those claims.
 async fn settle_deliveries(
     tx: &mut Transaction,
-    group: &[Ended],
+    group: &[EndedAttempt],
 ) -> Result<HashMap<DeliveryId, i64>, StoreError> {
     let rows = group.iter().map(|one| {
         let (state, next) = one.state();
@@ -255,26 +259,25 @@ async fn settle_deliveries(
 
 async fn insert_attempts(
     tx: &mut Transaction,
-    group: &[Ended],
-    recorded: &HashMap<DeliveryId, i64>,
+    recorded: &[&EndedAttempt],
 ) -> Result<(), StoreError> {
-    let rows = group.iter().filter(|one| recorded.get(&one.delivery) == Some(&one.fence));
-    let rows = rows.map(|Ended { delivery, attempt, organization, .. }| -> Vec<Value> {
+    let row = |one: &&EndedAttempt| -> Vec<Value> {
+        let attempt = &one.attempt;
         vec![
             attempt.id.0.into(),
-            delivery.0.into(),
+            one.delivery.0.into(),
             attempt.at.into(),
             i64::from(attempt.latency_ms).into(),
             attempt.status.map(i64::from).into(),
             attempt.response.as_slice().into(),
             attempt.error.clone().into(),
-            (*organization).into(),
+            one.organization.into(),
         ]
-    });
+    };
     many(
         "INSERT INTO attempts (id, delivery_id, at, latency_ms, status, response, error,
              organization_id) {rows}",
-        rows.collect(),
+        recorded.iter().map(row).collect(),
     )
     .execute(tx.on())
     .await

@@ -1,21 +1,24 @@
 //! Claims of deliveries: taken under a lease and a fence, loaded with everything that an attempt
 //! needs, and given back if no attempt was begun.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::claimed::Needed;
+use super::destination_row::destination;
+use super::event_context::{Subjects, read_by_id};
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Claim, TAKEN_OF_EACH};
-use crate::domain::id::DestinationId;
+use crate::domain::destination::Destination;
+use crate::domain::id::{DeliveryId, DestinationId, EventId};
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, retry_conflicts};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Row, Value, sql};
+use crate::store::engine::sql::{Row, Statement, Value, sql};
+use crate::store::events::event_row::event_of;
 
 /// Pause for a delivery that this gateway cannot read: another version wrote it, or it is damaged.
 /// After `UNREADABLE_TRIES` attempts such a delivery is exhausted.
@@ -142,10 +145,40 @@ impl Base {
     ) -> Result<Vec<Claim>, StoreError> {
         let busy: Vec<String> = busy.iter().map(|id| id.0.as_simple().to_string()).collect();
         let busy = serde_json::Value::from(busy).to_string();
-        let lease = (now, lease_until);
         // First, in its own transaction: no lease runs meanwhile, and an error loses no claim.
         self.work_on_a_replay(now).await;
-        let (claims, draining) = retry_conflicts!(self.try_claim_deliveries(lease, limit, &busy))?;
+        let (claims, draining) = transact!(self, async |tx| {
+            let row = sql(DRAINING).on_postgres(DRAINING_BESIDE_OTHERS).fetch_one(tx.on()).await?;
+            // This may have been read before the gate was passed: `drain_more` checks again.
+            let draining =
+                Columns { table: "destinations", row: &row }.optional_uuid("draining")?;
+            let heads = self.due_heads(&mut tx, now, limit.saturating_mul(4), &busy).await?;
+            let rows = sql(CLAIM)
+                .on_postgres(CLAIM_BESIDE_OTHERS)
+                .bind(now)
+                .bind(lease_until)
+                .bind(count(limit))
+                .bind(busy.as_str())
+                .bind(heads)
+                .bind(count(TAKEN_OF_EACH))
+                .bind(self.gateway_registry.dead())
+                .bind(self.gateway_registry.own())
+                .fetch_all(tx.on())
+                .await?;
+            let mut claims = Vec::with_capacity(rows.len());
+            for (row, claim) in rows.iter().zip(load_claims(&mut tx, &rows).await?) {
+                match claim {
+                    Ok(claim) => claims.push(claim),
+                    Err(error @ StoreError::Corrupt { .. }) => {
+                        self.postpone_unreadable(&mut tx, row, &error, now).await?;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            let claims = self.keep_one_probe_each(&mut tx, claims, now, lease_until).await?;
+            tx.commit().await?;
+            Ok((claims, draining))
+        })?;
         if let Some(destination) = draining {
             // The end of a delivery is a date of the wall clock.
             let ended = self.mint().clock().wall_of(now);
@@ -154,81 +187,38 @@ impl Base {
         Ok(claims)
     }
 
-    /// Returns the claims, and a destination whose pending deliveries are to be given up, if any.
-    async fn try_claim_deliveries(
-        &self,
-        (now, lease_until): (Timestamp, Timestamp),
-        limit: usize,
-        busy: &str,
-    ) -> Result<(Vec<Claim>, Option<Uuid>), StoreError> {
-        let mut tx = self.begin().await?;
-        let waiting = sql(DRAINING).on_postgres(DRAINING_BESIDE_OTHERS).fetch_one(tx.on()).await?;
-        let waiting = Columns { table: "destinations", row: &waiting };
-        // This may have been read before the gate was passed: `drain_more` checks again.
-        let draining = waiting.optional_uuid("draining")?;
-        let heads = self.due_heads(&mut tx, now, limit.saturating_mul(4), busy).await?;
-        let rows = sql(CLAIM)
-            .on_postgres(CLAIM_BESIDE_OTHERS)
-            .bind(now)
-            .bind(lease_until)
-            .bind(count(limit))
-            .bind(busy)
-            .bind(heads)
-            .bind(count(TAKEN_OF_EACH))
-            .bind(self.gateway_registry.dead())
-            .bind(self.gateway_registry.own())
-            .fetch_all(tx.on())
-            .await?;
-        let needed = Needed::load(&mut tx, &rows).await?;
-        let mut claims = Vec::with_capacity(rows.len());
-        for row in &rows {
-            match needed.claim(row) {
-                Ok(claim) => claims.push(claim),
-                Err(error @ StoreError::Corrupt { .. }) => {
-                    self.set_aside(&mut tx, row, &error, now).await?;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        let claims = self.probes(&mut tx, claims, (now, lease_until)).await?;
-        tx.commit().await?;
-        Ok((claims, draining))
-    }
-
     /// Gives back claims that were not begun: they are due again at once, unless another claim has
     /// taken them since. A probe that was not made is left to the next claim.
     pub async fn release_deliveries(&self, claims: &[Claim]) -> Result<(), StoreError> {
-        retry_conflicts!(self.try_release(claims))
-    }
-
-    async fn try_release(&self, claims: &[Claim]) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        for probe in claims {
-            let Some(rested_until) = probe.destination.health.rests_until else { continue };
-            // Restores the end of the rest: else the destination would rest until this lease ends.
-            sql("UPDATE destinations SET rests_until = $2, prober = 0
+        transact!(self, async |tx| {
+            for probe in claims {
+                let Some(rested_until) = probe.destination.health.rests_until else { continue };
+                // Restores the end of the rest: else it would last until the end of this lease.
+                sql("UPDATE destinations SET rests_until = $2, prober = 0
                  WHERE id = $1 AND rests_until = (
                      SELECT lease_until FROM deliveries WHERE id = $3 AND fence = $4
                        AND state = 'pending' AND lease_until > 0)")
-            .bind(probe.destination.id.0)
-            .bind(rested_until)
-            .bind(probe.delivery.0)
-            .bind(probe.fence)
-            .execute(tx.on())
-            .await?;
-        }
-        give_back(&mut tx, claims).await?;
-        tx.commit().await
+                .bind(probe.destination.id.0)
+                .bind(rested_until)
+                .bind(probe.delivery.0)
+                .bind(probe.fence)
+                .execute(tx.on())
+                .await?;
+            }
+            give_back(&mut tx, claims).await?;
+            tx.commit().await
+        })
     }
 
     /// Keeps one claim, the probe, of each destination that has rested, and lets the destination
     /// rest until the lease ends. Gives back its other claims; also the probe, if the rest has
     /// changed since it was read, for example because another gateway probes.
-    async fn probes(
+    async fn keep_one_probe_each(
         &self,
         tx: &mut Transaction,
         mut claims: Vec<Claim>,
-        (now, until): (Timestamp, Timestamp),
+        now: Timestamp,
+        lease_until: Timestamp,
     ) -> Result<Vec<Claim>, StoreError> {
         // UUIDv7: oldest first.
         claims.sort_by_key(|claim| claim.delivery);
@@ -236,35 +226,30 @@ impl Base {
             .iter()
             .filter_map(|claim| Some((claim.destination.id, claim.destination.health.rests_until?)))
             .collect();
+        let dead = if tx.has_concurrent_writers() {
+            "SELECT CAST(value AS BIGINT) FROM json_array_elements_text(CAST($5 AS JSON))"
+        } else {
+            "SELECT value FROM json_each($5)"
+        };
         for (destination, rested_until) in rested {
-            let taken = sql("UPDATE destinations SET rests_until = $2, prober = $6
-                     WHERE id = $1 AND rests_until = $3
-                       AND (rests_until <= $4 OR prober IN (SELECT value FROM json_each($5)))")
-            .on_postgres(
+            let take_probe = format!(
                 "UPDATE destinations SET rests_until = $2, prober = $6
-                     WHERE id = $1 AND rests_until = $3
-                       AND (rests_until <= $4 OR prober IN (
-                           SELECT CAST(value AS BIGINT)
-                           FROM json_array_elements_text(CAST($5 AS JSON))))",
-            )
-            .bind(destination.0)
-            .bind(until)
-            .bind(rested_until)
-            .bind(now)
-            .bind(self.gateway_registry.dead())
-            .bind(self.gateway_registry.own())
-            .execute(tx.on())
-            .await?
-                > 0;
-            let mut kept = usize::from(taken);
-            let (others, ours) = claims.into_iter().partition(|claim: &Claim| {
-                let of_it = claim.destination.id == destination;
-                let keep = !of_it || kept > 0;
-                kept -= usize::from(of_it && keep);
-                !keep
-            });
-            claims = ours;
-            let others: Vec<Claim> = others;
+                 WHERE id = $1 AND rests_until = $3 AND (rests_until <= $4 OR prober IN ({dead}))"
+            );
+            let taken = Statement::of(take_probe.into())
+                .bind(destination.0)
+                .bind(lease_until)
+                .bind(rested_until)
+                .bind(now)
+                .bind(self.gateway_registry.dead())
+                .bind(self.gateway_registry.own())
+                .execute(tx.on())
+                .await?;
+            let mut may_keep = taken > 0;
+            let not_kept = |claim: &mut Claim| {
+                claim.destination.id == destination && !std::mem::take(&mut may_keep)
+            };
+            let others: Vec<Claim> = claims.extract_if(.., not_kept).collect();
             give_back(tx, &others).await?;
         }
         Ok(claims)
@@ -283,7 +268,7 @@ impl Base {
     /// Puts off a delivery that cannot be read, and in the end makes it exhausted; records an
     /// attempt each time. Left in the queue, it would fail every claim and stop all deliveries.
     /// Given up at once, it would be lost only because this gateway is older than another one.
-    async fn set_aside(
+    async fn postpone_unreadable(
         &self,
         tx: &mut Transaction,
         row: &Row,
@@ -291,48 +276,82 @@ impl Base {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         // SQLite can hold an id that cannot be read, but numbers its rows.
-        let place: Value = match row {
-            Row::Sqlite(_) => row.get::<i64>("place")?.into(),
-            Row::Postgres(_) => row.get::<Uuid>("place")?.into(),
+        let (key, place): (&str, Value) = match row {
+            Row::Sqlite(_) => ("rowid", row.get::<i64>("place")?.into()),
+            Row::Postgres(_) => ("id", row.get::<Uuid>("place")?.into()),
         };
         tracing::error!(delivery.row = ?place, %error, "cannot read a delivery: postponed");
         let ended = self.mint().clock().wall_of(now);
-        sql("INSERT INTO attempts (id, delivery_id, at, latency_ms, response, error, organization_id)
-             SELECT $2, id, $3, 0, $4, 'the gateway could not read this event', organization_id
-             FROM deliveries WHERE rowid = $1")
-        .on_postgres(
+        let record = format!(
             "INSERT INTO attempts (id, delivery_id, at, latency_ms, response, error, organization_id)
              SELECT $2, id, $3, 0, $4, 'the gateway could not read this event', organization_id
-             FROM deliveries WHERE id = $1",
-        )
-        .bind(place.clone())
-        .bind(self.mint().uuid())
-        .bind(ended)
-        .bind([].as_slice())
-        .execute(tx.on())
-        .await?;
-        sql("UPDATE deliveries SET lease_until = 0, attempts = attempts + 1,
-                 next_attempt_at = CASE WHEN attempts + 1 >= $3 THEN $4 ELSE $2 END,
-                 state = CASE WHEN attempts + 1 >= $3 THEN 'exhausted' ELSE state END
-             WHERE rowid = $1")
-        .on_postgres(
+             FROM deliveries WHERE {key} = $1"
+        );
+        Statement::of(record.into())
+            .bind(place.clone())
+            .bind(self.mint().uuid())
+            .bind(ended)
+            .bind([].as_slice())
+            .execute(tx.on())
+            .await?;
+        let postpone = format!(
             "UPDATE deliveries SET lease_until = 0, attempts = attempts + 1,
                  next_attempt_at = CASE WHEN attempts + 1 >= $3 THEN $4 ELSE $2 END,
                  state = CASE WHEN attempts + 1 >= $3 THEN 'exhausted' ELSE state END
-             WHERE id = $1",
-        )
-        .bind(place)
-        .bind(now.plus(UNREADABLE_PAUSE))
-        .bind(UNREADABLE_TRIES)
-        .bind(ended)
-        .execute(tx.on())
-        .await?;
+             WHERE {key} = $1"
+        );
+        Statement::of(postpone.into())
+            .bind(place)
+            .bind(now.plus(UNREADABLE_PAUSE))
+            .bind(UNREADABLE_TRIES)
+            .bind(ended)
+            .execute(tx.on())
+            .await?;
         Ok(())
     }
 }
 
 fn count(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// Loads everything that the attempts of these deliveries need. A delivery that cannot be read
+/// fails no other one: its result is `Corrupt`.
+async fn load_claims(
+    tx: &mut Transaction,
+    rows: &[Row],
+) -> Result<Vec<Result<Claim, StoreError>>, StoreError> {
+    let named = rows.iter().filter_map(|row| row.get::<Uuid>("destination_id").ok());
+    let found = many(
+        "WITH given (destination) AS ({rows})
+         SELECT destinations.* FROM given CROSS JOIN destinations WHERE id = given.destination",
+        named.map(|id| vec![id.into()]).collect(),
+    );
+    let destinations = read_by_id(&found.fetch_all(tx.on()).await?, destination);
+    let events: Vec<EventId> = rows.iter().filter_map(|row| event_of(row).ok()).collect();
+    let subjects = Subjects::load(tx.on(), &events).await?;
+    Ok(rows.iter().map(|row| claim(row, &destinations, &subjects)).collect())
+}
+
+fn claim(
+    row: &Row,
+    destinations: &HashMap<Uuid, Result<Destination, StoreError>>,
+    subjects: &Subjects,
+) -> Result<Claim, StoreError> {
+    let columns = Columns { table: "deliveries", row };
+    let missing = |what: &str| columns.corrupt(format!("its {what} is missing"));
+    let destination = destinations.get(&columns.uuid("destination_id")?);
+    let destination = destination.cloned().ok_or_else(|| missing("destination"))??;
+    let (event, subject) = subjects.find(event_of(row)?)?.ok_or_else(|| missing("event"))?;
+    let attempts = u32::try_from(columns.integer("attempts")?);
+    Ok(Claim {
+        delivery: DeliveryId(columns.uuid("id")?),
+        attempts: attempts.map_err(|error| columns.corrupt(error))?,
+        fence: columns.integer("fence")?,
+        destination,
+        event,
+        subject,
+    })
 }
 
 async fn give_back(tx: &mut Transaction, claims: &[Claim]) -> Result<(), StoreError> {

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use super::destination_row::destination;
-use super::replays;
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::delivery::{Attempt, State};
@@ -13,12 +12,12 @@ use crate::domain::event::{About, EventName};
 use crate::domain::id::{AccountId, AttemptId, DeliveryId, DestinationId, EventId};
 use crate::store::base::Base;
 use crate::store::base::page::Page;
-use crate::store::engine::database::retry_conflicts;
+use crate::store::engine::database::transact;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Row, sql};
+use crate::store::engine::sql::{Row, Value, sql};
 use crate::store::events::event_row::{event_of, name_of, names};
 use crate::store::tenancy::audit::{self, Note};
 
@@ -98,10 +97,9 @@ impl Base {
         page: &Page,
         attempts: u32,
     ) -> Result<Vec<DeliveryRecord>, StoreError> {
-        let mut query = sql(
-            "SELECT id, event_id, event_number, destination_id, state, next_attempt_at, created_at
-                             FROM deliveries WHERE destination_id = ",
-        );
+        let mut query = sql("SELECT id, event_id, event_number, destination_id, state,
+                                    next_attempt_at, created_at
+                             FROM deliveries WHERE destination_id = ");
         query.push_value(destination.0);
         if let Some(state) = filter.state {
             query.push(" AND state = ").push_value(state.as_str());
@@ -139,79 +137,69 @@ impl Base {
         id: DeliveryId,
         act: Act<'_>,
     ) -> Result<Redelivery, StoreError> {
-        retry_conflicts!(self.try_replay_delivery(account, id, act))
-    }
-
-    async fn try_replay_delivery(
-        &self,
-        account: AccountId,
-        id: DeliveryId,
-        act: Act<'_>,
-    ) -> Result<Redelivery, StoreError> {
-        let mut tx = self.begin().await?;
-        // Before any row is locked: claims pass this gate first, too.
-        gates::close_rooms(&mut tx).await?;
-        // FOR SHARE: a removal or a disabling waits, and then gives up this delivery.
-        let row = sql("SELECT destinations.* FROM deliveries
+        transact!(self, async |tx| {
+            // Before any row is locked: claims pass this gate first, too.
+            gates::close_rooms(&mut tx).await?;
+            // FOR SHARE: a removal or a disabling waits, and then gives up this delivery.
+            let row = sql("SELECT destinations.* FROM deliveries
                        JOIN destinations ON destinations.id = destination_id
                        WHERE deliveries.id = $1 AND account_id = $2")
-        .bind(id.0)
-        .bind(account)
-        .locking("FOR SHARE OF destinations")
-        .fetch_optional(tx.on())
-        .await?;
-        let Some(row) = row else { return Ok(Redelivery::NoDelivery) };
-        let columns = Columns { table: "destinations", row: &row };
-        if columns.optional_time("removed_at")?.is_some() {
-            return Ok(Redelivery::Removed);
-        }
-        let destination = destination(&row)?;
-        if destination.disabled.is_some() {
-            return Ok(Redelivery::Disabled);
-        }
-        let ended = sql("SELECT id, room FROM deliveries WHERE id = $1 AND state <> 'pending'");
-        let ended = ended.bind(id.0).fetch_all(tx.on()).await?;
-        let clock = self.mint().clock();
-        let now = clock.steady_of(act.at).min(clock.steady());
-        let with = (&mut tx, &self.gateway_registry);
-        if replays::revive(with, destination.id.0, &ended, now).await? == 0 {
-            return Ok(Redelivery::Pending);
-        }
-        let changes = [Change::made("webhook", destination.id)];
-        let object = id.to_string();
-        let note = Note { account, deed: Deed::DeliveryReplayed, object, changes: &changes };
-        audit::note(&mut tx, self.mint(), act, note).await?;
-        tx.commit().await?;
-        Ok(Redelivery::Done)
+            .bind(id.0)
+            .bind(account)
+            .locking("FOR SHARE OF destinations")
+            .fetch_optional(tx.on())
+            .await?;
+            let Some(row) = row else { return Ok(Redelivery::NoDelivery) };
+            let columns = Columns { table: "destinations", row: &row };
+            if columns.optional_time("removed_at")?.is_some() {
+                return Ok(Redelivery::Removed);
+            }
+            let destination = destination(&row)?;
+            if destination.disabled.is_some() {
+                return Ok(Redelivery::Disabled);
+            }
+            let ended = sql("SELECT id, room FROM deliveries WHERE id = $1 AND state <> 'pending'");
+            let ended = ended.bind(id.0).fetch_all(tx.on()).await?;
+            let clock = self.mint().clock();
+            let now = clock.steady_of(act.at).min(clock.steady());
+            if self.make_pending(&mut tx, destination.id.0, &ended, now).await? == 0 {
+                return Ok(Redelivery::Pending);
+            }
+            let changes = [Change::made("webhook", destination.id)];
+            let object = id.to_string();
+            let note = Note { account, deed: Deed::DeliveryReplayed, object, changes: &changes };
+            audit::note(&mut tx, self.mint(), act, note).await?;
+            tx.commit().await?;
+            Ok(Redelivery::Done)
+        })
     }
 
     /// Reads the events and attempts of these rows: two statements, however many rows there are.
     async fn records(&self, rows: &[Row], most: u32) -> Result<Vec<DeliveryRecord>, StoreError> {
+        let uuids = |column: &str| -> Result<Vec<Vec<Value>>, StoreError> {
+            let uuid = |row| Ok(vec![Columns { table: "deliveries", row }.uuid(column)?.into()]);
+            rows.iter().map(uuid).collect()
+        };
         let mut events = HashMap::new();
-        let ids = column(rows, "event_id")?;
-        for row in many(EVENTS, ids).fetch_all(self.reader()).await? {
-            let columns = Columns { table: "events", row: &row };
-            let gone = (columns.flag("contact_gone")?, columns.flag("message_gone")?);
-            events.insert(columns.uuid("id")?, (names(&columns)?, gone));
+        for row in many(EVENTS, uuids("event_id")?).fetch_all(self.reader()).await? {
+            events.insert(Columns { table: "events", row: &row }.uuid("id")?, row);
         }
         let text = if self.reader().is_postgres() { ATTEMPTS_ON_POSTGRES } else { ATTEMPTS };
-        let found = many(text, column(rows, "id")?).bind(i64::from(most));
+        let found = many(text, uuids("id")?).bind(i64::from(most));
         let mut attempts: HashMap<Uuid, Vec<Attempt>> = HashMap::new();
         for row in found.fetch_all(self.reader()).await? {
-            let (delivery, attempt) = attempt(&row)?;
-            attempts.entry(delivery).or_default().push(attempt);
+            let delivery = Columns { table: "attempts", row: &row }.uuid("delivery_id")?;
+            attempts.entry(delivery).or_default().push(attempt(&row)?);
         }
         let clock = self.mint().clock();
         let record = |row| {
             let columns = Columns { table: "deliveries", row };
             let (id, event) = (columns.uuid("id")?, event_of(row)?);
             let missing = || columns.corrupt("its event is missing");
-            let (names, gone) = events.get(&event.row()).ok_or_else(missing)?;
-            let name = name_of(names, event).flatten();
-            let name = name.ok_or_else(missing)?;
-            let (contact_gone, message_gone) = *gone;
-            let about_contact = name.about() == About::Contact;
-            let erased = if about_contact { contact_gone } else { message_gone };
+            let row = events.get(&event.row()).ok_or_else(missing)?;
+            let of_event = Columns { table: "events", row };
+            let name = name_of(&names(&of_event)?, event).flatten().ok_or_else(missing)?;
+            let gone = if name.about() == About::Contact { "contact_gone" } else { "message_gone" };
             let state = columns.word("state")?;
             let next = columns.time("next_attempt_at")?;
             let mut attempts = attempts.remove(&id).unwrap_or_default();
@@ -221,7 +209,7 @@ impl Base {
                 destination: DestinationId(columns.uuid("destination_id")?),
                 event,
                 name,
-                erased,
+                erased: of_event.flag(gone)?,
                 state,
                 created_at: columns.time("created_at")?,
                 next_attempt_at: (state == State::Pending).then(|| clock.wall_of(next)),
@@ -232,25 +220,16 @@ impl Base {
     }
 }
 
-fn column(
-    rows: &[Row],
-    name: &str,
-) -> Result<Vec<Vec<crate::store::engine::sql::Value>>, StoreError> {
-    let id = |row| Ok(vec![Columns { table: "deliveries", row }.uuid(name)?.into()]);
-    rows.iter().map(id).collect()
-}
-
-fn attempt(row: &Row) -> Result<(Uuid, Attempt), StoreError> {
+fn attempt(row: &Row) -> Result<Attempt, StoreError> {
     let columns = Columns { table: "attempts", row };
+    let latency = u32::try_from(columns.integer("latency_ms")?);
     let status = columns.optional_integer("status")?.map(u16::try_from).transpose();
-    let attempt = Attempt {
+    Ok(Attempt {
         id: AttemptId(columns.uuid("id")?),
         at: columns.time("at")?,
-        latency_ms: u32::try_from(columns.integer("latency_ms")?)
-            .map_err(|error| columns.corrupt(error))?,
+        latency_ms: latency.map_err(|error| columns.corrupt(error))?,
         status: status.map_err(|error| columns.corrupt(error))?,
         response: columns.bytes("response")?,
         error: columns.optional_text("error")?,
-    };
-    Ok((columns.uuid("delivery_id")?, attempt))
+    })
 }

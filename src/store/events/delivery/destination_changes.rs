@@ -1,7 +1,7 @@
 //! Changes of a destination that stays: label, options, whether it is disabled, secret.
 
-use super::destination_row::{self, destination};
-use super::disabling::{self, Why};
+use super::destination_row::{self, destination, note_about};
+use super::disabling::{self, Disabling};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::destination::{CustomHeader, Destination, Disabled, FormerSecret, Payload};
@@ -11,9 +11,9 @@ use crate::store::base::Base;
 use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
+use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
-use crate::store::tenancy::accounts;
-use crate::store::tenancy::audit::{self, Note};
+use crate::store::tenancy::{accounts, audit};
 
 /// Fields to change; None leaves a field as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Base {
             .fetch_optional(self.reader())
             .await?;
         let known = row.map(|row| {
-            let columns = crate::store::engine::row::Columns { table: "destinations", row: &row };
+            let columns = Columns { table: "destinations", row: &row };
             let removed = columns.optional_time("removed_at")?.is_some();
             Ok(KnownDestination { destination: destination(&row)?, removed })
         });
@@ -95,10 +95,10 @@ impl Base {
                     owner.lineage.ids().filter(|id| *id != account).collect();
                 gates::close_below(&mut tx, account, &above).await?;
             }
-            let Some(old) = in_use(&mut tx, account, id, "FOR NO KEY UPDATE").await? else {
+            let Some(old) = find_in_use(&mut tx, account, id, "FOR NO KEY UPDATE").await? else {
                 return Ok(None);
             };
-            let new = change.of(&old, act.at);
+            let new = change.apply(&old, act.at);
             let changes = differences(&old, &new);
             if changes.is_empty() {
                 return Ok(Some(old));
@@ -114,14 +114,20 @@ impl Base {
             .await?;
             match (&old.disabled, &new.disabled) {
                 (None, Some(disabled)) => {
-                    let why = Why::asked_for(disabled);
-                    disabling::disable(&mut tx, self, (&old, owner.lineage), &why, act).await?;
+                    let disabling = Disabling {
+                        destination: &old,
+                        lineage: owner.lineage,
+                        reason: disabled.reason.clone(),
+                        failing_since: None,
+                        last_status: None,
+                        error: None,
+                    };
+                    disabling::disable(&mut tx, self, disabling, act).await?;
                 }
                 (Some(_), None) => disabling::enable(&mut tx, self, &old, act).await?,
                 _ => {}
             }
-            let object = id.to_string();
-            let note = Note { account, deed: Deed::WebhookUpdated, object, changes: &changes };
+            let note = note_about(&old, Deed::WebhookUpdated, &changes);
             audit::note(&mut tx, self.mint(), act, note).await?;
             tx.commit().await?;
             Ok(Some(new))
@@ -138,7 +144,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<Rotated, StoreError> {
         transact!(self, async |tx| {
-            let Some(old) = in_use(&mut tx, account, id, "FOR NO KEY UPDATE").await? else {
+            let Some(old) = find_in_use(&mut tx, account, id, "FOR NO KEY UPDATE").await? else {
                 return Ok(Rotated::NoDestination);
             };
             let mut former: Vec<FormerSecret> = Vec::new();
@@ -161,8 +167,7 @@ impl Base {
             .await?;
             let ends = rotation.overlap_until.unwrap_or(act.at);
             let changes = [Change::made("formerSecretUntil", ends)];
-            let object = id.to_string();
-            let note = Note { account, deed: Deed::WebhookRotated, object, changes: &changes };
+            let note = note_about(&old, Deed::WebhookRotated, &changes);
             audit::note(&mut tx, self.mint(), act, note).await?;
             tx.commit().await?;
             let new = Destination {
@@ -177,7 +182,7 @@ impl Base {
 }
 
 /// Returns a destination of this account that was not removed; `lock` applies on PostgreSQL.
-pub async fn in_use(
+pub async fn find_in_use(
     tx: &mut Transaction,
     account: AccountId,
     id: DestinationId,
@@ -194,7 +199,7 @@ pub async fn in_use(
 }
 
 impl DestinationChange {
-    fn of(&self, old: &Destination, at: Timestamp) -> Destination {
+    fn apply(&self, old: &Destination, at: Timestamp) -> Destination {
         let mut new = old.clone();
         new.label = self.label.clone().unwrap_or(new.label);
         new.wants.ordered = self.ordered.unwrap_or(new.wants.ordered);
@@ -220,18 +225,18 @@ fn differences(old: &Destination, new: &Destination) -> Vec<Change> {
         let names = one.wants.headers.iter().map(|header| header.name.as_str());
         names.collect::<Vec<_>>().join(", ")
     };
-    let off = |one: &Destination| one.disabled.is_some().to_string();
+    let disabled = |one: &Destination| one.disabled.is_some().to_string();
     let mut changes = Vec::new();
-    let mut note = |changed: bool, field: &str, before: String, after: String| {
+    let mut add = |changed: bool, field: &str, before: String, after: String| {
         if changed {
             changes.push(Change::new(field, Some(before), Some(after)));
         }
     };
     let (was, is) = (&old.wants, &new.wants);
-    note(old.label != new.label, "label", old.label.clone(), new.label.clone());
-    note(was.ordered != is.ordered, "ordered", was.ordered.to_string(), is.ordered.to_string());
-    note(was.payload != is.payload, "payload", was.payload.to_string(), is.payload.to_string());
-    note(was.headers != is.headers, "headers", names(old), names(new));
-    note(off(old) != off(new), "disabled", off(old), off(new));
+    add(old.label != new.label, "label", old.label.clone(), new.label.clone());
+    add(was.ordered != is.ordered, "ordered", was.ordered.to_string(), is.ordered.to_string());
+    add(was.payload != is.payload, "payload", was.payload.to_string(), is.payload.to_string());
+    add(was.headers != is.headers, "headers", names(old), names(new));
+    add(disabled(old) != disabled(new), "disabled", disabled(old), disabled(new));
     changes
 }

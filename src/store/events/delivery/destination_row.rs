@@ -1,10 +1,11 @@
-//! Conversion of destinations from and to rows.
+//! Conversion of destinations from and to rows, and to entries of the audit log.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 use super::health::health;
+use crate::domain::audit::{Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::destination::{CustomHeader, Destination, Disabled, FormerSecret, Wants};
 use crate::domain::id::DestinationId;
@@ -12,6 +13,7 @@ use crate::domain::secret::Secret;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::Row;
+use crate::store::tenancy::audit::Note;
 
 pub fn destination(row: &Row) -> Result<Destination, StoreError> {
     let columns = Columns { table: "destinations", row };
@@ -28,7 +30,7 @@ pub fn destination(row: &Row) -> Result<Destination, StoreError> {
         },
         secret: Secret::new(columns.bytes("secret")?),
         secret_rotated_at: columns.optional_time("secret_rotated_at")?,
-        former_secrets: read_former(&columns)?,
+        former_secrets: read_former_secrets(&columns)?,
         disabled: match columns.optional_time("disabled_at")? {
             Some(at) => Some(Disabled { at, reason: columns.text("disabled_reason")? }),
             None => None,
@@ -36,6 +38,11 @@ pub fn destination(row: &Row) -> Result<Destination, StoreError> {
         health: health(row)?,
         created_at: columns.time("created_at")?,
     })
+}
+
+/// Makes an entry of the audit log about a change of this destination.
+pub fn note_about<'a>(destination: &Destination, deed: Deed, changes: &'a [Change]) -> Note<'a> {
+    Note { account: destination.account, deed, object: destination.id.to_string(), changes }
 }
 
 /// Returns the stored form of custom headers. Their values are always text.
@@ -58,7 +65,7 @@ fn read_headers(columns: &Columns<'_>) -> Result<Vec<CustomHeader>, StoreError> 
     Ok(pairs.into_iter().map(header).collect())
 }
 
-pub fn read_former(columns: &Columns<'_>) -> Result<Vec<FormerSecret>, StoreError> {
+pub fn read_former_secrets(columns: &Columns<'_>) -> Result<Vec<FormerSecret>, StoreError> {
     let pairs: Vec<(String, i64)> = columns.json("former_secrets")?;
     let former = |(secret, until): (String, i64)| {
         let secret = STANDARD.decode(secret).map_err(|error| columns.corrupt(error))?;

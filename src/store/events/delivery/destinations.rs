@@ -3,7 +3,7 @@
 use url::Url;
 use uuid::Uuid;
 
-use super::destination_row::{self, destination};
+use super::destination_row::{self, destination, note_about};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::destination::Destination;
@@ -13,10 +13,9 @@ use crate::store::base::Base;
 use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
-use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Connection, Row, Statement, sql};
-use crate::store::tenancy::audit::{self, Note};
+use crate::store::engine::sql::{Statement, sql};
+use crate::store::tenancy::audit;
 
 /// Result of adding a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +25,13 @@ pub enum NewDestination {
     Exists(Box<Destination>),
     /// The account has as many destinations as it may.
     TooMany,
+}
+
+/// At least one category.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SomeCategories<'a> {
+    pub first: Category,
+    pub others: &'a [Category],
 }
 
 impl Base {
@@ -71,7 +77,14 @@ impl Base {
         .bind(destination_row::headers(&new.wants.headers))
         .execute(tx.on())
         .await?;
-        audit::note(&mut tx, self.mint(), act, told(new, Deed::WebhookAdded, &made(new))).await?;
+        // Shows only the origin of the URL: paths contain secrets.
+        let changes = [
+            Change::made("origin", new.url.origin().ascii_serialization()),
+            Change::made("type", new.category),
+            Change::made("label", &new.label),
+        ];
+        let note = note_about(new, Deed::WebhookAdded, &changes);
+        audit::note(&mut tx, self.mint(), act, note).await?;
         tx.commit().await?;
         Ok(NewDestination::Created)
     }
@@ -98,7 +111,7 @@ impl Base {
         account: AccountId,
         id: Option<DestinationId>,
         url: Option<&Url>,
-        categories: Option<&[Category]>,
+        categories: Option<SomeCategories<'_>>,
         act: Act<'_>,
     ) -> Result<Vec<Destination>, StoreError> {
         transact!(self, async |tx| {
@@ -112,11 +125,11 @@ impl Base {
             if let Some(url) = url {
                 query.push(" AND url = ").push_value(url.as_str());
             }
-            for (at, category) in categories.unwrap_or_default().iter().enumerate() {
-                query.push(if at == 0 { " AND category IN (" } else { ", " });
-                query.push_value(category.as_str());
-            }
-            if categories.is_some() {
+            if let Some(SomeCategories { first, others }) = categories {
+                query.push(" AND category IN (").push_value(first.as_str());
+                for other in others {
+                    query.push(", ").push_value(other.as_str());
+                }
                 query.push(")");
             }
             query.push(" ORDER BY id");
@@ -124,51 +137,36 @@ impl Base {
             let removed: Vec<Destination> =
                 rows.iter().map(destination).collect::<Result<_, _>>()?;
             for destination in &removed {
-                retire(&mut tx, destination.id, act.at, self.cancel_at_once()).await?;
-                let removed = told(destination, Deed::WebhookRemoved, &[]);
-                audit::note(&mut tx, self.mint(), act, removed).await?;
+                self.mark_removed(&mut tx, destination.id, act.at).await?;
+                let note = note_about(destination, Deed::WebhookRemoved, &[]);
+                audit::note(&mut tx, self.mint(), act, note).await?;
             }
             tx.commit().await?;
             Ok(removed)
         })
     }
-}
 
-/// Returns the fields for the audit log. Shows only the origin of the URL: paths contain secrets.
-fn made(destination: &Destination) -> [Change; 3] {
-    [
-        Change::made("origin", destination.url.origin().ascii_serialization()),
-        Change::made("type", destination.category),
-        Change::made("label", &destination.label),
-    ]
-}
+    /// Removes a destination with its secrets and headers, and cancels a batch of its deliveries,
+    /// which no claim takes any more; `drain_more` cancels the rest. Returns false if it was
+    /// removed before.
+    pub(in crate::store) async fn mark_removed(
+        &self,
+        tx: &mut Transaction,
+        id: DestinationId,
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let removed = sql("UPDATE destinations
+             SET removed_at = $2, draining = 1, secret = $3, former_secrets = '[]', headers = '[]'
+             WHERE id = $1 AND removed_at IS NULL")
+        .bind(id.0)
+        .bind(now.millis())
+        .bind([].as_slice())
+        .execute(tx.on())
+        .await?;
+        self.drain(tx, id.0, now).await?;
+        Ok(removed > 0)
+    }
 
-fn told<'a>(destination: &Destination, deed: Deed, changes: &'a [Change]) -> Note<'a> {
-    Note { account: destination.account, deed, object: destination.id.to_string(), changes }
-}
-
-/// Removes a destination with its secrets and headers, and cancels up to `most` of its deliveries,
-/// which no claim takes any more; `drain_more` cancels the rest. Returns false if it was removed
-/// before.
-pub async fn retire(
-    tx: &mut Transaction,
-    id: DestinationId,
-    now: Timestamp,
-    most: u32,
-) -> Result<bool, StoreError> {
-    let retired = sql("UPDATE destinations
-         SET removed_at = $2, draining = 1, secret = $3, former_secrets = '[]', headers = '[]'
-         WHERE id = $1 AND removed_at IS NULL")
-    .bind(id.0)
-    .bind(now.millis())
-    .bind([].as_slice())
-    .execute(tx.on())
-    .await?;
-    drain(tx, id.0, now, most).await?;
-    Ok(retired > 0)
-}
-
-impl Base {
     /// Gives up a batch of the pending deliveries of a draining destination. Logs an error instead
     /// of returning it, so that no claim is lost; a later claim tries again.
     pub(in crate::store) async fn drain_more(&self, destination: Uuid, now: Timestamp) {
@@ -182,7 +180,7 @@ impl Base {
                 .fetch_optional(tx.on())
                 .await?;
             if drained.is_some() {
-                drain(&mut tx, destination, now, self.cancel_at_once()).await?;
+                self.drain(&mut tx, destination, now).await?;
             }
             tx.commit().await
         }) {
@@ -193,63 +191,49 @@ impl Base {
             );
         }
     }
-}
 
-/// Ends up to `most` pending deliveries at `now` (wall clock): cancelled if the destination was
-/// removed, exhausted (may be replayed) if it is disabled. When none is left, the draining ends.
-/// The transaction holds the destination's row, or the destination was removed before.
-pub async fn drain(
-    tx: &mut Transaction,
-    destination: Uuid,
-    now: Timestamp,
-    most: u32,
-) -> Result<(), StoreError> {
-    sql("UPDATE deliveries SET fence = fence + 1, next_attempt_at = $3,
-             state = (SELECT CASE WHEN removed_at IS NULL THEN 'exhausted' ELSE 'cancelled' END
-                      FROM destinations WHERE id = $1)
-         WHERE rowid IN (SELECT rowid FROM deliveries INDEXED BY deliveries_by_destination
-                         WHERE destination_id = $1 AND state = 'pending'
-                         ORDER BY created_at, id LIMIT $2)")
-    // Skips deliveries whose attempts are being recorded: a later batch takes them.
-    .on_postgres(
-        "WITH taken AS (
-             SELECT id FROM deliveries WHERE destination_id = $1 AND state = 'pending'
-             ORDER BY created_at, id LIMIT $2 FOR UPDATE SKIP LOCKED)
-         UPDATE deliveries SET fence = fence + 1, next_attempt_at = $3,
-             state = (SELECT CASE WHEN removed_at IS NULL THEN 'exhausted' ELSE 'cancelled' END
-                      FROM destinations WHERE id = $1)
-         WHERE id IN (SELECT id FROM taken)",
-    )
-    .bind(destination)
-    .bind(i64::from(most))
-    .bind(now)
-    .execute(tx.on())
-    .await?;
-    sql("UPDATE destinations SET draining = 0
-         WHERE id = $1 AND draining = 1 AND NOT EXISTS (
-             SELECT 1 FROM deliveries WHERE destination_id = $1 AND state = 'pending')")
-    .bind(destination)
-    .execute(tx.on())
-    .await
-    .map(drop)
+    /// Ends a batch of pending deliveries at `now` (wall clock): cancelled if the destination was
+    /// removed, exhausted (may be replayed) if it is disabled. When none is left, the draining
+    /// ends. The transaction holds the destination's row, or the destination was removed before.
+    pub(in crate::store) async fn drain(
+        &self,
+        tx: &mut Transaction,
+        destination: Uuid,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        sql("UPDATE deliveries SET fence = fence + 1, next_attempt_at = $3,
+                 state = (SELECT CASE WHEN removed_at IS NULL THEN 'exhausted' ELSE 'cancelled' END
+                          FROM destinations WHERE id = $1)
+             WHERE rowid IN (SELECT rowid FROM deliveries INDEXED BY deliveries_by_destination
+                             WHERE destination_id = $1 AND state = 'pending'
+                             ORDER BY created_at, id LIMIT $2)")
+        // Skips deliveries whose attempts are being recorded: a later batch takes them.
+        .on_postgres(
+            "WITH taken AS (
+                 SELECT id FROM deliveries WHERE destination_id = $1 AND state = 'pending'
+                 ORDER BY created_at, id LIMIT $2 FOR UPDATE SKIP LOCKED)
+             UPDATE deliveries SET fence = fence + 1, next_attempt_at = $3,
+                 state = (SELECT CASE WHEN removed_at IS NULL THEN 'exhausted' ELSE 'cancelled' END
+                          FROM destinations WHERE id = $1)
+             WHERE id IN (SELECT id FROM taken)",
+        )
+        .bind(destination)
+        .bind(i64::from(self.cancel_at_once()))
+        .bind(now)
+        .execute(tx.on())
+        .await?;
+        sql("UPDATE destinations SET draining = 0
+             WHERE id = $1 AND draining = 1 AND NOT EXISTS (
+                 SELECT 1 FROM deliveries WHERE destination_id = $1 AND state = 'pending')")
+        .bind(destination)
+        .execute(tx.on())
+        .await
+        .map(drop)
+    }
 }
 
 fn select(condition: &'static str) -> Statement {
     let mut query = sql("SELECT * FROM destinations WHERE ");
     query.push(condition);
     query
-}
-
-/// Returns the rows of these destinations, in no particular order.
-pub async fn by_ids(
-    on: Connection<'_>,
-    ids: impl Iterator<Item = Uuid>,
-) -> Result<Vec<Row>, StoreError> {
-    many(
-        "WITH given (destination) AS ({rows})
-         SELECT destinations.* FROM given CROSS JOIN destinations WHERE id = given.destination",
-        ids.map(|id| vec![id.into()]).collect(),
-    )
-    .fetch_all(on)
-    .await
 }

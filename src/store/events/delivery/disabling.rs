@@ -1,21 +1,25 @@
 //! Disables destinations without removing them, and enables them again.
 
-use super::destinations::drain;
+use super::destination_row::note_about;
 use crate::domain::account::Lineage;
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
-use crate::domain::destination::{Destination, Disabled};
-use crate::domain::event::{Event, EventName};
+use crate::domain::destination::Destination;
+use crate::domain::event::EventName;
 use crate::store::base::Base;
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::sql::sql;
-use crate::store::events::announcements::announce;
-use crate::store::events::told::{DisabledData, told};
-use crate::store::tenancy::audit::{self, Note};
+use crate::store::events::announcements::{AccountEvent, announce};
+use crate::store::events::event_data::{DisabledData, event_data};
+use crate::store::tenancy::audit;
 use crate::wire::Date;
 
-pub struct Why {
+/// A destination to disable, and why.
+pub struct Disabling<'a> {
+    pub destination: &'a Destination,
+    /// The account of the destination with its ancestors.
+    pub lineage: Lineage,
     /// The reason and the remedy, in words for a customer.
     pub reason: String,
     pub failing_since: Option<Timestamp>,
@@ -24,58 +28,42 @@ pub struct Why {
     pub error: Option<String>,
 }
 
-impl Why {
-    pub(in crate::store) fn asked_for(disabled: &Disabled) -> Self {
-        let reason = disabled.reason.clone();
-        Self { reason, failing_since: None, last_status: None, error: None }
-    }
-}
-
 /// Disables a destination, with an event and an entry of the audit log. Does nothing if it is
 /// disabled or removed already. It gets no new deliveries, and its pending ones become exhausted,
 /// batch by batch. The transaction has closed the gate of its account and passed those above.
 pub async fn disable(
     tx: &mut Transaction,
     base: &Base,
-    (destination, lineage): (&Destination, Lineage),
-    why: &Why,
+    disabling: Disabling<'_>,
     act: Act<'_>,
 ) -> Result<(), StoreError> {
+    let Disabling { destination, lineage, reason, failing_since, last_status, error } = disabling;
     let disabled = sql("UPDATE destinations
          SET disabled_at = $2, disabled_reason = $3, draining = 1, rests_until = 0
          WHERE id = $1 AND removed_at IS NULL AND disabled_at IS NULL")
     .bind(destination.id.0)
     .bind(act.at)
-    .bind(why.reason.as_str())
+    .bind(reason.as_str())
     .execute(tx.on())
     .await?;
     if disabled == 0 {
         return Ok(());
     }
-    drain(tx, destination.id.0, act.at, base.deliveries.cancel_at_once).await?;
-    let event = Event {
-        id: base.mint().event(),
-        name: EventName::WebhookDisabled,
-        at: act.at,
-        lineage,
-        message: None,
-        contact: None,
-        told: Some(told(&DisabledData {
-            account_id: destination.account.into(),
-            webhook: destination.into(),
-            reason: why.reason.clone(),
-            failing_since: why.failing_since.map(Date),
-            last_status: why.last_status,
-            error: why.error.clone(),
-        })),
-    };
-    announce(tx, &[event], base.mint()).await?;
-    let since = why.failing_since.map(|since| since.to_string());
-    let mut changes = vec![Change::made("reason", &why.reason)];
-    changes.extend(since.map(|since| Change::made("failingSince", since)));
-    let (account, object) = (destination.account, destination.id.to_string());
-    let note = Note { account, deed: Deed::WebhookDisabled, object, changes: &changes };
-    audit::note(tx, base.mint(), act, note).await
+    base.drain(tx, destination.id.0, act.at).await?;
+    let mut changes = vec![Change::made("reason", &reason)];
+    changes.extend(failing_since.map(|since| Change::made("failingSince", since)));
+    let data = event_data(&DisabledData {
+        account_id: destination.account.into(),
+        webhook: destination.into(),
+        reason,
+        failing_since: failing_since.map(Date),
+        last_status,
+        error,
+    });
+    let event = AccountEvent { name: EventName::WebhookDisabled, at: act.at, lineage, data };
+    announce(tx, &[event.with_new_id(base.mint())], base.mint()).await?;
+    audit::note(tx, base.mint(), act, note_about(destination, Deed::WebhookDisabled, &changes))
+        .await
 }
 
 /// Enables a disabled destination with its health reset, and notes this in the audit log. Its
@@ -97,7 +85,5 @@ pub async fn enable(
     if enabled == 0 {
         return Ok(());
     }
-    let (account, object) = (destination.account, destination.id.to_string());
-    let note = Note { account, deed: Deed::WebhookEnabled, object, changes: &[] };
-    audit::note(tx, base.mint(), act, note).await
+    audit::note(tx, base.mint(), act, note_about(destination, Deed::WebhookEnabled, &[])).await
 }

@@ -29,17 +29,25 @@ impl Subjects {
         mut on: Connection<'_>,
         ids: &[EventId],
     ) -> Result<Self, StoreError> {
-        let found = rows(on.again(), ids.iter().map(|id| id.row()).collect()).await?;
+        let wanted: BTreeSet<Uuid> = ids.iter().map(|id| id.row()).collect();
+        let found = many(
+            "WITH given (event) AS ({rows})
+             SELECT id, names, at, partner_id, reseller_id, organization_id, agent_id, contact_id,
+                    told
+             FROM given CROSS JOIN events WHERE id = given.event",
+            wanted.into_iter().map(|id| vec![id.into()]).collect(),
+        )
+        .fetch_all(on.again())
+        .await?;
         let rows: HashMap<Uuid, Row> =
             found.into_iter().filter_map(|row| Some((row.get("id").ok()?, row))).collect();
-        let told = ids.iter().filter_map(|id| event(rows.get(&id.row())?, *id).ok().flatten());
-        let told: Vec<Event> = told.collect();
-        let told = || told.iter();
-        let about_contact = |event: &&Event| event.name.about() == About::Contact;
-        let named = told().filter(|event| !about_contact(event)).filter_map(|event| event.message);
+        let events = ids.iter().filter_map(|id| event(rows.get(&id.row())?, *id).ok().flatten());
+        let (about_contacts, others): (Vec<Event>, Vec<Event>) =
+            events.partition(|event| event.name.about() == About::Contact);
+        let named = others.iter().filter_map(|event| event.message);
         let found = messages::by_ids(on.again(), named).await?;
-        let messages = by_id(&found, message);
-        let named = told().filter(about_contact).filter_map(|event| event.contact);
+        let messages = read_by_id(&found, message);
+        let named = about_contacts.iter().filter_map(|event| event.contact);
         let found = contacts::by_ids(on, named).await?;
         let contacts =
             found.iter().filter_map(|row| Some((row.get("id").ok()?, contact(row)))).collect();
@@ -47,7 +55,7 @@ impl Subjects {
     }
 
     /// Returns an event and its subject; None if there is no such event.
-    pub(in crate::store) fn of(&self, id: EventId) -> Result<Option<(Event, Subject)>, StoreError> {
+    pub fn find(&self, id: EventId) -> Result<Option<(Event, Subject)>, StoreError> {
         let Some(row) = self.rows.get(&id.row()) else { return Ok(None) };
         let Some(event) = event(row, id)? else { return Ok(None) };
         let subject = self.subject(&event)?;
@@ -63,7 +71,7 @@ impl Subjects {
     ) -> Result<Vec<(Event, Subject)>, StoreError> {
         let mut found = Vec::with_capacity(events.len());
         for event in events {
-            match self.of(*event) {
+            match self.find(*event) {
                 Ok(one) => found.extend(one),
                 Err(error @ StoreError::Corrupt { .. }) => {
                     if let Some(left_out) = repeats.due(LogCause::Event) {
@@ -100,20 +108,9 @@ impl Subjects {
 }
 
 /// Reads rows; returns each result by the id of its row. Skips rows whose id cannot be read.
-pub fn by_id<T>(
+pub fn read_by_id<T>(
     rows: &[Row],
     read: impl Fn(&Row) -> Result<T, StoreError>,
 ) -> HashMap<Uuid, Result<T, StoreError>> {
     rows.iter().filter_map(|row| Some((row.get("id").ok()?, read(row)))).collect()
-}
-
-async fn rows(on: Connection<'_>, ids: BTreeSet<Uuid>) -> Result<Vec<Row>, StoreError> {
-    many(
-        "WITH given (event) AS ({rows})
-         SELECT id, names, at, partner_id, reseller_id, organization_id, agent_id, contact_id, told
-         FROM given CROSS JOIN events WHERE id = given.event",
-        ids.into_iter().map(|id| vec![id.into()]).collect(),
-    )
-    .fetch_all(on)
-    .await
 }

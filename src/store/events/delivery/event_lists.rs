@@ -13,10 +13,10 @@ use crate::domain::event::{Event, EventName};
 use crate::domain::id::{AccountId, EventId};
 use crate::domain::scope::Scope;
 use crate::store::base::Base;
-use crate::store::base::page::{in_range, truncate_page};
+use crate::store::base::page::{truncate_page, in_range, within};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Statement, sql};
+use crate::store::engine::sql::{Row, Statement, sql};
 use crate::store::events::event_row::{EventPlace, announces, name_of, names, places};
 
 /// Milliseconds by which a search for a time begins earlier. An event gets its position after its
@@ -30,7 +30,7 @@ pub struct EventFilter {
     pub since: Option<Timestamp>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct EventPage {
     pub events: Vec<(Event, Subject)>,
     /// The event up to which the log was read, even if it was left out; None if no events follow.
@@ -40,12 +40,19 @@ pub struct EventPage {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct PlacedEvent {
     pub place: EventPlace,
     /// None if another version wrote it.
     pub name: Option<EventName>,
     pub at: Timestamp,
     pub lineage: Lineage,
+}
+
+/// Where a walk that passes over rows ends.
+#[derive(Clone, Copy)]
+struct EndOfWalk {
+    place: EventPlace,
+    rows_follow: bool,
 }
 
 /// Result of looking up an event that a reader names.
@@ -67,73 +74,74 @@ impl Base {
         scope: &Scope,
         filter: &EventFilter,
         after: i64,
-        (limit, most): (u32, u32),
+        limit: u32,
+        most: u32,
     ) -> Result<EventPage, StoreError> {
-        let ranges = ranges(scope);
         if filter.names.as_ref().is_some_and(Vec::is_empty) {
-            return Ok(EventPage { events: Vec::new(), last: None, more: false });
+            return Ok(EventPage::default());
         }
-        // Read before the events: events that get a position meanwhile come after this end.
-        let end = match filter.passes_over() {
-            true => self.end_of_events(scope, after, most).await?,
-            false => None,
-        };
-        if ranges.is_empty() || filter.passes_over() && end.is_none() {
-            return Ok(EventPage { events: Vec::new(), last: None, more: false });
+        let mut end = None;
+        if filter.leaves_out() {
+            // Read before the events: events that get a position meanwhile come after this end.
+            end = self.end_of_walk_over_events(scope, after, most).await?;
+            if end.is_none() {
+                return Ok(EventPage::default());
+            }
         }
         // One extra row shows that more follow; one replaces a first row that matches only by an
         // event up to `after`.
         let wanted = i64::from(limit).saturating_add(2);
-        let until = end.map_or(i64::MAX, |(end, _)| end.position);
-        let mut query = of_each(scope, &ranges, |query| {
-            query.push(" AND position > ").push_value(after);
-            query.push(" AND position < ").push_value(beyond(until));
-            filter.condition(query);
-            query.push(" ORDER BY position LIMIT ").push_value(wanted);
-        });
-        query.push(" ORDER BY position LIMIT ").push_value(wanted);
+        let until = end.map_or(i64::MAX, |end| end.place.position);
+        let rows = self.fetch_ranges(
+            scope,
+            |query| {
+                query.push(" AND position > ").push_value(after);
+                query.push(" AND position < ").push_value(beyond(until));
+                filter.condition(query);
+                query.push(" ORDER BY position LIMIT ").push_value(wanted)
+            },
+            |query| query.push(" ORDER BY position LIMIT ").push_value(wanted),
+        );
         let mut found = Vec::new();
-        for row in query.fetch_all(self.reader()).await? {
+        for row in rows.await? {
             let is_there = |place: &EventPlace| place.position > after && place.position <= until;
-            let named = places(&row)?.into_iter().filter(|(_, name)| filter.names_one(*name));
+            let named = places(&row)?.into_iter().filter(|(_, name)| filter.admits_name(*name));
             found.extend(named.map(|(place, _)| place).filter(is_there));
         }
         let is_full = truncate_page(&mut found, limit);
         let ids: Vec<EventId> = found.iter().map(|place| place.event).collect();
-        let subjects = Subjects::load(self.reader(), &ids).await?;
-        let events = subjects.readable(&ids, &self.repeats)?;
-        let walked = end.filter(|_| !is_full);
-        let more = is_full || walked.is_some_and(|(_, is_early)| is_early);
-        let last = walked.map(|(end, _)| end).or(found.last().copied());
+        let events = self.events_named(&ids).await?;
+        let end = end.filter(|_| !is_full);
+        let more = is_full || end.is_some_and(|end| end.rows_follow);
+        let last = end.map(|end| end.place).or(found.last().copied());
         Ok(EventPage { events, last, more })
     }
 
-    /// Returns where a walk over about `most` rows after `after` ends, and whether rows follow.
-    /// None if no events follow.
-    async fn end_of_events(
+    /// Returns where a walk over about `most` rows after `after` ends; None if no events follow.
+    async fn end_of_walk_over_events(
         &self,
         scope: &Scope,
         after: i64,
         most: u32,
-    ) -> Result<Option<(EventPlace, bool)>, StoreError> {
-        let ranges = ranges(scope);
-        if ranges.is_empty() {
-            return Ok(None);
+    ) -> Result<Option<EndOfWalk>, StoreError> {
+        let ranges = scope.permitted().map_or(1, |agents| agents.len().max(1));
+        let of_one = most / u32::try_from(ranges).unwrap_or(u32::MAX);
+        let offset = i64::from(of_one.saturating_sub(1));
+        let rows = self.fetch_ranges(
+            scope,
+            |query| {
+                query.push(" AND position > ").push_value(after);
+                query.push(" ORDER BY position LIMIT 1 OFFSET ").push_value(offset)
+            },
+            |query| query.push(" ORDER BY position LIMIT 1"),
+        );
+        if let Some(row) = rows.await?.first() {
+            let mut behind = places(row)?.into_iter().filter(|(place, _)| place.position > after);
+            return Ok(behind.next().map(|(place, _)| EndOfWalk { place, rows_follow: true }));
         }
-        let of_one = most / u32::try_from(ranges.len()).unwrap_or(u32::MAX);
-        let mut query = of_each(scope, &ranges, |query| {
-            query.push(" AND position > ").push_value(after);
-            query.push(" ORDER BY position LIMIT 1 OFFSET ");
-            query.push_value(i64::from(of_one.saturating_sub(1)));
-        });
-        query.push(" ORDER BY position LIMIT 1");
-        if let Some(row) = query.fetch_optional(self.reader()).await? {
-            let mut behind = places(&row)?.into_iter().filter(|(place, _)| place.position > after);
-            return Ok(behind.next().map(|(place, _)| (place, true)));
-        }
-        let bound = (" AND position > ", after);
-        let last = self.end_places(scope, bound, " ORDER BY position DESC LIMIT 1").await?;
-        Ok(last.last().map(|place| (*place, false)))
+        let newest = " ORDER BY position DESC LIMIT 1";
+        let last = self.end_places(scope, " AND position > ", after, newest).await?;
+        Ok(last.last().map(|place| EndOfWalk { place: *place, rows_follow: false }))
     }
 
     /// Looks up an event of `scope`. Retention deletes the oldest events first, and ids grow with
@@ -146,21 +154,20 @@ impl Base {
     ) -> Result<FoundEvent, StoreError> {
         let mut query = sql("SELECT id, names, position FROM events WHERE id = ");
         query.push_value(event.row()).push(" AND ");
-        crate::store::base::page::within(&mut query, scope);
+        within(&mut query, scope);
         if let Some(row) = query.fetch_optional(self.reader()).await? {
             let columns = Columns { table: "events", row: &row };
             if columns.optional_integer("position")?.is_some() {
-                let place = places(&row)?.into_iter().find(|(place, _)| place.event == event);
-                return Ok(
-                    place.map_or(FoundEvent::Unknown, |(place, _)| FoundEvent::At(place.position))
-                );
+                let mut places = places(&row)?.into_iter().map(|(place, _)| place);
+                let place = places.find(|place| place.event == event);
+                return Ok(place.map_or(FoundEvent::Unknown, |it| FoundEvent::At(it.position)));
             }
             if name_of(&names(&columns)?, event).is_some() {
                 return Ok(FoundEvent::Unplaced);
             }
         }
-        let bound = (" AND position > ", 0);
-        let oldest = self.end_places(scope, bound, " ORDER BY position LIMIT 1").await?;
+        let first = " ORDER BY position LIMIT 1";
+        let oldest = self.end_places(scope, " AND position > ", 0, first).await?;
         Ok(match oldest.first() {
             Some(oldest) if oldest.event <= event => FoundEvent::Unknown,
             _ => FoundEvent::Older,
@@ -175,8 +182,7 @@ impl Base {
     ) -> Result<Option<EventPlace>, StoreError> {
         // Fewer than 16 of these rows have all their events after the position.
         const ROWS: &str = " ORDER BY position DESC LIMIT 16";
-        let bound = (" AND position < ", beyond(until));
-        let found = self.end_places(scope, bound, ROWS).await?;
+        let found = self.end_places(scope, " AND position < ", beyond(until), ROWS).await?;
         Ok(found.into_iter().rfind(|place| place.position <= until))
     }
 
@@ -184,23 +190,54 @@ impl Base {
     async fn end_places(
         &self,
         scope: &Scope,
-        (side, bound): (&'static str, i64),
+        side: &'static str,
+        bound: i64,
         order: &'static str,
     ) -> Result<Vec<EventPlace>, StoreError> {
-        let ranges = ranges(scope);
-        if ranges.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut query = of_each(scope, &ranges, |query| {
-            query.push(side).push_value(bound).push(order);
-        });
-        query.push(order);
+        let rows = self.fetch_ranges(
+            scope,
+            |query| query.push(side).push_value(bound).push(order),
+            |query| query.push(order),
+        );
         let mut found = Vec::new();
-        for row in query.fetch_all(self.reader()).await? {
+        for row in rows.await? {
             found.extend(places(&row)?.into_iter().map(|(place, _)| place));
         }
         found.sort_unstable_by_key(|place| place.position);
         Ok(found)
+    }
+
+    /// Reads the index ranges of a scope: its account's, or one per permitted Agent. `bounds`
+    /// appends the bounds and the order of each, `order` those of the whole.
+    async fn fetch_ranges(
+        &self,
+        scope: &Scope,
+        bounds: impl Fn(&mut Statement) -> &mut Statement,
+        order: impl FnOnce(&mut Statement) -> &mut Statement,
+    ) -> Result<Vec<Row>, StoreError> {
+        let ranges: Vec<Option<AccountId>> = match scope.permitted() {
+            None => vec![None],
+            Some([]) => return Ok(Vec::new()),
+            Some(agents) => agents.iter().copied().map(Some).collect(),
+        };
+        let mut query = sql("");
+        for (number, range) in ranges.iter().enumerate() {
+            query.push(if number > 0 { " UNION ALL " } else { "" });
+            query.push("SELECT id, names, position FROM (");
+            query.push("SELECT id, names, position FROM events WHERE ");
+            if let Some(agent) = range {
+                // `0 +` keeps the planner off the index range of the account above, which is too
+                // wide.
+                query.push("agent_id = ").push_value(*agent).push(" AND 0 + ");
+            }
+            in_range(&mut query, scope);
+            bounds(&mut query).push(") AS walked");
+        }
+        if ranges.len() > 1 {
+            query.varying();
+        }
+        order(&mut query);
+        query.fetch_all(self.reader()).await
     }
 
     /// Returns the last position that was given, in any account.
@@ -239,7 +276,11 @@ impl Base {
     }
 
     /// Returns up to `limit` events of all accounts after a position.
-    pub async fn placed_after(&self, after: i64, limit: u32) -> Result<Vec<Placed>, StoreError> {
+    pub async fn placed_after(
+        &self,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<PlacedEvent>, StoreError> {
         let rows = sql("SELECT id, position, names, at, partner_id, reseller_id, organization_id,
                                agent_id
                         FROM events WHERE position > $1 ORDER BY position LIMIT $2")
@@ -252,7 +293,7 @@ impl Base {
             let columns = Columns { table: "events", row };
             let (at, lineage) = (columns.time("at")?, columns.lineage()?);
             let behind = places(row)?.into_iter().filter(|(place, _)| place.position > after);
-            found.extend(behind.map(|(place, name)| Placed { place, name, at, lineage }));
+            found.extend(behind.map(|(place, name)| PlacedEvent { place, name, at, lineage }));
         }
         found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         Ok(found)
@@ -273,17 +314,17 @@ impl EventFilter {
     pub const ALL: Self = Self { names: None, since: None };
 
     pub fn lets_through(&self, name: EventName, at: Timestamp) -> bool {
-        self.names_one(Some(name)) && self.since.is_none_or(|since| at >= since)
+        self.admits_name(Some(name)) && self.since.is_none_or(|since| at >= since)
     }
 
     /// Whether an event of this name may pass; None if another version wrote the name.
-    fn names_one(&self, name: Option<EventName>) -> bool {
+    fn admits_name(&self, name: Option<EventName>) -> bool {
         let wanted = |names: &Vec<EventName>| name.is_some_and(|name| names.contains(&name));
         self.names.as_ref().is_none_or(wanted)
     }
 
     /// Whether the filter leaves events out.
-    const fn passes_over(&self) -> bool {
+    const fn leaves_out(&self) -> bool {
         self.names.is_some() || self.since.is_some()
     }
 
@@ -297,39 +338,6 @@ impl EventFilter {
             query.push(" AND at >= ").push_value(since);
         }
     }
-}
-
-/// Returns the index ranges of a scope: its account's (None), or one per permitted Agent.
-fn ranges(scope: &Scope) -> Vec<Option<AccountId>> {
-    match scope.permitted() {
-        None => vec![None],
-        Some(agents) => agents.iter().copied().map(Some).collect(),
-    }
-}
-
-/// Makes the statement that reads all these ranges; `rest` appends the bounds and order of each.
-fn of_each(
-    scope: &Scope,
-    ranges: &[Option<AccountId>],
-    rest: impl Fn(&mut Statement),
-) -> Statement {
-    let mut query = sql("");
-    for (number, range) in ranges.iter().enumerate() {
-        query.push(if number > 0 { " UNION ALL " } else { "" });
-        query
-            .push("SELECT id, names, position FROM (SELECT id, names, position FROM events WHERE ");
-        if let Some(agent) = range {
-            // `0 +` keeps the planner off the index range of the account above, which is too wide.
-            query.push("agent_id = ").push_value(*agent).push(" AND 0 + ");
-        }
-        in_range(&mut query, scope);
-        rest(&mut query);
-        query.push(") AS walked");
-    }
-    if ranges.len() > 1 {
-        query.varying();
-    }
-    query
 }
 
 /// Returns a bound: the rows below it include those of all events up to `position`.

@@ -1,6 +1,6 @@
 //! Deletes former secrets of destinations that have expired.
 
-use super::destination_row::{self, read_former};
+use super::destination_row::{self, read_former_secrets};
 use crate::domain::clock::Timestamp;
 use crate::domain::destination::FormerSecret;
 use crate::domain::id::DestinationId;
@@ -12,7 +12,7 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Value, sql};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Forgotten {
+pub struct ForgottenSecrets {
     pub destinations: u64,
     /// Last destination of a full batch: the next batch begins after it.
     pub more_behind: Option<DestinationId>,
@@ -25,7 +25,7 @@ impl Base {
         now: Timestamp,
         after: Option<DestinationId>,
         limit: usize,
-    ) -> Result<Forgotten, StoreError> {
+    ) -> Result<ForgottenSecrets, StoreError> {
         transact!(self, async |tx| {
             let rows = sql("SELECT id, former_secrets FROM destinations
                         WHERE former_secrets <> '[]' AND id > $1 ORDER BY id LIMIT $2")
@@ -41,7 +41,7 @@ impl Base {
                 let id = columns.uuid("id")?;
                 last = Some(DestinationId(id));
                 // Unreadable secrets fail when they are to sign; here they hold up no others.
-                let Ok(former) = read_former(&columns) else { continue };
+                let Ok(former) = read_former_secrets(&columns) else { continue };
                 let (ended, signing): (Vec<FormerSecret>, Vec<FormerSecret>) =
                     former.into_iter().partition(|one| one.until <= now);
                 if !ended.is_empty() {
@@ -57,7 +57,8 @@ impl Base {
             .execute(tx.on())
             .await?;
             tx.commit().await?;
-            Ok(Forgotten { destinations, more_behind: last.filter(|_| rows.len() == limit) })
+            let more_behind = last.filter(|_| rows.len() == limit);
+            Ok(ForgottenSecrets { destinations, more_behind })
         })
     }
 }

@@ -13,26 +13,28 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, stored};
 use crate::store::engine::sql::{Row, sql};
 
+/// Whether a destination gets more deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fared {
-    /// It gets more deliveries.
-    Goes,
+pub enum DestinationStatus {
+    Active,
     /// It rests, is disabled or was removed.
-    Halts,
+    Halted,
     /// It has failed for too long, since this steady time.
-    GivenUp { since: Timestamp },
+    GivenUp {
+        since: Timestamp,
+    },
 }
 
 /// Updates the health of destinations after attempts. Locks and returns, in the order of ids, only
 /// those that failed now, were not healthy before, or are disabled.
-pub async fn note(
+pub async fn record_endings(
     tx: &mut Transaction,
     breaker: &Breaker,
     endings: impl Iterator<Item = (DestinationId, Ending)>,
-) -> Result<HashMap<DestinationId, Fared>, StoreError> {
-    let mut of: BTreeMap<DestinationId, Vec<Ending>> = BTreeMap::new();
+) -> Result<HashMap<DestinationId, DestinationStatus>, StoreError> {
+    let mut by_id: BTreeMap<DestinationId, Vec<Ending>> = BTreeMap::new();
     for (destination, ending) in endings {
-        of.entry(destination).or_default().push(ending);
+        by_id.entry(destination).or_default().push(ending);
     }
     let failed = |endings: &[Ending]| endings.iter().any(|one| *one != Ending::Success);
     let found = many(
@@ -43,37 +45,38 @@ pub async fn note(
          FROM given CROSS JOIN destinations
          WHERE id = given.destination
            AND (given.failed = 1 OR failures > 0 OR rests_until > 0 OR disabled_at IS NOT NULL)",
-        of.iter().map(|(id, all)| vec![id.0.into(), i64::from(failed(all)).into()]).collect(),
+        by_id.iter().map(|(id, all)| vec![id.0.into(), i64::from(failed(all)).into()]).collect(),
     )
     .locking("ORDER BY id FOR NO KEY UPDATE OF destinations")
     .fetch_all(tx.on())
     .await?;
-    let mut fared = HashMap::new();
+    let mut statuses = HashMap::new();
     for row in &found {
         let columns = Columns { table: "destinations", row };
         let id = DestinationId(columns.uuid("id")?);
-        let endings = of.get(&id).map(Vec::as_slice).unwrap_or_default();
-        let one = if columns.flag("in_use")? {
-            judge(tx, breaker, (id, health(row)?), endings).await?
+        let endings = by_id.remove(&id).unwrap_or_default();
+        let status = if columns.flag("in_use")? {
+            update_health(tx, breaker, id, health(row)?, &endings).await?
         } else {
-            Fared::Halts
+            DestinationStatus::Halted
         };
-        fared.insert(id, one);
+        statuses.insert(id, status);
     }
-    Ok(fared)
+    Ok(statuses)
 }
 
-async fn judge(
+async fn update_health(
     tx: &mut Transaction,
     breaker: &Breaker,
-    (id, before): (DestinationId, Health),
+    id: DestinationId,
+    before: Health,
     endings: &[Ending],
-) -> Result<Fared, StoreError> {
+) -> Result<DestinationStatus, StoreError> {
     let mut health = before;
     for ending in endings {
         match breaker.judge(health, *ending) {
             BreakerState::Goes(after) => health = after,
-            BreakerState::GivenUp { since } => return Ok(Fared::GivenUp { since }),
+            BreakerState::GivenUp { since } => return Ok(DestinationStatus::GivenUp { since }),
         }
     }
     if health != before {
@@ -89,7 +92,10 @@ async fn judge(
         .execute(tx.on())
         .await?;
     }
-    Ok(if health.rests_until.is_some() { Fared::Halts } else { Fared::Goes })
+    Ok(match health.rests_until {
+        Some(_) => DestinationStatus::Halted,
+        None => DestinationStatus::Active,
+    })
 }
 
 pub fn health(row: &Row) -> Result<Health, StoreError> {

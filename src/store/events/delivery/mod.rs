@@ -14,9 +14,8 @@
 //! their own claims. If a deadlock occurs, the database aborts one transaction, which is run again.
 
 pub mod attempt_results;
-pub mod claimed;
 pub mod claims;
-pub mod contents_now;
+pub mod current_contents;
 pub mod deliveries;
 pub mod destination_changes;
 pub mod destination_row;

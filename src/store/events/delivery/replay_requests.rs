@@ -3,12 +3,13 @@
 
 use uuid::Uuid;
 
-use super::destination_changes::in_use;
+use super::destination_changes::find_in_use;
+use super::destination_row::note_about;
 use crate::domain::account::Account;
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::Extent;
-use crate::domain::event::{Event, EventName};
+use crate::domain::event::EventName;
 use crate::domain::id::{AccountId, DeliveryId, DestinationId, EventId};
 use crate::store::base::Base;
 use crate::store::engine::database::transact;
@@ -16,9 +17,16 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
-use crate::store::events::announcements;
-use crate::store::events::told::{TestData, told};
-use crate::store::tenancy::audit::{self, Note};
+use crate::store::events::announcements::{AccountEvent, announce_to};
+use crate::store::events::event_data::{TestData, event_data};
+use crate::store::tenancy::audit;
+
+/// The deliveries of a destination that are to be sent again: those of this extent, since a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplayRequest {
+    pub since: Timestamp,
+    pub extent: Extent,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tested {
@@ -48,27 +56,22 @@ impl Base {
         transact!(self, async |tx| {
             // A removal or a disabling of the destination waits, and then gives up this delivery.
             gates::pass_accounts(&mut tx, account.lineage.ids().collect()).await?;
-            let Some(destination) = in_use(&mut tx, account.id, id, "FOR SHARE").await? else {
+            let Some(destination) = find_in_use(&mut tx, account.id, id, "FOR SHARE").await? else {
                 return Ok(Tested::NoDestination);
             };
             if destination.disabled.is_some() {
                 return Ok(Tested::Disabled);
             }
-            let event = Event {
-                id: self.mint().event(),
+            let event = AccountEvent {
                 name: EventName::WebhookTest,
                 at: act.at,
                 lineage: account.lineage,
-                message: None,
-                contact: None,
-                told: Some(told(&TestData::of(account, &destination))),
+                data: event_data(&TestData::of(account, &destination)),
             };
-            let delivery =
-                announcements::announce_to(&mut tx, self.mint(), &event, &destination).await?;
+            let event = event.with_new_id(self.mint());
+            let delivery = announce_to(&mut tx, self.mint(), &event, &destination).await?;
             let changes = [Change::made("event", event.id)];
-            let object = id.to_string();
-            let note =
-                Note { account: account.id, deed: Deed::WebhookTested, object, changes: &changes };
+            let note = note_about(&destination, Deed::WebhookTested, &changes);
             audit::note(&mut tx, self.mint(), act, note).await?;
             tx.commit().await?;
             Ok(Tested::Sent(event.id, delivery))
@@ -80,13 +83,14 @@ impl Base {
         &self,
         account: AccountId,
         id: DestinationId,
-        (since, extent): (Timestamp, Extent),
+        ReplayRequest { since, extent }: ReplayRequest,
         most: u64,
         act: Act<'_>,
     ) -> Result<Replayed, StoreError> {
         transact!(self, async |tx| {
             // Locked, because the waiting requests are counted.
-            let Some(destination) = in_use(&mut tx, account, id, "FOR NO KEY UPDATE").await? else {
+            let lock = "FOR NO KEY UPDATE";
+            let Some(destination) = find_in_use(&mut tx, account, id, lock).await? else {
                 return Ok(Replayed::NoDestination);
             };
             if destination.disabled.is_some() {
@@ -116,8 +120,7 @@ impl Base {
             .execute(tx.on())
             .await?;
             let changes = [Change::made("only", extent), Change::made("since", since)];
-            let object = id.to_string();
-            let note = Note { account, deed: Deed::WebhookReplayed, object, changes: &changes };
+            let note = note_about(&destination, Deed::WebhookReplayed, &changes);
             audit::note(&mut tx, self.mint(), act, note).await?;
             tx.commit().await?;
             Ok(Replayed::Accepted(replay))

@@ -9,7 +9,8 @@ use crate::domain::destination::Destination;
 use crate::domain::event::Category;
 use crate::wire::{CampaignId, Date, Id, Number, Word};
 
-pub fn told(data: &impl Serialize) -> Value {
+/// Makes the stored `data` of an event.
+pub fn event_data(data: &impl Serialize) -> Value {
     // This fails only for a map whose keys are not strings; no `data` has one.
     serde_json::to_value(data).unwrap_or_default()
 }

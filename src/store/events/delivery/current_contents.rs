@@ -12,31 +12,36 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::group::GroupedWork;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::Value;
 use crate::store::events::event_row::places;
 
-pub struct Contents {
-    base: Base,
+/// Reads contents for all callers of the moment.
+pub struct ContentReader {
+    pub(in crate::store) base: Base,
 }
 
-/// The present content of each event between two positions, by its position.
-pub type ContentsNow = Arc<BTreeMap<i64, Content>>;
-
-impl Contents {
-    pub(in crate::store) const fn new(base: Base) -> Self {
-        Self { base }
-    }
+/// Positions behind `after`, up to `until`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PositionRange {
+    pub after: i64,
+    pub until: i64,
 }
 
-impl GroupedWork for Contents {
-    type Job = (i64, i64);
-    type Answer = ContentsNow;
+/// The present content of each event of some positions, by its position.
+pub type CurrentContents = Arc<BTreeMap<i64, Content>>;
 
-    fn size(_: &(i64, i64)) -> (usize, usize) {
+impl GroupedWork for ContentReader {
+    type Job = PositionRange;
+    type Answer = CurrentContents;
+
+    fn size(_: &PositionRange) -> (usize, usize) {
         (0, 0)
     }
 
-    async fn write(&self, group: &[(i64, i64)]) -> Result<Vec<ContentsNow>, StoreError> {
+    async fn write(&self, group: &[PositionRange]) -> Result<Vec<CurrentContents>, StoreError> {
+        // A row has the position of its last event.
+        let bounds = |range: PositionRange| {
+            vec![range.after.into(), range.until.saturating_add(EventId::TOGETHER.into()).into()]
+        };
         let rows = many(
             "WITH given (low, high) AS ({rows})
              SELECT events.id AS id, events.names AS names, events.position AS position,
@@ -54,7 +59,7 @@ impl GroupedWork for Contents {
              LEFT JOIN contacts ON contacts.id = events.contact_id
              LEFT JOIN messages ON messages.id = events.id
              WHERE events.position > given.low AND events.position < given.high",
-            disjoint(group).into_iter().map(span).collect(),
+            merged(group).into_iter().map(bounds).collect(),
         );
         let mut found = BTreeMap::new();
         for row in rows.fetch_all(self.base.reader()).await? {
@@ -66,25 +71,20 @@ impl GroupedWork for Contents {
                 found.insert(place.position, if is_contact { contact } else { other });
             }
         }
-        let found: ContentsNow = Arc::new(found);
-        Ok(group.iter().map(|_| Arc::clone(&found)).collect())
+        let found = Arc::new(found);
+        Ok(vec![found; group.len()])
     }
 }
 
-/// Returns the bounds of the rows to read: a row has the position of its last event.
-fn span((low, high): (i64, i64)) -> Vec<Value> {
-    vec![low.into(), high.saturating_add(EventId::TOGETHER.into()).into()]
-}
-
-/// Merges spans that overlap: readers in step ask for the same positions.
-fn disjoint(spans: &[(i64, i64)]) -> Vec<(i64, i64)> {
-    let mut spans = spans.to_vec();
-    spans.sort_unstable();
-    let mut found: Vec<(i64, i64)> = Vec::new();
-    for (low, high) in spans {
+/// Merges ranges that overlap: readers in step ask for the same positions.
+fn merged(ranges: &[PositionRange]) -> Vec<PositionRange> {
+    let mut ranges = ranges.to_vec();
+    ranges.sort_unstable();
+    let mut found: Vec<PositionRange> = Vec::new();
+    for range in ranges {
         match found.last_mut() {
-            Some(last) if low <= last.1 => last.1 = last.1.max(high),
-            _ => found.push((low, high)),
+            Some(last) if range.after <= last.until => last.until = last.until.max(range.until),
+            _ => found.push(range),
         }
     }
     found
@@ -96,8 +96,9 @@ mod tests {
 
     #[test]
     fn what_many_ask_for_is_read_once() {
-        let asked = [(5, 9), (0, 2), (5, 9), (7, 12), (12, 13), (20, 21)];
-        assert_eq!(disjoint(&asked), [(0, 2), (5, 13), (20, 21)]);
-        assert!(disjoint(&[]).is_empty());
+        let range = |(after, until)| PositionRange { after, until };
+        let asked = [(5, 9), (0, 2), (5, 9), (7, 12), (12, 13), (20, 21)].map(range);
+        assert_eq!(merged(&asked), [(0, 2), (5, 13), (20, 21)].map(range));
+        assert!(merged(&[]).is_empty());
     }
 }
