@@ -23,8 +23,8 @@ use super::engine::sql::sql;
 use super::engine::trust::Trust;
 use super::events::delivery::attempt_results::Attempts;
 use super::events::delivery::contents_now::Contents;
-use super::tenancy::asked_together::{Holders, Named, Recipients};
-use super::tenancy::directory::Versions;
+use super::tenancy::directory::VersionReader;
+use super::tenancy::shared_reads::{AccountReader, KeyHolderReader, StandingReader};
 use super::upkeep::backup::{Copied, Objects};
 use super::upkeep::backup_error::BackupError;
 use super::upkeep::beside::Beside;
@@ -47,12 +47,12 @@ pub struct Store {
     pub(super) refusals: Group<Refusals>,
     pub(super) counted: Counted,
     /// Callers waiting for the directory's version.
-    pub(super) versions: Group<Versions>,
+    pub(super) versions: Group<VersionReader>,
     /// Callers waiting for the standing that a decision rests on.
-    pub(super) recipients: Group<Recipients>,
+    pub(super) recipients: Group<StandingReader>,
     /// Callers waiting for the holder of a key, the account of an id, and the contents of events.
-    pub(super) holders: Group<Holders>,
-    pub(super) named: Group<Named>,
+    pub(super) holders: Group<KeyHolderReader>,
+    pub(super) named: Group<AccountReader>,
     pub(super) contents: Group<Contents>,
 }
 
@@ -140,10 +140,10 @@ impl Store {
         let noted = Group::lingering(Intakes::new(base.clone()), rules.commit, linger);
         let attempts = Group::start(Attempts::new(base.clone()), rules.commit, writers);
         let refusals = Group::start(Refusals::new(base.clone()), rules.commit, 1);
-        let versions = Group::start(Versions::new(base.clone()), rules.commit, readers);
-        let recipients = Group::start(Recipients::new(base.clone()), rules.commit, readers);
-        let holders = Group::start(Holders::new(base.clone()), rules.commit, 1);
-        let named = Group::start(Named::new(base.clone()), rules.commit, 1);
+        let versions = Group::start(VersionReader(base.clone()), rules.commit, readers);
+        let recipients = Group::start(StandingReader(base.clone()), rules.commit, readers);
+        let holders = Group::start(KeyHolderReader(base.clone()), rules.commit, 1);
+        let named = Group::start(AccountReader(base.clone()), rules.commit, 1);
         let contents = Group::start(Contents::new(base.clone()), rules.commit, 1);
         Ok(Self {
             base,
@@ -165,8 +165,8 @@ impl Store {
     pub async fn apart(&self, rules: &StoreRules, share: Share) -> Result<Self, StoreError> {
         let database = self.database.apart(rules.connections.of(share)).await?;
         let base = Base { database, ..self.base.clone() };
-        let holders = Group::start(Holders::new(base.clone()), rules.commit, 1);
-        let named = Group::start(Named::new(base.clone()), rules.commit, 1);
+        let holders = Group::start(KeyHolderReader(base.clone()), rules.commit, 1);
+        let named = Group::start(AccountReader(base.clone()), rules.commit, 1);
         let contents = Group::start(Contents::new(base.clone()), rules.commit, 1);
         Ok(Self { base, holders, named, contents, ..self.clone() })
     }

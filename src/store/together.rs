@@ -15,9 +15,9 @@ use super::events::delivery::attempt_results::{Ended, Finished};
 use super::events::delivery::contents_now::ContentsNow;
 use super::mailbox::contents::OriginalPlaces;
 use super::opening::Store;
-use super::tenancy::addresses::Addressed;
-use super::tenancy::asked_together::SenderQuestion;
+use super::tenancy::addresses::AddressedAgent;
 use super::tenancy::keys::KeyHolder;
+use super::tenancy::shared_reads::OwnedStandingQuestion;
 use crate::domain::account::Account;
 use crate::domain::address::Address;
 use crate::domain::delivery::{Attempt, Claim, Outcome};
@@ -190,9 +190,9 @@ impl Store {
         agent: AccountId,
         address: &Address,
         sender: &Address,
-    ) -> Result<Option<Addressed>, StoreError> {
+    ) -> Result<Option<AddressedAgent>, StoreError> {
         let (address, sender) = (address.clone(), sender.clone());
-        self.recipients.ask(SenderQuestion { agent, address, sender }).await
+        self.recipients.ask(OwnedStandingQuestion { agent, address, sender }).await
     }
 
     /// Like `key_holder`, in one statement for all callers of the moment: those who follow the log.

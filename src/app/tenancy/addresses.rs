@@ -4,7 +4,7 @@ use super::{Tenancy, TenancyError};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::id::AccountId;
-use crate::store::{By, Claimed};
+use crate::store::{AnswersBy, Claimed};
 
 /// Whether claiming an address may claim its domain as well, if that has no owner: for the
 /// operator, whose word is proof enough.
@@ -25,7 +25,7 @@ impl Tenancy {
     pub async fn agent_at(&self, address: &Address) -> Result<Option<AccountId>, TenancyError> {
         let (address, _) = address.without_tag();
         let found = self.store.look_up(Some(&address), None).await?.answering;
-        Ok(found.filter(|found| found.by == By::Address).map(|found| found.agent))
+        Ok(found.filter(|found| found.by == AnswersBy::Address).map(|found| found.agent))
     }
 
     /// Gives an Agent an address; `policies/access.toml` bounds their number.

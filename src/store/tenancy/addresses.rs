@@ -10,7 +10,7 @@ use crate::domain::id::{AccountId, Mint, RelayId};
 use crate::domain::policy::Mode;
 use crate::domain::relay::Relayed;
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, settled, transact};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
@@ -47,7 +47,7 @@ pub struct Standing {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Addressed {
+pub struct AddressedAgent {
     pub lineage: Lineage,
     pub username: String,
     pub standing: Standing,
@@ -55,7 +55,7 @@ pub struct Addressed {
 
 /// An Agent, the address that a sender used, and the sender.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct StandingQuestion<'a> {
     pub agent: AccountId,
     pub address: &'a Address,
     pub sender: &'a Address,
@@ -69,7 +69,7 @@ impl Base {
         address: &Address,
         sender: &Address,
     ) -> Result<Option<Standing>, StoreError> {
-        let question = Question { agent, address, sender };
+        let question = StandingQuestion { agent, address, sender };
         let addressed = standings(self.reader(), &[question]).await?.pop().flatten();
         Ok(addressed.map(|addressed| addressed.standing))
     }
@@ -90,28 +90,25 @@ impl Base {
     }
 
     /// Gives an Agent an address in a domain of an account above it, up to `most` addresses. With
-    /// `claim_domain_for`, a domain without an owner is first given to that account.
+    /// `domain_for`, a domain without an owner is first given to that account.
     pub async fn claim_address(
         &self,
         agent: &Account,
         address: &Address,
         catch_all: bool,
-        claim_domain_for: Option<AccountId>,
+        domain_for: Option<AccountId>,
         most: u64,
         act: Act<'_>,
     ) -> Result<Claimed, StoreError> {
-        let claim = Claim { agent, address, catch_all, domain_for: claim_domain_for, most, act };
-        settled!(self.try_claim(&claim))
-    }
-
-    async fn try_claim(&self, wanted: &Claim<'_>) -> Result<Claimed, StoreError> {
-        let mut tx = self.begin().await?;
-        let claimed = claim(&mut tx, self.mint(), wanted).await?;
-        if claimed == Claimed::Yes {
-            directory::changed(&mut tx).await?;
-            tx.commit().await?;
-        }
-        Ok(claimed)
+        let wanted = AddressClaim { agent, address, catch_all, domain_for, most, act };
+        transact!(self, async |tx| {
+            let claimed = claim(&mut tx, self.mint(), &wanted).await?;
+            if claimed == Claimed::Yes {
+                directory::changed(&mut tx).await?;
+                tx.commit().await?;
+            }
+            Ok(claimed)
+        })
     }
 
     /// Takes an address from an Agent. Returns whether the Agent had it.
@@ -131,9 +128,8 @@ impl Base {
                     .execute(tx.on())
                     .await?;
             if done > 0 {
-                let (account, object) = (agent, address.to_string());
-                let removed = Note { account, deed: Deed::AddressRemoved, object, changes: &[] };
-                audit::note(&mut tx, self.mint(), act, removed).await?;
+                let note = Note::new(agent, Deed::AddressRemoved, address, &[]);
+                audit::note(&mut tx, self.mint(), act, note).await?;
                 directory::changed(&mut tx).await?;
             }
             tx.commit().await?;
@@ -143,7 +139,7 @@ impl Base {
 }
 
 /// An address to give to an Agent.
-pub struct Claim<'a> {
+pub struct AddressClaim<'a> {
     pub agent: &'a Account,
     pub address: &'a Address,
     pub catch_all: bool,
@@ -159,9 +155,9 @@ pub struct Claim<'a> {
 pub async fn claim(
     tx: &mut Transaction,
     mint: &Mint,
-    wanted: &Claim<'_>,
+    wanted: &AddressClaim<'_>,
 ) -> Result<Claimed, StoreError> {
-    let &Claim { agent, address, catch_all, domain_for, most, act } = wanted;
+    let &AddressClaim { agent, address, catch_all, domain_for, most, act } = wanted;
     let domain = address.domain();
     // Serializes the claims of one Agent in several domains, for the count.
     gates::close_account(tx, agent.id).await?;
@@ -169,17 +165,17 @@ pub async fn claim(
     if let Some(account) = domain_for
         && domains::insert(tx, domain, account, act.at).await?
     {
-        let object = domain.to_string();
-        let added = Note { account, deed: Deed::DomainAdded, object, changes: &[] };
-        audit::note(tx, mint, act, added).await?;
+        let note = Note::new(account, Deed::DomainAdded, domain, &[]);
+        audit::note(tx, mint, act, note).await?;
     }
-    if !owns(&agent.lineage, domains::owner(tx, domain, "FOR KEY SHARE").await?) {
+    let owner = domains::owner(tx, domain, "FOR KEY SHARE").await?;
+    if !agent.lineage.ids().any(|id| Some(id) == owner) {
         return Ok(Claimed::DomainNotOurs);
     }
     if catch_all && catch_all_of_another(tx, address).await? {
         return Ok(Claimed::CatchAllInUse);
     }
-    if has_no_room(tx, agent.id, address, most).await? {
+    if is_full(tx, wanted).await? {
         return Ok(Claimed::TooMany);
     }
     let before = catch_all_before(tx, wanted).await?;
@@ -199,9 +195,8 @@ pub async fn claim(
     }
     if before != Some(catch_all) {
         let changes = [Change::new("catchAll", before, Some(catch_all))];
-        let (account, object) = (agent.id, address.to_string());
-        let added = Note { account, deed: Deed::AddressAdded, object, changes: &changes };
-        audit::note(tx, mint, act, added).await?;
+        let note = Note::new(agent.id, Deed::AddressAdded, address, &changes);
+        audit::note(tx, mint, act, note).await?;
     }
     Ok(Claimed::Yes)
 }
@@ -209,7 +204,7 @@ pub async fn claim(
 /// Returns whether the Agent's address is a catch-all; None if it does not have the address.
 async fn catch_all_before(
     tx: &mut Transaction,
-    wanted: &Claim<'_>,
+    wanted: &AddressClaim<'_>,
 ) -> Result<Option<bool>, StoreError> {
     let row = sql("SELECT catch_all FROM addresses
                    WHERE domain = $1 AND local = $2 AND agent_id = $3")
@@ -221,23 +216,19 @@ async fn catch_all_before(
     row.map(|row| Columns { table: "addresses", row: &row }.flag("catch_all")).transpose()
 }
 
-/// Whether the Agent has `most` addresses, and this one is not among them.
-async fn has_no_room(
-    tx: &mut Transaction,
-    agent: AccountId,
-    address: &Address,
-    most: u64,
-) -> Result<bool, StoreError> {
+/// Whether the Agent has as many addresses as it may, and this one is not among them.
+async fn is_full(tx: &mut Transaction, wanted: &AddressClaim<'_>) -> Result<bool, StoreError> {
+    let AddressClaim { agent, address, most, .. } = wanted;
     let row = sql("SELECT COUNT(*) AS held,
                 COUNT(CASE WHEN domain = $2 AND local = $3 THEN 1 END) AS this
          FROM addresses WHERE agent_id = $1")
-    .bind(agent)
+    .bind(agent.id)
     .bind(address.domain().as_str())
     .bind(address.local())
     .fetch_one(tx.on())
     .await?;
     let columns = Columns { table: "addresses", row: &row };
-    Ok(columns.count("this")? == 0 && columns.count("held")? >= most)
+    Ok(columns.count("this")? == 0 && columns.count("held")? >= *most)
 }
 
 /// Whether another address is the catch-all of the domain.
@@ -251,18 +242,14 @@ async fn catch_all_of_another(tx: &mut Transaction, address: &Address) -> Result
     Ok(taken.is_some())
 }
 
-fn owns(lineage: &Lineage, owner: Option<AccountId>) -> bool {
-    owner.is_some_and(|owner| lineage.ids().any(|id| id == owner))
-}
-
 /// Reads standings on any connection: before the verdict, and again in the commit. Returns one per
 /// question, in their order, also for deleted Agents; None if the account is not an Agent.
 pub async fn standings(
     on: Connection<'_>,
-    questions: &[Question<'_>],
-) -> Result<Vec<Option<Addressed>>, StoreError> {
+    questions: &[StandingQuestion<'_>],
+) -> Result<Vec<Option<AddressedAgent>>, StoreError> {
     let rows = questions.iter().enumerate().map(|(place, question)| {
-        let Question { agent, address, sender } = question;
+        let StandingQuestion { agent, address, sender } = question;
         vec![
             i64::try_from(place).unwrap_or(i64::MAX).into(),
             (*agent).into(),
@@ -304,7 +291,7 @@ pub async fn standings(
         let columns = Columns { table: "inbound_policies", row };
         let place = usize::try_from(columns.integer("place")?).unwrap_or(usize::MAX);
         if let Some(standing) = standings.get_mut(place) {
-            *standing = Some(Addressed {
+            *standing = Some(AddressedAgent {
                 lineage: columns.lineage()?,
                 username: columns.text("username")?,
                 standing: Standing {

@@ -12,7 +12,7 @@ use crate::store::engine::sql::sql;
 
 /// The result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NewRecord {
+pub enum AppRecordInsertion {
     Kept,
     /// The account has a record of this app, version and use.
     Exists,
@@ -26,7 +26,7 @@ pub async fn insert(
     tx: &mut Transaction,
     new: &AppRecord,
     most: u64,
-) -> Result<NewRecord, StoreError> {
+) -> Result<AppRecordInsertion, StoreError> {
     let row = sql("SELECT COUNT(*) AS kept FROM app_records WHERE account_id = $1 AND kind = $2")
         .bind(new.account)
         .bind(new.of.as_str())
@@ -49,9 +49,9 @@ pub async fn insert(
     .execute(tx.on())
     .await?;
     Ok(match (done, full) {
-        (0, _) => NewRecord::Exists,
-        (_, true) => NewRecord::TooMany,
-        (_, false) => NewRecord::Kept,
+        (0, _) => AppRecordInsertion::Exists,
+        (_, true) => AppRecordInsertion::TooMany,
+        (_, false) => AppRecordInsertion::Inserted,
     })
 }
 

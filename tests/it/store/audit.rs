@@ -19,8 +19,8 @@ use gatepost::domain::scope::Scope;
 use gatepost::domain::secret::Secret;
 use gatepost::store::{
     AccountUpdate, AuditFilter, ComputerChange, Cursor, DeliveryFilter, DestinationChange,
-    Direction, DomainLimits, InsertedKey, List, MemberChange, NamedKey, Page, Receipt, Rotation,
-    Whose,
+    Direction, DomainLimits, KeyInsertion, List, MemberChange, NamedKey, Page, Receipt,
+    RevocableKeys, Rotation,
 };
 use uuid::Uuid;
 
@@ -175,7 +175,7 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
         9 => drop(store.remove_destinations(agent.id, None, None, None, act).await.unwrap()),
         10 => drop(store.set_active(agent.id, false, act).await.unwrap()),
         11 => drop(store.set_active(agent.id, true, act).await.unwrap()),
-        12 => drop(store.revoke_key(NamedKey::Id(KEY), Whose::Anybody, act).await.unwrap()),
+        12 => drop(store.revoke_key(NamedKey::Id(KEY), RevocableKeys::All, act).await.unwrap()),
         13 => {
             let limits = DomainLimits { claims: 9, domains: 9 };
             store.pending_claim(&domain, organization.id, "a", limits, act).await.unwrap();
@@ -197,7 +197,7 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
         18 => drop(super::relays::add(scene, agent, act).await),
         19 => drop(store.remove_relay(agent.id, RelayType::Smtp, act).await.unwrap()),
         20 => {
-            let deleting = store.delete_account(organization.id, (true, 9), account_record, act);
+            let deleting = store.delete_account(organization.id, true, 9, account_record, act);
             deleting.await.unwrap();
         }
         _ => return None,
@@ -242,7 +242,7 @@ async fn every_change_leaves_its_entry(kind: Kind) {
     let (mut made, mut before) = (BTreeSet::new(), entries().await);
     account(&scene.store, scene.agent.kind, Some(scene.organization.id), "another").await;
     let new = Key { id: KEY, ..key(&scene.agent, None) };
-    assert_eq!(keep(&scene.store, &new, 5).await, InsertedKey::Kept);
+    assert_eq!(keep(&scene.store, &new, 5).await, KeyInsertion::Inserted);
     let someone = member(&scene, &scene.organization, "a@good.example", &[]).await;
     let second = member(&scene, &scene.organization, "b@good.example", &[]).await;
     let role = MemberChange { role: Some(Role::Member), ..MemberChange::default() };

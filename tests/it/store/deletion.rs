@@ -10,7 +10,8 @@ use gatepost::domain::event::{Category, EventName};
 use gatepost::domain::id::{KeyId, MemberId};
 use gatepost::domain::key::{Key, KeyHash};
 use gatepost::store::{
-    Claimed, Committed, Created, Deletion, InsertedKey, NewAccount, Store, StoreError,
+    AccountCreation, AccountDeletion, Claimed, Committed, KeyInsertion, NewAccount, Store,
+    StoreError,
 };
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -28,8 +29,8 @@ on_both! {
     a_request_is_remembered_once_however_many_it_touches,
 }
 
-pub async fn delete(store: &Store, account: &Account, cascade: bool) -> Deletion {
-    let deleting = store.delete_account(account.id, (cascade, 50), account_record, by(at(9)));
+pub async fn delete(store: &Store, account: &Account, cascade: bool) -> AccountDeletion {
+    let deleting = store.delete_account(account.id, cascade, 50, account_record, by(at(9)));
     deleting.await.unwrap()
 }
 
@@ -52,20 +53,20 @@ async fn deleting_refuses_while_others_are_below(kind: Kind) {
     let scene = Scene::new(kind).await;
     let (store, stranger) = (&scene.store, scene.stranger().await);
     let before = store.accounts(None).await.unwrap();
-    assert_eq!(delete(store, &scene.organization, false).await, Deletion::HasOthersBelow(2));
-    assert_eq!(delete(store, &scene.reseller, false).await, Deletion::HasOthersBelow(3));
+    assert_eq!(delete(store, &scene.organization, false).await, AccountDeletion::HasOthersBelow(2));
+    assert_eq!(delete(store, &scene.reseller, false).await, AccountDeletion::HasOthersBelow(3));
     for cascade in [false, true] {
-        assert_eq!(delete(store, &scene.partner, cascade).await, Deletion::IsPartner);
+        assert_eq!(delete(store, &scene.partner, cascade).await, AccountDeletion::IsPartner);
     }
     let most =
-        |most| store.delete_account(scene.reseller.id, (true, most), account_record, by(at(9)));
-    assert_eq!(most(2).await.unwrap(), Deletion::HasOthersBelow(3));
+        |most| store.delete_account(scene.reseller.id, true, most, account_record, by(at(9)));
+    assert_eq!(most(2).await.unwrap(), AccountDeletion::HasOthersBelow(3));
     assert_eq!(store.accounts(None).await.unwrap(), before);
     scene.execute("UPDATE accounts SET details = '{\"email\":\"a@b.example\"}'").await;
-    assert_eq!(most(3).await.unwrap(), Deletion::Done { below: 3 });
+    assert_eq!(most(3).await.unwrap(), AccountDeletion::Done { below: 3 });
     let known = "SELECT COUNT(deleted_at) * 100 + COUNT(*) FROM accounts WHERE details IS NOT NULL";
     assert_eq!(scene.count(known).await, 4, "theirs are gone for good, nobody else's");
-    assert_eq!(most(3).await.unwrap(), Deletion::Missing);
+    assert_eq!(most(3).await.unwrap(), AccountDeletion::Missing);
     let left = ids(&store.accounts(None).await.unwrap());
     let theirs: Vec<_> = stranger.lineage.ids().collect();
     assert_eq!(left, theirs, "nothing else went");
@@ -96,7 +97,7 @@ async fn what_is_deleted_does_nothing_any_more(kind: Kind) {
     let (own, theirs) = (own_address(&scene.agent), own_address(&stranger));
     let under_way = scene.intake(&scene.agent, 0).await;
     scene.deliver(&scene.agent, 0).await;
-    assert_eq!(delete(store, &scene.organization, true).await, Deletion::Done { below: 2 });
+    assert_eq!(delete(store, &scene.organization, true).await, AccountDeletion::Done { below: 2 });
 
     // On another gateway as well, from the commit on.
     for account in [&scene.organization, &scene.agent, &scene.other] {
@@ -211,7 +212,7 @@ async fn nothing_is_done_to_what_is_being_deleted(kind: Kind) {
         });
         let (two, doomed) = (store.clone(), organization.clone());
         tasks.spawn(async move {
-            assert!(matches!(delete(&two, &doomed, true).await, Deletion::Done { .. }));
+            assert!(matches!(delete(&two, &doomed, true).await, AccountDeletion::Done { .. }));
         });
         tasks.join_all().await;
         let (below, all) = (organization.id, scene.partner.id);
@@ -231,7 +232,7 @@ async fn nothing_is_done_to_what_is_being_deleted(kind: Kind) {
         }
         let late = key(&agent, 200);
         let refused = store.insert_key(&late.0, late.1, 9, by(at(2))).await;
-        assert!(matches!(refused, Ok(InsertedKey::NoOwner)), "{refused:?}");
+        assert!(matches!(refused, Ok(KeyInsertion::NoOwner)), "{refused:?}");
     }
 }
 
@@ -249,11 +250,11 @@ async fn a_request_is_remembered_once_however_many_it_touches(kind: Kind) {
         ..new(AccountType::Organization, &scene.reseller, "new")
     };
     let made = store.create_account(&new, 9, create.at(at(1))).await.unwrap();
-    let Created::WithAgent(made) = made else { panic!("{made:?}") };
+    let AccountCreation::WithAgent(made) = made else { panic!("{made:?}") };
     let later = Actor { request: Some(uuid::Uuid::from_u128(9)), ..create.clone() };
     let again = store.create_account(&new, 9, later.at(at(2))).await;
     assert!(matches!(again, Err(StoreError::Repeated)), "{again:?}");
     let id = made.0.id;
-    let deleting = store.delete_account(id, (true, 9), account_record, remove.at(at(3)));
-    assert_eq!(deleting.await.unwrap(), Deletion::Done { below: 1 });
+    let deleting = store.delete_account(id, true, 9, account_record, remove.at(at(3)));
+    assert_eq!(deleting.await.unwrap(), AccountDeletion::Done { below: 1 });
 }

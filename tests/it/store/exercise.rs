@@ -15,9 +15,9 @@ use gatepost::domain::verdict::{self, Verdict};
 use gatepost::rules::{RetainedKind, Share};
 use gatepost::run;
 use gatepost::store::{
-    AccountFilter, AccountPage, AccountUpdate, AuditFilter, Commit, Cursor, Deletion, Direction,
-    DomainLimits, Due, EventFilter, InsertedKey, Intake, IntakeFilter, List, Location,
-    MemberChange, NamedKey, Page, Whose,
+    AccountDeletion, AccountFilter, AccountPage, AccountUpdate, AuditFilter, Commit, Cursor,
+    Direction, DomainLimits, Due, EventFilter, Intake, IntakeFilter, KeyInsertion, List, Location,
+    MemberChange, NamedKey, Page, RevocableKeys,
 };
 use uuid::Uuid;
 
@@ -158,8 +158,8 @@ async fn accounts(scene: &Scene) {
     store.update_account(agent.id, &update, 99, by(at(0))).await.unwrap();
     store.claim_domain(own_address(agent).domain(), organization.id, by(at(0))).await.unwrap();
     for account in [organization, reseller] {
-        let deleting = store.delete_account(account.id, (true, 9), account_record, by(at(0)));
-        assert!(matches!(deleting.await.unwrap(), Deletion::Done { .. }));
+        let deleting = store.delete_account(account.id, true, 9, account_record, by(at(0)));
+        assert!(matches!(deleting.await.unwrap(), AccountDeletion::Done { .. }));
     }
     super::erasure::finish(store).await;
     store.with_leavings(&[agent.id]).await.unwrap();
@@ -189,7 +189,7 @@ async fn people(scene: &Scene) {
         let mut new = key(owner, member);
         let maker = Who::Key { key: id, account: agent.id, member: None };
         let made = store.insert_key(&new, hash, 9, Actor::of(maker).at(at(0))).await.unwrap();
-        assert_eq!(made, InsertedKey::NoMaker);
+        assert_eq!(made, KeyInsertion::NoMaker);
         new.id = KeyId(mint().uuid());
         keep(store, &new, u8::from(member.is_some())).await;
         store.keys_in_force(new.owner(), at(0)).await.unwrap();
@@ -204,7 +204,11 @@ async fn people(scene: &Scene) {
     store.note_use(id, at(1), at(0)).await.unwrap();
     for account in [&scene.partner, &scene.reseller, organization, agent] {
         for scope in [subtree(account), subtree(account).only(vec![agent.id])] {
-            for whose in [Whose::Anybody, Whose::Member(one.id), Whose::Within(&scope)] {
+            for whose in [
+                RevocableKeys::All,
+                RevocableKeys::OfMember(one.id),
+                RevocableKeys::InScope(&scope),
+            ] {
                 for named in [NamedKey::Id(id), NamedKey::Hash(KeyHash([9; 32]))] {
                     store.revoke_key(named, whose, by(at(0))).await.unwrap();
                 }

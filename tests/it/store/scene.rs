@@ -31,8 +31,8 @@ use gatepost::domain::thread::ThreadKeys;
 use gatepost::domain::verdict::Verdict;
 use gatepost::run;
 use gatepost::store::{
-    Accepted, Claimed, Commit, Committed, Created, Intake, Location, NewAccount, NewDestination,
-    NewMessage, Page, Standing, Store,
+    Accepted, AccountCreation, Claimed, Commit, Committed, Intake, Location, NewAccount,
+    NewDestination, NewMessage, Page, Standing, Store,
 };
 use sqlx::postgres::PgConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -321,7 +321,7 @@ pub async fn account(
 ) -> Account {
     let new = NewAccount::plain(kind, name, parent, account_record);
     match store.create_account(&new, 9, by(at(0))).await.unwrap() {
-        Created::Account(made) => *made,
+        AccountCreation::Account(made) => *made,
         refused => panic!("{refused:?}"),
     }
 }

@@ -4,7 +4,7 @@ use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::account::AccountType;
 use gatepost::domain::id::AccountId;
 use gatepost::domain::policy::Mode;
-use gatepost::store::{By, Claimed, Created, NewAccount};
+use gatepost::store::{AccountCreation, AnswersBy, Claimed, NewAccount};
 use tokio::task::JoinSet;
 
 use super::scene::{Kind, Scene, address, at, by, own_address};
@@ -67,9 +67,9 @@ async fn an_account_hangs_below_the_level_directly_above(kind: Kind) {
             let made = scene.store.create_account(&new, 9, by(at(0))).await;
             // The scene has its partner, and a store has one.
             let as_it_should = match &made {
-                Ok(Created::Account(_)) => place == level && level > 0,
-                Ok(Created::HasPartner) => place == level && level == 0,
-                Ok(Created::NoParent) => place != level,
+                Ok(AccountCreation::Account(_)) => place == level && level > 0,
+                Ok(AccountCreation::HasPartner) => place == level && level == 0,
+                Ok(AccountCreation::NoParent) => place != level,
                 _ => false,
             };
             assert!(as_it_should, "{kind} below {parent:?}: {made:?}");
@@ -130,13 +130,13 @@ async fn an_address_has_one_agent_and_a_domain_one_catch_all(kind: Kind) {
         let found = store.look_up(Some(&address(&text)), None).await.unwrap().answering;
         found.map(|found| (found.agent, found.by))
     };
-    assert_eq!(found("other").await, Some((other.id, By::Address)));
-    assert_eq!(found("anybody").await, Some((me.id, By::CatchAll)));
+    assert_eq!(found("other").await, Some((other.id, AnswersBy::Address)));
+    assert_eq!(found("anybody").await, Some((me.id, AnswersBy::CatchAll)));
     assert_eq!(claim(me, &desk, false, None).await, Claimed::Yes);
     assert_eq!(found("anybody").await, None);
     assert_eq!(claim(other, &shop, true, None).await, Claimed::Yes);
-    assert_eq!(found("anybody").await, Some((other.id, By::CatchAll)));
-    assert_eq!(found("desk").await, Some((me.id, By::Address)));
+    assert_eq!(found("anybody").await, Some((other.id, AnswersBy::CatchAll)));
+    assert_eq!(found("desk").await, Some((me.id, AnswersBy::Address)));
     assert!(!store.release_address(other.id, &desk, by(at(0))).await.unwrap());
     assert!(store.release_address(me.id, &desk, by(at(0))).await.unwrap());
     assert_eq!(store.addresses(me.id).await.unwrap(), []);
@@ -153,12 +153,12 @@ async fn an_agent_is_made_with_its_addresses_or_not_at_all(kind: Kind) {
     let new = NewAccount { addresses: vec![free.clone(), mine.clone()], ..new_agent(&scene) };
     let before = scene.store.accounts(None).await.unwrap();
     let made = scene.store.create_account(&new, 9, by(at(0))).await.unwrap();
-    assert_eq!(made, Created::Refused(mine, Claimed::InUse));
+    assert_eq!(made, AccountCreation::Refused(mine, Claimed::InUse));
     assert_eq!(scene.store.accounts(None).await.unwrap(), before);
     assert_eq!(scene.store.domain_owner(free.domain()).await.unwrap(), None);
     let new = NewAccount { addresses: vec![free.clone()], ..new };
     let made = scene.store.create_account(&new, 9, by(at(0))).await.unwrap();
-    let Created::Account(made) = made else { panic!("{made:?}") };
+    let AccountCreation::Account(made) = made else { panic!("{made:?}") };
     assert_eq!(scene.store.addresses(made.id).await.unwrap(), [(free.clone(), false)]);
     let owner = scene.store.domain_owner(free.domain()).await.unwrap();
     assert_eq!(owner, Some(scene.organization.id));
@@ -185,7 +185,7 @@ async fn an_agent_has_a_bounded_number_of_addresses(kind: Kind) {
         addresses: ["x@free.example", "y@free.example"].map(address).to_vec(),
         ..new_agent(&scene)
     };
-    let refused = Created::Refused(address("y@free.example"), Claimed::TooMany);
+    let refused = AccountCreation::Refused(address("y@free.example"), Claimed::TooMany);
     assert_eq!(store.create_account(&new, 1, by(at(0))).await.unwrap(), refused);
     assert_eq!(store.domain_owner(address("x@free.example").domain()).await.unwrap(), None);
 }

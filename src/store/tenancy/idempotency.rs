@@ -10,11 +10,11 @@ use crate::store::base::Base;
 use crate::store::engine::database::{Transaction, settled};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Statement, sql};
+use crate::store::engine::sql::sql;
 
 /// A remembered request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Done {
+pub struct RememberedRequest {
     /// The request, as in [`Once`].
     pub request: Vec<u8>,
     /// The encrypted answer. None until it is kept, and forever if the gateway ended before that.
@@ -53,7 +53,7 @@ impl Base {
         &self,
         digest: [u8; 32],
         now: Timestamp,
-    ) -> Result<Option<Done>, StoreError> {
+    ) -> Result<Option<RememberedRequest>, StoreError> {
         let row = sql("SELECT request, answer FROM idempotency_keys
                        WHERE digest = $1 AND expires_at > $2")
         .bind(digest.as_slice())
@@ -63,7 +63,7 @@ impl Base {
         let done = row.map(|row| {
             let columns = Columns { table: "idempotency_keys", row: &row };
             let (request, answer) = (columns.bytes("request")?, columns.optional_bytes("answer")?);
-            Ok(Done { request, answer })
+            Ok(RememberedRequest { request, answer })
         });
         done.transpose()
     }
@@ -89,19 +89,18 @@ impl Base {
         now: Timestamp,
         limit: usize,
     ) -> Result<Option<u64>, StoreError> {
-        settled!(self.delete_past(past(), now, limit))
+        let expired = || {
+            // Skips keys that a transaction is renewing.
+            sql("DELETE FROM idempotency_keys WHERE digest IN (
+                     SELECT digest FROM idempotency_keys WHERE expires_at <= $1
+                     ORDER BY expires_at LIMIT $2)")
+            .on_postgres(
+                "WITH gone AS MATERIALIZED (
+                     SELECT digest FROM idempotency_keys WHERE expires_at <= $1
+                     ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+                 DELETE FROM idempotency_keys WHERE digest IN (SELECT digest FROM gone)",
+            )
+        };
+        settled!(self.delete_past(expired(), now, limit))
     }
-}
-
-/// Skips keys that a transaction is renewing.
-fn past() -> Statement {
-    sql("DELETE FROM idempotency_keys WHERE digest IN (
-             SELECT digest FROM idempotency_keys WHERE expires_at <= $1
-             ORDER BY expires_at LIMIT $2)")
-    .on_postgres(
-        "WITH gone AS MATERIALIZED (
-             SELECT digest FROM idempotency_keys WHERE expires_at <= $1
-             ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)
-         DELETE FROM idempotency_keys WHERE digest IN (SELECT digest FROM gone)",
-    )
 }

@@ -6,8 +6,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::accounts;
-use super::addresses::{Addressed, Question, standings};
-use super::keys::{HELD, HOLDER, KeyHolder, holder};
+use super::addresses::{AddressedAgent, StandingQuestion, standings};
+use super::keys::{HOLDER_COLUMNS, HOLDERS, KeyHolder, holder};
 use super::members;
 use crate::domain::account::Account;
 use crate::domain::address::Address;
@@ -21,60 +21,43 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 
 /// Reads the holders of keys.
-pub struct Holders {
-    base: Base,
-}
+pub struct KeyHolderReader(pub Base);
 
 /// Reads the accounts and members with given ids.
-pub struct Named {
-    base: Base,
-}
+pub struct AccountReader(pub Base);
 
 /// Reads the Agents that messages are addressed to, with their standings.
-pub struct Recipients {
-    base: Base,
-}
+pub struct StandingReader(pub Base);
 
-/// An owned `Question`.
-pub struct SenderQuestion {
+/// An owned `StandingQuestion`.
+pub struct OwnedStandingQuestion {
     pub agent: AccountId,
     pub address: Address,
     pub sender: Address,
 }
 
-impl SenderQuestion {
-    const fn question(&self) -> Question<'_> {
-        Question { agent: self.agent, address: &self.address, sender: &self.sender }
-    }
-}
+impl Together for StandingReader {
+    type Job = OwnedStandingQuestion;
+    type Answer = Option<AddressedAgent>;
 
-impl Recipients {
-    pub(in crate::store) const fn new(base: Base) -> Self {
-        Self { base }
-    }
-}
-
-impl Together for Recipients {
-    type Job = SenderQuestion;
-    type Answer = Option<Addressed>;
-
-    fn size(_: &SenderQuestion) -> (usize, usize) {
+    fn size(_: &OwnedStandingQuestion) -> (usize, usize) {
         (0, 0)
     }
 
-    async fn write(&self, group: &[SenderQuestion]) -> Result<Vec<Option<Addressed>>, StoreError> {
-        let questions: Vec<Question<'_>> = group.iter().map(SenderQuestion::question).collect();
-        standings(self.base.reader(), &questions).await
+    async fn write(
+        &self,
+        group: &[OwnedStandingQuestion],
+    ) -> Result<Vec<Self::Answer>, StoreError> {
+        let borrowed = |one: &OwnedStandingQuestion| {
+            let OwnedStandingQuestion { agent, address, sender } = one;
+            StandingQuestion { agent: *agent, address, sender }
+        };
+        let questions: Vec<StandingQuestion<'_>> = group.iter().map(borrowed).collect();
+        standings(self.0.reader(), &questions).await
     }
 }
 
-impl Holders {
-    pub(in crate::store) const fn new(base: Base) -> Self {
-        Self { base }
-    }
-}
-
-impl Together for Holders {
+impl Together for KeyHolderReader {
     type Job = KeyHash;
     type Answer = Option<KeyHolder>;
 
@@ -88,12 +71,12 @@ impl Together for Holders {
         let rows = distinct.into_iter().map(|hash| vec![hash.0.as_slice().into()]).collect();
         let text = format!(
             "WITH given (wanted) AS ({{rows}})
-             SELECT keys.hash AS hash, {HELD}, {} FROM given CROSS JOIN keys {HOLDER}
+             SELECT keys.hash AS hash, {HOLDER_COLUMNS}, {} FROM given CROSS JOIN keys {HOLDERS}
                AND keys.hash = given.wanted",
             accounts::COLUMNS
         );
         let mut found = HashMap::new();
-        for row in many(text, rows).fetch_all(self.base.reader()).await? {
+        for row in many(text, rows).fetch_all(self.0.reader()).await? {
             let hash = Columns { table: "keys", row: &row }.bytes("hash")?;
             found.insert(hash, holder(&row)?);
         }
@@ -101,13 +84,7 @@ impl Together for Holders {
     }
 }
 
-impl Named {
-    pub(in crate::store) const fn new(base: Base) -> Self {
-        Self { base }
-    }
-}
-
-impl Together for Named {
+impl Together for AccountReader {
     type Job = AccountId;
     type Answer = Option<(Account, Option<Member>)>;
 
@@ -127,11 +104,11 @@ impl Together for Named {
              WHERE deleted_at IS NULL AND accounts.id = COALESCE(
                  (SELECT account_id FROM members AS one
                   WHERE one.id = given.wanted AND one.removed_at IS NULL), given.wanted)",
-            members::BESIDE_ITS_ACCOUNT,
+            members::COLUMNS,
             accounts::COLUMNS
         );
         let mut found = HashMap::new();
-        for row in many(text, rows).fetch_all(self.base.reader()).await? {
+        for row in many(text, rows).fetch_all(self.0.reader()).await? {
             let wanted = Columns { table: "accounts", row: &row }.account("wanted")?;
             found.insert(wanted, members::with_account(&row)?);
         }
