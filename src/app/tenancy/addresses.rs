@@ -4,7 +4,7 @@ use super::{Tenancy, TenancyError};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::id::AccountId;
-use crate::store::{AnswersBy, Claimed};
+use crate::store::{AddressClaim, AnswersBy, Claimed};
 
 /// Whether claiming an address may claim its domain as well, if that has no owner: for the
 /// operator, whose word is proof enough.
@@ -44,9 +44,9 @@ impl Tenancy {
             Claiming::Never => None,
             Claiming::ForOrganization => agent.lineage.organization,
         };
-        let (most, act) = (self.rules.limits.max_addresses, self.act());
-        let claiming = self.store.claim_address(agent, address, catch_all, domain_for, most, act);
-        match claiming.await? {
+        let most = self.rules.limits.max_addresses;
+        let claim = AddressClaim { agent, address, catch_all, domain_for, most };
+        match self.store.claim_address(&claim, self.act()).await? {
             Claimed::Yes => Ok(()),
             why => Err(self.refused_address(address, why, Some(agent.id))),
         }

@@ -60,9 +60,8 @@ impl Base {
             if size(&after) > most.max(size(&before)) {
                 return Ok(AccountUpdated::TooLarge);
             }
-            if let (Some(parent), Some(external_id)) = (after.parent, &after.external_id)
-                && after.external_id != before.external_id
-                && external_id_taken(&mut tx, parent, external_id).await?
+            if after.external_id != before.external_id
+                && external_id_taken(&mut tx, after.parent, after.external_id.as_deref()).await?
             {
                 return Ok(AccountUpdated::ExternalIdTaken);
             }

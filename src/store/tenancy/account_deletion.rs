@@ -37,9 +37,6 @@ pub enum AccountDeletion {
 /// Precedes each statement below: the ids of the deleted accounts.
 const GIVEN: &str = "WITH given (account) AS ({rows}) ";
 
-const DELETED: &str = "UPDATE accounts SET deleted_at = $1, details = NULL
-    WHERE id IN (SELECT account FROM given)";
-
 /// Hides the messages, and orders the erasure.
 const ERASED: &str = "INSERT INTO erasures (subject, kind, asked_at)
     SELECT account, 'account', $1 FROM given WHERE 1 = 1 ON CONFLICT (subject) DO NOTHING";
@@ -107,9 +104,11 @@ impl Base {
                 audit::note(&mut tx, self.mint(), act, note).await?;
             }
             let rows: Vec<Vec<Value>> = deleted.iter().map(|one| vec![one.id.into()]).collect();
-            // `DELETED` before the others: a change of one of these accounts holds its row
+            // Before the other statements: a change of one of these accounts holds its row
             // (`audit::note`). They see an earlier change; a later one finds the account deleted.
-            for text in [DELETED, ERASED].iter().chain(STOPPED) {
+            let delete = "UPDATE accounts SET deleted_at = $1, details = NULL
+                          WHERE id IN (SELECT account FROM given)";
+            for text in [delete, ERASED].iter().chain(STOPPED) {
                 let mut statement = many(GIVEN.to_owned() + text, rows.clone());
                 if text.contains("$1") {
                     statement = statement.bind(act.at);

@@ -99,9 +99,7 @@ impl Base {
             let Some(above) = lineage_above(&mut tx, new).await? else {
                 return Ok(AccountCreation::NoParent);
             };
-            if let (Some(parent), Some(external_id)) = (new.parent, &new.external_id)
-                && external_id_taken(&mut tx, parent, external_id).await?
-            {
+            if external_id_taken(&mut tx, new.parent, new.external_id.as_deref()).await? {
                 return Ok(AccountCreation::ExternalIdTaken);
             }
             let Some(made) = self.insert_account(&mut tx, new, above, act).await? else {
@@ -112,9 +110,8 @@ impl Base {
             }
             for address in &new.addresses {
                 let (agent, domain_for) = (&made, made.lineage.organization);
-                let claim =
-                    AddressClaim { agent, address, catch_all: false, domain_for, most, act };
-                match addresses::claim(&mut tx, self.mint(), &claim).await? {
+                let claim = AddressClaim { agent, address, catch_all: false, domain_for, most };
+                match addresses::claim(&mut tx, self.mint(), &claim, act).await? {
                     Claimed::Yes => {}
                     why => return Ok(AccountCreation::Refused(address.clone(), why)),
                 }
@@ -158,7 +155,8 @@ impl Base {
             external_id: new.external_id.clone(),
             details: new.details.clone(),
         };
-        if !insert(tx, &account).await? {
+        let is_new = insert(tx, &account).await?;
+        if !is_new {
             return Ok(None);
         }
         let mut changes =
@@ -240,9 +238,10 @@ async fn lineage_above(
 /// below `parent` until the transaction ends.
 pub async fn external_id_taken(
     tx: &mut Transaction,
-    parent: AccountId,
-    external_id: &str,
+    parent: Option<AccountId>,
+    external_id: Option<&str>,
 ) -> Result<bool, StoreError> {
+    let (Some(parent), Some(external_id)) = (parent, external_id) else { return Ok(false) };
     if tx.has_company() {
         sql("SELECT pg_advisory_xact_lock(hashtextextended('external ids', $1))")
             .bind(parent)

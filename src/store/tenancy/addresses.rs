@@ -89,20 +89,14 @@ impl Base {
             .collect()
     }
 
-    /// Gives an Agent an address in a domain of an account above it, up to `most` addresses. With
-    /// `domain_for`, a domain without an owner is first given to that account.
+    /// Gives an Agent an address in a domain of an account above it.
     pub async fn claim_address(
         &self,
-        agent: &Account,
-        address: &Address,
-        catch_all: bool,
-        domain_for: Option<AccountId>,
-        most: u64,
+        wanted: &AddressClaim<'_>,
         act: Act<'_>,
     ) -> Result<Claimed, StoreError> {
-        let wanted = AddressClaim { agent, address, catch_all, domain_for, most, act };
         transact!(self, async |tx| {
-            let claimed = claim(&mut tx, self.mint(), &wanted).await?;
+            let claimed = claim(&mut tx, self.mint(), wanted, act).await?;
             if claimed == Claimed::Yes {
                 directory::changed(&mut tx).await?;
                 tx.commit().await?;
@@ -139,15 +133,15 @@ impl Base {
 }
 
 /// An address to give to an Agent.
+#[derive(Clone, Copy, Debug)]
 pub struct AddressClaim<'a> {
     pub agent: &'a Account,
     pub address: &'a Address,
     pub catch_all: bool,
-    /// The account that gets a domain without an owner.
+    /// The account that first gets the domain, if that has no owner.
     pub domain_for: Option<AccountId>,
     /// The most addresses that an Agent may have.
     pub most: u64,
-    pub act: Act<'a>,
 }
 
 /// Claims an address and writes the audit entries. The caller must drop the transaction unless the
@@ -156,8 +150,9 @@ pub async fn claim(
     tx: &mut Transaction,
     mint: &Mint,
     wanted: &AddressClaim<'_>,
+    act: Act<'_>,
 ) -> Result<Claimed, StoreError> {
-    let &AddressClaim { agent, address, catch_all, domain_for, most, act } = wanted;
+    let &AddressClaim { agent, address, catch_all, domain_for, most: _ } = wanted;
     let domain = address.domain();
     // Serializes the claims of one Agent in several domains, for the count.
     gates::close_account(tx, agent.id).await?;

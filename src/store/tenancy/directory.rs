@@ -60,12 +60,8 @@ impl Base {
         address: Option<&Address>,
         stand_in: Option<&Address>,
     ) -> Result<Listing, StoreError> {
-        let parts = |address: Option<&Address>| {
-            address.map_or_else(Default::default, |address| {
-                (address.domain().to_string(), address.local().to_owned())
-            })
-        };
-        let ((domain, local), (its_domain, its_local)) = (parts(address), parts(stand_in));
+        let domain = |address: Option<&Address>| address.map(|one| one.domain().to_string());
+        let local = |address: Option<&Address>| address.map(|one| one.local().to_owned());
         let row = sql("WITH candidates (place, agent) AS (
                  SELECT 1, agent_id FROM addresses WHERE domain = $1 AND local = $2
                  UNION ALL
@@ -96,10 +92,10 @@ impl Base {
              LEFT JOIN accounts AS whose
                     ON whose.id = COALESCE(me.id, domains.account_id, partner.id)
              WHERE single = 1")
-        .bind(domain)
-        .bind(local)
-        .bind(its_domain)
-        .bind(its_local)
+        .bind(domain(address))
+        .bind(local(address))
+        .bind(domain(stand_in))
+        .bind(local(stand_in))
         .fetch_one(self.reader())
         .await?;
         let columns = Columns { table: "directory", row: &row };

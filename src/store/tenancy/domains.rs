@@ -155,7 +155,8 @@ impl Base {
             if challenge_of(&mut tx, domain, account).await?.as_deref() != Some(challenge) {
                 return Ok(DomainProof::NoClaim);
             }
-            if !insert(&mut tx, domain, account, act.at).await? {
+            let new = insert(&mut tx, domain, account, act.at).await?;
+            if !new {
                 return Ok(DomainProof::Taken);
             }
             self.note_added(&mut tx, domain, account, act).await?;

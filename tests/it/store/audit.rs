@@ -28,7 +28,8 @@ use super::apps;
 use super::keys::{keep, key};
 use super::members::member;
 use super::scene::{
-    Kind, Scene, account, address, at, attempt, by, destination, everything, own_address, subtree,
+    Kind, Scene, account, address, address_claim, at, attempt, by, destination, everything,
+    own_address, subtree,
 };
 use super::schema::sources;
 
@@ -165,7 +166,7 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
     match number {
         0 => drop(store.claim_domain(&domain, organization.id, act).await.unwrap()),
         1 => drop(store.remove_domain(&domain, organization.id, act).await.unwrap()),
-        2 => drop(store.claim_address(agent, &new, false, None, 9, act).await.unwrap()),
+        2 => drop(store.claim_address(&address_claim(agent, &new), act).await.unwrap()),
         3 => drop(store.release_address(agent.id, &new, act).await.unwrap()),
         4 => store.set_mode(agent.id, Mode::Allowlist, act).await.unwrap(),
         5 => drop(store.allow_senders(agent.id, &senders, None, 9, act).await.unwrap()),

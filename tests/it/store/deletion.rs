@@ -10,15 +10,16 @@ use gatepost::domain::event::{Category, EventName};
 use gatepost::domain::id::{KeyId, MemberId};
 use gatepost::domain::key::{Key, KeyHash};
 use gatepost::store::{
-    AccountCreation, AccountDeletion, Claimed, Committed, KeyInsertion, NewAccount, Store,
-    StoreError,
+    AccountCreation, AccountDeletion, AddressClaim, Claimed, Committed, KeyInsertion, NewAccount,
+    Store, StoreError,
 };
 use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::accounts::{ids, new};
 use super::scene::{
-    Kind, Scene, account, address, at, by, destination, everything, mint, own_address, subtree,
+    Kind, Scene, account, address, address_claim, at, by, destination, domain_owner, everything,
+    mint, own_address, subtree,
 };
 
 on_both! {
@@ -112,7 +113,7 @@ async fn what_is_deleted_does_nothing_any_more(kind: Kind) {
         assert_eq!(elsewhere.key_holder(KeyHash([octet; 32])).await.unwrap(), None);
     }
     assert_eq!(elsewhere.look_up(Some(&own), None).await.unwrap().answering, None);
-    assert_eq!(elsewhere.domain_owner(own.domain()).await.unwrap(), None);
+    assert_eq!(domain_owner(&elsewhere, own.domain()).await, None);
     let standing = scene.standing(&scene.agent, &own, "alice@good.example").await;
     assert!(!standing.answers && !standing.active);
     let asked = elsewhere.addressed(scene.agent.id, &own, &own).await.unwrap().unwrap();
@@ -140,8 +141,8 @@ async fn what_is_deleted_does_nothing_any_more(kind: Kind) {
     assert_eq!(answering.map(|found| found.agent), Some(stranger.id));
     scene.deliver(&stranger, 10).await;
     // The address and the domain are free for others.
-    let claim = store.claim_address(&stranger, &own, false, stranger.parent, 9, by(at(9)));
-    assert_eq!(claim.await.unwrap(), Claimed::Yes);
+    let claim = AddressClaim { domain_for: stranger.parent, ..address_claim(&stranger, &own) };
+    assert_eq!(store.claim_address(&claim, by(at(9))).await.unwrap(), Claimed::Yes);
 }
 
 async fn whoever_listens_above_hears_of_it(kind: Kind) {
@@ -203,8 +204,8 @@ async fn nothing_is_done_to_what_is_being_deleted(kind: Kind) {
             let hook = destination(doomed.id, Category::Agent, "https://a.example/");
             drop(one.insert_destination(&hook, 9, by(at(1))).await);
             let desk = address(&format!("desk@r{round}.example"));
-            let claim = one.claim_address(&doomed, &desk, false, Some(org.id), 9, by(at(1)));
-            drop(claim.await);
+            let claim = AddressClaim { domain_for: Some(org.id), ..address_claim(&doomed, &desk) };
+            drop(one.claim_address(&claim, by(at(1))).await);
             for number in 0..3 {
                 let new = new(AccountType::Agent, &org, &format!("late{number}"));
                 drop(one.create_account(&new, 9, by(at(1))).await);

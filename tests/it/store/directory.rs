@@ -12,7 +12,7 @@ use gatepost::store::{
     DomainLimits, DomainProof, NewAccount, Store,
 };
 
-use super::scene::{Kind, Scene, address, at, by, own_address};
+use super::scene::{Kind, Scene, address, address_claim, at, by, own_address};
 use crate::support::sources::files;
 
 on_both! {
@@ -67,7 +67,8 @@ async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
     let (domain, other) = (DomainName::parse("new.example").unwrap(), scene.open().await);
     let (own, second) = (own_address(me), address(&format!("b@{}", own_address(me).domain())));
     let claim = |address: Address| async move {
-        store.claim_address(me, &address, false, None, 9, by(at(0))).await.unwrap() == Claimed::Yes
+        let claimed = store.claim_address(&address_claim(me, &address), by(at(0))).await;
+        claimed.unwrap() == Claimed::Yes
     };
     let nobody = AccountId::new(9999).unwrap();
     let fresh = address("x@fresh.example");

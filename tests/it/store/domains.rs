@@ -4,11 +4,13 @@ use gatepost::domain::account::Account;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::id::AccountId;
 use gatepost::store::{
-    AuditFilter, Claimed, DomainClaim, DomainLimits, DomainProof, HeldDomain, Store,
+    AddressClaim, AuditFilter, Claimed, DomainClaim, DomainLimits, DomainProof, HeldDomain, Store,
 };
 use tokio::task::JoinSet;
 
-use super::scene::{Kind, Scene, address, at, by, everything, subtree};
+use super::scene::{
+    Kind, Scene, address, address_claim, at, by, domain_owner, everything, subtree,
+};
 
 on_both! {
     a_domain_belongs_to_one_account_until_nothing_uses_it,
@@ -54,19 +56,19 @@ async fn a_domain_belongs_to_one_account_until_nothing_uses_it(kind: Kind) {
     let store = &scene.store;
     let (mine, theirs) = (scene.organization.id, scene.reseller.id);
     let domain = domain("new.example");
-    assert_eq!(store.domain_owner(&domain).await.unwrap(), None);
+    assert_eq!(domain_owner(store, &domain).await, None);
     assert_eq!(store.claim_domain(&domain, mine, by(at(0))).await.unwrap(), mine);
     assert_eq!(store.claim_domain(&domain, theirs, by(at(0))).await.unwrap(), mine);
-    assert_eq!(store.domain_owner(&domain).await.unwrap(), Some(mine));
+    assert_eq!(domain_owner(store, &domain).await, Some(mine));
     assert!(store.domains(None).await.unwrap().contains(&held("new.example", mine, None)));
     assert_eq!(store.domains(Some(theirs)).await.unwrap(), []);
     let desk = address("desk@new.example");
-    store.claim_address(&scene.agent, &desk, false, None, 9, by(at(0))).await.unwrap();
+    store.claim_address(&address_claim(&scene.agent, &desk), by(at(0))).await.unwrap();
     assert_eq!(store.remove_domain(&domain, theirs, by(at(0))).await.unwrap(), None);
     assert_eq!(store.remove_domain(&domain, mine, by(at(0))).await.unwrap(), Some(1));
     assert!(store.release_address(scene.agent.id, &desk, by(at(0))).await.unwrap());
     assert_eq!(store.remove_domain(&domain, mine, by(at(0))).await.unwrap(), Some(0));
-    assert_eq!(store.domain_owner(&domain).await.unwrap(), None);
+    assert_eq!(domain_owner(store, &domain).await, None);
     assert_eq!(deeds(&scene, &scene.organization).await, ["domain.removed", "domain.added"]);
 }
 
@@ -79,14 +81,15 @@ async fn a_claim_waits_for_its_proof(kind: Kind) {
     assert_eq!(claim(store, name, mine, "b").await, DomainClaim::Pending("a".into()));
     // Each has a challenge of its own, and a claim keeps nobody else's mail or addresses away.
     assert_eq!(claim(store, name, theirs, "c").await, DomainClaim::Made);
-    assert_eq!(store.domain_owner(&domain(name)).await.unwrap(), None);
+    assert_eq!(domain_owner(store, &domain(name)).await, None);
     let found = store.domains(Some(theirs)).await.unwrap();
     assert_eq!(found, [held(name, theirs, Some("c"))]);
     let all = store.domains(None).await.unwrap();
     let claims: Vec<_> = all.into_iter().filter(|one| one.challenge.is_some()).collect();
     assert_eq!(claims, [held(name, theirs, Some("c")), held(name, mine, Some("a"))]);
     let desk = address("desk@new.example");
-    let early = store.claim_address(&scene.agent, &desk, false, None, 9, by(at(0))).await.unwrap();
+    let wanted = address_claim(&scene.agent, &desk);
+    let early = store.claim_address(&wanted, by(at(0))).await.unwrap();
     assert_eq!(early, Claimed::DomainNotOurs);
 
     assert_eq!(prove(store, name, mine, "c").await, DomainProof::NoClaim);
@@ -94,7 +97,7 @@ async fn a_claim_waits_for_its_proof(kind: Kind) {
     assert_eq!(prove(store, name, mine, "a").await, DomainProof::Yes);
     assert_eq!(claim(store, name, mine, "d").await, DomainClaim::Owned);
     assert!(store.domains(Some(mine)).await.unwrap().contains(&held(name, mine, None)));
-    let now = store.claim_address(&scene.agent, &desk, false, None, 9, by(at(1))).await.unwrap();
+    let now = store.claim_address(&wanted, by(at(1))).await.unwrap();
     assert_eq!(now, Claimed::Yes);
     // The other one finds it taken, keeps its claim until it withdraws it, and touches nothing.
     assert_eq!(claim(store, name, theirs, "e").await, DomainClaim::Taken);
@@ -102,7 +105,7 @@ async fn a_claim_waits_for_its_proof(kind: Kind) {
     assert_eq!(store.domains(Some(theirs)).await.unwrap(), [held(name, theirs, Some("c"))]);
     assert_eq!(store.remove_domain(&domain(name), theirs, by(at(2))).await.unwrap(), Some(0));
     assert_eq!(store.remove_domain(&domain(name), theirs, by(at(2))).await.unwrap(), None);
-    assert_eq!(store.domain_owner(&domain(name)).await.unwrap(), Some(mine));
+    assert_eq!(domain_owner(store, &domain(name)).await, Some(mine));
     assert_eq!(deeds(&scene, &scene.organization).await, ["domain.added", "domain.claimed"]);
     let both = ["domain.removed", "domain.added", "domain.claimed", "domain.claimed"];
     assert_eq!(deeds(&scene, &scene.reseller).await, both);
@@ -119,7 +122,8 @@ async fn what_is_given_needs_no_proof_any_more(kind: Kind) {
     }
     store.claim_domain(&domain("given.example"), mine, by(at(0))).await.unwrap();
     let desk = address("desk@beside.example");
-    let on_the_way = store.claim_address(&scene.agent, &desk, false, Some(mine), 9, by(at(0)));
+    let wanted = AddressClaim { domain_for: Some(mine), ..address_claim(&scene.agent, &desk) };
+    let on_the_way = store.claim_address(&wanted, by(at(0)));
     assert_eq!(on_the_way.await.unwrap(), Claimed::Yes);
     let own = store.domains(Some(mine)).await.unwrap();
     assert!(own.iter().all(|held| held.challenge.is_none()), "{own:?}");
@@ -171,7 +175,7 @@ async fn of_many_proofs_at_once_one_counts(kind: Kind) {
             tasks.spawn(async move { (account, prove(&store, &name, account, "a").await) });
         }
         let ended = tasks.join_all().await;
-        let owner = scene.store.domain_owner(&domain(&name)).await.unwrap().unwrap();
+        let owner = domain_owner(&scene.store, &domain(&name)).await.unwrap();
         for (account, proven) in ended {
             let expected = if account == owner { DomainProof::Yes } else { DomainProof::Taken };
             assert_eq!(proven, expected, "{account} of {owner}");
@@ -214,7 +218,7 @@ async fn a_claim_that_is_withdrawn_while_it_is_proven_ends_in_one_of_two_ways(ki
         assert_eq!(removed.unwrap(), Some(0));
         assert!(matches!(proven, DomainProof::Yes | DomainProof::NoClaim), "{proven:?}");
         // Whichever came first, it is gone: as a domain, or as a claim.
-        assert_eq!(scene.store.domain_owner(&gone).await.unwrap(), None);
+        assert_eq!(domain_owner(&scene.store, &gone).await, None);
     }
     assert_eq!(scene.store.domains(Some(me)).await.unwrap(), []);
 }
@@ -242,7 +246,8 @@ async fn addresses_lie_in_domains_of_ancestors_only(kind: Kind) {
             if proven {
                 assert_eq!(prove(store, &name, account, "a").await, DomainProof::Yes);
             }
-            let done = store.claim_address(&scene.agent, &desk, false, None, 99, by(at(0))).await;
+            let wanted = AddressClaim { most: 99, ..address_claim(&scene.agent, &desk) };
+            let done = store.claim_address(&wanted, by(at(0))).await;
             let expected = if expected { Claimed::Yes } else { Claimed::DomainNotOurs };
             assert_eq!(done.unwrap(), expected, "{relation}, proven: {proven}");
         }

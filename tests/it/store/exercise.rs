@@ -15,9 +15,9 @@ use gatepost::domain::verdict::{self, Verdict};
 use gatepost::rules::{RetainedKind, Share};
 use gatepost::run;
 use gatepost::store::{
-    AccountDeletion, AccountFilter, AccountPage, AccountUpdate, AuditFilter, Commit, Cursor,
-    Direction, DomainLimits, Due, EventFilter, Intake, IntakeFilter, KeyInsertion, List, Location,
-    MemberChange, NamedKey, Page, RevocableKeys,
+    AccountDeletion, AccountFilter, AccountPage, AccountUpdate, AddressClaim, AuditFilter, Commit,
+    Cursor, Direction, DomainLimits, Due, EventFilter, Intake, IntakeFilter, KeyInsertion, List,
+    Location, MemberChange, NamedKey, Page, RevocableKeys,
 };
 use uuid::Uuid;
 
@@ -25,7 +25,7 @@ use crate::support::store_rules;
 
 use super::keys::{keep, key};
 use super::members::member;
-use super::scene::{Scene, address, at, by, mint, own_address, record, subtree};
+use super::scene::{Scene, address, address_claim, at, by, mint, own_address, record, subtree};
 
 const LIMITS: DomainLimits = DomainLimits { claims: 9, domains: 9 };
 
@@ -86,7 +86,9 @@ pub async fn exercise(scene: &Scene) {
     people(scene).await;
     domains(scene, &domain).await;
     store.release_address(agent.id, &own_address(agent), by(at(0))).await.unwrap();
-    store.claim_address(agent, &own_address(agent), true, None, 9, by(at(0))).await.unwrap();
+    let own = own_address(agent);
+    let claim = AddressClaim { catch_all: true, ..address_claim(agent, &own) };
+    store.claim_address(&claim, by(at(0))).await.unwrap();
     store.set_active(agent.id, true, by(at(0))).await.unwrap();
     store.ping().await.unwrap();
     requests(scene).await;
@@ -102,7 +104,6 @@ pub async fn exercise(scene: &Scene) {
 /// The one that it has goes.
 async fn domains(scene: &Scene, domain: &DomainName) {
     let Scene { store, organization, .. } = scene;
-    store.domain_owner(domain).await.unwrap();
     let (new, limits) = (DomainName::parse("new.example").unwrap(), LIMITS);
     store.pending_claim(&new, organization.id, "a", limits, by(at(0))).await.unwrap();
     store.prove_domain(&new, organization.id, "a", by(at(0))).await.unwrap();

@@ -10,12 +10,12 @@ use gatepost::domain::address::Address;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::policy::Mode;
 use gatepost::rules::Rules;
-use gatepost::store::{AccountCreation, AnswersBy, Claimed};
+use gatepost::store::{AccountCreation, AddressClaim, AnswersBy, Claimed};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::directory::create;
-use super::scene::{Kind, Scene, account, address, agent, at, by, own_address};
+use super::scene::{Kind, Scene, account, address, address_claim, agent, at, by, own_address};
 
 on_both! {
     the_next_answer_elsewhere_shows_every_change,
@@ -52,9 +52,8 @@ async fn the_next_answer_elsewhere_shows_every_change(kind: Kind) {
         first
     };
     let claim = async |agent, address: &Address, catch_all| {
-        let done =
-            store.claim_address(agent, address, catch_all, None, 9, by(at(0))).await.unwrap();
-        assert_eq!(done, Claimed::Yes);
+        let claim = AddressClaim { catch_all, ..address_claim(agent, address) };
+        assert_eq!(store.claim_address(&claim, by(at(0))).await.unwrap(), Claimed::Yes);
     };
     let second = address(&format!("second@{}", mine.domain()));
     let named = second.to_string();
@@ -148,8 +147,8 @@ async fn no_answer_is_older_than_the_last_change_before_its_question(kind: Kind)
         begun.store(change + 1, Ordering::SeqCst);
         let agent = &agents[change / 2 % 2];
         if change % 2 == 0 {
-            let claim = scene.store.claim_address(agent, &wanted, false, None, 9, by(at(0)));
-            assert_eq!(claim.await.unwrap(), Claimed::Yes);
+            let claimed = scene.store.claim_address(&address_claim(agent, &wanted), by(at(0)));
+            assert_eq!(claimed.await.unwrap(), Claimed::Yes);
         } else {
             assert!(scene.store.release_address(agent.id, &wanted, by(at(0))).await.unwrap());
         }
@@ -203,8 +202,8 @@ async fn postmaster_answers_wherever_a_domain_is_ours(kind: Kind) {
     assert_eq!(found("postmaster@foreign.example").await.0, None);
     // Before the catch-all; not before an Agent that has the address itself.
     let claim = async |agent, address: &Address, catch_all| {
-        let done = scene.store.claim_address(agent, address, catch_all, None, 9, by(at(0))).await;
-        assert_eq!(done.unwrap(), Claimed::Yes);
+        let claim = AddressClaim { catch_all, ..address_claim(agent, address) };
+        assert_eq!(scene.store.claim_address(&claim, by(at(0))).await.unwrap(), Claimed::Yes);
     };
     claim(&stranger, &own_address(&stranger), true).await;
     assert_eq!(
@@ -233,9 +232,8 @@ async fn every_spelling_of_an_address_is_asked_as_one(kind: Kind) {
     let me = agent(&scene.store, &organization.await, "desk").await;
     let own = address("boss@münchen.example");
     let domain_for = me.lineage.organization;
-    let claimed =
-        scene.store.claim_address(&me, &own, false, domain_for, 9, by(at(0))).await.unwrap();
-    assert_eq!(claimed, Claimed::Yes);
+    let claim = AddressClaim { domain_for, ..address_claim(&me, &own) };
+    assert_eq!(scene.store.claim_address(&claim, by(at(0))).await.unwrap(), Claimed::Yes);
     for (path, tag) in [
         ("boss@xn--mnchen-3ya.example", None),
         ("BOSS@XN--MNCHEN-3YA.EXAMPLE", None),
