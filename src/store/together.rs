@@ -1,6 +1,7 @@
 //! Methods whose work is done together with that of other callers (`engine/group.rs`): commits of
 //! messages, counts of refusals, records of attempts, and questions that many ask at once.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::base::noting::OnItsWay;
@@ -15,9 +16,8 @@ use super::events::delivery::attempt_results::{Ended, Finished};
 use super::events::delivery::contents_now::ContentsNow;
 use super::mailbox::contents::OriginalPlaces;
 use super::opening::Store;
-use super::tenancy::addresses::AddressedAgent;
+use super::tenancy::addresses::{AddressedAgent, StandingQuestion};
 use super::tenancy::keys::KeyHolder;
-use super::tenancy::shared_reads::OwnedStandingQuestion;
 use crate::domain::account::Account;
 use crate::domain::address::Address;
 use crate::domain::delivery::{Attempt, Claim, Outcome};
@@ -191,8 +191,8 @@ impl Store {
         address: &Address,
         sender: &Address,
     ) -> Result<Option<AddressedAgent>, StoreError> {
-        let (address, sender) = (address.clone(), sender.clone());
-        self.recipients.ask(OwnedStandingQuestion { agent, address, sender }).await
+        let (address, sender) = (Cow::Owned(address.clone()), Cow::Owned(sender.clone()));
+        self.recipients.ask(StandingQuestion { agent, address, sender }).await
     }
 
     /// Like `key_holder`, in one statement for all callers of the moment: those who follow the log.

@@ -1,5 +1,6 @@
 //! One recipient's record and message, made ready for the writer (`commit/ready.rs`).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -115,6 +116,7 @@ impl Arrived {
     /// Returns the question that the decision answered; None for a message submitted by a platform.
     pub(in crate::store) fn question(&self) -> Option<StandingQuestion<'_>> {
         let Decided { sender, address, .. } = self.decided.as_ref()?;
+        let (address, sender) = (Cow::Borrowed(address), Cow::Borrowed(sender));
         Some(StandingQuestion { agent: self.agent, address, sender })
     }
 }

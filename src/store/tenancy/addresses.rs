@@ -1,5 +1,7 @@
 //! Addresses of Agents, and the standing on which a verdict about a recipient rests.
 
+use std::borrow::Cow;
+
 use super::audit::{self, Note};
 use super::directory;
 use super::domains;
@@ -54,11 +56,11 @@ pub struct AddressedAgent {
 }
 
 /// An Agent, the address that a sender used, and the sender.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct StandingQuestion<'a> {
     pub agent: AccountId,
-    pub address: &'a Address,
-    pub sender: &'a Address,
+    pub address: Cow<'a, Address>,
+    pub sender: Cow<'a, Address>,
 }
 
 impl Base {
@@ -69,6 +71,7 @@ impl Base {
         address: &Address,
         sender: &Address,
     ) -> Result<Option<Standing>, StoreError> {
+        let (address, sender) = (Cow::Borrowed(address), Cow::Borrowed(sender));
         let question = StandingQuestion { agent, address, sender };
         let addressed = standings(self.reader(), &[question]).await?.pop().flatten();
         Ok(addressed.map(|addressed| addressed.standing))

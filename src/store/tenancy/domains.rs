@@ -179,18 +179,14 @@ impl Base {
 
     /// Returns the domains and claims of one account, or of all, by name.
     pub async fn domains(&self, account: Option<AccountId>) -> Result<Vec<HeldDomain>, StoreError> {
-        let query = match account {
-            None => sql("SELECT name, account_id, NULL AS challenge FROM domains
-                 UNION ALL SELECT domain, account_id, challenge FROM domain_claims
-                 ORDER BY name, account_id"),
-            Some(account) => {
-                sql("SELECT name, account_id, NULL AS challenge FROM domains WHERE account_id = $1
-                 UNION ALL
-                 SELECT domain, account_id, challenge FROM domain_claims WHERE account_id = $1
-                 ORDER BY name, account_id")
-                .bind(account)
-            }
-        };
+        let only = if account.is_some() { " WHERE account_id = $1" } else { "" };
+        let mut query = sql("SELECT name, account_id, NULL AS challenge FROM domains");
+        query.push(only);
+        query.push(" UNION ALL SELECT domain, account_id, challenge FROM domain_claims");
+        query.push(only).push(" ORDER BY name, account_id");
+        if let Some(account) = account {
+            query = query.bind(account);
+        }
         let rows = query.fetch_all(self.reader()).await?;
         rows.iter()
             .map(|row| {

@@ -82,7 +82,25 @@ impl Base {
             if others.len() >= most {
                 return Ok(MemberOutcome::TooMany);
             }
-            let member = insert(&mut tx, &account, new, act).await?;
+            let member = Member {
+                id: accounts::next_user_id(&mut tx, MemberId::new).await?,
+                account: account.id,
+                lineage: account.lineage,
+                email: new.email.clone(),
+                role: new.role,
+                permitted: new.permitted.iter().copied().collect(),
+                created_at: act.at,
+            };
+            sql("INSERT INTO members (id, account_id, email, role, permitted, created_at)
+                 VALUES ($1, $2, $3, $4, $5, $6)")
+            .bind(member.id.get())
+            .bind(account.id)
+            .bind(member.email.to_string())
+            .bind(member.role.as_str())
+            .bind(as_json(&member.permitted))
+            .bind(act.at)
+            .execute(tx.on())
+            .await?;
             let changes = [
                 Change::made("email", &member.email),
                 Change::made("role", member.role),
@@ -263,34 +281,6 @@ async fn foreign_agent(
         found.insert(Columns { table: "accounts", row }.account("id")?);
     }
     Ok(permitted.difference(&found).next().copied())
-}
-
-async fn insert(
-    tx: &mut Transaction,
-    account: &Account,
-    new: &NewMember,
-    act: Act<'_>,
-) -> Result<Member, StoreError> {
-    let member = Member {
-        id: accounts::next_user_id(tx, MemberId::new).await?,
-        account: account.id,
-        lineage: account.lineage,
-        email: new.email.clone(),
-        role: new.role,
-        permitted: new.permitted.iter().copied().collect(),
-        created_at: act.at,
-    };
-    sql("INSERT INTO members (id, account_id, email, role, permitted, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6)")
-    .bind(member.id.get())
-    .bind(account.id)
-    .bind(member.email.to_string())
-    .bind(member.role.as_str())
-    .bind(as_json(&member.permitted))
-    .bind(act.at)
-    .execute(tx.on())
-    .await?;
-    Ok(member)
 }
 
 fn differences(before: &Member, after: &Member) -> Vec<Change> {

@@ -10,7 +10,6 @@ use super::addresses::{AddressedAgent, StandingQuestion, standings};
 use super::keys::{HOLDER_COLUMNS, HOLDERS, KeyHolder, holder};
 use super::members;
 use crate::domain::account::Account;
-use crate::domain::address::Address;
 use crate::domain::id::AccountId;
 use crate::domain::key::KeyHash;
 use crate::domain::member::Member;
@@ -29,31 +28,16 @@ pub struct AccountReader(pub Base);
 /// Reads the Agents that messages are addressed to, with their standings.
 pub struct StandingReader(pub Base);
 
-/// An owned `StandingQuestion`.
-pub struct OwnedStandingQuestion {
-    pub agent: AccountId,
-    pub address: Address,
-    pub sender: Address,
-}
-
 impl Together for StandingReader {
-    type Job = OwnedStandingQuestion;
+    type Job = StandingQuestion<'static>;
     type Answer = Option<AddressedAgent>;
 
-    fn size(_: &OwnedStandingQuestion) -> (usize, usize) {
+    fn size(_: &Self::Job) -> (usize, usize) {
         (0, 0)
     }
 
-    async fn write(
-        &self,
-        group: &[OwnedStandingQuestion],
-    ) -> Result<Vec<Self::Answer>, StoreError> {
-        let borrowed = |one: &OwnedStandingQuestion| {
-            let OwnedStandingQuestion { agent, address, sender } = one;
-            StandingQuestion { agent: *agent, address, sender }
-        };
-        let questions: Vec<StandingQuestion<'_>> = group.iter().map(borrowed).collect();
-        standings(self.0.reader(), &questions).await
+    async fn write(&self, group: &[Self::Job]) -> Result<Vec<Self::Answer>, StoreError> {
+        standings(self.0.reader(), group).await
     }
 }
 
