@@ -70,7 +70,7 @@ pub use tenancy::account_changes::{AccountUpdate, AccountUpdated};
 pub use tenancy::account_deletion::AccountDeletion;
 pub use tenancy::account_lists::{AccountFilter, AccountList, AccountPage};
 pub use tenancy::accounts::{AccountCreation, MakeRecord, NewAccount};
-pub use tenancy::addresses::{AddressClaim, AddressedAgent, Claimed, Standing};
+pub use tenancy::addresses::{AddressClaim, AddressedAgent, Claimed, HeldAddress, Standing};
 pub use tenancy::app_rows::AppRecordInsertion;
 pub use tenancy::audit::AuditFilter;
 pub use tenancy::directory::{AnsweringAgent, AnswersBy, Listing};

@@ -4,7 +4,7 @@ use super::{Tenancy, TenancyError};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::id::AccountId;
-use crate::store::{AddressClaim, AnswersBy, Claimed};
+use crate::store::{AddressClaim, AnswersBy, Claimed, HeldAddress};
 
 /// Whether claiming an address may claim its domain as well, if that has no owner: for the
 /// operator, whose word is proof enough.
@@ -16,8 +16,7 @@ pub enum Claiming {
 }
 
 impl Tenancy {
-    /// Lists an Agent's addresses, each with its catch-all flag.
-    pub async fn addresses(&self, agent: AccountId) -> Result<Vec<(Address, bool)>, TenancyError> {
+    pub async fn addresses(&self, agent: AccountId) -> Result<Vec<HeldAddress>, TenancyError> {
         Ok(self.store.addresses(agent).await?)
     }
 
@@ -63,7 +62,7 @@ impl Tenancy {
             Ok(address) => return Ok(address),
             Err(error) => error,
         };
-        let mut own = self.addresses(agent).await?.into_iter().map(|(address, _)| address);
+        let mut own = self.addresses(agent).await?.into_iter().map(|held| held.address);
         let kept = Address::kept(text).ok();
         own.find(|address| kept.as_ref() == Some(address)).ok_or(TenancyError::NoAddress(error))
     }

@@ -11,6 +11,7 @@ use crate::http::error::Problem;
 use crate::http::request::call::Call;
 use crate::http::state::Http;
 use crate::http::typed::{refused, successes};
+use crate::store::HeldAddress;
 
 /// An address of an Agent.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -89,9 +90,9 @@ pub async fn remove(http: Arc<Http>, call: Call, asked: Remove) -> Result<Remove
 
 async fn all(http: &Http, call: &Call) -> Result<Addresses, Problem> {
     let addresses = call.tenancy(http).addresses(call.account().id).await?;
-    let shape = |(address, catch_all): (Address, bool)| AgentAddress {
-        address: address.to_string(),
-        catch_all,
+    let shape = |held: HeldAddress| AgentAddress {
+        address: held.address.to_string(),
+        catch_all: held.catch_all,
     };
     Ok(Addresses { addresses: addresses.into_iter().map(shape).collect() })
 }

@@ -54,7 +54,11 @@ impl Base {
                 return Ok(AccountUpdated::Missing);
             };
             let before = account(&row)?;
-            let after = updated(&before, update);
+            let mut after = before.clone();
+            after.name = update.name.clone().unwrap_or(after.name);
+            after.external_id = update.external_id.clone().unwrap_or(after.external_id);
+            after.active = update.active.unwrap_or(after.active);
+            merge(&mut after.details, &update.details);
             let size =
                 |account: &Account| details_column(&account.details).map_or(0, |text| text.len());
             if size(&after) > most.max(size(&before)) {
@@ -101,15 +105,6 @@ impl Base {
         let updated = self.update_account(id, &update, usize::MAX, act).await?;
         Ok(updated != AccountUpdated::Missing)
     }
-}
-
-fn updated(before: &Account, update: &AccountUpdate) -> Account {
-    let mut after = before.clone();
-    after.name = update.name.clone().unwrap_or(after.name);
-    after.external_id = update.external_id.clone().unwrap_or(after.external_id);
-    after.active = update.active.unwrap_or(after.active);
-    merge(&mut after.details, &update.details);
-    after
 }
 
 /// Fields with objects. The audit log names them without values: any may be a secret.

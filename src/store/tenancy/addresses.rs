@@ -19,6 +19,14 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, sql};
 
+/// An address of an Agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldAddress {
+    pub address: Address,
+    /// Gets all mail for the domain that no other address gets.
+    pub catch_all: bool,
+}
+
 /// The result of a claim to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimed {
@@ -77,8 +85,8 @@ impl Base {
         Ok(addressed.map(|addressed| addressed.standing))
     }
 
-    /// Returns the addresses of an Agent with their catch-all flags, by domain and local part.
-    pub async fn addresses(&self, agent: AccountId) -> Result<Vec<(Address, bool)>, StoreError> {
+    /// Returns the addresses of an Agent, by domain and local part.
+    pub async fn addresses(&self, agent: AccountId) -> Result<Vec<HeldAddress>, StoreError> {
         let rows = sql("SELECT local || '@' || domain AS address, catch_all FROM addresses
              WHERE agent_id = $1 ORDER BY domain, local")
         .bind(agent.get())
@@ -87,7 +95,9 @@ impl Base {
         rows.iter()
             .map(|row| {
                 let columns = Columns { table: "addresses", row };
-                Ok((columns.address("address")?, columns.flag("catch_all")?))
+                let (address, catch_all) =
+                    (columns.address("address")?, columns.flag("catch_all")?);
+                Ok(HeldAddress { address, catch_all })
             })
             .collect()
     }
@@ -176,7 +186,15 @@ pub async fn claim(
     if is_full(tx, wanted).await? {
         return Ok(Claimed::TooMany);
     }
-    let before = catch_all_before(tx, wanted).await?;
+    let row = sql("SELECT catch_all FROM addresses
+                   WHERE domain = $1 AND local = $2 AND agent_id = $3")
+    .bind(domain.as_str())
+    .bind(address.local())
+    .bind(agent.id)
+    .fetch_optional(tx.on())
+    .await?;
+    let flag = row.map(|row| Columns { table: "addresses", row: &row }.flag("catch_all"));
+    let before = flag.transpose()?;
     let done = sql("INSERT INTO addresses (domain, local, agent_id, catch_all, created_at)
          VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT (domain, local) DO UPDATE SET catch_all = excluded.catch_all
@@ -197,21 +215,6 @@ pub async fn claim(
         audit::note(tx, mint, act, note).await?;
     }
     Ok(Claimed::Yes)
-}
-
-/// Returns whether the Agent's address is a catch-all; None if it does not have the address.
-async fn catch_all_before(
-    tx: &mut Transaction,
-    wanted: &AddressClaim<'_>,
-) -> Result<Option<bool>, StoreError> {
-    let row = sql("SELECT catch_all FROM addresses
-                   WHERE domain = $1 AND local = $2 AND agent_id = $3")
-    .bind(wanted.address.domain().as_str())
-    .bind(wanted.address.local())
-    .bind(wanted.agent.id)
-    .fetch_optional(tx.on())
-    .await?;
-    row.map(|row| Columns { table: "addresses", row: &row }.flag("catch_all")).transpose()
 }
 
 /// Whether the Agent has as many addresses as it may, and this one is not among them.

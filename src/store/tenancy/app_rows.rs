@@ -13,7 +13,7 @@ use crate::store::engine::sql::sql;
 /// The result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppRecordInsertion {
-    Kept,
+    Inserted,
     /// The account has a record of this app, version and use.
     Exists,
     /// The account has as many records of this use as it may.
@@ -21,7 +21,7 @@ pub enum AppRecordInsertion {
 }
 
 /// Inserts a row. The caller holds the queue of the account's apps, so that the count is right, and
-/// must drop the transaction unless the result is `Kept`.
+/// must drop the transaction unless the result is `Inserted`.
 pub async fn insert(
     tx: &mut Transaction,
     new: &AppRecord,

@@ -30,7 +30,7 @@ pub struct KeyHolder {
 /// The result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyInsertion {
-    Kept,
+    Inserted,
     /// The owner was deleted.
     NoOwner,
     /// The API key of the request was revoked meanwhile.
@@ -50,10 +50,10 @@ pub enum NamedKey {
 #[derive(Clone, Copy, Debug)]
 pub enum RevocableKeys<'a> {
     /// All keys: for the operator's command line.
-    Anybody,
-    Member(MemberId),
+    All,
+    OfMember(MemberId),
     /// Keys of the accounts in a scope, and of their members.
-    Within(&'a Scope),
+    InScope(&'a Scope),
 }
 
 impl Base {
@@ -107,7 +107,13 @@ impl Base {
             .bind(key.expires_at.map(Timestamp::millis))
             .execute(tx.on())
             .await?;
-            let changes = changes_of_new(key);
+            // Without the key itself.
+            let mut changes = vec![
+                Change::made("purpose", &key.purpose),
+                Change::made("lastFour", &key.last_four),
+            ];
+            changes.extend(key.member.map(|member| Change::made("memberId", member)));
+            changes.extend(key.expires_at.map(|end| Change::made("expiresAt", end)));
             let note = Note::new(key.account, Deed::KeyCreated, &key.id, &changes);
             audit::note(&mut tx, self.mint(), act, note).await?;
             tx.commit().await?;
@@ -215,15 +221,6 @@ async fn owner_exists(tx: &mut Transaction, owner: KeyOwner) -> Result<bool, Sto
         }
     };
     Ok(query.bind(owner.id()).fetch_optional(tx.on()).await?.is_some())
-}
-
-/// Returns the changes for the audit log, without the key itself.
-fn changes_of_new(key: &Key) -> Vec<Change> {
-    let mut changes =
-        vec![Change::made("purpose", &key.purpose), Change::made("lastFour", &key.last_four)];
-    changes.extend(key.member.map(|member| Change::made("memberId", member)));
-    changes.extend(key.expires_at.map(|end| Change::made("expiresAt", end)));
-    changes
 }
 
 /// The columns that [`holder`] reads besides those of the account.

@@ -147,8 +147,9 @@ async fn no_answer_is_older_than_the_last_change_before_its_question(kind: Kind)
         begun.store(change + 1, Ordering::SeqCst);
         let agent = &agents[change / 2 % 2];
         if change % 2 == 0 {
-            let claimed = scene.store.claim_address(&address_claim(agent, &wanted), by(at(0)));
-            assert_eq!(claimed.await.unwrap(), Claimed::Yes);
+            let claim = address_claim(agent, &wanted);
+            let claimed = scene.store.claim_address(&claim, by(at(0))).await.unwrap();
+            assert_eq!(claimed, Claimed::Yes);
         } else {
             assert!(scene.store.release_address(agent.id, &wanted, by(at(0))).await.unwrap());
         }

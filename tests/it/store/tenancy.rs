@@ -2,9 +2,10 @@
 
 use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::account::AccountType;
+use gatepost::domain::address::Address;
 use gatepost::domain::id::AccountId;
 use gatepost::domain::policy::Mode;
-use gatepost::store::{AccountCreation, AddressClaim, AnswersBy, Claimed, NewAccount};
+use gatepost::store::{AccountCreation, AddressClaim, AnswersBy, Claimed, HeldAddress, NewAccount};
 use tokio::task::JoinSet;
 
 use super::scene::{Kind, Scene, address, at, by, domain_owner, own_address};
@@ -125,7 +126,7 @@ async fn an_address_has_one_agent_and_a_domain_one_catch_all(kind: Kind) {
 
     assert_eq!(claim(me, &desk, true, None).await, Claimed::Yes);
     assert_eq!(claim(other, &shop, true, None).await, Claimed::CatchAllInUse);
-    assert_eq!(store.addresses(me.id).await.unwrap(), [(desk.clone(), true)]);
+    assert_eq!(store.addresses(me.id).await.unwrap(), [held(&desk, true)]);
     let found = async |local: &str| {
         let text = format!("{local}@{}", desk.domain());
         let found = store.look_up(Some(&address(&text)), None).await.unwrap().answering;
@@ -141,6 +142,10 @@ async fn an_address_has_one_agent_and_a_domain_one_catch_all(kind: Kind) {
     assert!(!store.release_address(other.id, &desk, by(at(0))).await.unwrap());
     assert!(store.release_address(me.id, &desk, by(at(0))).await.unwrap());
     assert_eq!(store.addresses(me.id).await.unwrap(), []);
+}
+
+fn held(address: &Address, catch_all: bool) -> HeldAddress {
+    HeldAddress { address: address.clone(), catch_all }
 }
 
 fn new_agent(scene: &Scene) -> NewAccount {
@@ -160,7 +165,7 @@ async fn an_agent_is_made_with_its_addresses_or_not_at_all(kind: Kind) {
     let new = NewAccount { addresses: vec![free.clone()], ..new };
     let made = scene.store.create_account(&new, 9, by(at(0))).await.unwrap();
     let AccountCreation::Account(made) = made else { panic!("{made:?}") };
-    assert_eq!(scene.store.addresses(made.id).await.unwrap(), [(free.clone(), false)]);
+    assert_eq!(scene.store.addresses(made.id).await.unwrap(), [held(&free, false)]);
     let owner = domain_owner(&scene.store, free.domain()).await;
     assert_eq!(owner, Some(scene.organization.id));
 }
