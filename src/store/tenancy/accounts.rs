@@ -188,7 +188,7 @@ impl Base {
 
     /// Returns the Agent that answered at RCPT, even if it was deleted since: its standing decides
     /// the verdict, and the record still belongs to it.
-    pub async fn addressee(&self, id: AccountId) -> Result<Option<Account>, StoreError> {
+    pub async fn account_even_deleted(&self, id: AccountId) -> Result<Option<Account>, StoreError> {
         let mut query = sql("SELECT ");
         query.push(COLUMNS).push(" FROM accounts WHERE id = ").push_value(id);
         let row = query.fetch_optional(self.reader()).await?;

@@ -176,7 +176,7 @@ pub async fn claim(
         let note = Note::new(account, Deed::DomainAdded, domain, &[]);
         audit::note(tx, mint, act, note).await?;
     }
-    let owner = domains::owner(tx, domain, "FOR KEY SHARE").await?;
+    let owner = domains::find_owner(tx, domain, "FOR KEY SHARE").await?;
     if !agent.lineage.ids().any(|id| Some(id) == owner) {
         return Ok(Claimed::DomainNotOurs);
     }

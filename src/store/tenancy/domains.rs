@@ -74,7 +74,7 @@ impl Base {
         let mut tx = self.begin().await?;
         gates::close_domain(&mut tx, domain).await?;
         let new = insert(&mut tx, domain, account, act.at).await?;
-        let owner = owner(&mut tx, domain, "FOR KEY SHARE").await?.unwrap_or(account);
+        let owner = find_owner(&mut tx, domain, "FOR KEY SHARE").await?.unwrap_or(account);
         if new {
             self.note_added(&mut tx, domain, account, act).await?;
         }
@@ -96,12 +96,12 @@ impl Base {
             // Serializes the claims of one account, for the count.
             gates::close_account(&mut tx, account).await?;
             gates::close_domain(&mut tx, domain).await?;
-            match owner(&mut tx, domain, "FOR KEY SHARE").await? {
+            match find_owner(&mut tx, domain, "FOR KEY SHARE").await? {
                 Some(owner) if owner == account => return Ok(DomainClaim::Owned),
                 Some(_) => return Ok(DomainClaim::Taken),
                 None => {}
             }
-            if let Some(challenge) = challenge_of(&mut tx, domain, account).await? {
+            if let Some(challenge) = find_challenge(&mut tx, domain, account).await? {
                 return Ok(DomainClaim::Pending(challenge));
             }
             let row = sql("SELECT (SELECT COUNT(*) FROM domains WHERE account_id = $1) AS owned,
@@ -147,12 +147,12 @@ impl Base {
             gates::close_account(&mut tx, account).await?;
             gates::close_domain(&mut tx, domain).await?;
             // Another request may have proven the claim, or withdrawn and repeated it.
-            match owner(&mut tx, domain, "FOR KEY SHARE").await? {
+            match find_owner(&mut tx, domain, "FOR KEY SHARE").await? {
                 Some(owner) if owner == account => return Ok(DomainProof::Yes),
                 Some(_) => return Ok(DomainProof::Taken),
                 None => {}
             }
-            if challenge_of(&mut tx, domain, account).await?.as_deref() != Some(challenge) {
+            if find_challenge(&mut tx, domain, account).await?.as_deref() != Some(challenge) {
                 return Ok(DomainProof::NoClaim);
             }
             let new = insert(&mut tx, domain, account, act.at).await?;
@@ -210,7 +210,7 @@ impl Base {
         transact!(self, async |tx| {
             gates::close_domain(&mut tx, domain).await?;
             // A transaction that gives out an address in the domain waits, and finds it removed.
-            let owned = owner(&mut tx, domain, "FOR UPDATE").await? == Some(account);
+            let owned = find_owner(&mut tx, domain, "FOR UPDATE").await? == Some(account);
             if owned {
                 let row = sql("SELECT COUNT(*) AS used FROM addresses WHERE domain = $1")
                     .bind(domain.as_str())
@@ -222,7 +222,7 @@ impl Base {
                 }
                 let delete = sql("DELETE FROM domains WHERE name = $1").bind(domain.as_str());
                 delete.execute(tx.on()).await?;
-            } else if !withdraw(&mut tx, domain, account).await? {
+            } else if !delete_claim(&mut tx, domain, account).await? {
                 return Ok(None);
             }
             let changes = [Change::gone("verified", owned)];
@@ -252,13 +252,13 @@ pub async fn insert(
     .execute(tx.on())
     .await?;
     if made > 0 {
-        withdraw(tx, domain, account).await?;
+        delete_claim(tx, domain, account).await?;
     }
     Ok(made > 0)
 }
 
 /// Deletes the claim of an account. Returns whether there was one.
-async fn withdraw(
+async fn delete_claim(
     tx: &mut Transaction,
     domain: &DomainName,
     account: AccountId,
@@ -272,7 +272,7 @@ async fn withdraw(
 }
 
 /// Returns the owner of a domain; `locking` keeps the row until the transaction ends.
-pub async fn owner(
+pub async fn find_owner(
     tx: &mut Transaction,
     domain: &DomainName,
     locking: &'static str,
@@ -286,7 +286,7 @@ pub async fn owner(
 }
 
 /// Returns the challenge of the account's claim to a domain.
-async fn challenge_of(
+async fn find_challenge(
     tx: &mut Transaction,
     domain: &DomainName,
     account: AccountId,

@@ -49,7 +49,7 @@ pub async fn remember(
 
 impl Base {
     /// Returns the remembered request with this digest, unless it has expired.
-    pub async fn carried_out(
+    pub async fn remembered_request(
         &self,
         digest: [u8; 32],
         now: Timestamp,

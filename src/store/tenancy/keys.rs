@@ -193,7 +193,7 @@ impl Base {
     }
 
     /// Records the use of a key, unless a use after `since` is recorded. Returns whether it did.
-    pub async fn note_use(
+    pub async fn record_key_use(
         &self,
         id: KeyId,
         now: Timestamp,

@@ -107,7 +107,10 @@ async fn what_is_deleted_does_nothing_any_more(kind: Kind) {
         assert_eq!(elsewhere.destinations(account.id).await.unwrap(), []);
         assert_eq!(elsewhere.addresses(account.id).await.unwrap(), []);
     }
-    assert_eq!(elsewhere.addressee(scene.agent.id).await.unwrap(), Some(scene.agent.clone()));
+    assert_eq!(
+        elsewhere.account_even_deleted(scene.agent.id).await.unwrap(),
+        Some(scene.agent.clone())
+    );
     assert_eq!(elsewhere.member(member).await.unwrap(), None);
     for octet in [1, 2] {
         assert_eq!(elsewhere.key_holder(KeyHash([octet; 32])).await.unwrap(), None);

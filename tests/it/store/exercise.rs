@@ -151,7 +151,7 @@ async fn accounts(scene: &Scene) {
             store.accounts_by_external_id(&scope, "x", 2).await.unwrap();
         }
     }
-    store.addressee(agent.id).await.unwrap();
+    store.account_even_deleted(agent.id).await.unwrap();
     store.reserve_account_id().await.unwrap();
     let details = serde_json::json!({ "email": "a@b.example" }).as_object().unwrap().clone();
     let external_id = Some(Some("x".to_owned()));
@@ -174,7 +174,7 @@ async fn requests(scene: &Scene) {
     let who = Who::Key { key: KeyId(Uuid::nil()), account: agent.id, member: None };
     let actor = Actor { once: Some(once), ..Actor::of(who) };
     store.set_active(agent.id, false, actor.at(at(0))).await.unwrap();
-    store.carried_out(once.digest, at(0)).await.unwrap();
+    store.remembered_request(once.digest, at(0)).await.unwrap();
     store.keep_answer(&once, Uuid::nil(), at(2), None).await.unwrap();
     store.forget_requests(at(2), 9).await.unwrap();
     store.forget_secrets(at(2), None, 9).await.unwrap();
@@ -202,7 +202,7 @@ async fn people(scene: &Scene) {
         assert_eq!(apart.key_holder(hash).await.unwrap(), store.key_holder(hash).await.unwrap());
     }
     store.keys(agent.id).await.unwrap();
-    store.note_use(id, at(1), at(0)).await.unwrap();
+    store.record_key_use(id, at(1), at(0)).await.unwrap();
     for account in [&scene.partner, &scene.reseller, organization, agent] {
         for scope in [subtree(account), subtree(account).only(vec![agent.id])] {
             for whose in [

@@ -288,10 +288,10 @@ async fn a_use_is_noted_once_in_a_while(kind: Kind) {
     let used = async || store.keys(scene.agent.id).await.unwrap()[0].last_used_at;
     assert_eq!(used().await, None);
     // A use is noted again only if the last note is not after the time that the caller gives.
-    assert!(store.note_use(own.id, at(100), at(50)).await.unwrap());
-    assert!(!store.note_use(own.id, at(101), at(51)).await.unwrap());
+    assert!(store.record_key_use(own.id, at(100), at(50)).await.unwrap());
+    assert!(!store.record_key_use(own.id, at(101), at(51)).await.unwrap());
     assert_eq!(used().await, Some(at(100)));
-    assert!(store.note_use(own.id, at(150), at(100)).await.unwrap());
+    assert!(store.record_key_use(own.id, at(150), at(100)).await.unwrap());
     assert_eq!(used().await, Some(at(150)));
-    assert!(!store.note_use(KeyId(uuid::Uuid::nil()), at(9), at(9)).await.unwrap());
+    assert!(!store.record_key_use(KeyId(uuid::Uuid::nil()), at(9), at(9)).await.unwrap());
 }

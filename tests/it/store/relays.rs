@@ -98,7 +98,7 @@ pub async fn exercise(scene: &Scene) {
     let made = store.relay(agent.id, RelayType::Smtp).await.unwrap().unwrap();
     store.relays(agent.id).await.unwrap();
     store.nearest_relay(RelayType::Smtp, &agent.lineage).await.unwrap();
-    store.relay_attempted(&tried(&made, 0), 1).await.unwrap();
+    store.insert_relay_attempt(&tried(&made, 0), 1).await.unwrap();
     store.relay_attempts(made.id, 1).await.unwrap();
     let own = RelayPut { way: Some(way(agent, 1)), ..put(agent, None, None) };
     assert!(store.put_relay(&own, by(at(0))).await.unwrap());
@@ -214,17 +214,17 @@ async fn the_last_attempts_of_each_relay_are_kept(kind: Kind) {
             error: None,
             ..tried(&mine, number)
         };
-        store.relay_attempted(&one, 3).await.unwrap();
+        store.insert_relay_attempt(&one, 3).await.unwrap();
         all.insert(0, one);
     }
     let own = tried(&theirs, 9);
-    store.relay_attempted(&own, 3).await.unwrap();
+    store.insert_relay_attempt(&own, 3).await.unwrap();
     assert_eq!(store.relay_attempts(mine.id, 9).await.unwrap(), all[..3]);
     assert_eq!(store.relay_attempts(mine.id, 2).await.unwrap(), all[..2]);
     assert_eq!(store.relay_attempts(theirs.id, 9).await.unwrap(), [own]);
     assert!(store.remove_relay(agent.id, RelayType::Smtp, by(at(0))).await.unwrap());
     // One that was under way meanwhile leaves nothing.
-    store.relay_attempted(&tried(&mine, 6), 3).await.unwrap();
+    store.insert_relay_attempt(&tried(&mine, 6), 3).await.unwrap();
     assert_eq!(store.relay_attempts(mine.id, 9).await.unwrap(), []);
 }
 
@@ -259,7 +259,7 @@ async fn a_deleted_account_leaves_none(kind: Kind) {
     for account in [agent, organization] {
         assert!(add(&scene, account, by(at(0))).await);
         let made = store.relay(account.id, RelayType::Smtp).await.unwrap().unwrap();
-        store.relay_attempted(&tried(&made, 0), 9).await.unwrap();
+        store.insert_relay_attempt(&tried(&made, 0), 9).await.unwrap();
         let octet = if account.id == agent.id { 1 } else { 2 };
         let own = RelayPut { way: Some(way(account, octet)), ..put(account, None, None) };
         assert!(store.put_relay(&own, by(at(0))).await.unwrap());
