@@ -72,7 +72,8 @@ pub struct StandingQuestion<'a> {
 }
 
 impl Base {
-    /// Returns the current standing for this Agent, address and sender.
+    /// Returns the current standing for this Agent, address and sender. Reads on this store's own
+    /// connections, and not on those of mail as `Store::addressed`.
     pub async fn standing(
         &self,
         agent: AccountId,

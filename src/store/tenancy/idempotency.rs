@@ -60,12 +60,10 @@ impl Base {
         .bind(now)
         .fetch_optional(self.reader())
         .await?;
-        let done = row.map(|row| {
-            let columns = Columns { table: "idempotency_keys", row: &row };
-            let (request, answer) = (columns.bytes("request")?, columns.optional_bytes("answer")?);
-            Ok(RememberedRequest { request, answer })
-        });
-        done.transpose()
+        let Some(row) = row else { return Ok(None) };
+        let columns = Columns { table: "idempotency_keys", row: &row };
+        let (request, answer) = (columns.bytes("request")?, columns.optional_bytes("answer")?);
+        Ok(Some(RememberedRequest { request, answer }))
     }
 
     /// Keeps the encrypted answer for `holder`; None records only that the request was carried out.
