@@ -1,9 +1,9 @@
 //! Responses to requests with an `Idempotency-Key` (contract §4, `Idempotency-Key`).
 //!
-//! The store ensures that such a request is carried out once (`store/tenancy/idempotency.rs`). This module
-//! keeps the response, for a caller that lost it. A response may show a secret that is shown only
-//! once, so it is encrypted at rest under the caller's API key. The store knows only the hash of
-//! that key: a copy of the database decrypts nothing.
+//! The store ensures that such a request is carried out once (`store/tenancy/idempotency.rs`). This
+//! module keeps the response, for a caller that lost it. A response may show a secret that is shown
+//! only once, so it is encrypted at rest under the caller's API key. The store knows only the hash
+//! of that key: a copy of the database decrypts nothing.
 
 use std::sync::Arc;
 

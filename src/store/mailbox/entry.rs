@@ -57,7 +57,7 @@ pub struct Arrived {
     pub name: Option<String>,
     /// The terms of admission of mail; None for a platform's message: its Agent must be active.
     pub decided: Option<Decided>,
-    /// The request that is carried out only once, and the id of its holder (`tenancy/idempotency.rs`).
+    /// The request that is carried out only once, and its holder (`tenancy/idempotency.rs`).
     pub once: Option<(Once, Uuid)>,
     /// Arrival keys, sorted, each once.
     pub keys: Vec<[u8; 32]>,

@@ -56,7 +56,7 @@ pub struct RelayPut {
     pub kind: RelayType,
     pub relay: Option<SealedRelay>,
     pub way: Option<SealedWay>,
-    /// The state they were made from.
+    /// The state from which they were made.
     pub relay_before: Option<Relayed>,
     pub way_revision_before: Option<i64>,
     pub notes: Vec<RelayNote>,
