@@ -1,9 +1,9 @@
 //! Responses to requests with an `Idempotency-Key` (contract §4, `Idempotency-Key`).
 //!
-//! The store ensures that such a request is carried out once (`store/tenancy/once.rs`). This module
-//! keeps the response, for a caller that lost it. A response may show a secret that is shown only
-//! once, so it is encrypted at rest under the caller's API key. The store knows only the hash of
-//! that key: a copy of the database decrypts nothing.
+//! The store ensures that such a request is carried out once (`store/tenancy/idempotency.rs`). This
+//! module keeps the response, for a caller that lost it. A response may show a secret that is shown
+//! only once, so it is encrypted at rest under the caller's API key. The store knows only the hash
+//! of that key: a copy of the database decrypts nothing.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl Answers {
     /// Returns the state of the request; `token` is the caller's API key, which decrypts the
     /// response.
     pub async fn known(&self, once: &Once, token: &str) -> Result<RequestState, StoreError> {
-        let found = self.store.carried_out(once.digest, self.mint.clock().steady()).await?;
+        let found = self.store.remembered_request(once.digest, self.mint.clock().steady()).await?;
         let Some(done) = found else { return Ok(RequestState::New) };
         if done.request != once.request {
             return Ok(RequestState::Different);

@@ -14,7 +14,7 @@ use crate::app::tenancy::record::account_record;
 use crate::app::tenancy::{NewNode, Tenancy};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
-use crate::store::AccountUpdate;
+use crate::store::{AccountUpdate, HeldAddress};
 
 #[derive(Args, Debug)]
 pub(super) struct AccountArgs {
@@ -160,7 +160,7 @@ async fn show(tenancy: &Tenancy, account: &Account, json: bool) -> Result<(), Fa
         return print_json(&as_json(account, &addresses));
     }
     say!("{}", line(account))?;
-    for (address, catch_all) in &addresses {
+    for HeldAddress { address, catch_all } in &addresses {
         say!("           {address}{}", if *catch_all { " (catch-all)" } else { "" })?;
     }
     Ok(())
@@ -172,9 +172,9 @@ fn line(account: &Account) -> String {
     format!("{:<9}  {kind:<12}  {}{state}", account.id.get(), account.name)
 }
 
-fn as_json(account: &Account, addresses: &[(Address, bool)]) -> Value {
+fn as_json(account: &Account, addresses: &[HeldAddress]) -> Value {
     let mut record = account_record(account);
-    let addresses: Vec<_> = addresses.iter().map(|(address, _)| address.to_string()).collect();
+    let addresses: Vec<_> = addresses.iter().map(|held| held.address.to_string()).collect();
     if let Value::Object(fields) = &mut record {
         fields.insert("addresses".to_owned(), json!(addresses));
     }

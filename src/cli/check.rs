@@ -190,7 +190,7 @@ impl Check {
                     return Err(TenancyError::NoAgent { account: *id, kind: account.kind }.into());
                 }
                 let addresses = store.addresses(*id).await?;
-                let address = addresses.into_iter().next().map(|(address, _)| address);
+                let address = addresses.into_iter().next().map(|held| held.address);
                 (*id, address.ok_or_else(|| format!("Agent {id} has no address"))?)
             }
             AccountName::Address(address) => {

@@ -1,6 +1,7 @@
 //! Methods whose work is done together with that of other callers (`engine/group.rs`): commits of
 //! messages, counts of refusals, records of attempts, and questions that many ask at once.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use super::base::pending_records::PendingRecord;
@@ -15,8 +16,7 @@ use super::events::delivery::attempt_results::{EndedAttempt, Finished};
 use super::events::delivery::current_contents::{CurrentContents, PositionRange};
 use super::mailbox::contents::OriginalPlaces;
 use super::opening::Store;
-use super::tenancy::addresses::Addressed;
-use super::tenancy::asked_together::SenderQuestion;
+use super::tenancy::addresses::{AddressedAgent, StandingQuestion};
 use super::tenancy::keys::KeyHolder;
 use crate::domain::account::Account;
 use crate::domain::address::Address;
@@ -190,9 +190,9 @@ impl Store {
         agent: AccountId,
         address: &Address,
         sender: &Address,
-    ) -> Result<Option<Addressed>, StoreError> {
-        let (address, sender) = (address.clone(), sender.clone());
-        self.recipients.ask(SenderQuestion { agent, address, sender }).await
+    ) -> Result<Option<AddressedAgent>, StoreError> {
+        let (address, sender) = (Cow::Owned(address.clone()), Cow::Owned(sender.clone()));
+        self.recipients.ask(StandingQuestion { agent, address, sender }).await
     }
 
     /// Like `key_holder`, in one statement for all callers of the moment: those who follow the log.

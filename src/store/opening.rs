@@ -23,8 +23,8 @@ use super::engine::sql::sql;
 use super::engine::trust::Trust;
 use super::events::delivery::attempt_results::AttemptWriter;
 use super::events::delivery::current_contents::ContentReader;
-use super::tenancy::asked_together::{Holders, Named, Recipients};
-use super::tenancy::directory::Versions;
+use super::tenancy::directory::VersionReader;
+use super::tenancy::shared_reads::{AccountReader, KeyHolderReader, StandingReader};
 use super::upkeep::backup::{Copied, Objects};
 use super::upkeep::backup_error::BackupError;
 use super::upkeep::beside::Beside;
@@ -47,12 +47,12 @@ pub struct Store {
     pub(super) refusals: Group<RefusalWriter>,
     pub(super) recent_refusals: RecentRefusals,
     /// Callers waiting for the directory's version.
-    pub(super) versions: Group<Versions>,
+    pub(super) versions: Group<VersionReader>,
     /// Callers waiting for the standing that a decision rests on.
-    pub(super) recipients: Group<Recipients>,
+    pub(super) recipients: Group<StandingReader>,
     /// Callers waiting for the holder of a key, the account of an id, and the contents of events.
-    pub(super) holders: Group<Holders>,
-    pub(super) named: Group<Named>,
+    pub(super) holders: Group<KeyHolderReader>,
+    pub(super) named: Group<AccountReader>,
     pub(super) contents: Group<ContentReader>,
 }
 
@@ -144,10 +144,10 @@ impl Store {
         let noted = Group::lingering(CommitWriter::new(base.clone()), rules.commit, linger);
         let attempts = Group::start(AttemptWriter { base: base.clone() }, rules.commit, writers);
         let refusals = Group::start(Refusals::new(base.clone()), rules.commit, 1);
-        let versions = Group::start(Versions::new(base.clone()), rules.commit, readers);
-        let recipients = Group::start(Recipients::new(base.clone()), rules.commit, readers);
-        let holders = Group::start(Holders::new(base.clone()), rules.commit, 1);
-        let named = Group::start(Named::new(base.clone()), rules.commit, 1);
+        let versions = Group::start(VersionReader(base.clone()), rules.commit, readers);
+        let recipients = Group::start(StandingReader(base.clone()), rules.commit, readers);
+        let holders = Group::start(KeyHolderReader(base.clone()), rules.commit, 1);
+        let named = Group::start(AccountReader(base.clone()), rules.commit, 1);
         let contents = Group::start(ContentReader { base: base.clone() }, rules.commit, 1);
         Ok(Self {
             base,
@@ -170,8 +170,8 @@ impl Store {
         let (readers, connections) = rules.connections.of(share);
         let database = self.database.apart(readers, connections).await?;
         let base = Base { database, ..self.base.clone() };
-        let holders = Group::start(Holders::new(base.clone()), rules.commit, 1);
-        let named = Group::start(Named::new(base.clone()), rules.commit, 1);
+        let holders = Group::start(KeyHolderReader(base.clone()), rules.commit, 1);
+        let named = Group::start(AccountReader(base.clone()), rules.commit, 1);
         let contents = Group::start(ContentReader { base: base.clone() }, rules.commit, 1);
         Ok(Self { base, holders, named, contents, ..self.clone() })
     }

@@ -9,7 +9,7 @@ use crate::domain::id::AccountId;
 use crate::domain::key::{Key, KeyOwner};
 use crate::domain::member::{Member, Role};
 use crate::domain::scope::Scope;
-use crate::store::Whose;
+use crate::store::RevocableKeys;
 
 /// The owner of a key, authenticated and active: an account, or a member of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,10 +78,10 @@ impl Target {
 
     /// Returns the keys in reach: a member's own keys, or the keys of the account, of all accounts
     /// below it and of their members.
-    pub fn keys(&self) -> Whose<'_> {
+    pub fn keys(&self) -> RevocableKeys<'_> {
         match &self.member {
-            Some(member) => Whose::Member(member.id),
-            None => Whose::Within(&self.scope),
+            Some(member) => RevocableKeys::OfMember(member.id),
+            None => RevocableKeys::InScope(&self.scope),
         }
     }
 }

@@ -39,7 +39,7 @@ impl Usage {
         let Some(place) = self.under_way.place(key.id) else { return };
         let (store, id) = (self.store.clone(), key.id);
         tokio::spawn(async move {
-            if let Err(error) = store.note_use(id, now, since).await {
+            if let Err(error) = store.record_key_use(id, now, since).await {
                 tracing::debug!(key.id = %id, %error, "cannot record the use of an API key");
             }
             drop(place);

@@ -9,7 +9,7 @@ use crate::domain::account::Account;
 use crate::domain::app::{AppRecord, AppRef, Use};
 use crate::domain::feature::{Feature, Held};
 use crate::rules::App;
-use crate::store::{AppRemoval, NewRecord};
+use crate::store::{AppRecordInsertion, AppRemoval};
 
 /// A requirement of an app beside its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,9 +101,9 @@ impl Apps {
         let (record, _) = self.laid_on(&empty, (Some(known), true), settings)?;
         let most = self.rules.limits.max_installed;
         match self.store.insert_app_record(&record, most, self.act()).await? {
-            NewRecord::Kept => self.installed(account, app, held).await,
-            NewRecord::Exists => Err(AppsError::Installed(app.clone())),
-            NewRecord::TooMany => Err(AppsError::TooManyApps { most }),
+            AppRecordInsertion::Inserted => self.installed(account, app, held).await,
+            AppRecordInsertion::Exists => Err(AppsError::Installed(app.clone())),
+            AppRecordInsertion::TooMany => Err(AppsError::TooManyApps { most }),
         }
     }
 

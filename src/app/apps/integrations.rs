@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{Apps, AppsError, TRIES};
 use crate::domain::app::{AppRecord, AppRef, Use};
 use crate::domain::id::AccountId;
-use crate::store::NewRecord;
+use crate::store::AppRecordInsertion;
 
 impl Apps {
     /// Returns the account's data for this app, or fails with `NoIntegration`.
@@ -91,9 +91,9 @@ impl Apps {
     async fn insert(&self, new: &AppRecord) -> Result<bool, AppsError> {
         let most = self.rules.limits.max_integrations;
         match self.store.insert_app_record(new, most, self.act()).await? {
-            NewRecord::Kept => Ok(true),
-            NewRecord::Exists => Ok(false),
-            NewRecord::TooMany => Err(AppsError::TooManyIntegrations { most }),
+            AppRecordInsertion::Inserted => Ok(true),
+            AppRecordInsertion::Exists => Ok(false),
+            AppRecordInsertion::TooMany => Err(AppsError::TooManyIntegrations { most }),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::domain::account::Lineage;
 use crate::domain::address::Address;
 use crate::domain::recent::Recent;
 use crate::rules::DirectoryRules;
-use crate::store::{By, Listing, Store, StoreError};
+use crate::store::{AnswersBy, Listing, Store, StoreError};
 
 const POSTMASTER: &str = "postmaster";
 
@@ -65,7 +65,7 @@ impl Directory {
         };
         let listing = self.list(&asked).await?;
         let address = match listing.answering.map(|answering| answering.by) {
-            Some(By::Postmaster) => self.postmaster.clone(),
+            Some(AnswersBy::Postmaster) => self.postmaster.clone(),
             _ => asked,
         };
         Ok(Resolved { listing, address, tag })
@@ -129,7 +129,8 @@ impl Memory {
     #[must_use]
     fn keep(&mut self, asked: &Option<Address>, listing: Listing) -> Option<[Entries; 2]> {
         let forgotten = self.forget_unless(listing.version);
-        let has_name = listing.answering.is_some_and(|answering| answering.by != By::CatchAll);
+        let has_name =
+            listing.answering.is_some_and(|answering| answering.by != AnswersBy::CatchAll);
         // All paths that are no address share one entry.
         let place = if has_name || asked.is_none() { &mut self.named } else { &mut self.guessed };
         place.keep(asked.clone(), listing, 1);
@@ -142,12 +143,17 @@ mod tests {
     use super::*;
     use crate::domain::id::AccountId;
     use crate::domain::policy::Mode;
-    use crate::store::Answering;
+    use crate::store::AnsweringAgent;
 
-    fn listing(version: i64, by: Option<By>) -> Listing {
+    fn listing(version: i64, by: Option<AnswersBy>) -> Listing {
         let agent = AccountId::new(7).unwrap();
-        let answering =
-            by.map(|by| Answering { agent, by, active: true, mode: Mode::Open, relayed: false });
+        let answering = by.map(|by| AnsweringAgent {
+            agent,
+            by,
+            active: true,
+            mode: Mode::Open,
+            relayed: false,
+        });
         Listing { version, answering, lineage: Lineage::default() }
     }
 
@@ -162,10 +168,10 @@ mod tests {
     #[test]
     fn a_harvest_of_names_pushes_out_nothing_but_its_like() {
         let mut memory = memory(8, 4);
-        drop(memory.keep(&asked(0), listing(1, Some(By::Address))));
+        drop(memory.keep(&asked(0), listing(1, Some(AnswersBy::Address))));
         drop(memory.keep(&None, listing(1, None)));
         for number in 1..1000 {
-            let by = [None, Some(By::CatchAll)][number % 2];
+            let by = [None, Some(AnswersBy::CatchAll)][number % 2];
             drop(memory.keep(&asked(number), listing(1, by)));
             assert!(memory.guessed.weight() <= 4);
         }
@@ -182,9 +188,9 @@ mod tests {
         assert!(memory.find(&asked(0)).is_some());
         // A restored database may be older: any other version counts as another.
         for version in [6, 4] {
-            drop(memory.keep(&asked(1), listing(version, Some(By::Address))));
+            drop(memory.keep(&asked(1), listing(version, Some(AnswersBy::Address))));
             assert!(memory.find(&asked(0)).is_none());
-            assert_eq!(memory.find(&asked(1)), Some(listing(version, Some(By::Address))));
+            assert_eq!(memory.find(&asked(1)), Some(listing(version, Some(AnswersBy::Address))));
         }
         drop(memory.forget_unless(7));
         assert!(memory.find(&asked(1)).is_none());

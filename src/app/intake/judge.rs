@@ -20,7 +20,7 @@ use crate::domain::ports::{Envelope, IntakeReply, Recipient};
 use crate::domain::reason::Reason;
 use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
-use crate::store::{Accepted, Addressed, Commit, Intake, NewMessage, Standing, StoreError};
+use crate::store::{Accepted, AddressedAgent, Commit, Intake, NewMessage, Standing, StoreError};
 
 /// The time of a decision, and whether remembered standings may be used.
 #[derive(Clone, Copy)]
@@ -156,7 +156,7 @@ impl Gateway {
         let sender = examination.sender.as_ref().unwrap_or(&recipient.address);
         let visit = examination.visit(self.store.identity().await?, &recipient.address);
         // Before the commit the relay must be read anew, not remembered: it is asked.
-        let admits = |lately: &Addressed| {
+        let admits = |lately: &AddressedAgent| {
             let standing = &lately.standing;
             standing.relay.is_none() && judge(examination, standing, visit.as_ref()).is_none()
         };
@@ -201,7 +201,7 @@ impl Gateway {
 
     async fn new_message(
         &self,
-        agent: &Addressed,
+        agent: &AddressedAgent,
         recipient: &Recipient,
         mail: &Arc<Mail>,
         examination: &Examination,

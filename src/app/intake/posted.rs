@@ -42,7 +42,7 @@ impl Gateway {
         };
         let mut found = self.directory.find(&path).await?;
         let agent = match found.listing.answering {
-            Some(answering) => self.store.addressee(answering.agent).await?,
+            Some(answering) => self.store.account_even_deleted(answering.agent).await?,
             None => None,
         };
         if agent.is_none_or(|agent| agent.lineage.at(within.kind) != Some(within.id)) {

@@ -214,10 +214,10 @@ impl Preview {
     ) -> Result<Looked, StoreError> {
         let now = self.mint.clock().now();
         let address = self.store.addresses(agent.id).await?.into_iter().next();
-        let recipient = address.map(|(address, _)| Recipient {
+        let recipient = address.map(|held| Recipient {
             agent: agent.id,
-            as_sent: address.to_string(),
-            address,
+            as_sent: held.address.to_string(),
+            address: held.address,
             tag: None,
             shares: None,
         });

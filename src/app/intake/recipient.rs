@@ -14,7 +14,7 @@ use crate::domain::ports::{Client, IntakeReply, Recipient};
 use crate::domain::reason::Reason;
 use crate::domain::source::Source;
 use crate::domain::verdict::Verdict;
-use crate::store::{Answering, Listing, StoreError};
+use crate::store::{AnsweringAgent, Listing, StoreError};
 
 /// The client's commands so far; `path` is empty at MAIL.
 #[derive(Clone, Copy)]
@@ -43,7 +43,7 @@ impl Gateway {
     ) -> Result<Recipient, IntakeReply> {
         let listing = found.listing;
         let reason = match (listing.answering, found.address) {
-            (Some(Answering { agent, active: true, mode, relayed, .. }), Some(address)) => {
+            (Some(AnsweringAgent { agent, active: true, mode, relayed, .. }), Some(address)) => {
                 // An application may decide differently for each recipient (contract §2); it is not
                 // asked about mail that a provider posted (contract §6).
                 let is_asked = relayed && !posted;

@@ -51,7 +51,7 @@ impl Gateway {
         }
         let mut intakes = Vec::with_capacity(envelope.recipients.len());
         for recipient in &envelope.recipients {
-            let agent = self.store.addressee(recipient.agent).await?;
+            let agent = self.store.account_even_deleted(recipient.agent).await?;
             let lineage = match agent {
                 Some(agent) => agent.lineage,
                 None => self.directory.partner().await?,

@@ -9,7 +9,7 @@ use crate::domain::address::Address;
 use crate::domain::id::AccountId;
 use crate::domain::ports::Recipient;
 use crate::domain::recent::Recent;
-use crate::store::Addressed;
+use crate::store::AddressedAgent;
 
 /// An Agent, the address it was reached at, and the sender.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -21,7 +21,7 @@ struct Key {
 
 #[derive(Debug)]
 pub(super) struct Standings {
-    known: Mutex<Recent<Key, Addressed>>,
+    known: Mutex<Recent<Key, AddressedAgent>>,
 }
 
 impl Standings {
@@ -30,16 +30,16 @@ impl Standings {
     }
 
     /// Returns the last remembered standing, if any.
-    pub(super) fn lately(&self, recipient: &Recipient, sender: &Address) -> Option<Addressed> {
+    pub(super) fn lately(&self, recipient: &Recipient, sender: &Address) -> Option<AddressedAgent> {
         self.known().find(&Key::of(recipient, sender), |_| true).cloned()
     }
 
-    pub(super) fn keep(&self, recipient: &Recipient, sender: &Address, now: &Addressed) {
+    pub(super) fn keep(&self, recipient: &Recipient, sender: &Address, now: &AddressedAgent) {
         self.known().keep(Key::of(recipient, sender), now.clone(), 1);
     }
 
     /// Locks the memory. A poisoned lock is used on: no panic can leave an entry half written.
-    fn known(&self) -> MutexGuard<'_, Recent<Key, Addressed>> {
+    fn known(&self) -> MutexGuard<'_, Recent<Key, AddressedAgent>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -64,7 +64,7 @@ impl Attempts {
         loop {
             let next = self.queue().next();
             let Some(attempt) = next else { return };
-            if let Err(error) = self.store.relay_attempted(&attempt, self.kept).await
+            if let Err(error) = self.store.insert_relay_attempt(&attempt, self.kept).await
                 && let Some(left_out) = self.repeats.due(LogCause::RelayAttempt)
             {
                 let error = &error as &(dyn std::error::Error + 'static);

@@ -168,8 +168,8 @@ impl Relays {
     ) -> Result<(RelayPut, bool), RelayError> {
         let old = self.store.relay(account, kind).await?;
         let old_way = self.store.inbound_way(account, kind).await?;
-        let was =
-            (old.as_ref().map(SealedRelay::relayed), old_way.as_ref().map(|way| way.revision));
+        let relay_before = old.as_ref().map(SealedRelay::relayed);
+        let way_revision_before = old_way.as_ref().map(|way| way.revision);
         let mut notes = Vec::new();
         let way = match kind.has_way_in() {
             true => self.new_way((account, kind), old_way, change, &mut notes)?,
@@ -190,7 +190,8 @@ impl Relays {
         };
         let relay = relay.map(|relay| self.seal_relay(&relay)).transpose()?;
         let is_new = relay.is_some() && was_closed;
-        Ok((RelayPut { account, kind, relay, way, was, notes }, is_new))
+        let put = RelayPut { account, kind, relay, way, relay_before, way_revision_before, notes };
+        Ok((put, is_new))
     }
 
     /// Returns the relay to store, or None if nothing changes. `old` is None if there was none, or

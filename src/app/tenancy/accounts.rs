@@ -9,7 +9,8 @@ use crate::domain::app::AppRecord;
 use crate::domain::id::AccountId;
 use crate::domain::scope::Scope;
 use crate::store::{
-    AccountFilter, AccountList, AccountPage, AccountUpdate, Created, Deletion, NewAccount, Updated,
+    AccountCreation, AccountDeletion, AccountFilter, AccountList, AccountPage, AccountUpdate,
+    AccountUpdated, NewAccount,
 };
 
 /// In bytes: long enough for any company name or external id; bounds each list.
@@ -135,10 +136,10 @@ impl Tenancy {
         let most = self.rules.limits.max_account_bytes;
         let update = AccountUpdate { name, ..update };
         match self.store.update_account(id, &update, most, self.act()).await? {
-            Updated::Account(account) => Ok(*account),
-            Updated::Missing => Err(TenancyError::NoAccount(id)),
-            Updated::ExternalIdTaken => Err(TenancyError::ExternalIdTaken),
-            Updated::TooLarge => Err(self.too_large()),
+            AccountUpdated::Account(account) => Ok(*account),
+            AccountUpdated::Missing => Err(TenancyError::NoAccount(id)),
+            AccountUpdated::ExternalIdTaken => Err(TenancyError::ExternalIdTaken),
+            AccountUpdated::TooLarge => Err(self.too_large()),
         }
     }
 
@@ -150,15 +151,17 @@ impl Tenancy {
         cascade: bool,
     ) -> Result<usize, TenancyError> {
         let most = self.rules.limits.max_cascade;
-        let deleting = self.store.delete_account(id, (cascade, most), account_record, self.act());
+        let deleting = self.store.delete_account(id, cascade, most, account_record, self.act());
         match deleting.await? {
-            Deletion::Done { below } => Ok(below),
-            Deletion::Missing => Err(TenancyError::NoAccount(id)),
-            Deletion::IsPartner => Err(TenancyError::IsPartner),
-            Deletion::HasOthersBelow(below) if below > most => {
+            AccountDeletion::Done { below } => Ok(below),
+            AccountDeletion::Missing => Err(TenancyError::NoAccount(id)),
+            AccountDeletion::IsPartner => Err(TenancyError::IsPartner),
+            AccountDeletion::HasOthersBelow(below) if below > most => {
                 Err(TenancyError::HasManyBelow { account: id, most })
             }
-            Deletion::HasOthersBelow(below) => Err(TenancyError::HasBelow { account: id, below }),
+            AccountDeletion::HasOthersBelow(below) => {
+                Err(TenancyError::HasBelow { account: id, below })
+            }
         }
     }
 
@@ -195,15 +198,17 @@ impl Tenancy {
     async fn create(&self, new: NewAccount) -> Result<(Account, Option<Account>), TenancyError> {
         let most = self.rules.limits.max_addresses;
         match self.store.create_account(&new, most, self.act()).await? {
-            Created::Account(made) => Ok((*made, None)),
-            Created::WithAgent(made) => {
+            AccountCreation::Account(made) => Ok((*made, None)),
+            AccountCreation::WithAgent(made) => {
                 let (organization, agent) = *made;
                 Ok((organization, Some(agent)))
             }
-            Created::Refused(address, why) => Err(self.refused_address(&address, why, None)),
-            Created::HasPartner => Err(TenancyError::HasPartner),
-            Created::ExternalIdTaken => Err(TenancyError::ExternalIdTaken),
-            Created::NoParent => {
+            AccountCreation::Refused(address, why) => {
+                Err(self.refused_address(&address, why, None))
+            }
+            AccountCreation::HasPartner => Err(TenancyError::HasPartner),
+            AccountCreation::ExternalIdTaken => Err(TenancyError::ExternalIdTaken),
+            AccountCreation::NoParent => {
                 let (kind, level) = (new.kind, new.kind.parent());
                 let (Some(level), Some(parent)) = (level, new.parent) else {
                     return Err(TenancyError::Root(kind));

@@ -4,7 +4,7 @@ use super::{Tenancy, TenancyError};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::id::AccountId;
-use crate::store::{By, Claimed};
+use crate::store::{AddressClaim, AnswersBy, Claimed, HeldAddress};
 
 /// Whether claiming an address may claim its domain as well, if that has no owner: for the
 /// operator, whose word is proof enough.
@@ -16,8 +16,7 @@ pub enum Claiming {
 }
 
 impl Tenancy {
-    /// Lists an Agent's addresses, each with its catch-all flag.
-    pub async fn addresses(&self, agent: AccountId) -> Result<Vec<(Address, bool)>, TenancyError> {
+    pub async fn addresses(&self, agent: AccountId) -> Result<Vec<HeldAddress>, TenancyError> {
         Ok(self.store.addresses(agent).await?)
     }
 
@@ -25,7 +24,7 @@ impl Tenancy {
     pub async fn agent_at(&self, address: &Address) -> Result<Option<AccountId>, TenancyError> {
         let (address, _) = address.without_tag();
         let found = self.store.look_up(Some(&address), None).await?.answering;
-        Ok(found.filter(|found| found.by == By::Address).map(|found| found.agent))
+        Ok(found.filter(|found| found.by == AnswersBy::Address).map(|found| found.agent))
     }
 
     /// Gives an Agent an address; `policies/access.toml` bounds their number.
@@ -44,9 +43,9 @@ impl Tenancy {
             Claiming::Never => None,
             Claiming::ForOrganization => agent.lineage.organization,
         };
-        let (most, act) = (self.rules.limits.max_addresses, self.act());
-        let claiming = self.store.claim_address(agent, address, catch_all, domain_for, most, act);
-        match claiming.await? {
+        let most = self.rules.limits.max_addresses;
+        let claim = AddressClaim { agent, address, catch_all, domain_for, most };
+        match self.store.claim_address(&claim, self.act()).await? {
             Claimed::Yes => Ok(()),
             why => Err(self.refused_address(address, why, Some(agent.id))),
         }
@@ -63,7 +62,7 @@ impl Tenancy {
             Ok(address) => return Ok(address),
             Err(error) => error,
         };
-        let mut own = self.addresses(agent).await?.into_iter().map(|(address, _)| address);
+        let mut own = self.addresses(agent).await?.into_iter().map(|held| held.address);
         let kept = Address::kept(text).ok();
         own.find(|address| kept.as_ref() == Some(address)).ok_or(TenancyError::NoAddress(error))
     }

@@ -8,7 +8,7 @@ use super::{Tenancy, TenancyError};
 use crate::domain::account::AccountType;
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::AccountId;
-use crate::store::{DomainClaim, DomainLimits, HeldDomain, Proven};
+use crate::store::{DomainClaim, DomainLimits, DomainProof, HeldDomain};
 use crate::verify::{Authenticator, is_public_suffix};
 
 /// A name has 255 bytes on the wire (RFC 1035 §2.3.4): 253 as text without the final dot.
@@ -73,9 +73,9 @@ impl Tenancy {
             return Ok(Proof::Missing);
         }
         match self.store.prove_domain(domain, account, &challenge, self.act()).await? {
-            Proven::Yes => Ok(Proof::Given),
-            Proven::Taken => Err(TenancyError::DomainTaken(domain.clone())),
-            Proven::NoClaim => Err(TenancyError::ClaimGone(domain.clone())),
+            DomainProof::Yes => Ok(Proof::Given),
+            DomainProof::Taken => Err(TenancyError::DomainTaken(domain.clone())),
+            DomainProof::NoClaim => Err(TenancyError::ClaimGone(domain.clone())),
         }
     }
 

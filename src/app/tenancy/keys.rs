@@ -5,7 +5,7 @@ use crate::app::access::token;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{AccountId, KeyId};
 use crate::domain::key::{Key, KeyOwner};
-use crate::store::{InsertedKey, NamedKey, Whose};
+use crate::store::{KeyInsertion, NamedKey, RevocableKeys};
 
 /// In bytes: long enough for a purpose; bounds each list.
 pub(super) const LONGEST_PURPOSE: usize = 200;
@@ -59,10 +59,10 @@ impl Tenancy {
         };
         let most = self.rules.keys.max_per_owner;
         match self.store.insert_key(&key, hash, most, self.act()).await? {
-            InsertedKey::Kept => Ok(NewKey { key, token }),
-            InsertedKey::NoOwner => Err(TenancyError::NoOwner(owner.id())),
-            InsertedKey::NoMaker => Err(TenancyError::MakerRevoked),
-            InsertedKey::TooMany => Err(TenancyError::TooManyKeys { most }),
+            KeyInsertion::Inserted => Ok(NewKey { key, token }),
+            KeyInsertion::NoOwner => Err(TenancyError::NoOwner(owner.id())),
+            KeyInsertion::NoMaker => Err(TenancyError::MakerRevoked),
+            KeyInsertion::TooMany => Err(TenancyError::TooManyKeys { most }),
         }
     }
 
@@ -80,7 +80,7 @@ impl Tenancy {
 
     /// Revokes a key: the next request with it gets 401. Fails with `NoKey` if it is not in force.
     pub async fn revoke_key(&self, id: KeyId) -> Result<(), TenancyError> {
-        match self.revoke_key_among(Whose::Anybody, NamedKey::Id(id)).await? {
+        match self.revoke_key_among(RevocableKeys::All, NamedKey::Id(id)).await? {
             Some(_) => Ok(()),
             None => Err(TenancyError::NoKey(id)),
         }
@@ -89,7 +89,7 @@ impl Tenancy {
     /// Revokes a key of `whose` and returns it, or None if it is not in force.
     pub async fn revoke_key_among(
         &self,
-        whose: Whose<'_>,
+        whose: RevocableKeys<'_>,
         named: NamedKey,
     ) -> Result<Option<Key>, TenancyError> {
         Ok(self.store.revoke_key(named, whose, self.act()).await?)

@@ -13,7 +13,7 @@ use crate::domain::address::Address;
 use crate::domain::audit::Who;
 use crate::domain::id::{AccountId, MemberId};
 use crate::domain::member::{Member, Role};
-use crate::store::{MemberChange, Membership, NewMember, event_data};
+use crate::store::{MemberChange, MemberOutcome, NewMember, event_data};
 use crate::wire::Number;
 
 /// In bytes: long enough for any page; bounds each event.
@@ -128,17 +128,17 @@ impl Tenancy {
         Err(TenancyError::TooManyPermitted { most })
     }
 
-    fn settled(&self, membership: Membership) -> Result<Member, TenancyError> {
+    fn settled(&self, membership: MemberOutcome) -> Result<Member, TenancyError> {
         match membership {
-            Membership::Done(member) => Ok(*member),
-            Membership::NoMember => Err(TenancyError::NoMember),
-            Membership::NoAccount => Err(TenancyError::NoAccountOfMember),
-            Membership::EmailTaken => Err(TenancyError::EmailTaken),
-            Membership::TooMany => {
+            MemberOutcome::Done(member) => Ok(*member),
+            MemberOutcome::NoMember => Err(TenancyError::NoMember),
+            MemberOutcome::NoAccount => Err(TenancyError::NoAccountOfMember),
+            MemberOutcome::EmailTaken => Err(TenancyError::EmailTaken),
+            MemberOutcome::TooMany => {
                 Err(TenancyError::TooManyMembers { most: self.rules.members.max_per_account })
             }
-            Membership::NotAnAgent(id) => Err(TenancyError::PermittedElsewhere(id)),
-            Membership::LastAdministrator => Err(TenancyError::LastAdministrator),
+            MemberOutcome::NotAnAgent(id) => Err(TenancyError::PermittedElsewhere(id)),
+            MemberOutcome::LastAdministrator => Err(TenancyError::LastAdministrator),
         }
     }
 }

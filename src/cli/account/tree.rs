@@ -10,13 +10,13 @@ use crate::cli::account_name::AccountName;
 use crate::cli::global_args::GlobalArgs;
 use crate::cli::{Failure, print_json, say};
 use crate::domain::account::{Account, AccountType};
-use crate::domain::address::Address;
 use crate::domain::id::AccountId;
+use crate::store::HeldAddress;
 
 /// Accounts by parent, oldest first; the root has no parent.
 struct Tree {
     below: BTreeMap<Option<AccountId>, Vec<Account>>,
-    addresses: BTreeMap<AccountId, Vec<(Address, bool)>>,
+    addresses: BTreeMap<AccountId, Vec<HeldAddress>>,
 }
 
 /// Shows this account and all below it; without a name, all accounts.
@@ -57,7 +57,7 @@ impl Tree {
         self.below.get(&parent).map(Vec::as_slice).unwrap_or_default()
     }
 
-    fn addresses(&self, account: &Account) -> &[(Address, bool)] {
+    fn addresses(&self, account: &Account) -> &[HeldAddress] {
         self.addresses.get(&account.id).map(Vec::as_slice).unwrap_or_default()
     }
 
@@ -74,7 +74,7 @@ impl Tree {
 
     fn print(&self, account: &Account, depth: usize) -> Result<(), Failure> {
         let indent = "  ".repeat(depth);
-        let addresses = self.addresses(account).iter().map(|(address, _)| address.to_string());
+        let addresses = self.addresses(account).iter().map(|held| held.address.to_string());
         let addresses = addresses.collect::<Vec<_>>().join(", ");
         let addresses = if addresses.is_empty() { addresses } else { format!("  {addresses}") };
         say!("{indent}{}{addresses}", line(account))?;

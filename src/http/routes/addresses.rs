@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::tenancy::{Claiming, TenancyError};
 use crate::domain::address::Address;
 use crate::http::typed::{Call, Problem, refused, successes};
+use crate::store::HeldAddress;
 
 /// An address of an Agent.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -81,9 +82,9 @@ pub async fn remove(call: Call, request: Remove) -> Result<Removed, Problem> {
 
 async fn list_all(call: &Call) -> Result<Addresses, Problem> {
     let addresses = call.tenancy().addresses(call.account().id).await?;
-    let shape = |(address, catch_all): (Address, bool)| AgentAddress {
-        address: address.to_string(),
-        catch_all,
+    let shape = |held: HeldAddress| AgentAddress {
+        address: held.address.to_string(),
+        catch_all: held.catch_all,
     };
     Ok(Addresses { addresses: addresses.into_iter().map(shape).collect() })
 }

@@ -249,7 +249,7 @@ async fn nobody_makes_a_computer_healthy_by_asking_how_it_is() {
     let key = house.store.keys(house.id("agent1")).await.unwrap()[0].id;
     // Long ago somebody did something.
     let long_ago = house.now().minus(Duration::from_secs(3 * 3600));
-    assert!(house.store.note_use(key, long_ago, long_ago).await.unwrap());
+    assert!(house.store.record_key_use(key, long_ago, long_ago).await.unwrap());
     let shown = house.get("org1", &health).await.success(200);
     assert_eq!(
         (&shown["status"], &shown["keyLastUsedAt"]),
@@ -261,7 +261,7 @@ async fn nobody_makes_a_computer_healthy_by_asking_how_it_is() {
         let shown = house.get("agent1", &health).await.success(200);
         assert!(["degraded", "unknown"].contains(&shown["status"].as_str().unwrap()), "{shown}");
         let now = house.now();
-        house.store.note_use(key, now, now).await.unwrap();
+        house.store.record_key_use(key, now, now).await.unwrap();
     }
     let shown = house.get("agent1", &health).await.success(200);
     assert_eq!(shown["status"], "unknown", "whose key is used may read no events");

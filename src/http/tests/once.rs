@@ -211,7 +211,7 @@ async fn an_answer_is_at_rest_only_as_what_the_key_opens() {
     let secret = made["secret"].as_str().unwrap();
     let (once, _) = once(&house, "k").await;
     let now = house.mint.clock().now();
-    let kept = house.store.carried_out(once.digest, now).await.unwrap().unwrap();
+    let kept = house.store.remembered_request(once.digest, now).await.unwrap().unwrap();
     assert_eq!(kept.request, once.request, "the test spells the request as the API does");
     let sealed = String::from_utf8_lossy(kept.answer.as_ref().unwrap()).into_owned();
     assert!(!sealed.contains(&secret[6..]) && !sealed.contains("success"), "{sealed}");

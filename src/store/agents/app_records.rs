@@ -17,7 +17,7 @@ use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, sql};
 use crate::store::tenancy::accounts;
-use crate::store::tenancy::app_rows::{self, NewRecord, names};
+use crate::store::tenancy::app_rows::{self, AppRecordInsertion, names};
 use crate::store::tenancy::audit::{self, Note};
 
 /// The result of a removal.
@@ -73,11 +73,11 @@ impl Base {
         new: &AppRecord,
         most: u64,
         act: Act<'_>,
-    ) -> Result<NewRecord, StoreError> {
+    ) -> Result<AppRecordInsertion, StoreError> {
         transact!(self, async |tx| {
             gates::take_turn(&mut tx, "apps", new.account.get()).await?;
             let kept = app_rows::insert(&mut tx, new, most).await?;
-            if kept == NewRecord::Kept {
+            if kept == AppRecordInsertion::Inserted {
                 let names = new.shown.keys().chain(&new.secrets);
                 let changes: Vec<Change> = names.map(|name| named(new.of, name)).collect();
                 let deed = match new.of {

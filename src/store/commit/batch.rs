@@ -26,7 +26,7 @@ use crate::store::mailbox::rooms;
 use crate::store::mailbox::search_entries;
 use crate::store::mailbox::sessions;
 use crate::store::mailbox::threads::Threads;
-use crate::store::tenancy::addresses::{Question, standings};
+use crate::store::tenancy::addresses::{StandingQuestion, standings};
 
 /// How the writing of one commit ended.
 #[derive(Debug)]
@@ -189,7 +189,8 @@ async fn stale(
     group: &[PreparedCommit],
     arrived: &[&Arrived],
 ) -> Result<Vec<bool>, StoreError> {
-    let questions: Vec<Question<'_>> = arrived.iter().filter_map(|one| one.question()).collect();
+    let questions: Vec<StandingQuestion<'_>> =
+        arrived.iter().filter_map(|one| one.question()).collect();
     let active = received::active(tx, arrived).await?;
     let mut now = standings(tx.on(), &questions).await?.into_iter();
     let mut stale = Vec::with_capacity(group.len());

@@ -19,7 +19,7 @@ use crate::store::mailbox::mail_row::MailRow;
 use crate::store::mailbox::messages;
 use crate::store::mailbox::packed::Packed;
 use crate::store::mailbox::received_row::ReceivedRow;
-use crate::store::tenancy::addresses::Addressed;
+use crate::store::tenancy::addresses::AddressedAgent;
 
 /// The rows of one commit.
 pub struct PreparedCommit {
@@ -126,7 +126,7 @@ impl Arrived {
             decided: Some(Decided {
                 sender: message.mail.from.address.clone(),
                 address: accepted.address.clone(),
-                by: Addressed {
+                by: AddressedAgent {
                     lineage: message.lineage,
                     username: message.agent_username.clone(),
                     standing: accepted.standing,

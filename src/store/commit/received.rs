@@ -15,7 +15,7 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::mailbox::entry::Arrived;
 use crate::store::tenancy::accounts;
-use crate::store::tenancy::once;
+use crate::store::tenancy::idempotency;
 
 impl Base {
     /// Returns up to `limit` Agents in `scope` that have this username; several may.
@@ -81,7 +81,7 @@ pub async fn repeated(
     }
     let mut repeated = BTreeSet::new();
     for ((_, place), (once, holder, now)) in requests {
-        if !once::remember(tx, &once, holder, now, None).await? {
+        if !idempotency::remember(tx, &once, holder, now, None).await? {
             repeated.insert(place);
         }
     }

@@ -1,5 +1,6 @@
 //! One recipient's record and message, made ready for the writer (`commit/prepared.rs`).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,7 +18,7 @@ use crate::domain::source::Inbox;
 use crate::domain::thread::ThreadKeys;
 use crate::store::base::unindexed_cache::UnindexedMail;
 use crate::store::engine::sql::Value;
-use crate::store::tenancy::addresses::{Addressed, Question};
+use crate::store::tenancy::addresses::{AddressedAgent, StandingQuestion};
 
 /// The record of one recipient, and its message if it was accepted.
 pub struct Entry {
@@ -56,7 +57,7 @@ pub struct Arrived {
     pub name: Option<String>,
     /// The terms of admission of mail; None for a platform's message: its Agent must be active.
     pub decided: Option<Decided>,
-    /// The request that is carried out only once, and the id of its holder (`tenancy/once.rs`).
+    /// The request that is carried out only once, and its holder (`tenancy/idempotency.rs`).
     pub once: Option<(Once, Uuid)>,
     /// Arrival keys, sorted, each once.
     pub keys: Vec<[u8; 32]>,
@@ -102,7 +103,7 @@ impl OriginalPlace {
 pub struct Decided {
     pub sender: Address,
     pub address: Address,
-    pub by: Addressed,
+    pub by: AddressedAgent,
 }
 
 impl Arrived {
@@ -113,8 +114,9 @@ impl Arrived {
     }
 
     /// Returns the question that the decision answered; None for a message submitted by a platform.
-    pub(in crate::store) fn question(&self) -> Option<Question<'_>> {
+    pub(in crate::store) fn question(&self) -> Option<StandingQuestion<'_>> {
         let Decided { sender, address, .. } = self.decided.as_ref()?;
-        Some(Question { agent: self.agent, address, sender })
+        let (address, sender) = (Cow::Borrowed(address), Cow::Borrowed(sender));
+        Some(StandingQuestion { agent: self.agent, address, sender })
     }
 }

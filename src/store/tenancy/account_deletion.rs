@@ -5,7 +5,7 @@
 
 use serde_json::json;
 
-use super::accounts::{Tell, account, find, select};
+use super::accounts::{MakeRecord, account, find, select};
 use super::audit::{self, Note};
 use super::directory;
 use crate::domain::account::{Account, AccountType};
@@ -13,6 +13,7 @@ use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::event::{Event, EventName};
 use crate::domain::id::AccountId;
 use crate::store::base::Base;
+use crate::store::base::page::below;
 use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
@@ -22,7 +23,7 @@ use crate::store::events::announcements::announce;
 
 /// The result of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Deletion {
+pub enum AccountDeletion {
     /// Deleted, with this number of accounts below it.
     Done { below: usize },
     /// There is no such account.
@@ -33,50 +34,39 @@ pub enum Deletion {
     HasOthersBelow(usize),
 }
 
-/// Statements that stop the work of an account. Each finds its rows by an index.
-const STOPPED: &[&str] = &[
-    "WITH given (account) AS ({rows})
-     UPDATE keys SET revoked_at = $1
-     WHERE revoked_at IS NULL AND account_id IN (SELECT account FROM given)",
-    "WITH given (account) AS ({rows})
-     UPDATE members SET removed_at = $1
-     WHERE removed_at IS NULL AND account_id IN (SELECT account FROM given)",
-    // Waiting deliveries are cancelled later; secrets are deleted now.
-    "WITH given (account) AS ({rows})
-     UPDATE destinations
-     SET removed_at = $1, draining = 1, secret = $2, former_secrets = '[]', headers = '[]'
-     WHERE removed_at IS NULL AND account_id IN (SELECT account FROM given)",
-    "WITH given (account) AS ({rows})
-     DELETE FROM addresses WHERE agent_id IN (SELECT account FROM given)",
-    "WITH given (account) AS ({rows})
-     DELETE FROM computers WHERE agent_id IN (SELECT account FROM given)",
-    "WITH given (account) AS ({rows})
-     DELETE FROM domain_claims WHERE account_id IN (SELECT account FROM given)",
-    // Deletes their attempts, too.
-    "WITH given (account) AS ({rows})
-     DELETE FROM relays WHERE account_id IN (SELECT account FROM given)",
-    "WITH given (account) AS ({rows})
-     DELETE FROM inbound_ways WHERE account_id IN (SELECT account FROM given)",
-    // The Agents with addresses in these domains are below the owner, and deleted, too.
-    "WITH given (account) AS ({rows})
-     DELETE FROM domains WHERE account_id IN (SELECT account FROM given)",
-    // Deletes their secrets, too.
-    "WITH given (account) AS ({rows})
-     DELETE FROM app_records WHERE account_id IN (SELECT account FROM given)",
-    "WITH given (account) AS ({rows})
-     DELETE FROM feature_grants WHERE account_id IN (SELECT account FROM given)",
-    // `template_migrations.rs` deletes the rest.
-    "WITH given (account) AS ({rows})
-     UPDATE templates SET deleted_at = $1
-     WHERE deleted_at IS NULL AND account_id IN (SELECT account FROM given)",
-    "WITH given (account) AS ({rows})
-     DELETE FROM template_links WHERE agent_id IN (SELECT account FROM given)",
-];
+/// Precedes each statement below: the ids of the deleted accounts.
+const GIVEN: &str = "WITH given (account) AS ({rows}) ";
 
 /// Hides the messages, and orders the erasure.
-const ERASED: &str = "WITH given (account) AS ({rows})
-    INSERT INTO erasures (subject, kind, asked_at) SELECT account, 'account', $1 FROM given WHERE 1 = 1
-    ON CONFLICT (subject) DO NOTHING";
+const ERASED: &str = "INSERT INTO erasures (subject, kind, asked_at)
+    SELECT account, 'account', $1 FROM given WHERE 1 = 1 ON CONFLICT (subject) DO NOTHING";
+
+/// Statements that stop the work of an account. Each finds its rows by an index.
+const STOPPED: &[&str] = &[
+    "UPDATE keys SET revoked_at = $1
+     WHERE revoked_at IS NULL AND account_id IN (SELECT account FROM given)",
+    "UPDATE members SET removed_at = $1
+     WHERE removed_at IS NULL AND account_id IN (SELECT account FROM given)",
+    // Waiting deliveries are cancelled later; secrets are deleted now.
+    "UPDATE destinations
+     SET removed_at = $1, draining = 1, secret = $2, former_secrets = '[]', headers = '[]'
+     WHERE removed_at IS NULL AND account_id IN (SELECT account FROM given)",
+    "DELETE FROM addresses WHERE agent_id IN (SELECT account FROM given)",
+    "DELETE FROM computers WHERE agent_id IN (SELECT account FROM given)",
+    "DELETE FROM domain_claims WHERE account_id IN (SELECT account FROM given)",
+    // Deletes their attempts, too.
+    "DELETE FROM relays WHERE account_id IN (SELECT account FROM given)",
+    "DELETE FROM inbound_ways WHERE account_id IN (SELECT account FROM given)",
+    // The Agents with addresses in these domains are below the owner, and deleted, too.
+    "DELETE FROM domains WHERE account_id IN (SELECT account FROM given)",
+    // Deletes their secrets, too.
+    "DELETE FROM app_records WHERE account_id IN (SELECT account FROM given)",
+    "DELETE FROM feature_grants WHERE account_id IN (SELECT account FROM given)",
+    // `template_migrations.rs` deletes the rest.
+    "UPDATE templates SET deleted_at = $1
+     WHERE deleted_at IS NULL AND account_id IN (SELECT account FROM given)",
+    "DELETE FROM template_links WHERE agent_id IN (SELECT account FROM given)",
+];
 
 impl Base {
     /// Deletes an account in one transaction; with `cascade` also up to `most` accounts below it,
@@ -85,45 +75,47 @@ impl Base {
     pub async fn delete_account(
         &self,
         id: AccountId,
-        (cascade, most): (bool, usize),
-        tell: Tell,
+        cascade: bool,
+        most: usize,
+        make_record: MakeRecord,
         act: Act<'_>,
-    ) -> Result<Deletion, StoreError> {
+    ) -> Result<AccountDeletion, StoreError> {
         transact!(self, async |tx| {
-            let Some(found) = find(&mut tx, id).await? else { return Ok(Deletion::Missing) };
+            let Some(found) = find(&mut tx, id).await? else {
+                return Ok(AccountDeletion::Missing);
+            };
             if found.kind == AccountType::Partner {
-                return Ok(Deletion::IsPartner);
+                return Ok(AccountDeletion::IsPartner);
             }
             // Commits below the account, and new accounts below it, pass its gate.
             let above: Vec<AccountId> = found.lineage.ids().filter(|above| *above != id).collect();
             gates::close_below(&mut tx, id, &above).await?;
-            let Some(target) = find(&mut tx, id).await? else { return Ok(Deletion::Missing) };
-            let below = below(&mut tx, &target, most.saturating_add(1)).await?;
+            let Some(target) = find(&mut tx, id).await? else {
+                return Ok(AccountDeletion::Missing);
+            };
+            let below = accounts_below(&mut tx, &target, most.saturating_add(1)).await?;
             if below.len() > if cascade { most } else { 0 } {
-                return Ok(Deletion::HasOthersBelow(below.len()));
+                return Ok(AccountDeletion::HasOthersBelow(below.len()));
             }
-            let gone: Vec<&Account> = below.iter().rev().chain([&target]).collect();
-            self.say_deleted(&mut tx, &gone, act).await?;
-            let ids = |account: &&Account| -> Vec<Value> { vec![account.id.into()] };
-            let rows: Vec<Vec<Value>> = gone.iter().map(ids).collect();
-            // Before the statements below: a change of one of these accounts holds its row
+            let deleted: Vec<&Account> = below.iter().rev().chain([&target]).collect();
+            for Account { id, kind, name, .. } in &deleted {
+                let changes = [Change::gone("accountType", kind), Change::gone("name", name)];
+                let note = Note::new(*id, Deed::AccountDeleted, name, &changes);
+                audit::note(&mut tx, self.mint(), act, note).await?;
+            }
+            let rows: Vec<Vec<Value>> = deleted.iter().map(|one| vec![one.id.into()]).collect();
+            // Before the other statements: a change of one of these accounts holds its row
             // (`audit::note`). They see an earlier change; a later one finds the account deleted.
-            many(
-            "WITH given (account) AS ({rows})
-             UPDATE accounts SET deleted_at = $1, details = NULL WHERE id IN (SELECT account FROM given)",
-            rows.clone(),
-        )
-        .bind(act.at)
-        .execute(tx.on())
-        .await?;
-            many(ERASED, rows.clone()).bind(act.at).execute(tx.on()).await?;
-            for text in STOPPED.iter().copied() {
-                let statement = many(text, rows.clone());
-                let statement =
-                    if text.contains("$1") { statement.bind(act.at) } else { statement };
-                let nothing = [].as_slice();
-                let statement =
-                    if text.contains("$2") { statement.bind(nothing) } else { statement };
+            let delete = "UPDATE accounts SET deleted_at = $1, details = NULL
+                          WHERE id IN (SELECT account FROM given)";
+            for text in [delete, ERASED].iter().chain(STOPPED) {
+                let mut statement = many(GIVEN.to_owned() + text, rows.clone());
+                if text.contains("$1") {
+                    statement = statement.bind(act.at);
+                }
+                if text.contains("$2") {
+                    statement = statement.bind([].as_slice());
+                }
                 statement.execute(tx.on()).await?;
             }
             let event = |account: &&Account| Event {
@@ -133,46 +125,29 @@ impl Base {
                 lineage: account.lineage,
                 message: None,
                 contact: None,
-                told: Some(json!({ "account": tell(account) })),
+                told: Some(json!({ "account": make_record(account) })),
             };
-            let events: Vec<Event> = gone.iter().map(event).collect();
+            let events: Vec<Event> = deleted.iter().map(event).collect();
             announce(&mut tx, &events, self.mint()).await?;
             directory::changed(&mut tx).await?;
             tx.commit().await?;
-            Ok(Deletion::Done { below: below.len() })
+            Ok(AccountDeletion::Done { below: below.len() })
         })
-    }
-
-    async fn say_deleted(
-        &self,
-        tx: &mut Transaction,
-        gone: &[&Account],
-        act: Act<'_>,
-    ) -> Result<(), StoreError> {
-        for account in gone {
-            let changes =
-                [Change::gone("accountType", account.kind), Change::gone("name", &account.name)];
-            let (deed, object) = (Deed::AccountDeleted, account.name.clone());
-            let note = Note { account: account.id, deed, object, changes: &changes };
-            audit::note(tx, self.mint(), act, note).await?;
-        }
-        Ok(())
     }
 }
 
 /// Returns up to `limit` accounts below this one, the oldest first.
-async fn below(
+async fn accounts_below(
     tx: &mut Transaction,
     target: &Account,
     limit: usize,
 ) -> Result<Vec<Account>, StoreError> {
-    let query = select(match target.kind {
-        AccountType::Partner => "AND partner_id = $1 AND id <> $1 ORDER BY id LIMIT $2",
-        AccountType::Reseller => "AND reseller_id = $1 AND id <> $1 ORDER BY id LIMIT $2",
-        AccountType::Organization => "AND organization_id = $1 AND id <> $1 ORDER BY id LIMIT $2",
-        AccountType::Agent => return Ok(Vec::new()),
-    });
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let rows = query.bind(target.id).bind(limit).fetch_all(tx.on()).await?;
-    rows.iter().map(account).collect()
+    if target.kind == AccountType::Agent {
+        return Ok(Vec::new());
+    }
+    let mut query = select("AND ");
+    below(&mut query, target.kind, target.id);
+    query.push(" AND id <> ").push_value(target.id).push(" ORDER BY id LIMIT ");
+    query.push_value(i64::try_from(limit).unwrap_or(i64::MAX));
+    query.fetch_all(tx.on()).await?.iter().map(account).collect()
 }

@@ -60,9 +60,20 @@ impl Base {
         most: u32,
     ) -> Result<AccountList, StoreError> {
         let postgres = self.reader().is_postgres();
-        let walk = |query: &mut Statement| walk(query, scope, kind, page.after, most);
+        // Appends the statement that reads the first `most` accounts of an index range.
+        let walk = |query: &mut Statement| {
+            query.push(select("AND kind = ").text()).push_value(kind.as_str()).push(" AND ");
+            within(query, scope);
+            if let Some(permitted) = scope.permitted().filter(|permitted| !permitted.is_empty()) {
+                // By primary key, because the index of the range would read all other Agents, too.
+                let ids: Vec<String> = permitted.iter().map(|id| id.get().to_string()).collect();
+                query.push(" AND id IN (").push(&ids.join(", ")).push(")");
+            }
+            query.push(" AND id > ").push_value(page.after.map_or(0, AccountId::get));
+            query.push(" ORDER BY id LIMIT ").push_value(i64::from(most));
+        };
         let mut query = sql("SELECT COUNT(*) AS walked, MAX(id) AS last, COUNT(CASE WHEN ");
-        passes(&mut query, filter, postgres);
+        push_filter(&mut query, filter, postgres);
         query.push(" THEN 1 END) AS total FROM (");
         walk(&mut query);
         query.push(") AS walked");
@@ -74,7 +85,7 @@ impl Base {
         let mut query = sql("SELECT * FROM (");
         walk(&mut query);
         query.push(") AS walked WHERE ");
-        passes(&mut query, filter, postgres);
+        push_filter(&mut query, filter, postgres);
         query.push(" ORDER BY id LIMIT ").push_value(i64::from(page.limit));
         query.push(" OFFSET ").push_value(i64::from(page.skip));
         let rows = query.fetch_all(self.reader()).await?;
@@ -102,33 +113,14 @@ impl Base {
     }
 }
 
-/// Appends the statement that reads the first `most` accounts of an index range.
-fn walk(
-    query: &mut Statement,
-    scope: &Scope,
-    kind: AccountType,
-    after: Option<AccountId>,
-    most: u32,
-) {
-    query.push(select("AND ").text()).push("kind = ").push_value(kind.as_str()).push(" AND ");
-    within(query, scope);
-    if let Some(permitted) = scope.permitted().filter(|permitted| !permitted.is_empty()) {
-        // By primary key, because the index of the range would read all other Agents, too.
-        let ids: Vec<String> = permitted.iter().map(|agent| agent.get().to_string()).collect();
-        query.push(" AND id IN (").push(&ids.join(", ")).push(")");
-    }
-    query.push(" AND id > ").push_value(after.map_or(0, AccountId::get));
-    query.push(" ORDER BY id LIMIT ").push_value(i64::from(most));
-}
-
 /// Appends the condition of a filter.
-fn passes(query: &mut Statement, filter: &AccountFilter, postgres: bool) {
+fn push_filter(query: &mut Statement, filter: &AccountFilter, postgres: bool) {
     query.push("1 = 1");
     if let Some(active) = filter.active {
         query.push(" AND active = ").push_value(i64::from(active));
     }
     if let Some(text) = &filter.text {
-        query.push(" AND lower(name) LIKE ").push_value(pattern(text)).push(" ESCAPE '!'");
+        query.push(" AND lower(name) LIKE ").push_value(like_pattern(text)).push(" ESCAPE '!'");
     }
     if let Some(since) = filter.since {
         query.push(" AND created_at >= ").push_value(since);
@@ -163,16 +155,9 @@ fn detail(name: &'static str, postgres: bool) -> String {
 }
 
 /// Returns the LIKE pattern for this text anywhere in a value.
-fn pattern(text: &str) -> String {
-    let mut pattern = "%".to_owned();
-    for letter in text.to_ascii_lowercase().chars() {
-        if matches!(letter, '%' | '_' | '!') {
-            pattern.push('!');
-        }
-        pattern.push(letter);
-    }
-    pattern.push('%');
-    pattern
+fn like_pattern(text: &str) -> String {
+    let text = text.to_ascii_lowercase().replace('!', "!!");
+    format!("%{}%", text.replace('%', "!%").replace('_', "!_"))
 }
 
 #[cfg(test)]
@@ -181,6 +166,6 @@ mod tests {
 
     #[test]
     fn what_is_looked_for_stands_for_itself() {
-        assert_eq!(pattern("50%_Off!"), "%50!%!_off!!%");
+        assert_eq!(like_pattern("50%_Off!"), "%50!%!_off!!%");
     }
 }

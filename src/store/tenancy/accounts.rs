@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::addresses::{self, Claim, Claimed};
+use super::addresses::{self, AddressClaim, Claimed};
 use super::app_rows;
 use super::audit::{self, Note};
 use super::directory;
@@ -10,7 +10,6 @@ use crate::domain::account::{Account, AccountType, Details, Lineage};
 use crate::domain::address::Address;
 use crate::domain::app::AppRecord;
 use crate::domain::audit::{Act, Change, Deed};
-use crate::domain::clock::Timestamp;
 use crate::domain::event::EventName;
 use crate::domain::id::AccountId;
 use crate::domain::policy::Mode;
@@ -23,7 +22,7 @@ use crate::store::engine::sql::{Row, Statement, sql};
 use crate::store::events::announcements::{AccountEvent, announce_account_event};
 
 /// Makes the record of an account for events.
-pub type Tell = fn(&Account) -> Value;
+pub type MakeRecord = fn(&Account) -> Value;
 
 #[derive(Clone, Debug)]
 pub struct NewAccount {
@@ -43,12 +42,12 @@ pub struct NewAccount {
     pub first_agent: Option<String>,
     /// For an account with a reserved id: its first integrations.
     pub integrations: Vec<AppRecord>,
-    pub tell: Tell,
+    pub make_record: MakeRecord,
 }
 
 /// The result of a creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Created {
+pub enum AccountCreation {
     Account(Box<Account>),
     /// An organization, and its first Agent.
     WithAgent(Box<(Account, Account)>),
@@ -64,7 +63,12 @@ pub enum Created {
 
 impl NewAccount {
     /// An active account with this name, without addresses and details.
-    pub fn plain(kind: AccountType, name: &str, parent: Option<AccountId>, tell: Tell) -> Self {
+    pub fn plain(
+        kind: AccountType,
+        name: &str,
+        parent: Option<AccountId>,
+        make_record: MakeRecord,
+    ) -> Self {
         Self {
             id: None,
             kind,
@@ -77,7 +81,7 @@ impl NewAccount {
             details: Details::new(),
             first_agent: None,
             integrations: Vec::new(),
-            tell,
+            make_record,
         }
     }
 }
@@ -90,88 +94,101 @@ impl Base {
         new: &NewAccount,
         most: u64,
         act: Act<'_>,
-    ) -> Result<Created, StoreError> {
+    ) -> Result<AccountCreation, StoreError> {
         transact!(self, async |tx| {
-            let Some(above) = above(&mut tx, new).await? else { return Ok(Created::NoParent) };
-            if let (Some(parent), Some(external_id)) = (new.parent, &new.external_id)
-                && external_id_taken(&mut tx, parent, external_id).await?
-            {
-                return Ok(Created::ExternalIdTaken);
+            let Some(above) = lineage_above(&mut tx, new).await? else {
+                return Ok(AccountCreation::NoParent);
+            };
+            if external_id_taken(&mut tx, new.parent, new.external_id.as_deref()).await? {
+                return Ok(AccountCreation::ExternalIdTaken);
             }
-            let made = account_of(&mut tx, new, above, act.at).await?;
-            if !insert(&mut tx, &made).await? {
-                return Ok(Created::HasPartner);
-            }
-            self.say_created(&mut tx, &made, new, act).await?;
+            let Some(made) = self.insert_account(&mut tx, new, above, act).await? else {
+                return Ok(AccountCreation::HasPartner);
+            };
             for record in &new.integrations {
                 app_rows::insert(&mut tx, record, u64::MAX).await?;
             }
             for address in &new.addresses {
-                let domain_for = made.lineage.organization;
-                let claim =
-                    Claim { agent: &made, address, catch_all: false, domain_for, most, act };
-                match addresses::claim(&mut tx, self.mint(), &claim).await? {
+                let (agent, domain_for) = (&made, made.lineage.organization);
+                let claim = AddressClaim { agent, address, catch_all: false, domain_for, most };
+                match addresses::claim(&mut tx, self.mint(), &claim, act).await? {
                     Claimed::Yes => {}
-                    why => return Ok(Created::Refused(address.clone(), why)),
+                    why => return Ok(AccountCreation::Refused(address.clone(), why)),
                 }
             }
-            let agent = match &new.first_agent {
-                None => None,
-                Some(name) => {
-                    let first =
-                        NewAccount::plain(AccountType::Agent, name, Some(made.id), new.tell);
-                    let agent = account_of(&mut tx, &first, made.lineage, act.at).await?;
-                    insert(&mut tx, &agent).await?;
-                    self.say_created(&mut tx, &agent, &first, act).await?;
-                    Some(agent)
-                }
-            };
+            let mut agent = None;
+            if let Some(name) = &new.first_agent {
+                let parent = Some(made.id);
+                let first = NewAccount::plain(AccountType::Agent, name, parent, new.make_record);
+                agent = self.insert_account(&mut tx, &first, made.lineage, act).await?;
+            }
             directory::changed(&mut tx).await?;
             tx.commit().await?;
             Ok(match agent {
-                None => Created::Account(Box::new(made)),
-                Some(agent) => Created::WithAgent(Box::new((made, agent))),
+                None => AccountCreation::Account(Box::new(made)),
+                Some(agent) => AccountCreation::WithAgent(Box::new((made, agent))),
             })
         })
     }
 
-    async fn say_created(
+    /// Inserts an account with its audit entry and its event. Returns None for a second partner.
+    async fn insert_account(
         &self,
         tx: &mut Transaction,
-        made: &Account,
         new: &NewAccount,
+        above: Lineage,
         act: Act<'_>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Option<Account>, StoreError> {
+        let id = match new.id {
+            Some(reserved) => reserved,
+            None => next_user_id(tx, AccountId::new).await?,
+        };
+        let account = Account {
+            id,
+            kind: new.kind,
+            name: new.name.clone(),
+            username: new.username.clone(),
+            parent: new.parent,
+            lineage: above.with(new.kind, id),
+            active: new.active,
+            created_at: act.at,
+            external_id: new.external_id.clone(),
+            details: new.details.clone(),
+        };
+        let is_new = insert(tx, &account).await?;
+        if !is_new {
+            return Ok(None);
+        }
         let mut changes =
-            vec![Change::made("accountType", made.kind), Change::made("name", &made.name)];
-        changes.extend(made.external_id.iter().map(|id| Change::made("externalAccountId", id)));
+            vec![Change::made("accountType", account.kind), Change::made("name", &account.name)];
+        changes.extend(account.external_id.iter().map(|id| Change::made("externalAccountId", id)));
         let integrations = new.integrations.iter().map(|one| &one.app);
         changes.extend(integrations.map(|app| Change::made("integration", app)));
-        let (deed, object) = (Deed::AccountCreated, made.name.clone());
-        let note = Note { account: made.id, deed, object, changes: &changes };
+        let note = Note::new(id, Deed::AccountCreated, &account.name, &changes);
         audit::note(tx, self.mint(), act, note).await?;
-        let (name, data) = (EventName::AccountCreated, json!({ "account": (new.tell)(made) }));
-        let event = AccountEvent { name, at: act.at, lineage: made.lineage, data };
-        announce_account_event(tx, self.mint(), event).await
+        let (name, when) = (EventName::AccountCreated, (act.at, account.lineage));
+        let told = json!({ "account": (new.make_record)(&account) });
+        announce_told(tx, self.mint(), name, when, told).await?;
+        Ok(Some(account))
     }
 
     /// Reserves an id for a new account, to seal its secrets for this id. An unused id is lost.
     pub async fn reserve_account_id(&self) -> Result<AccountId, StoreError> {
         let mut tx = self.begin().await?;
-        let id = next_account_id(&mut tx).await?;
+        let id = next_user_id(&mut tx, AccountId::new).await?;
         tx.commit().await?;
         Ok(id)
     }
 
     /// Returns an account, unless it was deleted.
     pub async fn account(&self, id: AccountId) -> Result<Option<Account>, StoreError> {
-        let row = select("AND id = $1").bind(id.get()).fetch_optional(self.reader()).await?;
+        let row = select("AND id = $1").bind(id).fetch_optional(self.reader()).await?;
         row.as_ref().map(account).transpose()
     }
 
     /// Returns the Agent that answered at RCPT, even if it was deleted since: its standing decides
     /// the verdict, and the record still belongs to it.
-    pub async fn addressee(&self, id: AccountId) -> Result<Option<Account>, StoreError> {
+    pub async fn account_even_deleted(&self, id: AccountId) -> Result<Option<Account>, StoreError> {
         let mut query = sql("SELECT ");
         query.push(COLUMNS).push(" FROM accounts WHERE id = ").push_value(id);
         let row = query.fetch_optional(self.reader()).await?;
@@ -205,7 +222,10 @@ impl Base {
 
 /// Returns the lineage of the parent, or None if it is missing or of another level. Passes its
 /// gates: a deletion of the parent, or of an account above it, waits until the transaction ends.
-async fn above(tx: &mut Transaction, new: &NewAccount) -> Result<Option<Lineage>, StoreError> {
+async fn lineage_above(
+    tx: &mut Transaction,
+    new: &NewAccount,
+) -> Result<Option<Lineage>, StoreError> {
     let Some(parent) = new.parent else {
         return Ok(new.kind.parent().is_none().then(Lineage::default));
     };
@@ -214,44 +234,14 @@ async fn above(tx: &mut Transaction, new: &NewAccount) -> Result<Option<Lineage>
     Ok(fits.map(|found| found.lineage))
 }
 
-/// Returns the account to be created, with its id.
-async fn account_of(
-    tx: &mut Transaction,
-    new: &NewAccount,
-    above: Lineage,
-    now: Timestamp,
-) -> Result<Account, StoreError> {
-    let id = match new.id {
-        Some(reserved) => reserved,
-        None => next_account_id(tx).await?,
-    };
-    Ok(Account {
-        id,
-        kind: new.kind,
-        name: new.name.clone(),
-        username: new.username.clone(),
-        parent: new.parent,
-        lineage: above.with(new.kind, id),
-        active: new.active,
-        created_at: now,
-        external_id: new.external_id.clone(),
-        details: new.details.clone(),
-    })
-}
-
-async fn next_account_id(tx: &mut Transaction) -> Result<AccountId, StoreError> {
-    let ids = next_user_ids(tx, 1).await?;
-    let id = ids.first().and_then(|id| AccountId::new(*id));
-    id.ok_or_else(|| StoreError::Corrupt { table: "user_ids", detail: format!("{ids:?}") })
-}
-
 /// Whether another account directly below `parent` has this external id. Locks the external ids
 /// below `parent` until the transaction ends.
 pub async fn external_id_taken(
     tx: &mut Transaction,
-    parent: AccountId,
-    external_id: &str,
+    parent: Option<AccountId>,
+    external_id: Option<&str>,
 ) -> Result<bool, StoreError> {
+    let (Some(parent), Some(external_id)) = (parent, external_id) else { return Ok(false) };
     if tx.has_concurrent_writers() {
         sql("SELECT pg_advisory_xact_lock(hashtextextended('external ids', $1))")
             .bind(parent)
@@ -289,6 +279,16 @@ pub async fn next_user_ids(tx: &mut Transaction, count: usize) -> Result<Vec<i64
     }
 }
 
+/// Returns the next id of the sequence, made by `id_of`.
+pub async fn next_user_id<T>(
+    tx: &mut Transaction,
+    id_of: fn(i64) -> Option<T>,
+) -> Result<T, StoreError> {
+    let ids = next_user_ids(tx, 1).await?;
+    let id = ids.first().and_then(|id| id_of(*id));
+    id.ok_or_else(|| StoreError::Corrupt { table: "user_ids", detail: format!("{ids:?}") })
+}
+
 /// Selects accounts that are not deleted. Names the columns: a statement with `*` that PostgreSQL
 /// has prepared fails after another gateway's migration adds a column.
 pub fn select(rest: &'static str) -> Statement {
@@ -302,7 +302,7 @@ pub const COLUMNS: &str = "accounts.id, kind, name, username, parent_id, partner
      reseller_id, organization_id, agent_id, active, accounts.created_at, external_id, details";
 
 pub async fn find(tx: &mut Transaction, id: AccountId) -> Result<Option<Account>, StoreError> {
-    let row = select("AND id = $1").bind(id.get()).fetch_optional(tx.on()).await?;
+    let row = select("AND id = $1").bind(id).fetch_optional(tx.on()).await?;
     row.as_ref().map(account).transpose()
 }
 
@@ -321,7 +321,7 @@ async fn insert(tx: &mut Transaction, account: &Account) -> Result<bool, StoreEr
                                external_id, details)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
          ON CONFLICT (kind) WHERE kind = 'partner' DO NOTHING")
-    .bind(account.id.get())
+    .bind(account.id)
     .bind(account.kind.as_str())
     .bind(account.name.clone())
     .bind(account.username.clone())
@@ -331,9 +331,9 @@ async fn insert(tx: &mut Transaction, account: &Account) -> Result<bool, StoreEr
     .bind(account.lineage.organization)
     .bind(account.lineage.agent)
     .bind(i64::from(account.active))
-    .bind(account.created_at.millis())
+    .bind(account.created_at)
     .bind(account.external_id.clone())
-    .bind(kept(&account.details))
+    .bind(details_column(&account.details))
     .execute(tx.on())
     .await?;
     if done > 0 && account.kind == AccountType::Agent {
@@ -349,7 +349,7 @@ async fn insert(tx: &mut Transaction, account: &Account) -> Result<bool, StoreEr
 }
 
 /// Returns the details as the database stores them.
-pub fn kept(details: &Details) -> Option<String> {
+pub fn details_column(details: &Details) -> Option<String> {
     (!details.is_empty()).then(|| Value::Object(details.clone()).to_string())
 }
 

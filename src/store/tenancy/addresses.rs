@@ -1,5 +1,7 @@
 //! Addresses of Agents, and the standing on which a verdict about a recipient rests.
 
+use std::borrow::Cow;
+
 use super::audit::{self, Note};
 use super::directory;
 use super::domains;
@@ -10,12 +12,20 @@ use crate::domain::id::{AccountId, Mint, RelayId};
 use crate::domain::policy::Mode;
 use crate::domain::relay::Relayed;
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, retry_conflicts, transact};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, sql};
+
+/// An address of an Agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldAddress {
+    pub address: Address,
+    /// Gets all mail for the domain that no other address gets.
+    pub catch_all: bool,
+}
 
 /// The result of a claim to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,35 +57,37 @@ pub struct Standing {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Addressed {
+pub struct AddressedAgent {
     pub lineage: Lineage,
     pub username: String,
     pub standing: Standing,
 }
 
 /// An Agent, the address that a sender used, and the sender.
-#[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+#[derive(Clone, Debug)]
+pub struct StandingQuestion<'a> {
     pub agent: AccountId,
-    pub address: &'a Address,
-    pub sender: &'a Address,
+    pub address: Cow<'a, Address>,
+    pub sender: Cow<'a, Address>,
 }
 
 impl Base {
-    /// Returns the current standing for this Agent, address and sender.
+    /// Returns the current standing for this Agent, address and sender. Reads on this store's own
+    /// connections, and not on those of mail as `Store::addressed`.
     pub async fn standing(
         &self,
         agent: AccountId,
         address: &Address,
         sender: &Address,
     ) -> Result<Option<Standing>, StoreError> {
-        let question = Question { agent, address, sender };
+        let (address, sender) = (Cow::Borrowed(address), Cow::Borrowed(sender));
+        let question = StandingQuestion { agent, address, sender };
         let addressed = standings(self.reader(), &[question]).await?.pop().flatten();
         Ok(addressed.map(|addressed| addressed.standing))
     }
 
-    /// Returns the addresses of an Agent with their catch-all flags, by domain and local part.
-    pub async fn addresses(&self, agent: AccountId) -> Result<Vec<(Address, bool)>, StoreError> {
+    /// Returns the addresses of an Agent, by domain and local part.
+    pub async fn addresses(&self, agent: AccountId) -> Result<Vec<HeldAddress>, StoreError> {
         let rows = sql("SELECT local || '@' || domain AS address, catch_all FROM addresses
              WHERE agent_id = $1 ORDER BY domain, local")
         .bind(agent.get())
@@ -84,34 +96,27 @@ impl Base {
         rows.iter()
             .map(|row| {
                 let columns = Columns { table: "addresses", row };
-                Ok((columns.address("address")?, columns.flag("catch_all")?))
+                let (address, catch_all) =
+                    (columns.address("address")?, columns.flag("catch_all")?);
+                Ok(HeldAddress { address, catch_all })
             })
             .collect()
     }
 
-    /// Gives an Agent an address in a domain of an account above it, up to `most` addresses. With
-    /// `claim_domain_for`, a domain without an owner is first given to that account.
+    /// Gives an Agent an address in a domain of an account above it.
     pub async fn claim_address(
         &self,
-        agent: &Account,
-        address: &Address,
-        catch_all: bool,
-        claim_domain_for: Option<AccountId>,
-        most: u64,
+        wanted: &AddressClaim<'_>,
         act: Act<'_>,
     ) -> Result<Claimed, StoreError> {
-        let claim = Claim { agent, address, catch_all, domain_for: claim_domain_for, most, act };
-        retry_conflicts!(self.try_claim(&claim))
-    }
-
-    async fn try_claim(&self, wanted: &Claim<'_>) -> Result<Claimed, StoreError> {
-        let mut tx = self.begin().await?;
-        let claimed = claim(&mut tx, self.mint(), wanted).await?;
-        if claimed == Claimed::Yes {
-            directory::changed(&mut tx).await?;
-            tx.commit().await?;
-        }
-        Ok(claimed)
+        transact!(self, async |tx| {
+            let claimed = claim(&mut tx, self.mint(), wanted, act).await?;
+            if claimed == Claimed::Yes {
+                directory::changed(&mut tx).await?;
+                tx.commit().await?;
+            }
+            Ok(claimed)
+        })
     }
 
     /// Takes an address from an Agent. Returns whether the Agent had it.
@@ -131,9 +136,8 @@ impl Base {
                     .execute(tx.on())
                     .await?;
             if done > 0 {
-                let (account, object) = (agent, address.to_string());
-                let removed = Note { account, deed: Deed::AddressRemoved, object, changes: &[] };
-                audit::note(&mut tx, self.mint(), act, removed).await?;
+                let note = Note::new(agent, Deed::AddressRemoved, address, &[]);
+                audit::note(&mut tx, self.mint(), act, note).await?;
                 directory::changed(&mut tx).await?;
             }
             tx.commit().await?;
@@ -143,15 +147,15 @@ impl Base {
 }
 
 /// An address to give to an Agent.
-pub struct Claim<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct AddressClaim<'a> {
     pub agent: &'a Account,
     pub address: &'a Address,
     pub catch_all: bool,
-    /// The account that gets a domain without an owner.
+    /// The account that first gets the domain, if that has no owner.
     pub domain_for: Option<AccountId>,
     /// The most addresses that an Agent may have.
     pub most: u64,
-    pub act: Act<'a>,
 }
 
 /// Claims an address and writes the audit entries. The caller must drop the transaction unless the
@@ -159,9 +163,10 @@ pub struct Claim<'a> {
 pub async fn claim(
     tx: &mut Transaction,
     mint: &Mint,
-    wanted: &Claim<'_>,
+    wanted: &AddressClaim<'_>,
+    act: Act<'_>,
 ) -> Result<Claimed, StoreError> {
-    let &Claim { agent, address, catch_all, domain_for, most, act } = wanted;
+    let &AddressClaim { agent, address, catch_all, domain_for, most: _ } = wanted;
     let domain = address.domain();
     // Serializes the claims of one Agent in several domains, for the count.
     gates::close_account(tx, agent.id).await?;
@@ -169,20 +174,28 @@ pub async fn claim(
     if let Some(account) = domain_for
         && domains::insert(tx, domain, account, act.at).await?
     {
-        let object = domain.to_string();
-        let added = Note { account, deed: Deed::DomainAdded, object, changes: &[] };
-        audit::note(tx, mint, act, added).await?;
+        let note = Note::new(account, Deed::DomainAdded, domain, &[]);
+        audit::note(tx, mint, act, note).await?;
     }
-    if !owns(&agent.lineage, domains::owner(tx, domain, "FOR KEY SHARE").await?) {
+    let owner = domains::find_owner(tx, domain, "FOR KEY SHARE").await?;
+    if !agent.lineage.ids().any(|id| Some(id) == owner) {
         return Ok(Claimed::DomainNotOurs);
     }
     if catch_all && catch_all_of_another(tx, address).await? {
         return Ok(Claimed::CatchAllInUse);
     }
-    if has_no_room(tx, agent.id, address, most).await? {
+    if is_full(tx, wanted).await? {
         return Ok(Claimed::TooMany);
     }
-    let before = catch_all_before(tx, wanted).await?;
+    let row = sql("SELECT catch_all FROM addresses
+                   WHERE domain = $1 AND local = $2 AND agent_id = $3")
+    .bind(domain.as_str())
+    .bind(address.local())
+    .bind(agent.id)
+    .fetch_optional(tx.on())
+    .await?;
+    let flag = row.map(|row| Columns { table: "addresses", row: &row }.flag("catch_all"));
+    let before = flag.transpose()?;
     let done = sql("INSERT INTO addresses (domain, local, agent_id, catch_all, created_at)
          VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT (domain, local) DO UPDATE SET catch_all = excluded.catch_all
@@ -199,45 +212,25 @@ pub async fn claim(
     }
     if before != Some(catch_all) {
         let changes = [Change::new("catchAll", before, Some(catch_all))];
-        let (account, object) = (agent.id, address.to_string());
-        let added = Note { account, deed: Deed::AddressAdded, object, changes: &changes };
-        audit::note(tx, mint, act, added).await?;
+        let note = Note::new(agent.id, Deed::AddressAdded, address, &changes);
+        audit::note(tx, mint, act, note).await?;
     }
     Ok(Claimed::Yes)
 }
 
-/// Returns whether the Agent's address is a catch-all; None if it does not have the address.
-async fn catch_all_before(
-    tx: &mut Transaction,
-    wanted: &Claim<'_>,
-) -> Result<Option<bool>, StoreError> {
-    let row = sql("SELECT catch_all FROM addresses
-                   WHERE domain = $1 AND local = $2 AND agent_id = $3")
-    .bind(wanted.address.domain().as_str())
-    .bind(wanted.address.local())
-    .bind(wanted.agent.id)
-    .fetch_optional(tx.on())
-    .await?;
-    row.map(|row| Columns { table: "addresses", row: &row }.flag("catch_all")).transpose()
-}
-
-/// Whether the Agent has `most` addresses, and this one is not among them.
-async fn has_no_room(
-    tx: &mut Transaction,
-    agent: AccountId,
-    address: &Address,
-    most: u64,
-) -> Result<bool, StoreError> {
+/// Whether the Agent has as many addresses as it may, and this one is not among them.
+async fn is_full(tx: &mut Transaction, wanted: &AddressClaim<'_>) -> Result<bool, StoreError> {
+    let AddressClaim { agent, address, most, .. } = wanted;
     let row = sql("SELECT COUNT(*) AS held,
                 COUNT(CASE WHEN domain = $2 AND local = $3 THEN 1 END) AS this
          FROM addresses WHERE agent_id = $1")
-    .bind(agent)
+    .bind(agent.id)
     .bind(address.domain().as_str())
     .bind(address.local())
     .fetch_one(tx.on())
     .await?;
     let columns = Columns { table: "addresses", row: &row };
-    Ok(columns.count("this")? == 0 && columns.count("held")? >= most)
+    Ok(columns.count("this")? == 0 && columns.count("held")? >= *most)
 }
 
 /// Whether another address is the catch-all of the domain.
@@ -251,18 +244,14 @@ async fn catch_all_of_another(tx: &mut Transaction, address: &Address) -> Result
     Ok(taken.is_some())
 }
 
-fn owns(lineage: &Lineage, owner: Option<AccountId>) -> bool {
-    owner.is_some_and(|owner| lineage.ids().any(|id| id == owner))
-}
-
 /// Reads standings on any connection: before the verdict, and again in the commit. Returns one per
 /// question, in their order, also for deleted Agents; None if the account is not an Agent.
 pub async fn standings(
     on: Connection<'_>,
-    questions: &[Question<'_>],
-) -> Result<Vec<Option<Addressed>>, StoreError> {
+    questions: &[StandingQuestion<'_>],
+) -> Result<Vec<Option<AddressedAgent>>, StoreError> {
     let rows = questions.iter().enumerate().map(|(place, question)| {
-        let Question { agent, address, sender } = question;
+        let StandingQuestion { agent, address, sender } = question;
         vec![
             i64::try_from(place).unwrap_or(i64::MAX).into(),
             (*agent).into(),
@@ -304,7 +293,7 @@ pub async fn standings(
         let columns = Columns { table: "inbound_policies", row };
         let place = usize::try_from(columns.integer("place")?).unwrap_or(usize::MAX);
         if let Some(standing) = standings.get_mut(place) {
-            *standing = Some(Addressed {
+            *standing = Some(AddressedAgent {
                 lineage: columns.lineage()?,
                 username: columns.text("username")?,
                 standing: Standing {

@@ -12,8 +12,8 @@ use crate::store::engine::sql::sql;
 
 /// The result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NewRecord {
-    Kept,
+pub enum AppRecordInsertion {
+    Inserted,
     /// The account has a record of this app, version and use.
     Exists,
     /// The account has as many records of this use as it may.
@@ -21,12 +21,12 @@ pub enum NewRecord {
 }
 
 /// Inserts a row. The caller holds the queue of the account's apps, so that the count is right, and
-/// must drop the transaction unless the result is `Kept`.
+/// must drop the transaction unless the result is `Inserted`.
 pub async fn insert(
     tx: &mut Transaction,
     new: &AppRecord,
     most: u64,
-) -> Result<NewRecord, StoreError> {
+) -> Result<AppRecordInsertion, StoreError> {
     let row = sql("SELECT COUNT(*) AS kept FROM app_records WHERE account_id = $1 AND kind = $2")
         .bind(new.account)
         .bind(new.of.as_str())
@@ -49,9 +49,9 @@ pub async fn insert(
     .execute(tx.on())
     .await?;
     Ok(match (done, full) {
-        (0, _) => NewRecord::Exists,
-        (_, true) => NewRecord::TooMany,
-        (_, false) => NewRecord::Kept,
+        (0, _) => AppRecordInsertion::Exists,
+        (_, true) => AppRecordInsertion::TooMany,
+        (_, false) => AppRecordInsertion::Inserted,
     })
 }
 

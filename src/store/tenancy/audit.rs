@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::once;
+use super::idempotency;
 use crate::domain::audit::{Act, Actor, Change, Deed, Doer, Entry, Who};
 use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::id::{AccountId, AuditId, KeyId, MemberId, Mint};
@@ -21,6 +21,17 @@ pub struct Note<'a> {
     /// The object of the change; never a secret.
     pub object: String,
     pub changes: &'a [Change],
+}
+
+impl<'a> Note<'a> {
+    pub fn new(
+        account: AccountId,
+        deed: Deed,
+        object: &impl ToString,
+        changes: &'a [Change],
+    ) -> Self {
+        Self { account, deed, object: object.to_string(), changes }
+    }
 }
 
 /// Conditions on the entries of a list; absent fields match everything.
@@ -45,7 +56,7 @@ pub async fn note(
         // A caller without a request id gets a new holder each time.
         let holder = act.by.request.unwrap_or_else(|| mint.uuid());
         let now = mint.clock().steady_of(act.at);
-        if !once::remember(tx, once, holder, now, None).await? {
+        if !idempotency::remember(tx, once, holder, now, None).await? {
             return Err(StoreError::Repeated);
         }
     }
@@ -73,38 +84,31 @@ async fn insert(
         Who::Key { key, account, member } => ("key", Some(key.0), Some(*account), *member),
     };
     let changes = note.changes.iter().map(|one| json!([one.field, one.before, one.after]));
-    sql("INSERT INTO audit_entries (id, at, partner_id, reseller_id, organization_id, agent_id,
-                            deed, object, changes, actor, actor_account, actor_member, key_id,
-                            remote_address, request_id, count)
+    let mut query = sql("INSERT INTO audit_entries
+                (id, at, partner_id, reseller_id, organization_id, agent_id, deed, object, changes,
+                 actor, actor_account, actor_member, key_id, remote_address, request_id, count)
          SELECT $1, $2, partner_id, reseller_id, organization_id, agent_id, $3, $4, $5, $6, $7, $8,
                 $9, $10, $11, $13
-         FROM accounts WHERE id = $12 AND deleted_at IS NULL
-         ON CONFLICT (id) DO UPDATE SET count = audit_entries.count + excluded.count")
-    // `FOR SHARE`: a deletion of the account waits, and then sees this change.
-    .on_postgres(
-        "INSERT INTO audit_entries (id, at, partner_id, reseller_id, organization_id, agent_id,
-                            deed, object, changes, actor, actor_account, actor_member, key_id,
-                            remote_address, request_id, count)
-         SELECT $1, $2, partner_id, reseller_id, organization_id, agent_id, $3, $4, $5, $6, $7, $8,
-                $9, $10, $11, $13
-         FROM accounts WHERE id = $12 AND deleted_at IS NULL FOR SHARE
-         ON CONFLICT (id) DO UPDATE SET count = audit_entries.count + excluded.count",
-    )
-    .bind(id.0)
-    .bind(act.at)
-    .bind(note.deed.as_str())
-    .bind(note.object)
-    .bind(serde_json::Value::from_iter(changes).to_string())
-    .bind(actor)
-    .bind(account)
-    .bind(member.map(MemberId::get))
-    .bind(key)
-    .bind(remote.map(|address| address.to_string()))
-    .bind(*request)
-    .bind(note.account)
-    .bind(stored(count))
-    .execute(tx.on())
-    .await
+         FROM accounts WHERE id = $12 AND deleted_at IS NULL");
+    // A deletion of the account waits, and then sees this change.
+    query.push(if tx.has_concurrent_writers() { " FOR SHARE" } else { "" });
+    query.push(" ON CONFLICT (id) DO UPDATE SET count = audit_entries.count + excluded.count");
+    query
+        .bind(id.0)
+        .bind(act.at)
+        .bind(note.deed.as_str())
+        .bind(note.object)
+        .bind(serde_json::Value::from_iter(changes).to_string())
+        .bind(actor)
+        .bind(account)
+        .bind(member.map(MemberId::get))
+        .bind(key)
+        .bind(remote.map(|address| address.to_string()))
+        .bind(*request)
+        .bind(note.account)
+        .bind(stored(count))
+        .execute(tx.on())
+        .await
 }
 
 impl Base {
@@ -137,8 +141,7 @@ impl Base {
         count: u64,
     ) -> Result<(), StoreError> {
         let Who::Key { account, .. } = act.by.who else { return Ok(()) };
-        let object = operation.to_owned();
-        let denied = Note { account, deed: Deed::AccessDenied, object, changes: &[] };
+        let denied = Note::new(account, Deed::AccessDenied, &operation, &[]);
         let mut tx = self.begin().await?;
         insert(&mut tx, id, act, denied, count).await?;
         tx.commit().await

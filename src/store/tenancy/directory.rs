@@ -13,23 +13,23 @@ use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::group::GroupedWork;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Connection, sql};
+use crate::store::engine::sql::sql;
 
 /// The answer for one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listing {
     /// The version of the answer.
     pub version: i64,
-    pub answering: Option<Answering>,
+    pub answering: Option<AnsweringAgent>,
     /// The owner of a refusal: the Agent, else the account of the domain, else the partner.
     pub lineage: Lineage,
 }
 
 /// The Agent that answers to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answering {
+pub struct AnsweringAgent {
     pub agent: AccountId,
-    pub by: By,
+    pub by: AnswersBy,
     /// The Agent and all accounts above it are active.
     pub active: bool,
     pub mode: Mode,
@@ -39,7 +39,7 @@ pub struct Answering {
 
 /// The reason why an Agent answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum AnswersBy {
     /// The Agent has the address.
     Address,
     /// The Agent answers for postmaster.
@@ -49,9 +49,7 @@ pub enum By {
 }
 
 /// Reads the version once for all waiting callers.
-pub struct Versions {
-    base: Base,
-}
+pub struct VersionReader(pub Base);
 
 impl Base {
     /// Returns the Agent that answers to `address`: the Agent that has it; else, if the domain of
@@ -62,12 +60,8 @@ impl Base {
         address: Option<&Address>,
         stand_in: Option<&Address>,
     ) -> Result<Listing, StoreError> {
-        let parts = |address: Option<&Address>| {
-            address.map_or_else(Default::default, |address| {
-                (address.domain().to_string(), address.local().to_owned())
-            })
-        };
-        let ((domain, local), (its_domain, its_local)) = (parts(address), parts(stand_in));
+        let domain = |address: Option<&Address>| address.map(|one| one.domain().to_string());
+        let local = |address: Option<&Address>| address.map(|one| one.local().to_owned());
         let row = sql("WITH candidates (place, agent) AS (
                  SELECT 1, agent_id FROM addresses WHERE domain = $1 AND local = $2
                  UNION ALL
@@ -98,24 +92,24 @@ impl Base {
              LEFT JOIN accounts AS whose
                     ON whose.id = COALESCE(me.id, domains.account_id, partner.id)
              WHERE single = 1")
-        .bind(domain)
-        .bind(local)
-        .bind(its_domain)
-        .bind(its_local)
+        .bind(domain(address))
+        .bind(local(address))
+        .bind(domain(stand_in))
+        .bind(local(stand_in))
         .fetch_one(self.reader())
         .await?;
         let columns = Columns { table: "directory", row: &row };
         let by = match columns.optional_integer("place")? {
             None => None,
-            Some(1) => Some(By::Address),
-            Some(2 | 3) => Some(By::Postmaster),
-            Some(_) => Some(By::CatchAll),
+            Some(1) => Some(AnswersBy::Address),
+            Some(2 | 3) => Some(AnswersBy::Postmaster),
+            Some(_) => Some(AnswersBy::CatchAll),
         };
-        let answering = |by| -> Result<Answering, StoreError> {
+        let answering = |by| -> Result<AnsweringAgent, StoreError> {
             let agent = columns.account("me")?;
             let (active, mode) = (columns.flag("active")?, columns.word("mode")?);
             let relayed = columns.flag("relayed")?;
-            Ok(Answering { agent, by, active, mode, relayed })
+            Ok(AnsweringAgent { agent, by, active, mode, relayed })
         };
         Ok(Listing {
             version: columns.integer("version")?,
@@ -148,13 +142,7 @@ pub async fn changed(tx: &mut Transaction) -> Result<(), StoreError> {
     }
 }
 
-impl Versions {
-    pub(in crate::store) const fn new(base: Base) -> Self {
-        Self { base }
-    }
-}
-
-impl GroupedWork for Versions {
+impl GroupedWork for VersionReader {
     type Job = ();
     type Answer = i64;
 
@@ -163,13 +151,11 @@ impl GroupedWork for Versions {
     }
 
     async fn write(&self, group: &[()]) -> Result<Vec<i64>, StoreError> {
-        Ok(vec![version(self.base.reader()).await?; group.len()])
+        let select = sql("SELECT version FROM directory WHERE single = 1");
+        let row = select.fetch_one(self.0.reader()).await?;
+        let version = Columns { table: "directory", row: &row }.integer("version")?;
+        Ok(vec![version; group.len()])
     }
-}
-
-async fn version(on: Connection<'_>) -> Result<i64, StoreError> {
-    let row = sql("SELECT version FROM directory WHERE single = 1").fetch_one(on).await?;
-    Columns { table: "directory", row: &row }.integer("version")
 }
 
 #[cfg(test)]
@@ -186,14 +172,14 @@ mod tests {
     use crate::store::engine::group::Group;
     use crate::store::{Location, Store};
 
-    struct Counting(Versions, Arc<AtomicUsize>);
+    struct Counting(VersionReader, Arc<AtomicUsize>);
 
     impl GroupedWork for Counting {
         type Job = ();
         type Answer = i64;
 
         fn size(job: &()) -> (usize, usize) {
-            Versions::size(job)
+            VersionReader::size(job)
         }
 
         async fn write(&self, group: &[()]) -> Result<Vec<i64>, StoreError> {
@@ -211,7 +197,7 @@ mod tests {
             (Location::Folder(folder.path().to_owned()), Rules::defaults().unwrap().store);
         let store = Store::create(&location, &rules, mint).await.unwrap();
         let readings = Arc::default();
-        let counting = Counting(Versions::new(store.base.clone()), Arc::clone(&readings));
+        let counting = Counting(VersionReader(store.base.clone()), Arc::clone(&readings));
         let group = Group::start(counting, rules.commit, 1);
         let mut asking = JoinSet::new();
         for _ in 0..200 {

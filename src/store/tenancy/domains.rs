@@ -45,7 +45,7 @@ pub enum DomainClaim {
 
 /// The result of a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proven {
+pub enum DomainProof {
     /// The account owns the domain.
     Yes,
     /// Another account owns the domain.
@@ -74,9 +74,9 @@ impl Base {
         let mut tx = self.begin().await?;
         gates::close_domain(&mut tx, domain).await?;
         let new = insert(&mut tx, domain, account, act.at).await?;
-        let owner = owner(&mut tx, domain, "FOR KEY SHARE").await?.unwrap_or(account);
+        let owner = find_owner(&mut tx, domain, "FOR KEY SHARE").await?.unwrap_or(account);
         if new {
-            self.added(&mut tx, domain, account, act).await?;
+            self.note_added(&mut tx, domain, account, act).await?;
         }
         tx.commit().await?;
         Ok(owner)
@@ -96,15 +96,21 @@ impl Base {
             // Serializes the claims of one account, for the count.
             gates::close_account(&mut tx, account).await?;
             gates::close_domain(&mut tx, domain).await?;
-            match owner(&mut tx, domain, "FOR KEY SHARE").await? {
+            match find_owner(&mut tx, domain, "FOR KEY SHARE").await? {
                 Some(owner) if owner == account => return Ok(DomainClaim::Owned),
                 Some(_) => return Ok(DomainClaim::Taken),
                 None => {}
             }
-            if let Some(challenge) = challenge_of(&mut tx, domain, account).await? {
+            if let Some(challenge) = find_challenge(&mut tx, domain, account).await? {
                 return Ok(DomainClaim::Pending(challenge));
             }
-            let (owned, claimed) = held(&mut tx, account).await?;
+            let row = sql("SELECT (SELECT COUNT(*) FROM domains WHERE account_id = $1) AS owned,
+                    (SELECT COUNT(*) FROM domain_claims WHERE account_id = $1) AS claimed")
+            .bind(account)
+            .fetch_one(tx.on())
+            .await?;
+            let columns = Columns { table: "domain_claims", row: &row };
+            let (owned, claimed) = (columns.count("owned")?, columns.count("claimed")?);
             if claimed >= limits.claims {
                 return Ok(DomainClaim::TooManyClaims);
             }
@@ -122,8 +128,7 @@ impl Base {
             if made == 0 {
                 return Ok(DomainClaim::NoAccount);
             }
-            let object = domain.to_string();
-            let note = Note { account, deed: Deed::DomainClaimed, object, changes: &[] };
+            let note = Note::new(account, Deed::DomainClaimed, domain, &[]);
             audit::note(&mut tx, self.mint(), act, note).await?;
             tx.commit().await?;
             Ok(DomainClaim::Made)
@@ -137,64 +142,51 @@ impl Base {
         account: AccountId,
         challenge: &str,
         act: Act<'_>,
-    ) -> Result<Proven, StoreError> {
+    ) -> Result<DomainProof, StoreError> {
         transact!(self, async |tx| {
             gates::close_account(&mut tx, account).await?;
             gates::close_domain(&mut tx, domain).await?;
             // Another request may have proven the claim, or withdrawn and repeated it.
-            match owner(&mut tx, domain, "FOR KEY SHARE").await? {
-                Some(owner) if owner == account => return Ok(Proven::Yes),
-                Some(_) => return Ok(Proven::Taken),
+            match find_owner(&mut tx, domain, "FOR KEY SHARE").await? {
+                Some(owner) if owner == account => return Ok(DomainProof::Yes),
+                Some(_) => return Ok(DomainProof::Taken),
                 None => {}
             }
-            if challenge_of(&mut tx, domain, account).await?.as_deref() != Some(challenge) {
-                return Ok(Proven::NoClaim);
+            if find_challenge(&mut tx, domain, account).await?.as_deref() != Some(challenge) {
+                return Ok(DomainProof::NoClaim);
             }
             let new = insert(&mut tx, domain, account, act.at).await?;
             if !new {
-                return Ok(Proven::Taken);
+                return Ok(DomainProof::Taken);
             }
-            self.added(&mut tx, domain, account, act).await?;
+            self.note_added(&mut tx, domain, account, act).await?;
             tx.commit().await?;
-            Ok(Proven::Yes)
+            Ok(DomainProof::Yes)
         })
     }
 
-    async fn added(
+    async fn note_added(
         &self,
         tx: &mut Transaction,
         domain: &DomainName,
         account: AccountId,
         act: Act<'_>,
     ) -> Result<(), StoreError> {
-        let object = domain.to_string();
-        let added = Note { account, deed: Deed::DomainAdded, object, changes: &[] };
-        audit::note(tx, self.mint(), act, added).await?;
+        let note = Note::new(account, Deed::DomainAdded, domain, &[]);
+        audit::note(tx, self.mint(), act, note).await?;
         directory::changed(tx).await
-    }
-
-    pub async fn domain_owner(&self, domain: &DomainName) -> Result<Option<AccountId>, StoreError> {
-        let row = sql("SELECT account_id FROM domains WHERE name = $1")
-            .bind(domain.as_str())
-            .fetch_optional(self.reader())
-            .await?;
-        row.map(|row| Columns { table: "domains", row: &row }.account("account_id")).transpose()
     }
 
     /// Returns the domains and claims of one account, or of all, by name.
     pub async fn domains(&self, account: Option<AccountId>) -> Result<Vec<HeldDomain>, StoreError> {
-        let query = match account {
-            None => sql("SELECT name, account_id, NULL AS challenge FROM domains
-                 UNION ALL SELECT domain, account_id, challenge FROM domain_claims
-                 ORDER BY name, account_id"),
-            Some(account) => {
-                sql("SELECT name, account_id, NULL AS challenge FROM domains WHERE account_id = $1
-                 UNION ALL
-                 SELECT domain, account_id, challenge FROM domain_claims WHERE account_id = $1
-                 ORDER BY name, account_id")
-                .bind(account)
-            }
-        };
+        let only = if account.is_some() { " WHERE account_id = $1" } else { "" };
+        let mut query = sql("SELECT name, account_id, NULL AS challenge FROM domains");
+        query.push(only);
+        query.push(" UNION ALL SELECT domain, account_id, challenge FROM domain_claims");
+        query.push(only).push(" ORDER BY name, account_id");
+        if let Some(account) = account {
+            query = query.bind(account);
+        }
         let rows = query.fetch_all(self.reader()).await?;
         rows.iter()
             .map(|row| {
@@ -218,7 +210,7 @@ impl Base {
         transact!(self, async |tx| {
             gates::close_domain(&mut tx, domain).await?;
             // A transaction that gives out an address in the domain waits, and finds it removed.
-            let owned = owner(&mut tx, domain, "FOR UPDATE").await? == Some(account);
+            let owned = find_owner(&mut tx, domain, "FOR UPDATE").await? == Some(account);
             if owned {
                 let row = sql("SELECT COUNT(*) AS used FROM addresses WHERE domain = $1")
                     .bind(domain.as_str())
@@ -228,15 +220,14 @@ impl Base {
                 if used > 0 {
                     return Ok(Some(used));
                 }
-                let of_the_domain =
-                    sql("DELETE FROM domains WHERE name = $1").bind(domain.as_str());
-                of_the_domain.execute(tx.on()).await?;
-            } else if !withdraw(&mut tx, domain, account).await? {
+                let delete = sql("DELETE FROM domains WHERE name = $1").bind(domain.as_str());
+                delete.execute(tx.on()).await?;
+            } else if !delete_claim(&mut tx, domain, account).await? {
                 return Ok(None);
             }
-            let (object, changes) = (domain.to_string(), [Change::gone("verified", owned)]);
-            let removed = Note { account, deed: Deed::DomainRemoved, object, changes: &changes };
-            audit::note(&mut tx, self.mint(), act, removed).await?;
+            let changes = [Change::gone("verified", owned)];
+            let note = Note::new(account, Deed::DomainRemoved, domain, &changes);
+            audit::note(&mut tx, self.mint(), act, note).await?;
             if owned {
                 directory::changed(&mut tx).await?;
             }
@@ -256,18 +247,18 @@ pub async fn insert(
     let made = sql("INSERT INTO domains (name, account_id, created_at) VALUES ($1, $2, $3)
          ON CONFLICT (name) DO NOTHING")
     .bind(domain.as_str())
-    .bind(account.get())
-    .bind(now.millis())
+    .bind(account)
+    .bind(now)
     .execute(tx.on())
     .await?;
     if made > 0 {
-        withdraw(tx, domain, account).await?;
+        delete_claim(tx, domain, account).await?;
     }
     Ok(made > 0)
 }
 
 /// Deletes the claim of an account. Returns whether there was one.
-async fn withdraw(
+async fn delete_claim(
     tx: &mut Transaction,
     domain: &DomainName,
     account: AccountId,
@@ -281,7 +272,7 @@ async fn withdraw(
 }
 
 /// Returns the owner of a domain; `locking` keeps the row until the transaction ends.
-pub async fn owner(
+pub async fn find_owner(
     tx: &mut Transaction,
     domain: &DomainName,
     locking: &'static str,
@@ -295,7 +286,7 @@ pub async fn owner(
 }
 
 /// Returns the challenge of the account's claim to a domain.
-async fn challenge_of(
+async fn find_challenge(
     tx: &mut Transaction,
     domain: &DomainName,
     account: AccountId,
@@ -306,15 +297,4 @@ async fn challenge_of(
         .fetch_optional(tx.on())
         .await?;
     row.map(|row| Columns { table: "domain_claims", row: &row }.text("challenge")).transpose()
-}
-
-/// Counts the domains and the claims of an account.
-async fn held(tx: &mut Transaction, account: AccountId) -> Result<(u64, u64), StoreError> {
-    let row = sql("SELECT (SELECT COUNT(*) FROM domains WHERE account_id = $1) AS owned,
-                (SELECT COUNT(*) FROM domain_claims WHERE account_id = $1) AS claimed")
-    .bind(account)
-    .fetch_one(tx.on())
-    .await?;
-    let columns = Columns { table: "domain_claims", row: &row };
-    Ok((columns.count("owned")?, columns.count("claimed")?))
 }

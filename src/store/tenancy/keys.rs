@@ -29,8 +29,8 @@ pub struct KeyHolder {
 
 /// The result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InsertedKey {
-    Kept,
+pub enum KeyInsertion {
+    Inserted,
     /// The owner was deleted.
     NoOwner,
     /// The API key of the request was revoked meanwhile.
@@ -48,12 +48,12 @@ pub enum NamedKey {
 
 /// The keys that a request may revoke.
 #[derive(Clone, Copy, Debug)]
-pub enum Whose<'a> {
+pub enum RevocableKeys<'a> {
     /// All keys: for the operator's command line.
-    Anybody,
-    Member(MemberId),
+    All,
+    OfMember(MemberId),
     /// Keys of the accounts in a scope, and of their members.
-    Within(&'a Scope),
+    InScope(&'a Scope),
 }
 
 impl Base {
@@ -65,11 +65,11 @@ impl Base {
         hash: KeyHash,
         most: u64,
         act: Act<'_>,
-    ) -> Result<InsertedKey, StoreError> {
+    ) -> Result<KeyInsertion, StoreError> {
         transact!(self, async |tx| {
             gates::take_turn(&mut tx, "keys", key.owner().id()).await?;
-            if !owner_is_there(&mut tx, key.owner()).await? {
-                return Ok(InsertedKey::NoOwner);
+            if !owner_exists(&mut tx, key.owner()).await? {
+                return Ok(KeyInsertion::NoOwner);
             }
             if let Who::Key { key: maker, .. } = &act.by.who {
                 let maker = sql("SELECT id FROM keys WHERE id = $1 AND revoked_at IS NULL")
@@ -78,19 +78,19 @@ impl Base {
                     .fetch_optional(tx.on())
                     .await?;
                 if maker.is_none() {
-                    return Ok(InsertedKey::NoMaker);
+                    return Ok(KeyInsertion::NoMaker);
                 }
             }
             // Marks expired keys as revoked: the index of the count does not know the time.
             let mut expired = sql("UPDATE keys SET revoked_at = expires_at");
-            of_owner(&mut expired, key.owner());
+            push_owner(&mut expired, key.owner());
             expired.push(" AND expires_at <= ").push_value(act.at);
             expired.execute(tx.on()).await?;
-            let mut kept = sql("SELECT COUNT(*) AS kept FROM keys");
-            of_owner(&mut kept, key.owner());
-            let kept = kept.fetch_one(tx.on()).await?;
-            if (Columns { table: "keys", row: &kept }).count("kept")? >= most {
-                return Ok(InsertedKey::TooMany);
+            let mut valid = sql("SELECT COUNT(*) AS valid FROM keys");
+            push_owner(&mut valid, key.owner());
+            let row = valid.fetch_one(tx.on()).await?;
+            if (Columns { table: "keys", row: &row }).count("valid")? >= most {
+                return Ok(KeyInsertion::TooMany);
             }
             sql(
                 "INSERT INTO keys (id, account_id, member_id, hash, last_four, purpose, created_at,
@@ -98,20 +98,26 @@ impl Base {
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
             )
             .bind(key.id.0)
-            .bind(key.account.get())
+            .bind(key.account)
             .bind(key.member.map(MemberId::get))
             .bind(hash.0.as_slice())
             .bind(key.last_four.clone())
             .bind(key.purpose.clone())
-            .bind(key.created_at.millis())
+            .bind(key.created_at)
             .bind(key.expires_at.map(Timestamp::millis))
             .execute(tx.on())
             .await?;
-            let (account, object) = (key.account, key.id.to_string());
-            let made = Note { account, deed: Deed::KeyCreated, object, changes: &made(key) };
-            audit::note(&mut tx, self.mint(), act, made).await?;
+            // Without the key itself.
+            let mut changes = vec![
+                Change::made("purpose", &key.purpose),
+                Change::made("lastFour", &key.last_four),
+            ];
+            changes.extend(key.member.map(|member| Change::made("memberId", member)));
+            changes.extend(key.expires_at.map(|end| Change::made("expiresAt", end)));
+            let note = Note::new(key.account, Deed::KeyCreated, &key.id, &changes);
+            audit::note(&mut tx, self.mint(), act, note).await?;
             tx.commit().await?;
-            Ok(InsertedKey::Kept)
+            Ok(KeyInsertion::Inserted)
         })
     }
 
@@ -121,8 +127,8 @@ impl Base {
     /// index compares hashes of guesses, so timing tells nothing about a key (threats E9).
     pub async fn key_holder(&self, hash: KeyHash) -> Result<Option<KeyHolder>, StoreError> {
         let mut query = sql("SELECT ");
-        query.push(HELD).push(", ").push(accounts::COLUMNS).push(" FROM keys ").push(HOLDER);
-        query.push(" AND hash = $1");
+        query.push(HOLDER_COLUMNS).push(", ").push(accounts::COLUMNS).push(" FROM keys ");
+        query.push(HOLDERS).push(" AND hash = $1");
         let row = query.bind(hash.0.as_slice()).fetch_optional(self.reader()).await?;
         row.as_ref().map(holder).transpose()
     }
@@ -130,7 +136,7 @@ impl Base {
     /// Returns all keys of an account and of its members, even revoked ones, the oldest first.
     pub async fn keys(&self, account: AccountId) -> Result<Vec<Key>, StoreError> {
         let rows = select("WHERE account_id = $1 ORDER BY created_at, id")
-            .bind(account.get())
+            .bind(account)
             .fetch_all(self.reader())
             .await?;
         rows.iter().map(key).collect()
@@ -143,19 +149,19 @@ impl Base {
         now: Timestamp,
     ) -> Result<Vec<Key>, StoreError> {
         let mut query = select("");
-        of_owner(&mut query, owner);
+        push_owner(&mut query, owner);
         query.push(" AND (expires_at IS NULL OR expires_at > ").push_value(now);
         query.push(") ORDER BY created_at, id");
         let rows = query.fetch_all(self.reader()).await?;
         rows.iter().map(key).collect()
     }
 
-    /// Revokes a key that is in force and belongs to `whose`, and returns it. From the commit on,
+    /// Revokes a key that is in force and is `revocable`, and returns it. From the commit on,
     /// it is refused by every gateway.
     pub async fn revoke_key(
         &self,
         named: NamedKey,
-        whose: Whose<'_>,
+        revocable: RevocableKeys<'_>,
         act: Act<'_>,
     ) -> Result<Option<Key>, StoreError> {
         transact!(self, async |tx| {
@@ -165,33 +171,29 @@ impl Base {
                 NamedKey::Id(id) => query.push(" AND id = ").push_value(id.0),
                 NamedKey::Hash(hash) => query.push(" AND hash = ").push_value(hash.0.as_slice()),
             };
-            match whose {
-                Whose::Anybody => {}
-                Whose::Member(id) => {
-                    query.push(" AND member_id = ").push_value(id.get());
+            match revocable {
+                RevocableKeys::All => &mut query,
+                RevocableKeys::OfMember(id) => query.push(" AND member_id = ").push_value(id.get()),
+                RevocableKeys::InScope(scope) => {
+                    query
+                        .push(" AND EXISTS (SELECT 1 FROM accounts WHERE accounts.id = account_id");
+                    within(query.push(" AND "), scope);
+                    query.push(")")
                 }
-                Whose::Within(scope) => {
-                    query.push(
-                        " AND EXISTS (SELECT 1 FROM accounts WHERE accounts.id = account_id AND ",
-                    );
-                    within(&mut query, scope);
-                    query.push(")");
-                }
-            }
+            };
             query.push(" RETURNING ").push(COLUMNS);
             let row = query.fetch_optional(tx.on()).await?;
             let Some(revoked) = row.as_ref().map(key).transpose()? else { return Ok(None) };
-            let (account, object) = (revoked.account, revoked.id.to_string());
             let changes = [Change::gone("lastFour", &revoked.last_four)];
-            let gone = Note { account, deed: Deed::KeyRevoked, object, changes: &changes };
-            audit::note(&mut tx, self.mint(), act, gone).await?;
+            let note = Note::new(revoked.account, Deed::KeyRevoked, &revoked.id, &changes);
+            audit::note(&mut tx, self.mint(), act, note).await?;
             tx.commit().await?;
             Ok(Some(revoked))
         })
     }
 
     /// Records the use of a key, unless a use after `since` is recorded. Returns whether it did.
-    pub async fn note_use(
+    pub async fn record_key_use(
         &self,
         id: KeyId,
         now: Timestamp,
@@ -211,7 +213,7 @@ impl Base {
 }
 
 /// Whether the owner of a new key exists. Locks a member: its removal waits, and revokes the key.
-async fn owner_is_there(tx: &mut Transaction, owner: KeyOwner) -> Result<bool, StoreError> {
+async fn owner_exists(tx: &mut Transaction, owner: KeyOwner) -> Result<bool, StoreError> {
     let query = match owner {
         KeyOwner::Account(_) => sql("SELECT id FROM accounts WHERE id = $1 AND deleted_at IS NULL"),
         KeyOwner::Member(_) => {
@@ -221,22 +223,14 @@ async fn owner_is_there(tx: &mut Transaction, owner: KeyOwner) -> Result<bool, S
     Ok(query.bind(owner.id()).fetch_optional(tx.on()).await?.is_some())
 }
 
-/// Returns the changes for the audit log, without the key itself.
-fn made(key: &Key) -> Vec<Change> {
-    let mut changes =
-        vec![Change::made("purpose", &key.purpose), Change::made("lastFour", &key.last_four)];
-    changes.extend(key.member.map(|member| Change::made("memberId", member)));
-    changes.extend(key.expires_at.map(|end| Change::made("expiresAt", end)));
-    changes
-}
-
 /// The columns that [`holder`] reads besides those of the account.
-pub const HELD: &str = "keys.id AS key_id, keys.account_id, member_id, last_four, purpose,
+pub const HOLDER_COLUMNS: &str =
+    "keys.id AS key_id, keys.account_id, member_id, last_four, purpose,
      keys.created_at AS key_created_at, expires_at, last_used_at, revoked_at,
      email, role, permitted, members.created_at AS member_created_at";
 
 /// Joins the holders to `keys`, and leaves out keys that are not valid.
-pub const HOLDER: &str = "JOIN accounts ON accounts.id = keys.account_id
+pub const HOLDERS: &str = "JOIN accounts ON accounts.id = keys.account_id
       LEFT JOIN members ON members.id = member_id AND removed_at IS NULL
      WHERE revoked_at IS NULL
        AND (member_id IS NULL OR members.id IS NOT NULL)
@@ -246,8 +240,8 @@ pub const HOLDER: &str = "JOIN accounts ON accounts.id = keys.account_id
                               accounts.organization_id, accounts.agent_id)
              AND (above.active = 0 OR above.deleted_at IS NOT NULL))";
 
-const COLUMNS: &str = "id, account_id, member_id, last_four, purpose, created_at, expires_at,
-     last_used_at, revoked_at";
+const COLUMNS: &str = "id AS key_id, account_id, member_id, last_four, purpose,
+     created_at AS key_created_at, expires_at, last_used_at, revoked_at";
 
 fn select(rest: &'static str) -> Statement {
     let mut query = sql("SELECT ");
@@ -256,7 +250,7 @@ fn select(rest: &'static str) -> Statement {
 }
 
 /// Appends the condition for keys of exactly this owner that were not revoked.
-fn of_owner(query: &mut Statement, owner: KeyOwner) {
+fn push_owner(query: &mut Statement, owner: KeyOwner) {
     query.push(match owner {
         KeyOwner::Account(_) => " WHERE member_id IS NULL AND account_id = ",
         KeyOwner::Member(_) => " WHERE member_id = ",
@@ -265,18 +259,14 @@ fn of_owner(query: &mut Statement, owner: KeyOwner) {
 }
 
 fn key(row: &Row) -> Result<Key, StoreError> {
-    read(row, "id", "created_at")
-}
-
-fn read(row: &Row, id: &str, created_at: &str) -> Result<Key, StoreError> {
     let columns = Columns { table: "keys", row };
     Ok(Key {
-        id: KeyId(columns.uuid(id)?),
+        id: KeyId(columns.uuid("key_id")?),
         account: columns.account("account_id")?,
         member: columns.optional_integer("member_id")?.and_then(MemberId::new),
         purpose: columns.text("purpose")?,
         last_four: columns.text("last_four")?,
-        created_at: columns.time(created_at)?,
+        created_at: columns.time("key_created_at")?,
         expires_at: columns.optional_time("expires_at")?,
         last_used_at: columns.optional_time("last_used_at")?,
         revoked_at: columns.optional_time("revoked_at")?,
@@ -284,7 +274,7 @@ fn read(row: &Row, id: &str, created_at: &str) -> Result<Key, StoreError> {
 }
 
 pub fn holder(row: &Row) -> Result<KeyHolder, StoreError> {
-    let key = read(row, "key_id", "key_created_at")?;
-    let member = key.member.map(|_| members::read(row, "member_id", "member_created_at"));
+    let key = key(row)?;
+    let member = key.member.map(|_| members::member(row));
     Ok(KeyHolder { account: accounts::account(row)?, member: member.transpose()?, key })
 }

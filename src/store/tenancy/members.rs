@@ -10,18 +10,17 @@ use super::audit::{self, Note};
 use crate::domain::account::{Account, AccountType};
 use crate::domain::address::Address;
 use crate::domain::audit::{Act, Change, Deed};
-use crate::domain::clock::Timestamp;
 use crate::domain::event::EventName;
 use crate::domain::id::{AccountId, MemberId};
 use crate::domain::member::{Member, Role};
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, retry_conflicts, transact};
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Row, Statement, sql};
-use crate::store::events::announcements::{AccountEvent, announce_account_event};
+use crate::store::engine::sql::{Connection, Row, Statement, sql};
+use crate::store::events::announcements::announce_told;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMember {
@@ -41,7 +40,7 @@ pub struct MemberChange {
 
 /// The result of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Membership {
+pub enum MemberOutcome {
     /// The member after the change; a removed one as it was.
     Done(Box<Member>),
     /// The account is missing, or is an Agent, which has no members.
@@ -64,55 +63,61 @@ impl Base {
         most: usize,
         told: &(dyn Fn(&Member) -> Value + Sync),
         act: Act<'_>,
-    ) -> Result<Membership, StoreError> {
-        retry_conflicts!(self.try_insert_member(new, most, told, act))
-    }
-
-    async fn try_insert_member(
-        &self,
-        new: &NewMember,
-        most: usize,
-        told: &(dyn Fn(&Member) -> Value + Sync),
-        act: Act<'_>,
-    ) -> Result<Membership, StoreError> {
-        let mut tx = self.begin().await?;
-        gates::take_turn(&mut tx, "members", new.account.get()).await?;
-        let account = accounts::find(&mut tx, new.account).await?;
-        let Some(account) = account.filter(|account| account.kind != AccountType::Agent) else {
-            return Ok(Membership::NoAccount);
-        };
-        // Gates before rows, as the deletion of an account.
-        gates::pass_accounts(&mut tx, account.lineage.ids().collect()).await?;
-        if let Some(stranger) = stranger(&mut tx, account.id, &new.permitted, &[]).await? {
-            return Ok(Membership::NotAnAgent(stranger));
-        }
-        let others = of_account(&mut tx, account.id).await?;
-        if others.iter().any(|other| other.email == new.email) {
-            return Ok(Membership::EmailTaken);
-        }
-        if others.len() >= most {
-            return Ok(Membership::TooMany);
-        }
-        let member = insert(&mut tx, &account, new, act).await?;
-        let changes = [
-            Change::made("email", &member.email),
-            Change::made("role", member.role),
-            Change::made("permittedAccountIds", listed(&member.permitted)),
-        ];
-        let deed = Deed::MemberInvited;
-        audit::note(&mut tx, self.mint(), act, about(&member, deed, &changes)).await?;
-        let (name, lineage) = (EventName::MemberInvited, member.lineage);
-        let event = AccountEvent { name, at: act.at, lineage, data: told(&member) };
-        announce_account_event(&mut tx, self.mint(), event).await?;
-        tx.commit().await?;
-        Ok(Membership::Done(Box::new(member)))
+    ) -> Result<MemberOutcome, StoreError> {
+        transact!(self, async |tx| {
+            gates::take_turn(&mut tx, "members", new.account.get()).await?;
+            let account = accounts::find(&mut tx, new.account).await?;
+            let Some(account) = account.filter(|account| account.kind != AccountType::Agent) else {
+                return Ok(MemberOutcome::NoAccount);
+            };
+            // Gates before rows, as the deletion of an account.
+            gates::pass_accounts(&mut tx, account.lineage.ids().collect()).await?;
+            if let Some(foreign) = foreign_agent(&mut tx, account.id, &new.permitted, &[]).await? {
+                return Ok(MemberOutcome::NotAnAgent(foreign));
+            }
+            let others = of_account(tx.on(), account.id).await?;
+            if others.iter().any(|other| other.email == new.email) {
+                return Ok(MemberOutcome::EmailTaken);
+            }
+            if others.len() >= most {
+                return Ok(MemberOutcome::TooMany);
+            }
+            let member = Member {
+                id: accounts::next_user_id(&mut tx, MemberId::new).await?,
+                account: account.id,
+                lineage: account.lineage,
+                email: new.email.clone(),
+                role: new.role,
+                permitted: new.permitted.iter().copied().collect(),
+                created_at: act.at,
+            };
+            sql("INSERT INTO members (id, account_id, email, role, permitted, created_at)
+                 VALUES ($1, $2, $3, $4, $5, $6)")
+            .bind(member.id.get())
+            .bind(account.id)
+            .bind(member.email.to_string())
+            .bind(member.role.as_str())
+            .bind(as_json(&member.permitted))
+            .bind(act.at)
+            .execute(tx.on())
+            .await?;
+            let changes = [
+                Change::made("email", &member.email),
+                Change::made("role", member.role),
+                Change::made("permittedAccountIds", as_json(&member.permitted)),
+            ];
+            let note = Note::new(account.id, Deed::MemberInvited, &member.id, &changes);
+            audit::note(&mut tx, self.mint(), act, note).await?;
+            let (name, when) = (EventName::MemberInvited, (act.at, member.lineage));
+            announce_told(&mut tx, self.mint(), name, when, told(&member)).await?;
+            tx.commit().await?;
+            Ok(MemberOutcome::Done(Box::new(member)))
+        })
     }
 
     /// Returns a member, unless it was removed or its account deleted.
     pub async fn member(&self, id: MemberId) -> Result<Option<Member>, StoreError> {
-        let row =
-            select("AND members.id = $1").bind(id.get()).fetch_optional(self.reader()).await?;
-        row.as_ref().map(member).transpose()
+        find(self.reader(), id).await
     }
 
     /// Returns the account with this id, or the member with this id and its account: ids are of one
@@ -123,7 +128,7 @@ impl Base {
         id: AccountId,
     ) -> Result<Option<(Account, Option<Member>)>, StoreError> {
         let mut query = sql("SELECT ");
-        query.push(BESIDE_ITS_ACCOUNT).push(", ").push(accounts::COLUMNS).push(
+        query.push(COLUMNS).push(", ").push(accounts::COLUMNS).push(
             " FROM accounts
               LEFT JOIN members ON members.id = $1 AND account_id = accounts.id
                   AND removed_at IS NULL
@@ -136,8 +141,7 @@ impl Base {
 
     /// Returns the members of an account, without those of accounts below it, the oldest first.
     pub async fn members(&self, account: AccountId) -> Result<Vec<Member>, StoreError> {
-        let query = select("AND account_id = $1 ORDER BY members.id").bind(account.get());
-        query.fetch_all(self.reader()).await?.iter().map(member).collect()
+        of_account(self.reader(), account).await
     }
 
     /// Changes a member. Its list may keep Agents that it has, even deleted ones: a list that
@@ -147,16 +151,17 @@ impl Base {
         id: MemberId,
         change: &MemberChange,
         act: Act<'_>,
-    ) -> Result<Membership, StoreError> {
+    ) -> Result<MemberOutcome, StoreError> {
         transact!(self, async |tx| {
-            let Some((before, others)) = among(&mut tx, id).await? else {
-                return Ok(Membership::NoMember);
+            let Some((before, others)) = find_among_others(&mut tx, id).await? else {
+                return Ok(MemberOutcome::NoMember);
             };
             if let Some(permitted) = &change.permitted {
-                let stranger =
-                    stranger(&mut tx, before.account, permitted, &before.permitted).await?;
-                if let Some(stranger) = stranger {
-                    return Ok(Membership::NotAnAgent(stranger));
+                let known = &before.permitted;
+                if let Some(foreign) =
+                    foreign_agent(&mut tx, before.account, permitted, known).await?
+                {
+                    return Ok(MemberOutcome::NotAnAgent(foreign));
                 }
             }
             let permitted = change.permitted.as_ref().map(|ids| ids.iter().copied().collect());
@@ -167,10 +172,10 @@ impl Base {
                 ..before.clone()
             };
             if others.iter().any(|other| other.email == after.email) {
-                return Ok(Membership::EmailTaken);
+                return Ok(MemberOutcome::EmailTaken);
             }
             if !after.is_unrestricted_administrator() && is_last(&before, &others) {
-                return Ok(Membership::LastAdministrator);
+                return Ok(MemberOutcome::LastAdministrator);
             }
             let changes = differences(&before, &after);
             if !changes.is_empty() {
@@ -178,14 +183,14 @@ impl Base {
                     .bind(id.get())
                     .bind(after.email.to_string())
                     .bind(after.role.as_str())
-                    .bind(listed(&after.permitted))
+                    .bind(as_json(&after.permitted))
                     .execute(tx.on())
                     .await?;
-                let deed = Deed::MemberUpdated;
-                audit::note(&mut tx, self.mint(), act, about(&after, deed, &changes)).await?;
+                let note = Note::new(after.account, Deed::MemberUpdated, &id, &changes);
+                audit::note(&mut tx, self.mint(), act, note).await?;
             }
             tx.commit().await?;
-            Ok(Membership::Done(Box::new(after)))
+            Ok(MemberOutcome::Done(Box::new(after)))
         })
     }
 
@@ -193,51 +198,60 @@ impl Base {
         &self,
         id: MemberId,
         act: Act<'_>,
-    ) -> Result<Membership, StoreError> {
+    ) -> Result<MemberOutcome, StoreError> {
         transact!(self, async |tx| {
-            let Some((member, others)) = among(&mut tx, id).await? else {
-                return Ok(Membership::NoMember);
+            let Some((member, others)) = find_among_others(&mut tx, id).await? else {
+                return Ok(MemberOutcome::NoMember);
             };
             if is_last(&member, &others) {
-                return Ok(Membership::LastAdministrator);
+                return Ok(MemberOutcome::LastAdministrator);
             }
             sql("UPDATE members SET removed_at = $2 WHERE id = $1")
                 .bind(id.get())
                 .bind(act.at)
                 .execute(tx.on())
                 .await?;
-            let revoked = revoke_keys(&mut tx, id, act.at).await?;
+            let revoked = sql("UPDATE keys SET revoked_at = $2
+                               WHERE member_id = $1 AND revoked_at IS NULL")
+            .bind(id.get())
+            .bind(act.at)
+            .execute(tx.on())
+            .await?;
             let changes = [
                 Change::gone("email", &member.email),
                 Change::gone("role", member.role),
-                Change::gone("permittedAccountIds", listed(&member.permitted)),
+                Change::gone("permittedAccountIds", as_json(&member.permitted)),
                 Change::gone("keys", revoked),
             ];
-            let deed = Deed::MemberRemoved;
-            audit::note(&mut tx, self.mint(), act, about(&member, deed, &changes)).await?;
+            let note = Note::new(member.account, Deed::MemberRemoved, &id, &changes);
+            audit::note(&mut tx, self.mint(), act, note).await?;
             tx.commit().await?;
-            Ok(Membership::Done(Box::new(member)))
+            Ok(MemberOutcome::Done(Box::new(member)))
         })
     }
 }
 
 /// Returns the member and the others of its account. Queues with changes of this account's members.
-async fn among(
+async fn find_among_others(
     tx: &mut Transaction,
     id: MemberId,
 ) -> Result<Option<(Member, Vec<Member>)>, StoreError> {
-    let row = select("AND members.id = $1").bind(id.get()).fetch_optional(tx.on()).await?;
-    let Some(found) = row.as_ref().map(member).transpose()? else { return Ok(None) };
+    let Some(found) = find(tx.on(), id).await? else { return Ok(None) };
     // A member never moves to another account.
     gates::take_turn(tx, "members", found.account.get()).await?;
-    let mut all = of_account(tx, found.account).await?;
+    let mut all = of_account(tx.on(), found.account).await?;
     let place = all.iter().position(|one| one.id == id);
     Ok(place.map(|place| (all.remove(place), all)))
 }
 
-async fn of_account(tx: &mut Transaction, account: AccountId) -> Result<Vec<Member>, StoreError> {
-    let query = select("AND account_id = $1 ORDER BY members.id").bind(account.get());
-    query.fetch_all(tx.on()).await?.iter().map(member).collect()
+async fn find(on: Connection<'_>, id: MemberId) -> Result<Option<Member>, StoreError> {
+    let row = select("AND members.id = $1").bind(id.get()).fetch_optional(on).await?;
+    row.as_ref().map(member).transpose()
+}
+
+async fn of_account(on: Connection<'_>, account: AccountId) -> Result<Vec<Member>, StoreError> {
+    let query = select("AND account_id = $1 ORDER BY members.id").bind(account);
+    query.fetch_all(on).await?.iter().map(member).collect()
 }
 
 fn is_last(member: &Member, others: &[Member]) -> bool {
@@ -246,7 +260,7 @@ fn is_last(member: &Member, others: &[Member]) -> bool {
 }
 
 /// Returns the first id that is neither an Agent below the account nor in `known`.
-async fn stranger(
+async fn foreign_agent(
     tx: &mut Transaction,
     account: AccountId,
     permitted: &BTreeSet<AccountId>,
@@ -269,100 +283,45 @@ async fn stranger(
     Ok(permitted.difference(&found).next().copied())
 }
 
-async fn insert(
-    tx: &mut Transaction,
-    account: &Account,
-    new: &NewMember,
-    act: Act<'_>,
-) -> Result<Member, StoreError> {
-    let ids = accounts::next_user_ids(tx, 1).await?;
-    let id = ids
-        .first()
-        .and_then(|id| MemberId::new(*id))
-        .ok_or_else(|| StoreError::Corrupt { table: "user_ids", detail: format!("{ids:?}") })?;
-    let member = Member {
-        id,
-        account: account.id,
-        lineage: account.lineage,
-        email: new.email.clone(),
-        role: new.role,
-        permitted: new.permitted.iter().copied().collect(),
-        created_at: act.at,
-    };
-    sql("INSERT INTO members (id, account_id, email, role, permitted, created_at)
-         VALUES ($1, $2, $3, $4, $5, $6)")
-    .bind(id.get())
-    .bind(account.id)
-    .bind(member.email.to_string())
-    .bind(member.role.as_str())
-    .bind(listed(&member.permitted))
-    .bind(act.at)
-    .execute(tx.on())
-    .await?;
-    Ok(member)
-}
-
-fn about<'a>(member: &Member, deed: Deed, changes: &'a [Change]) -> Note<'a> {
-    Note { account: member.account, deed, object: member.id.to_string(), changes }
-}
-
 fn differences(before: &Member, after: &Member) -> Vec<Change> {
     let fields = [
         ("email", before.email.to_string(), after.email.to_string()),
         ("role", before.role.to_string(), after.role.to_string()),
-        ("permittedAccountIds", listed(&before.permitted), listed(&after.permitted)),
+        ("permittedAccountIds", as_json(&before.permitted), as_json(&after.permitted)),
     ];
     let changed = fields.into_iter().filter(|(_, before, after)| before != after);
     changed.map(|(field, before, after)| Change::new(field, Some(before), Some(after))).collect()
 }
 
-/// Returns the ids as a JSON array.
-fn listed(permitted: &[AccountId]) -> String {
+fn as_json(permitted: &[AccountId]) -> String {
     Value::from_iter(permitted.iter().map(|id| id.get())).to_string()
 }
 
-/// Revokes all keys of a member. Returns their number.
-async fn revoke_keys(
-    tx: &mut Transaction,
-    member: MemberId,
-    now: Timestamp,
-) -> Result<u64, StoreError> {
-    sql("UPDATE keys SET revoked_at = $2 WHERE member_id = $1 AND revoked_at IS NULL")
-        .bind(member.get())
-        .bind(now)
-        .execute(tx.on())
-        .await
-}
-
 fn select(rest: &'static str) -> Statement {
-    let mut query =
-        sql("SELECT members.id, account_id, email, role, permitted, members.created_at,
-                    partner_id, reseller_id, organization_id, agent_id
-             FROM members JOIN accounts ON accounts.id = account_id
-             WHERE removed_at IS NULL AND deleted_at IS NULL ");
+    let mut query = sql("SELECT ");
+    query.push(COLUMNS).push(
+        ", partner_id, reseller_id, organization_id, agent_id
+         FROM members JOIN accounts ON accounts.id = account_id
+         WHERE removed_at IS NULL AND deleted_at IS NULL ",
+    );
     query.push(rest);
     query
 }
 
-fn member(row: &Row) -> Result<Member, StoreError> {
-    read(row, "id", "created_at")
-}
-
-/// The columns that [`with_account`] reads besides those of the account.
-pub const BESIDE_ITS_ACCOUNT: &str = "members.id AS member_id, account_id, email, role,
+/// The columns that [`member`] reads besides the lineage of its account.
+pub const COLUMNS: &str = "members.id AS member_id, account_id, email, role,
      permitted, members.created_at AS member_created_at";
 
 /// Reads an account, and its member if the row has one.
 pub fn with_account(row: &Row) -> Result<(Account, Option<Member>), StoreError> {
     let is_member = Columns { table: "members", row }.optional_integer("member_id")?;
-    let member = is_member.map(|_| read(row, "member_id", "member_created_at")).transpose()?;
+    let member = is_member.map(|_| member(row)).transpose()?;
     Ok((accounts::account(row)?, member))
 }
 
-/// Reads a member; `id` and `created_at` name its columns in this row.
-pub fn read(row: &Row, id: &str, created_at: &str) -> Result<Member, StoreError> {
+pub fn member(row: &Row) -> Result<Member, StoreError> {
     let columns = Columns { table: "members", row };
-    let (id, permitted) = (columns.integer(id)?, columns.json::<Vec<i64>>("permitted")?);
+    let (id, permitted) = (columns.integer("member_id")?, columns.json::<Vec<i64>>("permitted")?);
     let permitted = permitted.into_iter().map(|id| {
         AccountId::new(id).ok_or_else(|| {
             columns.corrupt(format!("permitted holds {id}, which is not an account id"))
@@ -375,6 +334,6 @@ pub fn read(row: &Row, id: &str, created_at: &str) -> Result<Member, StoreError>
         email: columns.address("email")?,
         role: columns.word("role")?,
         permitted: permitted.collect::<Result<_, _>>()?,
-        created_at: columns.time(created_at)?,
+        created_at: columns.time("member_created_at")?,
     })
 }

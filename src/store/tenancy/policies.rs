@@ -23,6 +23,14 @@ use crate::store::events::event_data::{PolicyData, event_data};
 /// Senders named in one audit entry: a call may bring a thousand.
 const NAMED: usize = 20;
 
+/// An Agent whose gate is closed.
+#[derive(Clone, Copy)]
+struct ClosedAgent {
+    id: AccountId,
+    /// None if the Agent was deleted.
+    lineage: Option<Lineage>,
+}
+
 impl Base {
     /// Returns the policy of an Agent; None for other accounts.
     pub async fn policy(&self, agent: AccountId) -> Result<Option<Policy>, StoreError> {
@@ -49,14 +57,14 @@ impl Base {
         act: Act<'_>,
     ) -> Result<(), StoreError> {
         transact!(self, async |tx| {
-            let lineage = close(&mut tx, agent).await?;
+            let agent = close(&mut tx, agent).await?;
             let changed =
                 sql("UPDATE inbound_policies SET mode = $2 WHERE agent_id = $1 AND mode <> $2")
-                    .bind(agent.get())
+                    .bind(agent.id)
                     .bind(mode.as_str())
                     .execute(tx.on())
                     .await?;
-            touch(&mut tx, agent, act.at).await?;
+            raise_version(&mut tx, agent.id, act.at).await?;
             // Setting the present mode must not empty the caches of all gateways.
             if changed > 0 {
                 let before = match mode {
@@ -64,10 +72,9 @@ impl Base {
                     Mode::Allowlist => Mode::Open,
                 };
                 let changes = [Change::new("mode", Some(before), Some(mode))];
-                let (deed, object) = (Deed::PolicyChanged, agent.to_string());
-                let set = Note { account: agent, deed, object, changes: &changes };
-                audit::note(&mut tx, self.mint(), act, set).await?;
-                self.say_changed(&mut tx, (agent, lineage), act.at, (0, 0)).await?;
+                let note = Note::new(agent.id, Deed::PolicyChanged, &agent.id, &changes);
+                audit::note(&mut tx, self.mint(), act, note).await?;
+                self.announce_policy(&mut tx, agent, 0, 0, act.at).await?;
                 directory::changed(&mut tx).await?;
             }
             tx.commit().await
@@ -111,12 +118,12 @@ impl Base {
         act: Act<'_>,
     ) -> Result<Option<(Vec<Address>, u64)>, StoreError> {
         transact!(self, async |tx| {
-            let lineage = close(&mut tx, agent).await?;
+            let agent = close(&mut tx, agent).await?;
             let mut added = Vec::new();
             for sender in senders {
                 let done = sql("INSERT INTO allowed_senders (agent_id, address, note, added_at)
                  VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING")
-                .bind(agent.get())
+                .bind(agent.id)
                 .bind(sender.to_string())
                 .bind(note)
                 .bind(act.at)
@@ -126,19 +133,11 @@ impl Base {
                     added.push(sender.clone());
                 }
             }
-            let total = count(&mut tx, agent).await?;
+            let total = count(&mut tx, agent.id).await?;
             if total > most {
                 return Ok(None);
             }
-            if !added.is_empty() {
-                touch(&mut tx, agent, act.at).await?;
-                let changes = named(&added, Change::made);
-                let (deed, object) = (Deed::SendersAllowed, agent.to_string());
-                let allowed = Note { account: agent, deed, object, changes: &changes };
-                audit::note(&mut tx, self.mint(), act, allowed).await?;
-                let numbers = (added.len(), 0);
-                self.say_changed(&mut tx, (agent, lineage), act.at, numbers).await?;
-            }
+            self.record_senders(&mut tx, agent, &added, &[], act).await?;
             tx.commit().await?;
             Ok(Some((added, total)))
         })
@@ -153,11 +152,11 @@ impl Base {
         act: Act<'_>,
     ) -> Result<(Vec<Address>, u64), StoreError> {
         transact!(self, async |tx| {
-            let lineage = close(&mut tx, agent).await?;
+            let agent = close(&mut tx, agent).await?;
             let mut removed = Vec::new();
             for sender in senders {
                 let done = sql("DELETE FROM allowed_senders WHERE agent_id = $1 AND address = $2")
-                    .bind(agent.get())
+                    .bind(agent.id)
                     .bind(sender.to_string())
                     .execute(tx.on())
                     .await?;
@@ -165,37 +164,50 @@ impl Base {
                     removed.push(sender.clone());
                 }
             }
-            let total = count(&mut tx, agent).await?;
-            if !removed.is_empty() {
-                touch(&mut tx, agent, act.at).await?;
-                let changes = named(&removed, Change::gone);
-                let (deed, object) = (Deed::SendersRemoved, agent.to_string());
-                let gone = Note { account: agent, deed, object, changes: &changes };
-                audit::note(&mut tx, self.mint(), act, gone).await?;
-                let numbers = (0, removed.len());
-                self.say_changed(&mut tx, (agent, lineage), act.at, numbers).await?;
-            }
+            let total = count(&mut tx, agent.id).await?;
+            self.record_senders(&mut tx, agent, &[], &removed, act).await?;
             tx.commit().await?;
             Ok((removed, total))
         })
     }
 
-    /// Announces the present policy, with the numbers of senders added and removed.
-    async fn say_changed(
+    /// Raises the version, and writes the audit entry and the event, unless no sender was added or
+    /// removed.
+    async fn record_senders(
         &self,
         tx: &mut Transaction,
-        (agent, lineage): (AccountId, Option<Lineage>),
-        at: Timestamp,
-        (added, removed): (usize, usize),
+        agent: ClosedAgent,
+        added: &[Address],
+        removed: &[Address],
+        act: Act<'_>,
     ) -> Result<(), StoreError> {
-        let Some(lineage) = lineage else { return Ok(()) };
+        let (deed, changes) = match (added, removed) {
+            ([], []) => return Ok(()),
+            (_, []) => (Deed::SendersAllowed, sender_changes(added, Change::made)),
+            _ => (Deed::SendersRemoved, sender_changes(removed, Change::gone)),
+        };
+        raise_version(tx, agent.id, act.at).await?;
+        audit::note(tx, self.mint(), act, Note::new(agent.id, deed, &agent.id, &changes)).await?;
+        self.announce_policy(tx, agent, added.len(), removed.len(), act.at).await
+    }
+
+    /// Announces the present policy, with the numbers of senders added and removed.
+    async fn announce_policy(
+        &self,
+        tx: &mut Transaction,
+        agent: ClosedAgent,
+        added: usize,
+        removed: usize,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let ClosedAgent { id, lineage: Some(lineage) } = agent else { return Ok(()) };
         let row = sql("SELECT mode FROM inbound_policies WHERE agent_id = $1")
-            .bind(agent.get())
+            .bind(id)
             .fetch_one(tx.on())
             .await?;
         let mode: Mode = Columns { table: "inbound_policies", row: &row }.word("mode")?;
-        let (account_id, mode) = (agent.into(), mode.as_str());
-        let allowlist_count = count(tx, agent).await?;
+        let (account_id, mode) = (id.into(), mode.as_str());
+        let allowlist_count = count(tx, id).await?;
         let data = PolicyData { account_id, mode, allowlist_count, added, removed };
         let name = EventName::AgentPolicyChanged;
         let event = AccountEvent { name, at, lineage, data: event_data(&data) };
@@ -204,20 +216,18 @@ impl Base {
 }
 
 /// Closes the gate of the Agent, and passes the gates of the accounts above it, whose destinations
-/// get the event. Returns the lineage, or None if the Agent was deleted.
-async fn close(tx: &mut Transaction, agent: AccountId) -> Result<Option<Lineage>, StoreError> {
+/// get the event.
+async fn close(tx: &mut Transaction, id: AccountId) -> Result<ClosedAgent, StoreError> {
     // Read before the gates: an account never moves.
-    let Some(account) = accounts::find(tx, agent).await? else {
-        gates::close_account(tx, agent).await?;
-        return Ok(None);
-    };
-    let above: Vec<_> = account.lineage.ids().filter(|id| *id != agent).collect();
-    gates::close_below(tx, agent, &above).await?;
-    Ok(Some(account.lineage))
+    let lineage = accounts::find(tx, id).await?.map(|account| account.lineage);
+    let above: Vec<_> =
+        lineage.iter().flat_map(Lineage::ids).filter(|above| *above != id).collect();
+    gates::close_below(tx, id, &above).await?;
+    Ok(ClosedAgent { id, lineage })
 }
 
 /// Returns changes for the first `NAMED` senders, and one with the number of the others.
-fn named(senders: &[Address], change: fn(&str, String) -> Change) -> Vec<Change> {
+fn sender_changes(senders: &[Address], change: fn(&str, String) -> Change) -> Vec<Change> {
     let more = senders.len().saturating_sub(NAMED);
     let first = senders.iter().take(NAMED).map(|one| change("email", one.to_string()));
     first.chain((more > 0).then(|| change("more", more.to_string()))).collect()
@@ -231,11 +241,15 @@ async fn count(tx: &mut Transaction, agent: AccountId) -> Result<u64, StoreError
     Columns { table: "allowed_senders", row: &row }.count("allowed")
 }
 
-async fn touch(tx: &mut Transaction, agent: AccountId, now: Timestamp) -> Result<(), StoreError> {
+async fn raise_version(
+    tx: &mut Transaction,
+    agent: AccountId,
+    now: Timestamp,
+) -> Result<(), StoreError> {
     sql("UPDATE inbound_policies SET version = version + 1, updated_at = $2 WHERE agent_id = $1")
-        .bind(agent.get())
-        .bind(now.millis())
+        .bind(agent)
+        .bind(now)
         .execute(tx.on())
-        .await?;
-    Ok(())
+        .await
+        .map(drop)
 }

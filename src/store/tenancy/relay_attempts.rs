@@ -13,7 +13,7 @@ use crate::store::engine::sql::{Row, sql};
 
 impl Base {
     /// Stores an attempt, unless its relay was removed, and keeps the last `most` of the relay.
-    pub async fn relay_attempted(
+    pub async fn insert_relay_attempt(
         &self,
         attempt: &RelayAttempt,
         most: u32,

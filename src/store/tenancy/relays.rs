@@ -17,7 +17,7 @@ use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::{Columns, stored};
-use crate::store::engine::sql::{Connection, Row, sql};
+use crate::store::engine::sql::{Connection, Row, Statement, sql};
 
 /// A relay, with its secrets sealed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,8 +56,9 @@ pub struct RelayPut {
     pub kind: RelayType,
     pub relay: Option<SealedRelay>,
     pub way: Option<SealedWay>,
-    /// The state they were made from: the relay, and the revision of the inbound way.
-    pub was: (Option<Relayed>, Option<i64>),
+    /// The state from which they were made.
+    pub relay_before: Option<Relayed>,
+    pub way_revision_before: Option<i64>,
     pub notes: Vec<RelayNote>,
 }
 
@@ -101,14 +102,15 @@ impl Base {
         row.as_ref().map(relay).transpose()
     }
 
-    /// Writes both, or neither. Returns false if the state has changed since `was`. After this, no
+    /// Writes both, or neither. Returns false if the state has changed meanwhile. After this, no
     /// message is committed by a verdict of the former relay.
     pub async fn put_relay(&self, put: &RelayPut, act: Act<'_>) -> Result<bool, StoreError> {
         transact!(self, async |tx| {
             gates::close_account(&mut tx, put.account).await?;
             let relay = find(tx.on(), put.account, put.kind).await?.map(|relay| relay.relayed());
             let way = inbound_ways::find(tx.on(), put.account, put.kind).await?;
-            if (relay, way.map(|way| way.revision)) != put.was {
+            let way_revision = way.map(|way| way.revision);
+            if (relay, way_revision) != (put.relay_before, put.way_revision_before) {
                 return Ok(false);
             }
             if let Some(relay) = &put.relay {
@@ -118,8 +120,7 @@ impl Base {
                 inbound_ways::insert(&mut tx, way).await?;
             }
             for RelayNote { deed, changes } in &put.notes {
-                let (account, object) = (put.account, put.kind.to_string());
-                let note = Note { account, deed: *deed, object, changes };
+                let note = Note::new(put.account, *deed, &put.kind, changes);
                 audit::note(&mut tx, self.mint(), act, note).await?;
             }
             if put.relay.is_some() && put.kind == RelayType::Smtp {
@@ -140,18 +141,12 @@ impl Base {
     ) -> Result<bool, StoreError> {
         transact!(self, async |tx| {
             gates::close_account(&mut tx, account).await?;
-            let row = sql("SELECT * FROM relays WHERE account_id = $1 AND kind = $2")
-                .bind(account)
-                .bind(kind.as_str())
-                .locking("FOR UPDATE")
-                .fetch_optional(tx.on())
-                .await?;
+            let row = select(account, kind).locking("FOR UPDATE").fetch_optional(tx.on()).await?;
             let Some(old) = row.as_ref().map(relay).transpose()? else { return Ok(false) };
             sql("DELETE FROM relays WHERE id = $1").bind(old.id.0).execute(tx.on()).await?;
             // Only the origin: many paths contain secrets.
             let changes = [Change::gone("origin", old.url.origin().ascii_serialization())];
-            let object = kind.to_string();
-            let note = Note { account, deed: Deed::RelayRemoved, object, changes: &changes };
+            let note = Note::new(account, Deed::RelayRemoved, &kind, &changes);
             audit::note(&mut tx, self.mint(), act, note).await?;
             if kind == RelayType::Smtp {
                 directory::changed(&mut tx).await?;
@@ -167,12 +162,14 @@ async fn find(
     account: AccountId,
     kind: RelayType,
 ) -> Result<Option<SealedRelay>, StoreError> {
-    let row = sql("SELECT * FROM relays WHERE account_id = $1 AND kind = $2")
+    let row = select(account, kind).fetch_optional(on).await?;
+    row.as_ref().map(relay).transpose()
+}
+
+fn select(account: AccountId, kind: RelayType) -> Statement {
+    sql("SELECT * FROM relays WHERE account_id = $1 AND kind = $2")
         .bind(account)
         .bind(kind.as_str())
-        .fetch_optional(on)
-        .await?;
-    row.as_ref().map(relay).transpose()
 }
 
 /// Inserts or replaces a relay.

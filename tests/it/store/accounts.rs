@@ -7,8 +7,8 @@ use gatepost::domain::audit::Deed;
 use gatepost::domain::id::AccountId;
 use gatepost::domain::policy::Mode;
 use gatepost::store::{
-    AccountFilter, AccountList, AccountPage, AccountUpdate, Created, Deletion, NewAccount, Page,
-    Updated,
+    AccountCreation, AccountDeletion, AccountFilter, AccountList, AccountPage, AccountUpdate,
+    AccountUpdated, NewAccount, Page,
 };
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -57,7 +57,7 @@ async fn an_organization_may_come_with_its_first_agent(kind: Kind) {
         ..new(AccountType::Organization, reseller, "new")
     };
     let made = store.create_account(&organization, 9, by(at(1))).await.unwrap();
-    let Created::WithAgent(made) = made else { panic!("{made:?}") };
+    let AccountCreation::WithAgent(made) = made else { panic!("{made:?}") };
     let (organization, agent) = *made;
     assert_eq!((agent.name.as_str(), agent.kind), ("first", AccountType::Agent));
     assert_eq!((agent.parent, agent.created_at), (Some(organization.id), at(1)));
@@ -75,7 +75,7 @@ async fn an_organization_may_come_with_its_first_agent(kind: Kind) {
         ..new(AccountType::Organization, reseller, "again")
     };
     let made = store.create_account(&again, 9, by(at(1))).await.unwrap();
-    assert_eq!(made, Created::ExternalIdTaken);
+    assert_eq!(made, AccountCreation::ExternalIdTaken);
     assert_eq!(store.accounts(None).await.unwrap(), before);
 }
 
@@ -89,12 +89,12 @@ async fn a_name_elsewhere_is_unique_below_one_parent(kind: Kind) {
     let call = async |account: &Account, id: &str| {
         store.update_account(account.id, &called(id), 99, by(at(1))).await.unwrap()
     };
-    assert!(matches!(call(&scene.agent, "x").await, Updated::Account(_)));
-    assert_eq!(call(&scene.other, "x").await, Updated::ExternalIdTaken);
+    assert!(matches!(call(&scene.agent, "x").await, AccountUpdated::Account(_)));
+    assert_eq!(call(&scene.other, "x").await, AccountUpdated::ExternalIdTaken);
     assert_eq!(store.account(scene.other.id).await.unwrap(), Some(scene.other.clone()));
     // Another parent is another matter, the same name again is none.
-    assert!(matches!(call(&stranger, "x").await, Updated::Account(_)));
-    assert!(matches!(call(&scene.agent, "x").await, Updated::Account(_)));
+    assert!(matches!(call(&stranger, "x").await, AccountUpdated::Account(_)));
+    assert!(matches!(call(&scene.agent, "x").await, AccountUpdated::Account(_)));
     let found = async |top: &Account, only: Option<&Account>| {
         let scope = match only {
             None => subtree(top),
@@ -112,10 +112,10 @@ async fn a_name_elsewhere_is_unique_below_one_parent(kind: Kind) {
     // The external id of a deleted account is free.
     assert_eq!(
         super::deletion::delete(store, &scene.agent, false).await,
-        Deletion::Done { below: 0 }
+        AccountDeletion::Done { below: 0 }
     );
     assert_eq!(found(&scene.organization, None).await, []);
-    assert!(matches!(call(&scene.other, "x").await, Updated::Account(_)));
+    assert!(matches!(call(&scene.other, "x").await, AccountUpdated::Account(_)));
     let gone = AccountUpdate { external_id: Some(None), ..AccountUpdate::default() };
     store.update_account(scene.other.id, &gone, 99, by(at(1))).await.unwrap();
     assert_eq!(found(&scene.reseller, None).await, []);
@@ -133,9 +133,9 @@ async fn names_elsewhere_at_once_are_given_once(kind: Kind) {
         tasks.spawn(async move { store.create_account(&new, 9, by(at(1))).await.unwrap() });
     }
     let made = tasks.join_all().await;
-    let first = made.iter().filter(|one| matches!(one, Created::Account(_))).count();
+    let first = made.iter().filter(|one| matches!(one, AccountCreation::Account(_))).count();
     assert_eq!(first, 1, "{made:?}");
-    assert_eq!(made.iter().filter(|one| **one == Created::ExternalIdTaken).count(), 7);
+    assert_eq!(made.iter().filter(|one| **one == AccountCreation::ExternalIdTaken).count(), 7);
 }
 
 async fn an_update_changes_what_it_names_and_says_so(kind: Kind) {
@@ -148,7 +148,7 @@ async fn an_update_changes_what_it_names_and_says_so(kind: Kind) {
         details: details(json!({ "email": "a@b.example", "settings": { "a": 1, "b": [2] } })),
     };
     let updated = store.update_account(agent.id, &update, 999, by(at(1))).await.unwrap();
-    let Updated::Account(after) = updated else { panic!("{updated:?}") };
+    let AccountUpdated::Account(after) = updated else { panic!("{updated:?}") };
     assert_eq!(store.account(agent.id).await.unwrap().as_ref(), Some(after.as_ref()));
     // It stays where it is, and what it is.
     let same = |one: &Account| (one.id, one.kind, one.parent, one.lineage, one.created_at);
@@ -159,7 +159,7 @@ async fn an_update_changes_what_it_names_and_says_so(kind: Kind) {
         ..AccountUpdate::default()
     };
     let updated = store.update_account(agent.id, &update, 999, by(at(2))).await.unwrap();
-    let Updated::Account(last) = updated else { panic!("{updated:?}") };
+    let AccountUpdated::Account(last) = updated else { panic!("{updated:?}") };
     assert_eq!(Value::Object(last.details.clone()), json!({ "settings": { "b": [3] } }));
     assert_eq!((last.name.as_str(), last.active), ("renamed", false));
     // A repeated update is no change.
@@ -185,7 +185,7 @@ async fn an_update_changes_what_it_names_and_says_so(kind: Kind) {
     assert_eq!(first[2], ("active", Some("true"), Some("false")));
     let nobody = AccountId::new(9999).unwrap();
     let missing = store.update_account(nobody, &update, 999, by(at(3))).await.unwrap();
-    assert_eq!(missing, Updated::Missing);
+    assert_eq!(missing, AccountUpdated::Missing);
 }
 
 async fn what_is_known_of_an_account_is_bounded(kind: Kind) {
@@ -197,12 +197,12 @@ async fn what_is_known_of_an_account_is_bounded(kind: Kind) {
         store.update_account(agent.id, &update, most, by(at(1))).await.unwrap()
     };
     let size = json!({ "description": "x".repeat(10) }).to_string().len();
-    assert_eq!(write(&"x".repeat(11), size).await, Updated::TooLarge);
+    assert_eq!(write(&"x".repeat(11), size).await, AccountUpdated::TooLarge);
     assert_eq!(store.account(agent.id).await.unwrap(), Some(agent.clone()));
-    assert!(matches!(write(&"x".repeat(10), size).await, Updated::Account(_)));
+    assert!(matches!(write(&"x".repeat(10), size).await, AccountUpdated::Account(_)));
     // When the bound was lowered since, it may shrink.
-    assert!(matches!(write(&"x".repeat(9), 1).await, Updated::Account(_)));
-    assert_eq!(write(&"x".repeat(10), 1).await, Updated::TooLarge);
+    assert!(matches!(write(&"x".repeat(9), 1).await, AccountUpdated::Account(_)));
+    assert_eq!(write(&"x".repeat(10), 1).await, AccountUpdated::TooLarge);
 }
 
 async fn accounts_are_listed_within_their_scope_page_by_page(kind: Kind) {
@@ -272,7 +272,7 @@ async fn a_filter_lets_through_what_it_says(kind: Kind) {
             ..new(AccountType::Organization, &scene.reseller, name)
         };
         let made = store.create_account(&new, 9, by(at(active.into()))).await.unwrap();
-        let Created::Account(made) = made else { panic!("{made:?}") };
+        let AccountCreation::Account(made) = made else { panic!("{made:?}") };
         made.id
     };
     let known = json!({ "productPlanId": "gold", "servicePremium": true });
@@ -288,7 +288,7 @@ async fn a_filter_lets_through_what_it_says(kind: Kind) {
     let odd = json!({ "settings": fields::checked("settings", &odd).unwrap() });
     let update = AccountUpdate { details: details(odd), ..AccountUpdate::default() };
     let updated = store.update_account(plain, &update, 999, by(at(0))).await.unwrap();
-    assert!(matches!(updated, Updated::Account(_)));
+    assert!(matches!(updated, AccountUpdated::Account(_)));
     let any = AccountFilter::default;
     for (filter, expected) in [
         (any(), vec![plain, gold, billed]),

@@ -229,7 +229,7 @@ async fn a_deleted_agent_takes_its_configurations_with_it(kind: Kind) {
         publish(store, agent, title).await;
         publish(store, scene.other.id, title).await;
     }
-    let deleting = store.delete_account(agent, (false, 9), account_record, by(at(9)));
+    let deleting = store.delete_account(agent, false, 9, account_record, by(at(9)));
     deleting.await.unwrap();
     // Nothing is written any more.
     let staged = (ConfigKind::Staging, "x");

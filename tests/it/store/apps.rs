@@ -9,7 +9,8 @@ use gatepost::domain::audit::{Actor, Deed, Once};
 use gatepost::domain::feature::{Feature, Grant};
 use gatepost::domain::id::AccountId;
 use gatepost::store::{
-    AppRemoval, AuditFilter, Created, Deletion, NewAccount, NewRecord, StoreError,
+    AccountCreation, AccountDeletion, AppRecordInsertion, AppRemoval, AuditFilter, NewAccount,
+    StoreError,
 };
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -70,7 +71,7 @@ async fn a_record_is_its_accounts_and_of_one_use(kind: Kind) {
     ];
     for new in &all {
         let kept = store.insert_app_record(new, 9, by(at(1))).await.unwrap();
-        assert_eq!(kept, NewRecord::Kept);
+        assert_eq!(kept, AppRecordInsertion::Inserted);
     }
     let mine = elsewhere.app_records(me, Use::Installed).await.unwrap();
     assert_eq!(mine, [all[1].clone(), crm.clone()]);
@@ -129,11 +130,11 @@ async fn an_account_keeps_so_many_of_a_use_and_a_repetition_is_told_apart(kind: 
     let insert = async |of, id: &str| {
         store.insert_app_record(&record(me, of, id), 2, by(at(1))).await.unwrap()
     };
-    assert_eq!(insert(Use::Installed, "a").await, NewRecord::Kept);
-    assert_eq!(insert(Use::Installed, "b").await, NewRecord::Kept);
-    assert_eq!(insert(Use::Installed, "c").await, NewRecord::TooMany);
-    assert_eq!(insert(Use::Installed, "b").await, NewRecord::Exists);
-    assert_eq!(insert(Use::Integration, "c").await, NewRecord::Kept);
+    assert_eq!(insert(Use::Installed, "a").await, AppRecordInsertion::Inserted);
+    assert_eq!(insert(Use::Installed, "b").await, AppRecordInsertion::Inserted);
+    assert_eq!(insert(Use::Installed, "c").await, AppRecordInsertion::TooMany);
+    assert_eq!(insert(Use::Installed, "b").await, AppRecordInsertion::Exists);
+    assert_eq!(insert(Use::Integration, "c").await, AppRecordInsertion::Inserted);
     assert_eq!(scene.count("SELECT COUNT(*) FROM app_records").await, 3);
     // Many gateways at once: no more than there is room for.
     let other = scene.other.id;
@@ -146,7 +147,11 @@ async fn an_account_keeps_so_many_of_a_use_and_a_repetition_is_told_apart(kind: 
         });
     }
     let kept = tasks.join_all().await;
-    assert_eq!(kept.iter().filter(|one| **one == NewRecord::Kept).count(), 2, "{kept:?}");
+    assert_eq!(
+        kept.iter().filter(|one| **one == AppRecordInsertion::Inserted).count(),
+        2,
+        "{kept:?}"
+    );
     assert_eq!(store.app_records(other, Use::Installed).await.unwrap().len(), 2);
 }
 
@@ -221,9 +226,8 @@ async fn what_is_deleted_keeps_no_secret_and_gets_none(kind: Kind) {
         store.insert_app_record(&new, 9, by(at(1))).await.unwrap();
         store.assign_features(account.id, &[(Feature::Apps, Some(true))], by(at(1))).await.unwrap();
     }
-    let deleting =
-        store.delete_account(scene.organization.id, (true, 9), account_record, by(at(2)));
-    assert_eq!(deleting.await.unwrap(), Deletion::Done { below: 2 });
+    let deleting = store.delete_account(scene.organization.id, true, 9, account_record, by(at(2)));
+    assert_eq!(deleting.await.unwrap(), AccountDeletion::Done { below: 2 });
     assert_eq!(scene.count("SELECT COUNT(*) FROM app_records").await, 1);
     assert_eq!(scene.count("SELECT COUNT(*) FROM feature_grants").await, 1);
     let late =
@@ -249,8 +253,8 @@ async fn what_is_deleted_keeps_no_secret_and_gets_none(kind: Kind) {
             let next = AppRecord { sealed: Some(vec![9]), ..new };
             drop(gateway.update_app_record(&next, &["key".into()], by(at(4))).await);
         });
-        let deleting = store.delete_account(id, (false, 9), account_record, by(at(5)));
-        assert_eq!(deleting.await.unwrap(), Deletion::Done { below: 0 });
+        let deleting = store.delete_account(id, false, 9, account_record, by(at(5)));
+        assert_eq!(deleting.await.unwrap(), AccountDeletion::Done { below: 0 });
         adding.await.unwrap();
         assert_eq!(store.app_records(id, Use::Installed).await.unwrap(), []);
     }
@@ -288,13 +292,13 @@ async fn an_account_is_made_with_what_it_keeps_or_not_at_all(kind: Kind) {
         store.create_account(&new, 9, by(at(1))).await.unwrap()
     };
     let made = make(first, "one", "x").await;
-    assert!(matches!(&made, Created::Account(made) if made.id == first), "{made:?}");
+    assert!(matches!(&made, AccountCreation::Account(made) if made.id == first), "{made:?}");
     let kept = elsewhere.app_records(first, Use::Integration).await.unwrap();
     assert_eq!(kept, [record(first, Use::Integration, "crm")]);
-    assert_eq!(make(second, "two", "x").await, Created::ExternalIdTaken);
+    assert_eq!(make(second, "two", "x").await, AccountCreation::ExternalIdTaken);
     assert_eq!(elsewhere.app_records(second, Use::Integration).await.unwrap(), []);
     // A reserved id that was not used is never given to another account.
     let plain = super::accounts::new(AccountType::Agent, &scene.organization, "three");
     let third = store.create_account(&plain, 9, by(at(2))).await.unwrap();
-    assert!(matches!(&third, Created::Account(third) if third.id > second), "{third:?}");
+    assert!(matches!(&third, AccountCreation::Account(third) if third.id > second), "{third:?}");
 }

@@ -20,8 +20,8 @@ use gatepost::domain::scope::Scope;
 use gatepost::domain::secret::Secret;
 use gatepost::store::{
     AccountUpdate, AuditFilter, ComputerChange, Cursor, DeliveryFilter, DestinationChange,
-    Direction, DomainLimits, InsertedKey, List, MemberChange, NamedKey, Page, Receipt,
-    ReplayRequest, Rotation, Whose,
+    Direction, DomainLimits, KeyInsertion, List, MemberChange, NamedKey, Page, Receipt,
+    RevocableKeys, Rotation,
 };
 use uuid::Uuid;
 
@@ -29,7 +29,8 @@ use super::apps;
 use super::keys::{keep, key};
 use super::members::member;
 use super::scene::{
-    Kind, Scene, account, address, at, attempt, by, destination, everything, own_address, subtree,
+    Kind, Scene, account, address, address_claim, at, attempt, by, destination, everything,
+    own_address, subtree,
 };
 use super::schema::sources;
 
@@ -166,7 +167,7 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
     match number {
         0 => drop(store.claim_domain(&domain, organization.id, act).await.unwrap()),
         1 => drop(store.remove_domain(&domain, organization.id, act).await.unwrap()),
-        2 => drop(store.claim_address(agent, &new, false, None, 9, act).await.unwrap()),
+        2 => drop(store.claim_address(&address_claim(agent, &new), act).await.unwrap()),
         3 => drop(store.release_address(agent.id, &new, act).await.unwrap()),
         4 => store.set_mode(agent.id, Mode::Allowlist, act).await.unwrap(),
         5 => drop(store.allow_senders(agent.id, &senders, None, 9, act).await.unwrap()),
@@ -176,7 +177,7 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
         9 => drop(store.remove_destinations(agent.id, None, None, None, act).await.unwrap()),
         10 => drop(store.set_active(agent.id, false, act).await.unwrap()),
         11 => drop(store.set_active(agent.id, true, act).await.unwrap()),
-        12 => drop(store.revoke_key(NamedKey::Id(KEY), Whose::Anybody, act).await.unwrap()),
+        12 => drop(store.revoke_key(NamedKey::Id(KEY), RevocableKeys::All, act).await.unwrap()),
         13 => {
             let limits = DomainLimits { claims: 9, domains: 9 };
             store.pending_claim(&domain, organization.id, "a", limits, act).await.unwrap();
@@ -198,7 +199,7 @@ async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'static st
         18 => drop(super::relays::add(scene, agent, act).await),
         19 => drop(store.remove_relay(agent.id, RelayType::Smtp, act).await.unwrap()),
         20 => {
-            let deleting = store.delete_account(organization.id, (true, 9), account_record, act);
+            let deleting = store.delete_account(organization.id, true, 9, account_record, act);
             deleting.await.unwrap();
         }
         _ => return None,
@@ -243,7 +244,7 @@ async fn every_change_leaves_its_entry(kind: Kind) {
     let (mut made, mut before) = (BTreeSet::new(), entries().await);
     account(&scene.store, scene.agent.kind, Some(scene.organization.id), "another").await;
     let new = Key { id: KEY, ..key(&scene.agent, None) };
-    assert_eq!(keep(&scene.store, &new, 5).await, InsertedKey::Kept);
+    assert_eq!(keep(&scene.store, &new, 5).await, KeyInsertion::Inserted);
     let someone = member(&scene, &scene.organization, "a@good.example", &[]).await;
     let second = member(&scene, &scene.organization, "b@good.example", &[]).await;
     let role = MemberChange { role: Some(Role::Member), ..MemberChange::default() };

@@ -10,12 +10,14 @@ use gatepost::domain::policy::Mode;
 use gatepost::domain::reason::Reason;
 use gatepost::domain::verdict::Verdict;
 use gatepost::run;
-use gatepost::store::{Claimed, Commit, Committed, IntakeFilter, Location, NewDestination, Store};
+use gatepost::store::{
+    AddressClaim, Claimed, Commit, Committed, IntakeFilter, Location, NewDestination, Store,
+};
 use tokio::task::JoinSet;
 
 use super::scene::{
-    Kind, SENDER, Scene, address, at, by, destination, everything, mint, own_address, record,
-    subtree,
+    Kind, SENDER, Scene, address, address_claim, at, by, destination, everything, mint,
+    own_address, record, subtree,
 };
 use crate::support::{postgres, store_rules};
 
@@ -227,13 +229,15 @@ async fn limits_hold_when_many_add_at_once(kind: Kind) {
         let (agent, there) = (agents[number % 2].clone(), store.clone());
         claiming.spawn(async move {
             let address = own_address(&agent);
-            store.claim_address(&agent, &address, true, None, 9, by(at(0))).await.unwrap()
+            let claim = AddressClaim { catch_all: true, ..address_claim(&agent, &address) };
+            store.claim_address(&claim, by(at(0))).await.unwrap()
         });
         // Each in a domain of its own, which no other claim waits for.
         let (agent, address) = (stranger.clone(), address(&format!("x@d{number}.example")));
         let domain_for = agent.lineage.organization;
         naming.spawn(async move {
-            there.claim_address(&agent, &address, false, domain_for, 5, by(at(0))).await.unwrap()
+            let claim = AddressClaim { domain_for, most: 5, ..address_claim(&agent, &address) };
+            there.claim_address(&claim, by(at(0))).await.unwrap()
         });
     }
     let listening = all(listening).await;

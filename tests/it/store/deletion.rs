@@ -10,14 +10,16 @@ use gatepost::domain::event::{Category, EventName};
 use gatepost::domain::id::{KeyId, MemberId};
 use gatepost::domain::key::{Key, KeyHash};
 use gatepost::store::{
-    Claimed, Committed, Created, Deletion, InsertedKey, NewAccount, Store, StoreError,
+    AccountCreation, AccountDeletion, AddressClaim, Claimed, Committed, KeyInsertion, NewAccount,
+    Store, StoreError,
 };
 use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::accounts::{ids, new};
 use super::scene::{
-    Kind, Scene, account, address, at, by, destination, everything, mint, own_address, subtree,
+    Kind, Scene, account, address, address_claim, at, by, destination, domain_owner, everything,
+    mint, own_address, subtree,
 };
 
 on_both! {
@@ -28,8 +30,8 @@ on_both! {
     a_request_is_remembered_once_however_many_it_touches,
 }
 
-pub async fn delete(store: &Store, account: &Account, cascade: bool) -> Deletion {
-    let deleting = store.delete_account(account.id, (cascade, 50), account_record, by(at(9)));
+pub async fn delete(store: &Store, account: &Account, cascade: bool) -> AccountDeletion {
+    let deleting = store.delete_account(account.id, cascade, 50, account_record, by(at(9)));
     deleting.await.unwrap()
 }
 
@@ -52,20 +54,20 @@ async fn deleting_refuses_while_others_are_below(kind: Kind) {
     let scene = Scene::new(kind).await;
     let (store, stranger) = (&scene.store, scene.stranger().await);
     let before = store.accounts(None).await.unwrap();
-    assert_eq!(delete(store, &scene.organization, false).await, Deletion::HasOthersBelow(2));
-    assert_eq!(delete(store, &scene.reseller, false).await, Deletion::HasOthersBelow(3));
+    assert_eq!(delete(store, &scene.organization, false).await, AccountDeletion::HasOthersBelow(2));
+    assert_eq!(delete(store, &scene.reseller, false).await, AccountDeletion::HasOthersBelow(3));
     for cascade in [false, true] {
-        assert_eq!(delete(store, &scene.partner, cascade).await, Deletion::IsPartner);
+        assert_eq!(delete(store, &scene.partner, cascade).await, AccountDeletion::IsPartner);
     }
     let most =
-        |most| store.delete_account(scene.reseller.id, (true, most), account_record, by(at(9)));
-    assert_eq!(most(2).await.unwrap(), Deletion::HasOthersBelow(3));
+        |most| store.delete_account(scene.reseller.id, true, most, account_record, by(at(9)));
+    assert_eq!(most(2).await.unwrap(), AccountDeletion::HasOthersBelow(3));
     assert_eq!(store.accounts(None).await.unwrap(), before);
     scene.execute("UPDATE accounts SET details = '{\"email\":\"a@b.example\"}'").await;
-    assert_eq!(most(3).await.unwrap(), Deletion::Done { below: 3 });
+    assert_eq!(most(3).await.unwrap(), AccountDeletion::Done { below: 3 });
     let known = "SELECT COUNT(deleted_at) * 100 + COUNT(*) FROM accounts WHERE details IS NOT NULL";
     assert_eq!(scene.count(known).await, 4, "theirs are gone for good, nobody else's");
-    assert_eq!(most(3).await.unwrap(), Deletion::Missing);
+    assert_eq!(most(3).await.unwrap(), AccountDeletion::Missing);
     let left = ids(&store.accounts(None).await.unwrap());
     let theirs: Vec<_> = stranger.lineage.ids().collect();
     assert_eq!(left, theirs, "nothing else went");
@@ -96,7 +98,7 @@ async fn what_is_deleted_does_nothing_any_more(kind: Kind) {
     let (own, theirs) = (own_address(&scene.agent), own_address(&stranger));
     let under_way = scene.intake(&scene.agent, 0).await;
     scene.deliver(&scene.agent, 0).await;
-    assert_eq!(delete(store, &scene.organization, true).await, Deletion::Done { below: 2 });
+    assert_eq!(delete(store, &scene.organization, true).await, AccountDeletion::Done { below: 2 });
 
     // On another gateway as well, from the commit on.
     for account in [&scene.organization, &scene.agent, &scene.other] {
@@ -105,13 +107,16 @@ async fn what_is_deleted_does_nothing_any_more(kind: Kind) {
         assert_eq!(elsewhere.destinations(account.id).await.unwrap(), []);
         assert_eq!(elsewhere.addresses(account.id).await.unwrap(), []);
     }
-    assert_eq!(elsewhere.addressee(scene.agent.id).await.unwrap(), Some(scene.agent.clone()));
+    assert_eq!(
+        elsewhere.account_even_deleted(scene.agent.id).await.unwrap(),
+        Some(scene.agent.clone())
+    );
     assert_eq!(elsewhere.member(member).await.unwrap(), None);
     for octet in [1, 2] {
         assert_eq!(elsewhere.key_holder(KeyHash([octet; 32])).await.unwrap(), None);
     }
     assert_eq!(elsewhere.look_up(Some(&own), None).await.unwrap().answering, None);
-    assert_eq!(elsewhere.domain_owner(own.domain()).await.unwrap(), None);
+    assert_eq!(domain_owner(&elsewhere, own.domain()).await, None);
     let standing = scene.standing(&scene.agent, &own, "alice@good.example").await;
     assert!(!standing.answers && !standing.active);
     let asked = elsewhere.addressed(scene.agent.id, &own, &own).await.unwrap().unwrap();
@@ -139,8 +144,8 @@ async fn what_is_deleted_does_nothing_any_more(kind: Kind) {
     assert_eq!(answering.map(|found| found.agent), Some(stranger.id));
     scene.deliver(&stranger, 10).await;
     // The address and the domain are free for others.
-    let claim = store.claim_address(&stranger, &own, false, stranger.parent, 9, by(at(9)));
-    assert_eq!(claim.await.unwrap(), Claimed::Yes);
+    let claim = AddressClaim { domain_for: stranger.parent, ..address_claim(&stranger, &own) };
+    assert_eq!(store.claim_address(&claim, by(at(9))).await.unwrap(), Claimed::Yes);
 }
 
 async fn whoever_listens_above_hears_of_it(kind: Kind) {
@@ -202,8 +207,8 @@ async fn nothing_is_done_to_what_is_being_deleted(kind: Kind) {
             let hook = destination(doomed.id, Category::Agent, "https://a.example/");
             drop(one.insert_destination(&hook, 9, by(at(1))).await);
             let desk = address(&format!("desk@r{round}.example"));
-            let claim = one.claim_address(&doomed, &desk, false, Some(org.id), 9, by(at(1)));
-            drop(claim.await);
+            let claim = AddressClaim { domain_for: Some(org.id), ..address_claim(&doomed, &desk) };
+            drop(one.claim_address(&claim, by(at(1))).await);
             for number in 0..3 {
                 let new = new(AccountType::Agent, &org, &format!("late{number}"));
                 drop(one.create_account(&new, 9, by(at(1))).await);
@@ -211,7 +216,7 @@ async fn nothing_is_done_to_what_is_being_deleted(kind: Kind) {
         });
         let (two, doomed) = (store.clone(), organization.clone());
         tasks.spawn(async move {
-            assert!(matches!(delete(&two, &doomed, true).await, Deletion::Done { .. }));
+            assert!(matches!(delete(&two, &doomed, true).await, AccountDeletion::Done { .. }));
         });
         tasks.join_all().await;
         let (below, all) = (organization.id, scene.partner.id);
@@ -231,7 +236,7 @@ async fn nothing_is_done_to_what_is_being_deleted(kind: Kind) {
         }
         let late = key(&agent, 200);
         let refused = store.insert_key(&late.0, late.1, 9, by(at(2))).await;
-        assert!(matches!(refused, Ok(InsertedKey::NoOwner)), "{refused:?}");
+        assert!(matches!(refused, Ok(KeyInsertion::NoOwner)), "{refused:?}");
     }
 }
 
@@ -249,11 +254,11 @@ async fn a_request_is_remembered_once_however_many_it_touches(kind: Kind) {
         ..new(AccountType::Organization, &scene.reseller, "new")
     };
     let made = store.create_account(&new, 9, create.at(at(1))).await.unwrap();
-    let Created::WithAgent(made) = made else { panic!("{made:?}") };
+    let AccountCreation::WithAgent(made) = made else { panic!("{made:?}") };
     let later = Actor { request: Some(uuid::Uuid::from_u128(9)), ..create.clone() };
     let again = store.create_account(&new, 9, later.at(at(2))).await;
     assert!(matches!(again, Err(StoreError::Repeated)), "{again:?}");
     let id = made.0.id;
-    let deleting = store.delete_account(id, (true, 9), account_record, remove.at(at(3)));
-    assert_eq!(deleting.await.unwrap(), Deletion::Done { below: 1 });
+    let deleting = store.delete_account(id, true, 9, account_record, remove.at(at(3)));
+    assert_eq!(deleting.await.unwrap(), AccountDeletion::Done { below: 1 });
 }

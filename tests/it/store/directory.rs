@@ -8,11 +8,11 @@ use gatepost::domain::id::AccountId;
 use gatepost::domain::policy::Mode;
 use gatepost::domain::relay::RelayType;
 use gatepost::store::{
-    AccountUpdate, Claimed, Created, Deletion, DomainClaim, DomainLimits, NewAccount, Proven,
-    Store, Updated,
+    AccountCreation, AccountDeletion, AccountUpdate, AccountUpdated, Claimed, DomainClaim,
+    DomainLimits, DomainProof, NewAccount, Store,
 };
 
-use super::scene::{Kind, Scene, address, at, by, own_address};
+use super::scene::{Kind, Scene, address, address_claim, at, by, own_address};
 use crate::support::sources::files;
 
 on_both! {
@@ -36,7 +36,7 @@ const CHANGING: &[&str] = &[
 ];
 
 /// A new Agent, with this address.
-pub async fn create(store: &Store, organization: &Account, address: &Address) -> Created {
+pub async fn create(store: &Store, organization: &Account, address: &Address) -> AccountCreation {
     let parent = Some(organization.id);
     let plain = NewAccount::plain(AccountType::Agent, "new", parent, account_record);
     let new = NewAccount { addresses: vec![address.clone()], ..plain };
@@ -50,7 +50,7 @@ async fn claimed(store: &Store, domain: &DomainName, account: AccountId) -> &'st
 }
 
 async fn proven(store: &Store, domain: &DomainName, account: AccountId, challenge: &str) -> bool {
-    store.prove_domain(domain, account, challenge, by(at(0))).await.unwrap() == Proven::Yes
+    store.prove_domain(domain, account, challenge, by(at(0))).await.unwrap() == DomainProof::Yes
 }
 
 /// Renames an Agent, and switches it on, if it is to be; it was off.
@@ -58,7 +58,7 @@ async fn updated(store: &Store, agent: AccountId, on: bool) -> bool {
     let (name, active) = (Some("renamed".to_owned()), on.then_some(true));
     let update = AccountUpdate { name, active, ..AccountUpdate::default() };
     let updated = store.update_account(agent, &update, 9, by(at(0))).await.unwrap();
-    matches!(updated, Updated::Account(_))
+    matches!(updated, AccountUpdated::Account(_))
 }
 
 async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
@@ -67,7 +67,8 @@ async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
     let (domain, other) = (DomainName::parse("new.example").unwrap(), scene.open().await);
     let (own, second) = (own_address(me), address(&format!("b@{}", own_address(me).domain())));
     let claim = |address: Address| async move {
-        store.claim_address(me, &address, false, None, 9, by(at(0))).await.unwrap() == Claimed::Yes
+        let claimed = store.claim_address(&address_claim(me, &address), by(at(0))).await;
+        claimed.unwrap() == Claimed::Yes
     };
     let nobody = AccountId::new(9999).unwrap();
     let fresh = address("x@fresh.example");
@@ -98,11 +99,11 @@ async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
             12 => ("set_mode", store.set_mode(me.id, Mode::Allowlist, by(at(0))).await.is_err()),
             13 => {
                 let made = create(store, organization, &fresh).await;
-                ("create_account", matches!(made, Created::Account(_)))
+                ("create_account", matches!(made, AccountCreation::Account(_)))
             }
             14 => {
                 let made = create(store, organization, &own).await;
-                ("create_account", matches!(made, Created::Account(_)))
+                ("create_account", matches!(made, AccountCreation::Account(_)))
             }
             // A claim is no domain yet.
             15 => ("pending_claim", claimed(store, &domain, organization.id).await != "new"),
@@ -116,8 +117,8 @@ async fn every_change_that_an_answer_rests_on_raises_the_version(kind: Kind) {
             }
             25 | 26 => {
                 let deleting =
-                    store.delete_account(me.id, (false, 9), account_record, by(at(0))).await;
-                ("delete_account", deleting.unwrap() == Deletion::Done { below: 0 })
+                    store.delete_account(me.id, false, 9, account_record, by(at(0))).await;
+                ("delete_account", deleting.unwrap() == AccountDeletion::Done { below: 0 })
             }
             _ => break,
         };

@@ -3,10 +3,14 @@
 use gatepost::domain::account::Account;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::id::AccountId;
-use gatepost::store::{AuditFilter, Claimed, DomainClaim, DomainLimits, HeldDomain, Proven, Store};
+use gatepost::store::{
+    AddressClaim, AuditFilter, Claimed, DomainClaim, DomainLimits, DomainProof, HeldDomain, Store,
+};
 use tokio::task::JoinSet;
 
-use super::scene::{Kind, Scene, address, at, by, everything, subtree};
+use super::scene::{
+    Kind, Scene, address, address_claim, at, by, domain_owner, everything, subtree,
+};
 
 on_both! {
     a_domain_belongs_to_one_account_until_nothing_uses_it,
@@ -33,7 +37,7 @@ async fn claim(store: &Store, name: &str, account: AccountId, challenge: &str) -
     store.pending_claim(&domain(name), account, challenge, LIMITS, by(at(0))).await.unwrap()
 }
 
-async fn prove(store: &Store, name: &str, account: AccountId, challenge: &str) -> Proven {
+async fn prove(store: &Store, name: &str, account: AccountId, challenge: &str) -> DomainProof {
     store.prove_domain(&domain(name), account, challenge, by(at(1))).await.unwrap()
 }
 
@@ -52,19 +56,19 @@ async fn a_domain_belongs_to_one_account_until_nothing_uses_it(kind: Kind) {
     let store = &scene.store;
     let (mine, theirs) = (scene.organization.id, scene.reseller.id);
     let domain = domain("new.example");
-    assert_eq!(store.domain_owner(&domain).await.unwrap(), None);
+    assert_eq!(domain_owner(store, &domain).await, None);
     assert_eq!(store.claim_domain(&domain, mine, by(at(0))).await.unwrap(), mine);
     assert_eq!(store.claim_domain(&domain, theirs, by(at(0))).await.unwrap(), mine);
-    assert_eq!(store.domain_owner(&domain).await.unwrap(), Some(mine));
+    assert_eq!(domain_owner(store, &domain).await, Some(mine));
     assert!(store.domains(None).await.unwrap().contains(&held("new.example", mine, None)));
     assert_eq!(store.domains(Some(theirs)).await.unwrap(), []);
     let desk = address("desk@new.example");
-    store.claim_address(&scene.agent, &desk, false, None, 9, by(at(0))).await.unwrap();
+    store.claim_address(&address_claim(&scene.agent, &desk), by(at(0))).await.unwrap();
     assert_eq!(store.remove_domain(&domain, theirs, by(at(0))).await.unwrap(), None);
     assert_eq!(store.remove_domain(&domain, mine, by(at(0))).await.unwrap(), Some(1));
     assert!(store.release_address(scene.agent.id, &desk, by(at(0))).await.unwrap());
     assert_eq!(store.remove_domain(&domain, mine, by(at(0))).await.unwrap(), Some(0));
-    assert_eq!(store.domain_owner(&domain).await.unwrap(), None);
+    assert_eq!(domain_owner(store, &domain).await, None);
     assert_eq!(deeds(&scene, &scene.organization).await, ["domain.removed", "domain.added"]);
 }
 
@@ -72,35 +76,36 @@ async fn a_claim_waits_for_its_proof(kind: Kind) {
     let scene = Scene::new(kind).await;
     let (store, name) = (&scene.store, "new.example");
     let (mine, theirs) = (scene.organization.id, scene.reseller.id);
-    assert_eq!(prove(store, name, mine, "a").await, Proven::NoClaim);
+    assert_eq!(prove(store, name, mine, "a").await, DomainProof::NoClaim);
     assert_eq!(claim(store, name, mine, "a").await, DomainClaim::Made);
     assert_eq!(claim(store, name, mine, "b").await, DomainClaim::Pending("a".into()));
     // Each has a challenge of its own, and a claim keeps nobody else's mail or addresses away.
     assert_eq!(claim(store, name, theirs, "c").await, DomainClaim::Made);
-    assert_eq!(store.domain_owner(&domain(name)).await.unwrap(), None);
+    assert_eq!(domain_owner(store, &domain(name)).await, None);
     let found = store.domains(Some(theirs)).await.unwrap();
     assert_eq!(found, [held(name, theirs, Some("c"))]);
     let all = store.domains(None).await.unwrap();
     let claims: Vec<_> = all.into_iter().filter(|one| one.challenge.is_some()).collect();
     assert_eq!(claims, [held(name, theirs, Some("c")), held(name, mine, Some("a"))]);
     let desk = address("desk@new.example");
-    let early = store.claim_address(&scene.agent, &desk, false, None, 9, by(at(0))).await.unwrap();
+    let wanted = address_claim(&scene.agent, &desk);
+    let early = store.claim_address(&wanted, by(at(0))).await.unwrap();
     assert_eq!(early, Claimed::DomainNotOurs);
 
-    assert_eq!(prove(store, name, mine, "c").await, Proven::NoClaim);
-    assert_eq!(prove(store, name, mine, "a").await, Proven::Yes);
-    assert_eq!(prove(store, name, mine, "a").await, Proven::Yes);
+    assert_eq!(prove(store, name, mine, "c").await, DomainProof::NoClaim);
+    assert_eq!(prove(store, name, mine, "a").await, DomainProof::Yes);
+    assert_eq!(prove(store, name, mine, "a").await, DomainProof::Yes);
     assert_eq!(claim(store, name, mine, "d").await, DomainClaim::Owned);
     assert!(store.domains(Some(mine)).await.unwrap().contains(&held(name, mine, None)));
-    let now = store.claim_address(&scene.agent, &desk, false, None, 9, by(at(1))).await.unwrap();
+    let now = store.claim_address(&wanted, by(at(1))).await.unwrap();
     assert_eq!(now, Claimed::Yes);
     // The other one finds it taken, keeps its claim until it withdraws it, and touches nothing.
     assert_eq!(claim(store, name, theirs, "e").await, DomainClaim::Taken);
-    assert_eq!(prove(store, name, theirs, "c").await, Proven::Taken);
+    assert_eq!(prove(store, name, theirs, "c").await, DomainProof::Taken);
     assert_eq!(store.domains(Some(theirs)).await.unwrap(), [held(name, theirs, Some("c"))]);
     assert_eq!(store.remove_domain(&domain(name), theirs, by(at(2))).await.unwrap(), Some(0));
     assert_eq!(store.remove_domain(&domain(name), theirs, by(at(2))).await.unwrap(), None);
-    assert_eq!(store.domain_owner(&domain(name)).await.unwrap(), Some(mine));
+    assert_eq!(domain_owner(store, &domain(name)).await, Some(mine));
     assert_eq!(deeds(&scene, &scene.organization).await, ["domain.added", "domain.claimed"]);
     let both = ["domain.removed", "domain.added", "domain.claimed", "domain.claimed"];
     assert_eq!(deeds(&scene, &scene.reseller).await, both);
@@ -117,7 +122,8 @@ async fn what_is_given_needs_no_proof_any_more(kind: Kind) {
     }
     store.claim_domain(&domain("given.example"), mine, by(at(0))).await.unwrap();
     let desk = address("desk@beside.example");
-    let on_the_way = store.claim_address(&scene.agent, &desk, false, Some(mine), 9, by(at(0)));
+    let wanted = AddressClaim { domain_for: Some(mine), ..address_claim(&scene.agent, &desk) };
+    let on_the_way = store.claim_address(&wanted, by(at(0)));
     assert_eq!(on_the_way.await.unwrap(), Claimed::Yes);
     let own = store.domains(Some(mine)).await.unwrap();
     assert!(own.iter().all(|held| held.challenge.is_none()), "{own:?}");
@@ -125,7 +131,7 @@ async fn what_is_given_needs_no_proof_any_more(kind: Kind) {
     // Given up, the domain is there for whoever proves it.
     let gone = store.remove_domain(&domain("given.example"), mine, by(at(1))).await.unwrap();
     assert_eq!(gone, Some(0));
-    assert_eq!(prove(store, "given.example", theirs, "a").await, Proven::Yes);
+    assert_eq!(prove(store, "given.example", theirs, "a").await, DomainProof::Yes);
 }
 
 async fn claims_are_bounded_and_none_is_made_for_who_is_gone(kind: Kind) {
@@ -139,7 +145,7 @@ async fn claims_are_bounded_and_none_is_made_for_who_is_gone(kind: Kind) {
     assert_eq!(claim("b.example", 1, 9).await, DomainClaim::TooManyClaims);
     assert_eq!(claim("a.example", 1, 1).await, DomainClaim::Pending("a".into()));
     assert_eq!(claim("b.example", 9, 1).await, DomainClaim::TooManyDomains);
-    assert_eq!(prove(store, "a.example", me, "a").await, Proven::Yes);
+    assert_eq!(prove(store, "a.example", me, "a").await, DomainProof::Yes);
     assert_eq!(claim("b.example", 9, 1).await, DomainClaim::TooManyDomains);
     assert_eq!(claim("b.example", 1, 2).await, DomainClaim::Made);
     scene.execute("UPDATE accounts SET deleted_at = 1 WHERE kind = 'organization'").await;
@@ -169,9 +175,9 @@ async fn of_many_proofs_at_once_one_counts(kind: Kind) {
             tasks.spawn(async move { (account, prove(&store, &name, account, "a").await) });
         }
         let ended = tasks.join_all().await;
-        let owner = scene.store.domain_owner(&domain(&name)).await.unwrap().unwrap();
+        let owner = domain_owner(&scene.store, &domain(&name)).await.unwrap();
         for (account, proven) in ended {
-            let expected = if account == owner { Proven::Yes } else { Proven::Taken };
+            let expected = if account == owner { DomainProof::Yes } else { DomainProof::Taken };
             assert_eq!(proven, expected, "{account} of {owner}");
         }
         let all = scene.store.domains(None).await.unwrap();
@@ -210,9 +216,9 @@ async fn a_claim_that_is_withdrawn_while_it_is_proven_ends_in_one_of_two_ways(ki
             removing.remove_domain(&gone, me, by(at(1)))
         );
         assert_eq!(removed.unwrap(), Some(0));
-        assert!(matches!(proven, Proven::Yes | Proven::NoClaim), "{proven:?}");
+        assert!(matches!(proven, DomainProof::Yes | DomainProof::NoClaim), "{proven:?}");
         // Whichever came first, it is gone: as a domain, or as a claim.
-        assert_eq!(scene.store.domain_owner(&gone).await.unwrap(), None);
+        assert_eq!(domain_owner(&scene.store, &gone).await, None);
     }
     assert_eq!(scene.store.domains(Some(me)).await.unwrap(), []);
 }
@@ -238,9 +244,10 @@ async fn addresses_lie_in_domains_of_ancestors_only(kind: Kind) {
         let desk = address(&format!("desk@{name}"));
         for (proven, expected) in [(false, false), (true, expected)] {
             if proven {
-                assert_eq!(prove(store, &name, account, "a").await, Proven::Yes);
+                assert_eq!(prove(store, &name, account, "a").await, DomainProof::Yes);
             }
-            let done = store.claim_address(&scene.agent, &desk, false, None, 99, by(at(0))).await;
+            let wanted = AddressClaim { most: 99, ..address_claim(&scene.agent, &desk) };
+            let done = store.claim_address(&wanted, by(at(0))).await;
             let expected = if expected { Claimed::Yes } else { Claimed::DomainNotOurs };
             assert_eq!(done.unwrap(), expected, "{relation}, proven: {proven}");
         }

@@ -16,9 +16,9 @@ use gatepost::domain::verdict::{self, Verdict};
 use gatepost::rules::{RetainedKind, Share};
 use gatepost::run;
 use gatepost::store::{
-    AccountFilter, AccountPage, AccountUpdate, AuditFilter, Commit, Cursor, Deletion, Direction,
-    DomainLimits, Due, EventFilter, InsertedKey, Intake, IntakeFilter, List, Location,
-    MemberChange, NamedKey, Page, PositionRange, Whose,
+    AccountDeletion, AccountFilter, AccountPage, AccountUpdate, AddressClaim, AuditFilter, Commit,
+    Cursor, Direction, DomainLimits, Due, EventFilter, Intake, IntakeFilter, KeyInsertion, List,
+    Location, MemberChange, NamedKey, Page, RevocableKeys,
 };
 use uuid::Uuid;
 
@@ -26,7 +26,7 @@ use crate::support::store_rules;
 
 use super::keys::{keep, key};
 use super::members::member;
-use super::scene::{Scene, address, at, by, mint, own_address, record, subtree};
+use super::scene::{Scene, address, address_claim, at, by, mint, own_address, record, subtree};
 
 const LIMITS: DomainLimits = DomainLimits { claims: 9, domains: 9 };
 
@@ -87,7 +87,9 @@ pub async fn exercise(scene: &Scene) {
     people(scene).await;
     domains(scene, &domain).await;
     store.release_address(agent.id, &own_address(agent), by(at(0))).await.unwrap();
-    store.claim_address(agent, &own_address(agent), true, None, 9, by(at(0))).await.unwrap();
+    let own = own_address(agent);
+    let claim = AddressClaim { catch_all: true, ..address_claim(agent, &own) };
+    store.claim_address(&claim, by(at(0))).await.unwrap();
     store.set_active(agent.id, true, by(at(0))).await.unwrap();
     store.ping().await.unwrap();
     requests(scene).await;
@@ -103,7 +105,6 @@ pub async fn exercise(scene: &Scene) {
 /// The one that it has goes.
 async fn domains(scene: &Scene, domain: &DomainName) {
     let Scene { store, organization, .. } = scene;
-    store.domain_owner(domain).await.unwrap();
     let (new, limits) = (DomainName::parse("new.example").unwrap(), LIMITS);
     store.pending_claim(&new, organization.id, "a", limits, by(at(0))).await.unwrap();
     store.prove_domain(&new, organization.id, "a", by(at(0))).await.unwrap();
@@ -151,7 +152,7 @@ async fn accounts(scene: &Scene) {
             store.accounts_by_external_id(&scope, "x", 2).await.unwrap();
         }
     }
-    store.addressee(agent.id).await.unwrap();
+    store.account_even_deleted(agent.id).await.unwrap();
     store.reserve_account_id().await.unwrap();
     let details = serde_json::json!({ "email": "a@b.example" }).as_object().unwrap().clone();
     let external_id = Some(Some("x".to_owned()));
@@ -159,8 +160,8 @@ async fn accounts(scene: &Scene) {
     store.update_account(agent.id, &update, 99, by(at(0))).await.unwrap();
     store.claim_domain(own_address(agent).domain(), organization.id, by(at(0))).await.unwrap();
     for account in [organization, reseller] {
-        let deleting = store.delete_account(account.id, (true, 9), account_record, by(at(0)));
-        assert!(matches!(deleting.await.unwrap(), Deletion::Done { .. }));
+        let deleting = store.delete_account(account.id, true, 9, account_record, by(at(0)));
+        assert!(matches!(deleting.await.unwrap(), AccountDeletion::Done { .. }));
     }
     super::erasure::finish(store).await;
     store.with_leavings(&[agent.id]).await.unwrap();
@@ -174,7 +175,7 @@ async fn requests(scene: &Scene) {
     let who = Who::Key { key: KeyId(Uuid::nil()), account: agent.id, member: None };
     let actor = Actor { once: Some(once), ..Actor::of(who) };
     store.set_active(agent.id, false, actor.at(at(0))).await.unwrap();
-    store.carried_out(once.digest, at(0)).await.unwrap();
+    store.remembered_request(once.digest, at(0)).await.unwrap();
     store.keep_answer(&once, Uuid::nil(), at(2), None).await.unwrap();
     store.forget_requests(at(2), 9).await.unwrap();
     store.forget_secrets(at(2), None, 9).await.unwrap();
@@ -190,7 +191,7 @@ async fn people(scene: &Scene) {
         let mut new = key(owner, member);
         let maker = Who::Key { key: id, account: agent.id, member: None };
         let made = store.insert_key(&new, hash, 9, Actor::of(maker).at(at(0))).await.unwrap();
-        assert_eq!(made, InsertedKey::NoMaker);
+        assert_eq!(made, KeyInsertion::NoMaker);
         new.id = KeyId(mint().uuid());
         keep(store, &new, u8::from(member.is_some())).await;
         store.keys_in_force(new.owner(), at(0)).await.unwrap();
@@ -202,10 +203,14 @@ async fn people(scene: &Scene) {
         assert_eq!(apart.key_holder(hash).await.unwrap(), store.key_holder(hash).await.unwrap());
     }
     store.keys(agent.id).await.unwrap();
-    store.note_use(id, at(1), at(0)).await.unwrap();
+    store.record_key_use(id, at(1), at(0)).await.unwrap();
     for account in [&scene.partner, &scene.reseller, organization, agent] {
         for scope in [subtree(account), subtree(account).only(vec![agent.id])] {
-            for whose in [Whose::Anybody, Whose::Member(one.id), Whose::Within(&scope)] {
+            for whose in [
+                RevocableKeys::All,
+                RevocableKeys::OfMember(one.id),
+                RevocableKeys::InScope(&scope),
+            ] {
                 for named in [NamedKey::Id(id), NamedKey::Hash(KeyHash([9; 32]))] {
                     store.revoke_key(named, whose, by(at(0))).await.unwrap();
                 }

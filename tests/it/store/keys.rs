@@ -7,7 +7,7 @@ use gatepost::domain::audit::{Actor, Who};
 use gatepost::domain::id::{AccountId, KeyId, LARGEST_USER_ID, MemberId};
 use gatepost::domain::key::{Key, KeyHash, KeyOwner};
 use gatepost::domain::member::Member;
-use gatepost::store::{AuditFilter, InsertedKey, KeyHolder, NamedKey, Store, Whose};
+use gatepost::store::{AuditFilter, KeyHolder, KeyInsertion, NamedKey, RevocableKeys, Store};
 use tokio::task::JoinSet;
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
@@ -41,7 +41,7 @@ pub fn key(account: &Account, member: Option<MemberId>) -> Key {
 }
 
 /// Inserts the key under a hash of 32 times this byte.
-pub async fn keep(store: &Store, key: &Key, octet: u8) -> InsertedKey {
+pub async fn keep(store: &Store, key: &Key, octet: u8) -> KeyInsertion {
     store.insert_key(key, KeyHash([octet; 32]), 9, by(at(0))).await.unwrap()
 }
 
@@ -66,8 +66,8 @@ async fn a_key_is_found_with_whoever_holds_it_until_it_is_revoked(kind: Kind) {
         purpose: "phone".into(),
         ..key(&scene.reseller, Some(someone.id))
     };
-    assert_eq!(keep(store, &own, 1).await, InsertedKey::Kept);
-    assert_eq!(keep(store, &of_member, 2).await, InsertedKey::Kept);
+    assert_eq!(keep(store, &own, 1).await, KeyInsertion::Inserted);
+    assert_eq!(keep(store, &of_member, 2).await, KeyInsertion::Inserted);
     let twin = Key { id: KeyId(mint().uuid()), ..own.clone() };
     store.insert_key(&twin, KeyHash([1; 32]), 9, by(at(0))).await.unwrap_err();
     for store in [store, &second] {
@@ -79,10 +79,10 @@ async fn a_key_is_found_with_whoever_holds_it_until_it_is_revoked(kind: Kind) {
     // A key that one gateway revokes is unknown to the next lookup on another.
     let named = NamedKey::Id(own.id);
     let gone = Key { revoked_at: Some(at(5)), ..own.clone() };
-    let revoked = store.revoke_key(named, Whose::Anybody, by(at(5))).await.unwrap();
+    let revoked = store.revoke_key(named, RevocableKeys::All, by(at(5))).await.unwrap();
     assert_eq!(revoked, Some(gone.clone()));
     assert_eq!(holder(&second, 1).await, None);
-    assert_eq!(second.revoke_key(named, Whose::Anybody, by(at(6))).await.unwrap(), None);
+    assert_eq!(second.revoke_key(named, RevocableKeys::All, by(at(6))).await.unwrap(), None);
     assert_eq!(store.keys(scene.agent.id).await.unwrap(), [gone]);
     assert_eq!(store.keys(scene.other.id).await.unwrap(), []);
     let told =
@@ -122,9 +122,9 @@ async fn a_key_opens_nothing_while_one_behind_it_is_gone(kind: Kind) {
     store.remove_member(someone.id, by(at(4))).await.unwrap();
     assert_eq!(holder(store, 2).await, None);
     let again = key(&scene.organization, Some(someone.id));
-    assert_eq!(keep(store, &again, 3).await, InsertedKey::NoOwner);
+    assert_eq!(keep(store, &again, 3).await, KeyInsertion::NoOwner);
     scene.execute("UPDATE accounts SET deleted_at = 1 WHERE name = 'desk'").await;
-    assert_eq!(keep(store, &key(&scene.agent, None), 4).await, InsertedKey::NoOwner);
+    assert_eq!(keep(store, &key(&scene.agent, None), 4).await, KeyInsertion::NoOwner);
 }
 
 /// The texts of the statements that this thread runs.
@@ -166,7 +166,7 @@ async fn a_look_up_is_the_same_statement_whatever_the_key(kind: Kind) {
     keep(store, &key(organization, Some(someone.id)), 2).await;
     keep(store, &expired, 3).await;
     keep(store, &revoked, 4).await;
-    store.revoke_key(NamedKey::Id(revoked.id), Whose::Anybody, by(at(1))).await.unwrap();
+    store.revoke_key(NamedKey::Id(revoked.id), RevocableKeys::All, by(at(1))).await.unwrap();
     LazyLock::force(&SECOND);
     let asked = Asked::default();
     let subscriber = tracing_subscriber::registry().with(asked.clone());
@@ -201,13 +201,13 @@ async fn an_owner_has_a_bounded_number_of_keys_in_force(kind: Kind) {
     };
     let ends = Key { expires_at: Some(at(10)), ..key(&scene.organization, None) };
     let stays = key(&scene.organization, None);
-    assert_eq!(make(&ends, 1, 0).await, InsertedKey::Kept);
-    assert_eq!(make(&stays, 2, 0).await, InsertedKey::Kept);
-    assert_eq!(make(&key(&scene.organization, None), 3, 9).await, InsertedKey::TooMany);
+    assert_eq!(make(&ends, 1, 0).await, KeyInsertion::Inserted);
+    assert_eq!(make(&stays, 2, 0).await, KeyInsertion::Inserted);
+    assert_eq!(make(&key(&scene.organization, None), 3, 9).await, KeyInsertion::TooMany);
     // A member's keys are its own, and an account's are those of no member.
     let until = Some(at(10));
     let of_member = Key { expires_at: until, ..key(&scene.organization, Some(someone.id)) };
-    assert_eq!(make(&of_member, 4, 9).await, InsertedKey::Kept);
+    assert_eq!(make(&of_member, 4, 9).await, KeyInsertion::Inserted);
     let owner = KeyOwner::Account(scene.organization.id);
     assert_eq!(store.keys_in_force(owner, at(9)).await.unwrap().len(), 2);
     assert_eq!(store.keys_in_force(owner, at(10)).await.unwrap(), [stays]);
@@ -223,7 +223,7 @@ async fn an_owner_has_a_bounded_number_of_keys_in_force(kind: Kind) {
         });
     }
     let ended = tasks.join_all().await;
-    assert_eq!(ended.iter().filter(|one| **one == InsertedKey::Kept).count(), 1, "{ended:?}");
+    assert_eq!(ended.iter().filter(|one| **one == KeyInsertion::Inserted).count(), 1, "{ended:?}");
     assert_eq!(store.keys_in_force(owner, at(10)).await.unwrap().len(), 2);
     // It piles up in no count: it is revoked as of when it expired, and nobody else's is.
     let all = store.keys(scene.organization.id).await.unwrap();
@@ -243,23 +243,23 @@ async fn a_key_is_revoked_where_it_is_looked_for(kind: Kind) {
     let only = subtree(&scene.organization).only(vec![scene.other.id]);
     let none = subtree(&scene.organization).only(Vec::new());
     for (named, whose) in [
-        (NamedKey::Id(mine.id), Whose::Within(&next)),
-        (NamedKey::Hash(KeyHash([1; 32])), Whose::Within(&next)),
-        (NamedKey::Id(mine.id), Whose::Within(&only)),
-        (NamedKey::Id(theirs.id), Whose::Within(&only)),
-        (NamedKey::Id(theirs.id), Whose::Within(&none)),
-        (NamedKey::Id(theirs.id), Whose::Within(&agent)),
-        (NamedKey::Id(theirs.id), Whose::Member(other.id)),
-        (NamedKey::Id(mine.id), Whose::Member(someone.id)),
-        (NamedKey::Hash(KeyHash([9; 32])), Whose::Anybody),
+        (NamedKey::Id(mine.id), RevocableKeys::InScope(&next)),
+        (NamedKey::Hash(KeyHash([1; 32])), RevocableKeys::InScope(&next)),
+        (NamedKey::Id(mine.id), RevocableKeys::InScope(&only)),
+        (NamedKey::Id(theirs.id), RevocableKeys::InScope(&only)),
+        (NamedKey::Id(theirs.id), RevocableKeys::InScope(&none)),
+        (NamedKey::Id(theirs.id), RevocableKeys::InScope(&agent)),
+        (NamedKey::Id(theirs.id), RevocableKeys::OfMember(other.id)),
+        (NamedKey::Id(mine.id), RevocableKeys::OfMember(someone.id)),
+        (NamedKey::Hash(KeyHash([9; 32])), RevocableKeys::All),
     ] {
         let revoked = store.revoke_key(named, whose, by(at(1))).await.unwrap();
         assert_eq!(revoked, None, "{named:?} {whose:?}");
     }
     let revoke = async |named, whose| store.revoke_key(named, whose, by(at(1))).await.unwrap();
-    let found = revoke(NamedKey::Hash(KeyHash([1; 32])), Whose::Within(&agent)).await;
+    let found = revoke(NamedKey::Hash(KeyHash([1; 32])), RevocableKeys::InScope(&agent)).await;
     assert_eq!(found.unwrap().id, mine.id);
-    let found = revoke(NamedKey::Id(theirs.id), Whose::Member(someone.id)).await;
+    let found = revoke(NamedKey::Id(theirs.id), RevocableKeys::OfMember(someone.id)).await;
     assert_eq!(found.unwrap().id, theirs.id);
 }
 
@@ -274,9 +274,9 @@ async fn a_revoked_key_makes_no_other(kind: Kind) {
         let new = key(&scene.agent, None);
         store.insert_key(&new, KeyHash([octet; 32]), 9, actor.at(at(1))).await.unwrap()
     };
-    assert_eq!(make(2).await, InsertedKey::Kept);
-    store.revoke_key(NamedKey::Id(maker.id), Whose::Anybody, by(at(2))).await.unwrap();
-    assert_eq!(make(3).await, InsertedKey::NoMaker);
+    assert_eq!(make(2).await, KeyInsertion::Inserted);
+    store.revoke_key(NamedKey::Id(maker.id), RevocableKeys::All, by(at(2))).await.unwrap();
+    assert_eq!(make(3).await, KeyInsertion::NoMaker);
     assert_eq!(store.keys(scene.agent.id).await.unwrap().len(), 1);
 }
 
@@ -288,10 +288,10 @@ async fn a_use_is_noted_once_in_a_while(kind: Kind) {
     let used = async || store.keys(scene.agent.id).await.unwrap()[0].last_used_at;
     assert_eq!(used().await, None);
     // A use is noted again only if the last note is not after the time that the caller gives.
-    assert!(store.note_use(own.id, at(100), at(50)).await.unwrap());
-    assert!(!store.note_use(own.id, at(101), at(51)).await.unwrap());
+    assert!(store.record_key_use(own.id, at(100), at(50)).await.unwrap());
+    assert!(!store.record_key_use(own.id, at(101), at(51)).await.unwrap());
     assert_eq!(used().await, Some(at(100)));
-    assert!(store.note_use(own.id, at(150), at(100)).await.unwrap());
+    assert!(store.record_key_use(own.id, at(150), at(100)).await.unwrap());
     assert_eq!(used().await, Some(at(150)));
-    assert!(!store.note_use(KeyId(uuid::Uuid::nil()), at(9), at(9)).await.unwrap());
+    assert!(!store.record_key_use(KeyId(uuid::Uuid::nil()), at(9), at(9)).await.unwrap());
 }

@@ -6,7 +6,7 @@ use gatepost::domain::account::Account;
 use gatepost::domain::event::Category;
 use gatepost::domain::id::{AccountId, LARGEST_USER_ID, MemberId};
 use gatepost::domain::member::{Member, Role};
-use gatepost::store::{AuditFilter, MemberChange, Membership, NewMember, Store};
+use gatepost::store::{AuditFilter, MemberChange, MemberOutcome, NewMember, Store};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -33,14 +33,14 @@ fn ids(accounts: &[&Account]) -> BTreeSet<AccountId> {
     accounts.iter().map(|account| account.id).collect()
 }
 
-async fn insert(store: &Store, new: &NewMember) -> Membership {
+async fn insert(store: &Store, new: &NewMember) -> MemberOutcome {
     let told = |member: &Member| json!({ "member": member.id.get() });
     store.insert_member(new, 9, &told, by(at(0))).await.unwrap()
 }
 
-fn done(membership: Membership) -> Member {
+fn done(membership: MemberOutcome) -> Member {
     match membership {
-        Membership::Done(member) => *member,
+        MemberOutcome::Done(member) => *member,
         refused => panic!("{refused:?}"),
     }
 }
@@ -121,7 +121,7 @@ async fn a_member_is_made_told_changed_and_removed(kind: Kind) {
     assert_eq!(store.member(made.id).await.unwrap(), None);
     let revoked = store.keys(organization.id).await.unwrap();
     assert_eq!(revoked[0].revoked_at, Some(at(3)));
-    let gone = Membership::NoMember;
+    let gone = MemberOutcome::NoMember;
     assert_eq!(store.remove_member(made.id, by(at(4))).await.unwrap(), gone);
     assert_eq!(store.update_member(made.id, &change, by(at(4))).await.unwrap(), gone);
 
@@ -144,14 +144,14 @@ async fn an_address_is_one_members_of_an_account_at_a_time(kind: Kind) {
         tasks.spawn(async move { insert(&store, &new).await });
     }
     let ended = tasks.join_all().await;
-    let taken = ended.iter().filter(|one| **one == Membership::EmailTaken).count();
+    let taken = ended.iter().filter(|one| **one == MemberOutcome::EmailTaken).count();
     assert_eq!(taken, 2, "{ended:?}");
     let anna = store.members(organization.id).await.unwrap()[0].id;
     let eva = member(&scene, organization, "eva@good.example", &[]).await.id;
     let change =
         MemberChange { email: Some(address("Anna@good.example")), ..MemberChange::default() };
     let refused = store.update_member(eva, &change, by(at(1))).await.unwrap();
-    assert_eq!(refused, Membership::EmailTaken);
+    assert_eq!(refused, MemberOutcome::EmailTaken);
     done(store.update_member(anna, &change, by(at(1))).await.unwrap());
     // Elsewhere it is free, and here once she is gone.
     member(&scene, &scene.reseller, "anna@good.example", &[]).await;
@@ -167,17 +167,17 @@ async fn a_list_of_agents_holds_agents_below_the_account(kind: Kind) {
     for foreign in [&stranger, organization, &scene.reseller] {
         let list = [&scene.agent, foreign];
         let refused = insert(store, &new(organization, "b@good.example", Role::Admin, &list)).await;
-        assert_eq!(refused, Membership::NotAnAgent(foreign.id));
+        assert_eq!(refused, MemberOutcome::NotAnAgent(foreign.id));
         let change = MemberChange { permitted: Some(ids(&list)), ..MemberChange::default() };
         let refused = store.update_member(someone, &change, by(at(1))).await.unwrap();
-        assert_eq!(refused, Membership::NotAnAgent(foreign.id));
+        assert_eq!(refused, MemberOutcome::NotAnAgent(foreign.id));
     }
     // An unknown id, and a member's id.
     for id in [AccountId::new(9999).unwrap(), AccountId::new(someone.get()).unwrap()] {
         let permitted = Some(BTreeSet::from([id]));
         let change = MemberChange { permitted, ..MemberChange::default() };
         let refused = store.update_member(someone, &change, by(at(1))).await.unwrap();
-        assert_eq!(refused, Membership::NotAnAgent(id));
+        assert_eq!(refused, MemberOutcome::NotAnAgent(id));
     }
     let untouched = store.member(someone).await.unwrap().unwrap();
     assert_eq!(untouched.permitted, [scene.other.id]);
@@ -187,7 +187,7 @@ async fn a_list_of_agents_holds_agents_below_the_account(kind: Kind) {
     for nowhere in [scene.agent.id, AccountId::new(9999).unwrap()] {
         let new =
             NewMember { account: nowhere, ..new(organization, "e@good.example", Role::Admin, &[]) };
-        assert_eq!(insert(store, &new).await, Membership::NoAccount);
+        assert_eq!(insert(store, &new).await, MemberOutcome::NoAccount);
     }
 }
 
@@ -214,7 +214,7 @@ async fn a_list_of_agents_is_not_shortened_by_deleting_them(kind: Kind) {
     let one = change(&[&scene.other]);
     done(store.update_member(someone.id, &one, by(at(2))).await.unwrap());
     let refused = store.update_member(someone.id, &both, by(at(3))).await.unwrap();
-    assert_eq!(refused, Membership::NotAnAgent(scene.agent.id));
+    assert_eq!(refused, MemberOutcome::NotAnAgent(scene.agent.id));
 }
 
 async fn the_last_administrator_stays(kind: Kind) {
@@ -228,7 +228,7 @@ async fn the_last_administrator_stays(kind: Kind) {
     let demote = MemberChange { role: Some(Role::Member), ..MemberChange::default() };
     let restrict =
         MemberChange { permitted: Some(ids(&[&scene.agent])), ..MemberChange::default() };
-    let refused = Membership::LastAdministrator;
+    let refused = MemberOutcome::LastAdministrator;
     assert_eq!(store.remove_member(boss, by(at(1))).await.unwrap(), refused);
     for change in [&demote, &restrict] {
         assert_eq!(store.update_member(boss, change, by(at(1))).await.unwrap(), refused);
@@ -259,7 +259,7 @@ async fn of_two_who_remove_each_other_one_stays(kind: Kind) {
             other.update_member(pair[1], &demote, by(at(1))),
         );
         let ended = [first.unwrap(), second.unwrap()];
-        let refused = ended.iter().filter(|one| **one == Membership::LastAdministrator).count();
+        let refused = ended.iter().filter(|one| **one == MemberOutcome::LastAdministrator).count();
         assert_eq!(refused, 1, "{ended:?}");
         let left = scene.store.members(scene.reseller.id).await.unwrap();
         let left = left.iter().filter(|one| one.is_unrestricted_administrator()).count();
@@ -278,7 +278,7 @@ async fn an_account_has_a_bounded_number_of_members(kind: Kind) {
         tasks.spawn(async move { store.insert_member(&new, 2, &told, by(at(0))).await.unwrap() });
     }
     let ended = tasks.join_all().await;
-    let refused = ended.iter().filter(|one| **one == Membership::TooMany).count();
+    let refused = ended.iter().filter(|one| **one == MemberOutcome::TooMany).count();
     assert_eq!(refused, 4, "{ended:?}");
     assert_eq!(scene.store.members(scene.organization.id).await.unwrap().len(), 2);
 }

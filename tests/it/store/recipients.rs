@@ -10,12 +10,12 @@ use gatepost::domain::address::Address;
 use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::policy::Mode;
 use gatepost::rules::Rules;
-use gatepost::store::{By, Claimed, Created};
+use gatepost::store::{AccountCreation, AddressClaim, AnswersBy, Claimed};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::directory::create;
-use super::scene::{Kind, Scene, account, address, agent, at, by, own_address};
+use super::scene::{Kind, Scene, account, address, address_claim, agent, at, by, own_address};
 
 on_both! {
     the_next_answer_elsewhere_shows_every_change,
@@ -52,9 +52,8 @@ async fn the_next_answer_elsewhere_shows_every_change(kind: Kind) {
         first
     };
     let claim = async |agent, address: &Address, catch_all| {
-        let done =
-            store.claim_address(agent, address, catch_all, None, 9, by(at(0))).await.unwrap();
-        assert_eq!(done, Claimed::Yes);
+        let claim = AddressClaim { catch_all, ..address_claim(agent, address) };
+        assert_eq!(store.claim_address(&claim, by(at(0))).await.unwrap(), Claimed::Yes);
     };
     let second = address(&format!("second@{}", mine.domain()));
     let named = second.to_string();
@@ -92,7 +91,7 @@ async fn the_next_answer_elsewhere_shows_every_change(kind: Kind) {
     store.remove_domain(&domain, scene.organization.id, by(at(0))).await.unwrap();
     assert_eq!(whose().await, partner);
     let fresh = address("x@later.example");
-    let Created::Account(made) = create(store, &scene.organization, &fresh).await else {
+    let AccountCreation::Account(made) = create(store, &scene.organization, &fresh).await else {
         panic!("not made")
     };
     assert_eq!(find("x@later.example").await, format!("{} allowlist Address", made.id));
@@ -148,8 +147,9 @@ async fn no_answer_is_older_than_the_last_change_before_its_question(kind: Kind)
         begun.store(change + 1, Ordering::SeqCst);
         let agent = &agents[change / 2 % 2];
         if change % 2 == 0 {
-            let claim = scene.store.claim_address(agent, &wanted, false, None, 9, by(at(0)));
-            assert_eq!(claim.await.unwrap(), Claimed::Yes);
+            let claim = address_claim(agent, &wanted);
+            let claimed = scene.store.claim_address(&claim, by(at(0))).await.unwrap();
+            assert_eq!(claimed, Claimed::Yes);
         } else {
             assert!(scene.store.release_address(agent.id, &wanted, by(at(0))).await.unwrap());
         }
@@ -189,34 +189,40 @@ async fn postmaster_answers_wherever_a_domain_is_ours(kind: Kind) {
     };
     let stands_in = Some(own_address(me).to_string());
     for path in ["postmaster", "PostMaster"] {
-        assert_eq!(found(path).await, (Some((me.id, By::Address)), stands_in.clone(), None));
+        assert_eq!(found(path).await, (Some((me.id, AnswersBy::Address)), stands_in.clone(), None));
         assert_eq!(shown(&nowhere.find(path).await.unwrap()), "unknown");
     }
     for path in [format!("POSTMASTER@{foreign}"), format!("\"postmaster\"@{foreign}")] {
-        let by = Some((me.id, By::Postmaster));
+        let by = Some((me.id, AnswersBy::Postmaster));
         assert_eq!(found(&path).await, (by, stands_in.clone(), None), "{path}");
         assert_eq!(shown(&nowhere.find(&path).await.unwrap()), "unknown");
     }
     let tagged = format!("postmaster+x@{foreign}");
-    let expected = (Some((me.id, By::Postmaster)), stands_in.clone(), Some("x".to_owned()));
+    let expected = (Some((me.id, AnswersBy::Postmaster)), stands_in.clone(), Some("x".to_owned()));
     assert_eq!(found(&tagged).await, expected);
     assert_eq!(found("postmaster@foreign.example").await.0, None);
     // Before the catch-all; not before an Agent that has the address itself.
     let claim = async |agent, address: &Address, catch_all| {
-        let done = scene.store.claim_address(agent, address, catch_all, None, 9, by(at(0))).await;
-        assert_eq!(done.unwrap(), Claimed::Yes);
+        let claim = AddressClaim { catch_all, ..address_claim(agent, address) };
+        assert_eq!(scene.store.claim_address(&claim, by(at(0))).await.unwrap(), Claimed::Yes);
     };
     claim(&stranger, &own_address(&stranger), true).await;
-    assert_eq!(found(&format!("postmaster@{foreign}")).await.0, Some((me.id, By::Postmaster)));
+    assert_eq!(
+        found(&format!("postmaster@{foreign}")).await.0,
+        Some((me.id, AnswersBy::Postmaster))
+    );
     let own = address(&format!("postmaster@{}", own_address(other).domain()));
     claim(other, &own, false).await;
-    assert_eq!(found(&own.to_string()).await.0, Some((other.id, By::Address)));
+    assert_eq!(found(&own.to_string()).await.0, Some((other.id, AnswersBy::Address)));
     // The one that stands for it may itself be answered by a catch-all, or by nobody.
     scene.store.release_address(me.id, &own_address(me), by(at(0))).await.unwrap();
     assert_eq!(found("postmaster").await.0, None);
     claim(other, &own_address(other), true).await;
-    assert_eq!(found("postmaster").await.0, Some((other.id, By::CatchAll)));
-    assert_eq!(found(&format!("postmaster@{foreign}")).await.0, Some((other.id, By::Postmaster)));
+    assert_eq!(found("postmaster").await.0, Some((other.id, AnswersBy::CatchAll)));
+    assert_eq!(
+        found(&format!("postmaster@{foreign}")).await.0,
+        Some((other.id, AnswersBy::Postmaster))
+    );
 }
 
 async fn every_spelling_of_an_address_is_asked_as_one(kind: Kind) {
@@ -227,9 +233,8 @@ async fn every_spelling_of_an_address_is_asked_as_one(kind: Kind) {
     let me = agent(&scene.store, &organization.await, "desk").await;
     let own = address("boss@münchen.example");
     let domain_for = me.lineage.organization;
-    let claimed =
-        scene.store.claim_address(&me, &own, false, domain_for, 9, by(at(0))).await.unwrap();
-    assert_eq!(claimed, Claimed::Yes);
+    let claim = AddressClaim { domain_for, ..address_claim(&me, &own) };
+    assert_eq!(scene.store.claim_address(&claim, by(at(0))).await.unwrap(), Claimed::Yes);
     for (path, tag) in [
         ("boss@xn--mnchen-3ya.example", None),
         ("BOSS@XN--MNCHEN-3YA.EXAMPLE", None),

@@ -8,7 +8,7 @@ use gatepost::domain::audit::{Act, Change, Deed};
 use gatepost::domain::id::{RelayAttemptId, RelayId, WayId};
 use gatepost::domain::key::KeyHash;
 use gatepost::domain::relay::{HopOutcome, RelayAttempt, RelayType, Relayed};
-use gatepost::store::{Committed, Deletion, RelayNote, RelayPut, SealedRelay, SealedWay};
+use gatepost::store::{AccountDeletion, Committed, RelayNote, RelayPut, SealedRelay, SealedWay};
 
 use super::deletion::delete;
 use super::scene::{Kind, Scene, at, by, mint};
@@ -61,7 +61,15 @@ fn note(deed: Deed) -> RelayNote {
 fn put(account: &Account, relay: Option<SealedRelay>, was: Option<Relayed>) -> RelayPut {
     let kind = relay.as_ref().map_or(RelayType::Postmark, |relay| relay.kind);
     let notes = vec![note(if was.is_some() { Deed::RelayUpdated } else { Deed::RelayAdded })];
-    RelayPut { account: account.id, kind, relay, way: None, was: (was, None), notes }
+    RelayPut {
+        account: account.id,
+        kind,
+        relay,
+        way: None,
+        relay_before: was,
+        way_revision_before: None,
+        notes,
+    }
 }
 
 /// Sets a relay of mail where there is none; `false` where there is one.
@@ -90,7 +98,7 @@ pub async fn exercise(scene: &Scene) {
     let made = store.relay(agent.id, RelayType::Smtp).await.unwrap().unwrap();
     store.relays(agent.id).await.unwrap();
     store.nearest_relay(RelayType::Smtp, &agent.lineage).await.unwrap();
-    store.relay_attempted(&tried(&made, 0), 1).await.unwrap();
+    store.insert_relay_attempt(&tried(&made, 0), 1).await.unwrap();
     store.relay_attempts(made.id, 1).await.unwrap();
     let own = RelayPut { way: Some(way(agent, 1)), ..put(agent, None, None) };
     assert!(store.put_relay(&own, by(at(0))).await.unwrap());
@@ -178,8 +186,11 @@ async fn a_way_in_is_found_by_its_newest_key_and_outlives_its_relay(kind: Kind) 
         ..first.clone()
     };
     let was = store.relay(agent.id, postmark).await.unwrap().map(|relay| relay.relayed());
-    let rotated =
-        RelayPut { way: Some(second.clone()), was: (was, Some(1)), ..put(agent, None, was) };
+    let rotated = RelayPut {
+        way: Some(second.clone()),
+        way_revision_before: Some(1),
+        ..put(agent, None, was)
+    };
     assert!(store.put_relay(&rotated, by(at(0))).await.unwrap());
     assert!(!store.put_relay(&rotated, by(at(0))).await.unwrap(), "it is another revision by now");
     assert_eq!((by_key(1).await, by_key(2).await), (None, Some(second.clone())));
@@ -203,17 +214,17 @@ async fn the_last_attempts_of_each_relay_are_kept(kind: Kind) {
             error: None,
             ..tried(&mine, number)
         };
-        store.relay_attempted(&one, 3).await.unwrap();
+        store.insert_relay_attempt(&one, 3).await.unwrap();
         all.insert(0, one);
     }
     let own = tried(&theirs, 9);
-    store.relay_attempted(&own, 3).await.unwrap();
+    store.insert_relay_attempt(&own, 3).await.unwrap();
     assert_eq!(store.relay_attempts(mine.id, 9).await.unwrap(), all[..3]);
     assert_eq!(store.relay_attempts(mine.id, 2).await.unwrap(), all[..2]);
     assert_eq!(store.relay_attempts(theirs.id, 9).await.unwrap(), [own]);
     assert!(store.remove_relay(agent.id, RelayType::Smtp, by(at(0))).await.unwrap());
     // One that was under way meanwhile leaves nothing.
-    store.relay_attempted(&tried(&mine, 6), 3).await.unwrap();
+    store.insert_relay_attempt(&tried(&mine, 6), 3).await.unwrap();
     assert_eq!(store.relay_attempts(mine.id, 9).await.unwrap(), []);
 }
 
@@ -248,12 +259,12 @@ async fn a_deleted_account_leaves_none(kind: Kind) {
     for account in [agent, organization] {
         assert!(add(&scene, account, by(at(0))).await);
         let made = store.relay(account.id, RelayType::Smtp).await.unwrap().unwrap();
-        store.relay_attempted(&tried(&made, 0), 9).await.unwrap();
+        store.insert_relay_attempt(&tried(&made, 0), 9).await.unwrap();
         let octet = if account.id == agent.id { 1 } else { 2 };
         let own = RelayPut { way: Some(way(account, octet)), ..put(account, None, None) };
         assert!(store.put_relay(&own, by(at(0))).await.unwrap());
     }
-    assert_eq!(delete(store, agent, false).await, Deletion::Done { below: 0 });
+    assert_eq!(delete(store, agent, false).await, AccountDeletion::Done { below: 0 });
     assert_eq!(store.relays(agent.id).await.unwrap(), []);
     assert_eq!(store.inbound_ways(agent.id).await.unwrap(), []);
     let gone = store.inbound_way_by_key(RelayType::Postmark, KeyHash([1; 32])).await.unwrap();

@@ -14,6 +14,7 @@ use gatepost::domain::clock::Timestamp;
 use gatepost::domain::contact::Handle;
 use gatepost::domain::delivery::Attempt;
 use gatepost::domain::destination::{Destination, Health, Wants};
+use gatepost::domain::domain_name::DomainName;
 use gatepost::domain::event::Category;
 use gatepost::domain::evidence::iprev::Iprev;
 use gatepost::domain::evidence::results::Results;
@@ -31,8 +32,8 @@ use gatepost::domain::thread::ThreadKeys;
 use gatepost::domain::verdict::Verdict;
 use gatepost::run;
 use gatepost::store::{
-    Accepted, Claimed, Commit, Committed, Created, Intake, Location, NewAccount, NewDestination,
-    NewMessage, Page, Standing, Store,
+    Accepted, AccountCreation, AddressClaim, Claimed, Commit, Committed, Intake, Location,
+    NewAccount, NewDestination, NewMessage, Page, Standing, Store,
 };
 use sqlx::postgres::PgConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -68,6 +69,18 @@ pub fn at(millis: i64) -> Timestamp {
 /// Done by the operator at this moment.
 pub fn by(at: Timestamp) -> Act<'static> {
     Actor::OPERATOR.at(at)
+}
+
+/// A claim to an address, as no catch-all, in a domain that has an owner.
+pub fn address_claim<'a>(agent: &'a Account, address: &'a Address) -> AddressClaim<'a> {
+    AddressClaim { agent, address, catch_all: false, domain_for: None, most: 9 }
+}
+
+/// Returns the account that owns a domain.
+pub async fn domain_owner(store: &Store, domain: &DomainName) -> Option<AccountId> {
+    let held = store.domains(None).await.unwrap();
+    let owned = held.into_iter().find(|one| one.domain == *domain && one.challenge.is_none());
+    owned.map(|one| one.account)
 }
 
 pub fn address(text: &str) -> Address {
@@ -321,7 +334,7 @@ pub async fn account(
 ) -> Account {
     let new = NewAccount::plain(kind, name, parent, account_record);
     match store.create_account(&new, 9, by(at(0))).await.unwrap() {
-        Created::Account(made) => *made,
+        AccountCreation::Account(made) => *made,
         refused => panic!("{refused:?}"),
     }
 }
@@ -329,10 +342,9 @@ pub async fn account(
 /// An Agent in `open` mode, with the address `own_address`.
 pub async fn agent(store: &Store, organization: &Account, name: &str) -> Account {
     let agent = account(store, AccountType::Agent, Some(organization.id), name).await;
-    let claimed = store
-        .claim_address(&agent, &own_address(&agent), false, Some(organization.id), 9, by(at(0)))
-        .await
-        .unwrap();
+    let (own, domain_for) = (own_address(&agent), Some(organization.id));
+    let claim = AddressClaim { domain_for, ..address_claim(&agent, &own) };
+    let claimed = store.claim_address(&claim, by(at(0))).await.unwrap();
     assert_eq!(claimed, Claimed::Yes);
     store.set_mode(agent.id, Mode::Open, by(at(0))).await.unwrap();
     agent

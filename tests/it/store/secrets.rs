@@ -6,7 +6,7 @@ use gatepost::domain::destination::CustomHeader;
 use gatepost::domain::event::Category;
 use gatepost::domain::id::{DestinationId, MessageId};
 use gatepost::domain::secret::Secret;
-use gatepost::store::{Deletion, DestinationChange, ForgottenSecrets, Rotated, Rotation};
+use gatepost::store::{AccountDeletion, DestinationChange, Forgotten, Rotated, Rotation};
 use uuid::Uuid;
 
 use super::scene::{DAY, Kind, SECOND, Scene, at, attempt, by};
@@ -54,8 +54,8 @@ async fn a_removed_destination_keeps_no_secret(kind: Kind) {
     assert_eq!((claims.len(), claims[0].destination.id), (1, gone));
     assert!(store.finish_delivery(&claims[0], &answered, Outcome::Gone).await.unwrap().halts);
     assert_eq!(scene.count(WITH_SECRETS).await, 1);
-    let deleted = store.delete_account(me, (false, 0), account_record, by(at(4))).await;
-    assert_eq!(deleted.unwrap(), Deletion::Done { below: 0 });
+    let deleted = store.delete_account(me, false, 0, account_record, by(at(4))).await;
+    assert_eq!(deleted.unwrap(), AccountDeletion::Done { below: 0 });
     assert_eq!(scene.count(WITH_SECRETS).await, 0);
     for id in [by_hand, gone, with_account] {
         let known = store.destination(me, id).await.unwrap().unwrap();

@@ -175,7 +175,7 @@ async fn sessions_go_with_what_came_in_them(kind: Kind) {
     assert_eq!(scene.count("SELECT COUNT(*) FROM sessions").await, 0);
     // A deleted account has no computer.
     store.provision_computer(&scene.agent, by(at(0))).await.unwrap();
-    store.delete_account(scene.agent.id, (false, 9), account_record, by(at(400))).await.unwrap();
+    store.delete_account(scene.agent.id, false, 9, account_record, by(at(400))).await.unwrap();
     assert_eq!(store.computer(scene.agent.id).await.unwrap(), None);
     assert!(store.provision_computer(&scene.agent, by(at(500))).await.is_err());
 }

@@ -2,12 +2,13 @@
 
 use gatepost::app::tenancy::record::account_record;
 use gatepost::domain::account::AccountType;
+use gatepost::domain::address::Address;
 use gatepost::domain::id::AccountId;
 use gatepost::domain::policy::Mode;
-use gatepost::store::{By, Claimed, Created, NewAccount};
+use gatepost::store::{AccountCreation, AddressClaim, AnswersBy, Claimed, HeldAddress, NewAccount};
 use tokio::task::JoinSet;
 
-use super::scene::{Kind, Scene, address, at, by, own_address};
+use super::scene::{Kind, Scene, address, at, by, domain_owner, own_address};
 
 on_both! {
     an_account_hangs_below_the_level_directly_above,
@@ -67,9 +68,9 @@ async fn an_account_hangs_below_the_level_directly_above(kind: Kind) {
             let made = scene.store.create_account(&new, 9, by(at(0))).await;
             // The scene has its partner, and a store has one.
             let as_it_should = match &made {
-                Ok(Created::Account(_)) => place == level && level > 0,
-                Ok(Created::HasPartner) => place == level && level == 0,
-                Ok(Created::NoParent) => place != level,
+                Ok(AccountCreation::Account(_)) => place == level && level > 0,
+                Ok(AccountCreation::HasPartner) => place == level && level == 0,
+                Ok(AccountCreation::NoParent) => place != level,
                 _ => false,
             };
             assert!(as_it_should, "{kind} below {parent:?}: {made:?}");
@@ -111,7 +112,8 @@ async fn an_address_has_one_agent_and_a_domain_one_catch_all(kind: Kind) {
     let stranger = scene.stranger().await;
     let (desk, shop) = (own_address(me), own_address(other));
     let claim = async |agent, address, catch_all, domain_for| {
-        store.claim_address(agent, address, catch_all, domain_for, 9, by(at(0))).await.unwrap()
+        let claim = AddressClaim { agent, address, catch_all, domain_for, most: 9 };
+        store.claim_address(&claim, by(at(0))).await.unwrap()
     };
     assert_eq!(claim(other, &desk, false, None).await, Claimed::InUse);
     assert_eq!(claim(&stranger, &desk, false, None).await, Claimed::DomainNotOurs);
@@ -120,26 +122,30 @@ async fn an_address_has_one_agent_and_a_domain_one_catch_all(kind: Kind) {
     // A claim on the way that fails leaves no domain behind.
     let foreign = Some(stranger.lineage.organization.unwrap());
     assert_eq!(claim(me, &nobody, false, foreign).await, Claimed::DomainNotOurs);
-    assert_eq!(store.domain_owner(nobody.domain()).await.unwrap(), None);
+    assert_eq!(domain_owner(store, nobody.domain()).await, None);
 
     assert_eq!(claim(me, &desk, true, None).await, Claimed::Yes);
     assert_eq!(claim(other, &shop, true, None).await, Claimed::CatchAllInUse);
-    assert_eq!(store.addresses(me.id).await.unwrap(), [(desk.clone(), true)]);
+    assert_eq!(store.addresses(me.id).await.unwrap(), [held(&desk, true)]);
     let found = async |local: &str| {
         let text = format!("{local}@{}", desk.domain());
         let found = store.look_up(Some(&address(&text)), None).await.unwrap().answering;
         found.map(|found| (found.agent, found.by))
     };
-    assert_eq!(found("other").await, Some((other.id, By::Address)));
-    assert_eq!(found("anybody").await, Some((me.id, By::CatchAll)));
+    assert_eq!(found("other").await, Some((other.id, AnswersBy::Address)));
+    assert_eq!(found("anybody").await, Some((me.id, AnswersBy::CatchAll)));
     assert_eq!(claim(me, &desk, false, None).await, Claimed::Yes);
     assert_eq!(found("anybody").await, None);
     assert_eq!(claim(other, &shop, true, None).await, Claimed::Yes);
-    assert_eq!(found("anybody").await, Some((other.id, By::CatchAll)));
-    assert_eq!(found("desk").await, Some((me.id, By::Address)));
+    assert_eq!(found("anybody").await, Some((other.id, AnswersBy::CatchAll)));
+    assert_eq!(found("desk").await, Some((me.id, AnswersBy::Address)));
     assert!(!store.release_address(other.id, &desk, by(at(0))).await.unwrap());
     assert!(store.release_address(me.id, &desk, by(at(0))).await.unwrap());
     assert_eq!(store.addresses(me.id).await.unwrap(), []);
+}
+
+fn held(address: &Address, catch_all: bool) -> HeldAddress {
+    HeldAddress { address: address.clone(), catch_all }
 }
 
 fn new_agent(scene: &Scene) -> NewAccount {
@@ -153,14 +159,14 @@ async fn an_agent_is_made_with_its_addresses_or_not_at_all(kind: Kind) {
     let new = NewAccount { addresses: vec![free.clone(), mine.clone()], ..new_agent(&scene) };
     let before = scene.store.accounts(None).await.unwrap();
     let made = scene.store.create_account(&new, 9, by(at(0))).await.unwrap();
-    assert_eq!(made, Created::Refused(mine, Claimed::InUse));
+    assert_eq!(made, AccountCreation::Refused(mine, Claimed::InUse));
     assert_eq!(scene.store.accounts(None).await.unwrap(), before);
-    assert_eq!(scene.store.domain_owner(free.domain()).await.unwrap(), None);
+    assert_eq!(domain_owner(&scene.store, free.domain()).await, None);
     let new = NewAccount { addresses: vec![free.clone()], ..new };
     let made = scene.store.create_account(&new, 9, by(at(0))).await.unwrap();
-    let Created::Account(made) = made else { panic!("{made:?}") };
-    assert_eq!(scene.store.addresses(made.id).await.unwrap(), [(free.clone(), false)]);
-    let owner = scene.store.domain_owner(free.domain()).await.unwrap();
+    let AccountCreation::Account(made) = made else { panic!("{made:?}") };
+    assert_eq!(scene.store.addresses(made.id).await.unwrap(), [held(&free, false)]);
+    let owner = domain_owner(&scene.store, free.domain()).await;
     assert_eq!(owner, Some(scene.organization.id));
 }
 
@@ -170,7 +176,8 @@ async fn an_agent_has_a_bounded_number_of_addresses(kind: Kind) {
     let own = own_address(me);
     let others = ["a", "b"].map(|local| address(&format!("{local}@{}", own.domain())));
     let claim = async |address, catch_all, most| {
-        store.claim_address(me, address, catch_all, None, most, by(at(0))).await.unwrap()
+        let claim = AddressClaim { agent: me, address, catch_all, domain_for: None, most };
+        store.claim_address(&claim, by(at(0))).await.unwrap()
     };
     assert_eq!(claim(&others[0], false, 1).await, Claimed::TooMany);
     assert_eq!(claim(&others[0], false, 2).await, Claimed::Yes);
@@ -185,9 +192,9 @@ async fn an_agent_has_a_bounded_number_of_addresses(kind: Kind) {
         addresses: ["x@free.example", "y@free.example"].map(address).to_vec(),
         ..new_agent(&scene)
     };
-    let refused = Created::Refused(address("y@free.example"), Claimed::TooMany);
+    let refused = AccountCreation::Refused(address("y@free.example"), Claimed::TooMany);
     assert_eq!(store.create_account(&new, 1, by(at(0))).await.unwrap(), refused);
-    assert_eq!(store.domain_owner(address("x@free.example").domain()).await.unwrap(), None);
+    assert_eq!(domain_owner(store, address("x@free.example").domain()).await, None);
 }
 
 async fn an_allowlist_is_bounded_and_every_change_of_it_raises_the_version(kind: Kind) {

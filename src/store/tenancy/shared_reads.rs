@@ -6,11 +6,10 @@
 use std::collections::{HashMap, HashSet};
 
 use super::accounts;
-use super::addresses::{Addressed, Question, standings};
-use super::keys::{HELD, HOLDER, KeyHolder, holder};
+use super::addresses::{AddressedAgent, StandingQuestion, standings};
+use super::keys::{HOLDER_COLUMNS, HOLDERS, KeyHolder, holder};
 use super::members;
 use crate::domain::account::Account;
-use crate::domain::address::Address;
 use crate::domain::id::AccountId;
 use crate::domain::key::KeyHash;
 use crate::domain::member::Member;
@@ -21,60 +20,28 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 
 /// Reads the holders of keys.
-pub struct Holders {
-    base: Base,
-}
+pub struct KeyHolderReader(pub Base);
 
 /// Reads the accounts and members with given ids.
-pub struct Named {
-    base: Base,
-}
+pub struct AccountReader(pub Base);
 
 /// Reads the Agents that messages are addressed to, with their standings.
-pub struct Recipients {
-    base: Base,
-}
+pub struct StandingReader(pub Base);
 
-/// An owned `Question`.
-pub struct SenderQuestion {
-    pub agent: AccountId,
-    pub address: Address,
-    pub sender: Address,
-}
+impl GroupedWork for StandingReader {
+    type Job = StandingQuestion<'static>;
+    type Answer = Option<AddressedAgent>;
 
-impl SenderQuestion {
-    const fn question(&self) -> Question<'_> {
-        Question { agent: self.agent, address: &self.address, sender: &self.sender }
-    }
-}
-
-impl Recipients {
-    pub(in crate::store) const fn new(base: Base) -> Self {
-        Self { base }
-    }
-}
-
-impl GroupedWork for Recipients {
-    type Job = SenderQuestion;
-    type Answer = Option<Addressed>;
-
-    fn size(_: &SenderQuestion) -> (usize, usize) {
+    fn size(_: &Self::Job) -> (usize, usize) {
         (0, 0)
     }
 
-    async fn write(&self, group: &[SenderQuestion]) -> Result<Vec<Option<Addressed>>, StoreError> {
-        let questions: Vec<Question<'_>> = group.iter().map(SenderQuestion::question).collect();
-        standings(self.base.reader(), &questions).await
+    async fn write(&self, group: &[Self::Job]) -> Result<Vec<Self::Answer>, StoreError> {
+        standings(self.0.reader(), group).await
     }
 }
 
-impl Holders {
-    pub(in crate::store) const fn new(base: Base) -> Self {
-        Self { base }
-    }
-}
-
-impl GroupedWork for Holders {
+impl GroupedWork for KeyHolderReader {
     type Job = KeyHash;
     type Answer = Option<KeyHolder>;
 
@@ -88,12 +55,12 @@ impl GroupedWork for Holders {
         let rows = distinct.into_iter().map(|hash| vec![hash.0.as_slice().into()]).collect();
         let text = format!(
             "WITH given (wanted) AS ({{rows}})
-             SELECT keys.hash AS hash, {HELD}, {} FROM given CROSS JOIN keys {HOLDER}
+             SELECT keys.hash AS hash, {HOLDER_COLUMNS}, {} FROM given CROSS JOIN keys {HOLDERS}
                AND keys.hash = given.wanted",
             accounts::COLUMNS
         );
         let mut found = HashMap::new();
-        for row in many(text, rows).fetch_all(self.base.reader()).await? {
+        for row in many(text, rows).fetch_all(self.0.reader()).await? {
             let hash = Columns { table: "keys", row: &row }.bytes("hash")?;
             found.insert(hash, holder(&row)?);
         }
@@ -101,13 +68,7 @@ impl GroupedWork for Holders {
     }
 }
 
-impl Named {
-    pub(in crate::store) const fn new(base: Base) -> Self {
-        Self { base }
-    }
-}
-
-impl GroupedWork for Named {
+impl GroupedWork for AccountReader {
     type Job = AccountId;
     type Answer = Option<(Account, Option<Member>)>;
 
@@ -127,11 +88,11 @@ impl GroupedWork for Named {
              WHERE deleted_at IS NULL AND accounts.id = COALESCE(
                  (SELECT account_id FROM members AS one
                   WHERE one.id = given.wanted AND one.removed_at IS NULL), given.wanted)",
-            members::BESIDE_ITS_ACCOUNT,
+            members::COLUMNS,
             accounts::COLUMNS
         );
         let mut found = HashMap::new();
-        for row in many(text, rows).fetch_all(self.base.reader()).await? {
+        for row in many(text, rows).fetch_all(self.0.reader()).await? {
             let wanted = Columns { table: "accounts", row: &row }.account("wanted")?;
             found.insert(wanted, members::with_account(&row)?);
         }

@@ -33,11 +33,11 @@ fn senders(count: usize) -> Vec<Address> {
 async fn a_request_is_carried_out_once_and_its_answer_kept(kind: Kind) {
     let scene = Scene::new(kind).await;
     let (store, agent) = (&scene.store, scene.agent.id);
-    assert_eq!(store.carried_out([1; 32], at(0)).await.unwrap(), None);
+    assert_eq!(store.remembered_request([1; 32], at(0)).await.unwrap(), None);
     let first = actor(once(1), 1);
     let done = store.allow_senders(agent, &senders(1), None, 9, first.at(at(0))).await.unwrap();
     assert_eq!(done.unwrap().1, 1);
-    let known = store.carried_out([1; 32], at(0)).await.unwrap().unwrap();
+    let known = store.remembered_request([1; 32], at(0)).await.unwrap().unwrap();
     assert_eq!((known.request.as_slice(), known.answer), ([7; 32].as_slice(), None));
     for request in [2, 3] {
         let second = actor(Once { request: [8; 32], ..once(1) }, request);
@@ -48,9 +48,9 @@ async fn a_request_is_carried_out_once_and_its_answer_kept(kind: Kind) {
     }
     assert_eq!(store.policy(agent).await.unwrap().unwrap().allowlist_count, 1);
     assert!(store.keep_answer(&once(1), Uuid::from_u128(1), at(1), Some(b"yes")).await.unwrap());
-    let known = store.carried_out([1; 32], at(999)).await.unwrap().unwrap();
+    let known = store.remembered_request([1; 32], at(999)).await.unwrap().unwrap();
     assert_eq!(known.answer.as_deref(), Some(b"yes".as_slice()));
-    assert_eq!(store.carried_out([2; 32], at(0)).await.unwrap(), None);
+    assert_eq!(store.remembered_request([2; 32], at(0)).await.unwrap(), None);
 }
 
 async fn what_changed_nothing_and_what_failed_is_not_remembered(kind: Kind) {
@@ -63,7 +63,7 @@ async fn what_changed_nothing_and_what_failed_is_not_remembered(kind: Kind) {
     let refused = store.insert_destination(&hook, 0, acting.at(at(0))).await.unwrap();
     assert_eq!(refused, NewDestination::TooMany);
     store.remove_senders(agent, &senders(1), acting.at(at(0))).await.unwrap();
-    assert_eq!(store.carried_out([1; 32], at(0)).await.unwrap(), None);
+    assert_eq!(store.remembered_request([1; 32], at(0)).await.unwrap(), None);
     // A request that changed nothing is remembered once its answer is kept.
     assert!(store.keep_answer(&once(1), Uuid::from_u128(1), at(0), None).await.unwrap());
     let second = actor(once(1), 2);
@@ -116,12 +116,12 @@ async fn what_is_past_is_forgotten(kind: Kind) {
         let once = Once { until: at(i64::from(number) * 10), ..once(number) };
         assert!(store.keep_answer(&once, Uuid::from_u128(1), at(0), Some(b"x")).await.unwrap());
     }
-    assert!(store.carried_out([3; 32], at(29)).await.unwrap().is_some());
-    assert_eq!(store.carried_out([3; 32], at(30)).await.unwrap(), None, "past");
+    assert!(store.remembered_request([3; 32], at(29)).await.unwrap().is_some());
+    assert_eq!(store.remembered_request([3; 32], at(30)).await.unwrap(), None, "past");
     // An expired name is free again, even before its row is deleted.
     let acting = actor(Once { request: [9; 32], ..once(3) }, 2);
     store.allow_senders(agent, &senders(1), None, 9, acting.at(at(30))).await.unwrap();
-    let known = store.carried_out([3; 32], at(30)).await.unwrap().unwrap();
+    let known = store.remembered_request([3; 32], at(30)).await.unwrap().unwrap();
     assert_eq!((known.request.as_slice(), known.answer), ([9; 32].as_slice(), None));
     assert_eq!(store.forget_requests(at(40), 2).await.unwrap(), Some(2));
     assert_eq!(store.forget_requests(at(40), 2).await.unwrap(), Some(1));

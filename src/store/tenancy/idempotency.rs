@@ -10,11 +10,11 @@ use crate::store::base::Base;
 use crate::store::engine::database::{Transaction, retry_conflicts};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Statement, sql};
+use crate::store::engine::sql::sql;
 
 /// A remembered request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Done {
+pub struct RememberedRequest {
     /// The request, as in [`Once`].
     pub request: Vec<u8>,
     /// The encrypted answer. None until it is kept, and forever if the gateway ended before that.
@@ -49,23 +49,21 @@ pub async fn remember(
 
 impl Base {
     /// Returns the remembered request with this digest, unless it has expired.
-    pub async fn carried_out(
+    pub async fn remembered_request(
         &self,
         digest: [u8; 32],
         now: Timestamp,
-    ) -> Result<Option<Done>, StoreError> {
+    ) -> Result<Option<RememberedRequest>, StoreError> {
         let row = sql("SELECT request, answer FROM idempotency_keys
                        WHERE digest = $1 AND expires_at > $2")
         .bind(digest.as_slice())
         .bind(now)
         .fetch_optional(self.reader())
         .await?;
-        let done = row.map(|row| {
-            let columns = Columns { table: "idempotency_keys", row: &row };
-            let (request, answer) = (columns.bytes("request")?, columns.optional_bytes("answer")?);
-            Ok(Done { request, answer })
-        });
-        done.transpose()
+        let Some(row) = row else { return Ok(None) };
+        let columns = Columns { table: "idempotency_keys", row: &row };
+        let (request, answer) = (columns.bytes("request")?, columns.optional_bytes("answer")?);
+        Ok(Some(RememberedRequest { request, answer }))
     }
 
     /// Keeps the encrypted answer for `holder`; None records only that the request was carried out.
@@ -89,19 +87,18 @@ impl Base {
         now: Timestamp,
         limit: usize,
     ) -> Result<Option<u64>, StoreError> {
-        retry_conflicts!(self.delete_past(past(), now, limit))
+        let expired = || {
+            // Skips keys that a transaction is renewing.
+            sql("DELETE FROM idempotency_keys WHERE digest IN (
+                     SELECT digest FROM idempotency_keys WHERE expires_at <= $1
+                     ORDER BY expires_at LIMIT $2)")
+            .on_postgres(
+                "WITH gone AS MATERIALIZED (
+                     SELECT digest FROM idempotency_keys WHERE expires_at <= $1
+                     ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+                 DELETE FROM idempotency_keys WHERE digest IN (SELECT digest FROM gone)",
+            )
+        };
+        retry_conflicts!(self.delete_past(expired(), now, limit))
     }
-}
-
-/// Skips keys that a transaction is renewing.
-fn past() -> Statement {
-    sql("DELETE FROM idempotency_keys WHERE digest IN (
-             SELECT digest FROM idempotency_keys WHERE expires_at <= $1
-             ORDER BY expires_at LIMIT $2)")
-    .on_postgres(
-        "WITH gone AS MATERIALIZED (
-             SELECT digest FROM idempotency_keys WHERE expires_at <= $1
-             ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED)
-         DELETE FROM idempotency_keys WHERE digest IN (SELECT digest FROM gone)",
-    )
 }
