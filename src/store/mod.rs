@@ -26,14 +26,16 @@ mod tenancy;
 mod together;
 mod upkeep;
 
-pub use agents::agent_versions::Versioned;
+pub use agents::agent_versions::{NewVersion, VersionOutcome, VersionTitle};
 pub use agents::app_records::AppRemoval;
-pub use agents::computers::{ChangedComputer, ComputerChange};
-pub use agents::configurations::{ConfigChange, Configured, Says};
-pub use agents::template_links::Applied;
-pub use agents::template_locks::Locked;
-pub use agents::template_migrations::{MigrationRequest, Working};
-pub use agents::templates::{TemplateChange, TemplateChanged, TemplateDeleted};
+pub use agents::computers::{ComputerChange, ComputerOutcome};
+pub use agents::configurations::{ConfigChange, ConfigEvent, ConfigOutcome};
+pub use agents::template_links::{ApplyOutcome, TemplateApplication};
+pub use agents::template_locks::LockedFields;
+pub use agents::template_migrations::{
+    MigrationOutcome, MigrationScope, TemplateProgress, TemplateStep,
+};
+pub use agents::templates::{NewTemplate, TemplateChange, TemplateDeletion, TemplateOutcome};
 pub use base::company::Census;
 pub use base::page::{Cursor, Direction, List, Page, cut};
 pub use blobs::place::{BlobPlace, S3Access, StorePlace};

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::audited_commit::audit_note;
 use super::config_rows::{QUEUE, configs};
 use crate::domain::agent_config::{Config, ConfigKind, assigned};
 use crate::domain::app::{AppRecord, AppRef, Use};
@@ -18,7 +19,6 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, sql};
 use crate::store::tenancy::accounts;
 use crate::store::tenancy::app_rows::{self, NewRecord, names};
-use crate::store::tenancy::audit::{self, Note};
 
 /// The result of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,10 @@ pub enum AppRemoval {
     Assigned(ConfigKind),
 }
 
+const SELECT: &str = "SELECT account_id, kind, app_id, version, settings, secret_names, sealed,
+                             revision, created_at, updated_at
+                      FROM app_records WHERE account_id = $1 AND kind = $2";
+
 impl Base {
     /// Returns all records of an account for this use, in the order of apps and versions.
     pub async fn app_records(
@@ -37,15 +41,9 @@ impl Base {
         account: AccountId,
         of: Use,
     ) -> Result<Vec<AppRecord>, StoreError> {
-        let rows = sql("SELECT account_id, kind, app_id, version, settings, secret_names, sealed,
-                               revision, created_at, updated_at
-                        FROM app_records WHERE account_id = $1 AND kind = $2
-                        ORDER BY app_id, version")
-        .bind(account)
-        .bind(of.as_str())
-        .fetch_all(self.reader())
-        .await?;
-        rows.iter().map(record).collect()
+        let mut query = sql(SELECT).bind(account).bind(of.as_str());
+        query.push(" ORDER BY app_id, version");
+        query.fetch_all(self.reader()).await?.iter().map(record).collect()
     }
 
     pub async fn app_record(
@@ -54,17 +52,10 @@ impl Base {
         of: Use,
         app: &AppRef,
     ) -> Result<Option<AppRecord>, StoreError> {
-        let row = sql("SELECT account_id, kind, app_id, version, settings, secret_names, sealed,
-                              revision, created_at, updated_at
-                       FROM app_records
-                       WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4")
-        .bind(account)
-        .bind(of.as_str())
-        .bind(app.id())
-        .bind(app.version())
-        .fetch_optional(self.reader())
-        .await?;
-        row.as_ref().map(record).transpose()
+        let mut query = sql(SELECT).bind(account).bind(of.as_str());
+        query.push(" AND app_id = ").push_value(app.id());
+        query.push(" AND version = ").push_value(app.version());
+        query.fetch_optional(self.reader()).await?.as_ref().map(record).transpose()
     }
 
     /// Inserts a record, unless the account has one of this app or `most` of this use.
@@ -76,20 +67,18 @@ impl Base {
     ) -> Result<NewRecord, StoreError> {
         transact!(self, async |tx| {
             gates::queue(&mut tx, "apps", new.account.get()).await?;
-            let kept = app_rows::insert(&mut tx, new, most).await?;
-            if kept == NewRecord::Kept {
+            let inserted = app_rows::insert(&mut tx, new, most).await?;
+            if inserted == NewRecord::Kept {
                 let names = new.shown.keys().chain(&new.secrets);
-                let changes: Vec<Change> = names.map(|name| named(new.of, name)).collect();
+                let changes: Vec<Change> = names.map(|name| change_of(new.of, name)).collect();
                 let deed = match new.of {
                     Use::Installed => Deed::AppInstalled,
                     Use::Integration => Deed::IntegrationUpdated,
                 };
-                let (account, object) = (new.account, new.app.to_string());
-                let note = Note { account, deed, object, changes: &changes };
-                audit::note(&mut tx, self.mint(), act, note).await?;
-                tx.commit().await?;
+                let note = audit_note(new.account, deed, &new.app, &changes);
+                self.commit_audited(tx, act, note).await?;
             }
-            Ok(kept)
+            Ok(inserted)
         })
     }
 
@@ -107,15 +96,12 @@ impl Base {
             if replace(&mut tx, new, act.at).await? == 0 {
                 return Ok(false);
             }
-            let changes: Vec<Change> = changed.iter().map(|name| named(new.of, name)).collect();
+            let changes: Vec<Change> = changed.iter().map(|name| change_of(new.of, name)).collect();
             let deed = match new.of {
                 Use::Installed => Deed::AppUpdated,
                 Use::Integration => Deed::IntegrationUpdated,
             };
-            let (account, object) = (new.account, new.app.to_string());
-            let note = Note { account, deed, object, changes: &changes };
-            audit::note(&mut tx, self.mint(), act, note).await?;
-            tx.commit().await?;
+            self.commit_audited(tx, act, audit_note(new.account, deed, &new.app, &changes)).await?;
             Ok(true)
         })
     }
@@ -133,13 +119,11 @@ impl Base {
             accounts::passed(&mut tx, agent).await?;
             let configs = configs(tx.on(), agent).await?;
             let name = app.to_string();
-            let both = configs.iter().flat_map(|configs| [&configs.staging, &configs.live]);
-            for one in both {
-                if assigned(&one.config).any(|assigned| assigned == name) {
-                    return Ok(AppRemoval::Assigned(one.kind));
-                }
+            let mut both = configs.iter().flat_map(|configs| [&configs.staging, &configs.live]);
+            if let Some(one) = both.find(|one| assigned(&one.config).any(|app| app == name)) {
+                return Ok(AppRemoval::Assigned(one.kind));
             }
-            let done = sql("DELETE FROM app_records
+            let removed = sql("DELETE FROM app_records
                         WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4")
             .bind(agent)
             .bind(Use::Installed.as_str())
@@ -147,13 +131,10 @@ impl Base {
             .bind(app.version())
             .execute(tx.on())
             .await?;
-            if done == 0 {
+            if removed == 0 {
                 return Ok(AppRemoval::Missing);
             }
-            let (deed, object) = (Deed::AppRemoved, app.to_string());
-            let note = Note { account: agent, deed, object, changes: &[] };
-            audit::note(&mut tx, self.mint(), act, note).await?;
-            tx.commit().await?;
+            self.commit_audited(tx, act, audit_note(agent, Deed::AppRemoved, app, &[])).await?;
             Ok(AppRemoval::Removed)
         })
     }
@@ -190,7 +171,7 @@ async fn replace(tx: &mut Transaction, new: &AppRecord, now: Timestamp) -> Resul
 }
 
 /// Returns the change of a field without its value: any field may hold a secret.
-fn named(of: Use, name: &str) -> Change {
+fn change_of(of: Use, name: &str) -> Change {
     let fields = match of {
         Use::Installed => "settings",
         Use::Integration => "appData",

@@ -13,13 +13,18 @@ use crate::store::engine::sql::{Connection, Row, sql};
 pub const QUEUE: &str = "agent configurations";
 
 impl Base {
-    /// Inserts both rows without content, so that their ids never change once returned.
-    pub(in crate::store) async fn begin_configs(
+    /// Returns the configurations found; without any, inserts both rows without content, so that
+    /// their ids never change once returned.
+    pub(in crate::store) async fn ensure_configs(
         &self,
         tx: &mut Transaction,
         agent: AccountId,
+        found: Option<AgentConfigs>,
         now: Timestamp,
     ) -> Result<AgentConfigs, StoreError> {
+        if let Some(configs) = found {
+            return Ok(configs);
+        }
         let make = |kind| AgentConfig {
             id: ConfigId(self.mint().uuid()),
             kind,

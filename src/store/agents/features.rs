@@ -1,5 +1,6 @@
 //! Features granted or denied to accounts.
 
+use super::audited_commit::audit_note;
 use crate::domain::account::Lineage;
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::feature::{Feature, Grant};
@@ -10,7 +11,6 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, sql};
-use crate::store::tenancy::audit::{self, Note};
 
 impl Base {
     /// Returns all grants and denials of the accounts in this lineage, in one statement.
@@ -44,38 +44,33 @@ impl Base {
             let before: Vec<Grant> = rows.iter().map(grant).collect::<Result<_, _>>()?;
             let mut changes = Vec::new();
             for (feature, after) in wanted {
-                let before = before.iter().find(|one| one.feature == *feature);
-                let before = before.map(|one| one.granted);
+                let grant = before.iter().find(|grant| grant.feature == *feature);
+                let before = grant.map(|grant| grant.granted);
                 if before == *after {
                     continue;
                 }
                 changes.push(Change::new(feature.as_str(), before, *after));
+                let for_feature = |text| sql(text).bind(account).bind(feature.as_str());
                 let statement = match after {
-                    None => {
-                        sql("DELETE FROM feature_grants WHERE account_id = $1 AND feature = $2")
-                            .bind(account)
-                            .bind(feature.as_str())
-                    }
-                    Some(granted) => {
-                        sql("INSERT INTO feature_grants (account_id, feature, granted, set_at)
+                    None => for_feature(
+                        "DELETE FROM feature_grants WHERE account_id = $1 AND feature = $2",
+                    ),
+                    Some(granted) => for_feature(
+                        "INSERT INTO feature_grants (account_id, feature, granted, set_at)
                          VALUES ($1, $2, $3, $4)
                          ON CONFLICT (account_id, feature)
-                         DO UPDATE SET granted = excluded.granted, set_at = excluded.set_at")
-                        .bind(account)
-                        .bind(feature.as_str())
-                        .bind(i64::from(*granted))
-                        .bind(act.at)
-                    }
+                         DO UPDATE SET granted = excluded.granted, set_at = excluded.set_at",
+                    )
+                    .bind(i64::from(*granted))
+                    .bind(act.at),
                 };
                 statement.execute(tx.on()).await?;
             }
             if changes.is_empty() {
                 return Ok(());
             }
-            let (deed, object) = (Deed::FeaturesAssigned, account.to_string());
-            let note = Note { account, deed, object, changes: &changes };
-            audit::note(&mut tx, self.mint(), act, note).await?;
-            tx.commit().await
+            let note = audit_note(account, Deed::FeaturesAssigned, &account, &changes);
+            self.commit_audited(tx, act, note).await
         })
     }
 }

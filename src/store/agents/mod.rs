@@ -6,6 +6,7 @@
 
 pub mod agent_versions;
 pub mod app_records;
+pub mod audited_commit;
 pub mod computers;
 pub mod config_rows;
 pub mod configurations;

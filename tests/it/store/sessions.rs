@@ -10,7 +10,7 @@ use gatepost::domain::message::Message;
 use gatepost::domain::session::SessionKey;
 use gatepost::rules::RetainedKind;
 use gatepost::store::{
-    ChangedComputer, Committed, ComputerChange, Cursor, Due, Erasing, ResetSession, RoomPlace,
+    Committed, ComputerChange, ComputerOutcome, Cursor, Due, Erasing, ResetSession, RoomPlace,
     Store,
 };
 use serde_json::json;
@@ -283,9 +283,9 @@ async fn a_computer_is_changed_by_one_at_a_time(kind: Kind) {
     let (mut done, mut stale) = (Vec::new(), 0);
     for task in tasks {
         match task.await.unwrap() {
-            ChangedComputer::Done(new) => done.push(*new),
-            ChangedComputer::Stale(current) => stale += current - first,
-            ChangedComputer::Missing => panic!("it is there"),
+            ComputerOutcome::Done(new) => done.push(*new),
+            ComputerOutcome::Stale(current) => stale += current - first,
+            ComputerOutcome::Missing => panic!("it is there"),
         }
     }
     assert_eq!((done.len(), stale, done[0].revision), (1, 5, first + 1));
@@ -316,12 +316,12 @@ async fn a_computer_is_changed_by_one_at_a_time(kind: Kind) {
     assert!(!store.remove_computer(agent.id, by(at(5))).await.unwrap());
     assert_eq!(store.deprovision_computer(agent.id, true, by(at(6))).await.unwrap(), None);
     let missing = store.change_computer(agent.id, first, &config("z"), by(at(6))).await.unwrap();
-    assert_eq!(missing, ChangedComputer::Missing);
+    assert_eq!(missing, ComputerOutcome::Missing);
     // Made again, it is none of those that somebody may have read of the one before.
     assert!(store.create_computer(agent, &config("x"), by(at(6))).await.unwrap());
     for old in first..=first + 2 {
         let stale = store.change_computer(agent.id, old, &config("z"), by(at(7))).await.unwrap();
-        assert!(matches!(stale, ChangedComputer::Stale(_)), "{old}: {stale:?}");
+        assert!(matches!(stale, ComputerOutcome::Stale(_)), "{old}: {stale:?}");
     }
 }
 
