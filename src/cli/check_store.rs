@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::given::GlobalArgs;
 use super::{Failure, print_json, say};
-use crate::store::{FIRST, Store, StoreError};
+use crate::store::{Store, StoreError};
 
 /// Read all stored messages and their originals, and say which are damaged (exit code 1)
 #[derive(Args, Debug)]
@@ -77,11 +77,11 @@ impl Sum {
         for line in store.check_integrity().await? {
             self.tell(None, &line)?;
         }
-        let mut after = FIRST;
+        let mut after = None;
         loop {
             let ids = store.message_ids(after).await?;
             let Some(last) = ids.last() else { return Ok(()) };
-            after = *last;
+            after = Some(*last);
             for id in ids {
                 self.messages += 1;
                 match store.check_message(id).await {

@@ -25,9 +25,9 @@ use super::events::delivery::attempt_results::Attempts;
 use super::events::delivery::contents_now::Contents;
 use super::tenancy::asked_together::{Holders, Named, Recipients};
 use super::tenancy::directory::Versions;
-use super::upkeep::backup::{Copied, Objects};
+use super::upkeep::backup::{BackupSummary, OriginalsPlace};
 use super::upkeep::backup_error::BackupError;
-use super::upkeep::beside::Beside;
+use super::upkeep::companion_files::CompanionFiles;
 use super::upkeep::restore;
 use crate::domain::id::Mint;
 use crate::domain::repeats::Repeats;
@@ -218,12 +218,12 @@ impl Store {
 pub async fn restore(
     from: &Path,
     location: &Location,
-    objects: Objects,
-    beside: Beside,
+    originals: OriginalsPlace,
+    companions: CompanionFiles,
     rules: &StoreRules,
     mint: Mint,
-) -> Result<Copied, BackupError> {
-    let copied = restore::restore(from, location, objects, beside, &mint).await?;
+) -> Result<BackupSummary, BackupError> {
+    let copied = restore::restore(from, location, originals, companions, &mint).await?;
     Store::open(location, rules, mint).await?.close().await;
     Ok(copied)
 }

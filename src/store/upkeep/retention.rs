@@ -15,7 +15,7 @@ use crate::domain::room::Room;
 use crate::rules::RetainedKind;
 use crate::store::base::Base;
 use crate::store::base::page::{Cursor, Direction, Page, merged};
-use crate::store::engine::database::{Transaction, settled};
+use crate::store::engine::database::{Transaction, settled, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
@@ -33,7 +33,7 @@ pub struct Due {
 
 /// An account whose rows are kept for a time; those of a deleted account are not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keeper {
+pub struct RetainingAccount {
     pub account: AccountId,
     pub kind: AccountType,
     pub lineage: Lineage,
@@ -53,7 +53,7 @@ pub struct Expired {
 pub struct Deleted {
     pub rows: u64,
     /// False if so many rows depend on these that the same ones must be deleted again.
-    pub whole: bool,
+    pub complete: bool,
 }
 
 impl Base {
@@ -62,25 +62,25 @@ impl Base {
         &self,
         after: Option<AccountId>,
         limit: usize,
-    ) -> Result<Vec<Keeper>, StoreError> {
+    ) -> Result<Vec<RetainingAccount>, StoreError> {
         let rows = sql("SELECT id, kind, partner_id, reseller_id, organization_id, agent_id,
                                CAST(CASE WHEN deleted_at IS NULL THEN 0 ELSE 1 END AS BIGINT)
                                    AS deleted
                         FROM accounts WHERE id > $1 ORDER BY id LIMIT $2")
         .bind(after.map_or(0, AccountId::get))
-        .bind(count(limit))
+        .bind(row_limit(limit))
         .fetch_all(self.reader())
         .await?;
-        let keeper = |row| {
+        let account = |row| {
             let columns = Columns { table: "accounts", row };
-            Ok(Keeper {
+            Ok(RetainingAccount {
                 account: columns.account("id")?,
                 kind: columns.word("kind")?,
                 lineage: columns.lineage()?,
                 deleted: columns.flag("deleted")?,
             })
         };
-        rows.iter().map(keeper).collect()
+        rows.iter().map(account).collect()
     }
 
     /// Returns those of `due` that have rows to delete, in the order given.
@@ -138,12 +138,12 @@ impl Base {
         let (on, time) = (self.reader(), (None, Some(due.until)));
         let query = merged(on.is_postgres(), source.ranges, part, (&page, 0), time);
         let rows = query.fetch_all(on).await?;
-        let rows = rows.iter().map(|row| {
+        let expired = rows.iter().map(|row| {
             let columns = Columns { table: "records", row };
             let place = Cursor { at: columns.time("at")?, id: columns.uuid("id")? };
             Ok(Expired { place, octets: columns.count("octets")? })
         });
-        rows.collect()
+        expired.collect()
     }
 
     /// Deletes these rows, and at most `limit` rows that depend on them. Returns None while another
@@ -155,34 +155,27 @@ impl Base {
         limit: usize,
     ) -> Result<Option<Deleted>, StoreError> {
         let ids: Vec<Value> = rows.iter().map(|row| row.place.id.into()).collect();
-        settled!(self.try_delete_expired(kept, &ids, limit))
-    }
-
-    async fn try_delete_expired(
-        &self,
-        kept: RetainedKind,
-        ids: &[Value],
-        limit: usize,
-    ) -> Result<Option<Deleted>, StoreError> {
-        let mut tx = self.begin().await?;
-        if !gates::alone(&mut tx, "retention").await? {
-            return Ok(None);
-        }
-        let deleted = match kept {
-            RetainedKind::Messages => delete_messages(&mut tx, ids).await?,
-            RetainedKind::Events => delete_events(&mut tx, ids, limit).await?,
-            RetainedKind::IntakeRecords => {
-                let rows = run(&mut tx, "DELETE FROM intake_records WHERE id", ids, "").await?;
-                let rows = rows + run(&mut tx, FORGET_RECORDS, ids, "").await?;
-                Deleted { rows, whole: true }
+        transact!(self, async |tx| {
+            if !gates::alone(&mut tx, "retention").await? {
+                return Ok(None);
             }
-            RetainedKind::Audit => {
-                let rows = run(&mut tx, "DELETE FROM audit_entries WHERE id", ids, "").await?;
-                Deleted { rows, whole: true }
-            }
-        };
-        tx.commit().await?;
-        Ok(Some(deleted))
+            let deleted = match kept {
+                RetainedKind::Messages => delete_messages(&mut tx, &ids).await?,
+                RetainedKind::Events => delete_events(&mut tx, &ids, limit).await?,
+                RetainedKind::IntakeRecords => {
+                    let rows =
+                        run(&mut tx, "DELETE FROM intake_records WHERE id", &ids, "").await?;
+                    let rows = rows + run(&mut tx, FORGET_RECORDS, &ids, "").await?;
+                    Deleted { rows, complete: true }
+                }
+                RetainedKind::Audit => {
+                    let rows = run(&mut tx, "DELETE FROM audit_entries WHERE id", &ids, "").await?;
+                    Deleted { rows, complete: true }
+                }
+            };
+            tx.commit().await?;
+            Ok(Some(deleted))
+        })
     }
 
     /// Deletes up to `limit` arrivals no longer remembered; None while another gateway deletes.
@@ -191,7 +184,7 @@ impl Base {
         now: Timestamp,
         limit: usize,
     ) -> Result<Option<u64>, StoreError> {
-        settled!(self.delete_past(past(), now, limit))
+        settled!(self.delete_past(expired_arrivals(), now, limit))
     }
 
     /// Runs a statement that deletes up to $2 rows that expired by $1.
@@ -205,14 +198,14 @@ impl Base {
         if !gates::alone(&mut tx, "retention").await? {
             return Ok(None);
         }
-        let gone = statement.bind(now).bind(count(limit)).execute(tx.on()).await?;
+        let gone = statement.bind(now).bind(row_limit(limit)).execute(tx.on()).await?;
         tx.commit().await?;
         Ok(Some(gone))
     }
 }
 
 /// Skips an arrival that a commit is taking over at this moment: it is remembered again.
-fn past() -> Statement {
+fn expired_arrivals() -> Statement {
     sql("DELETE FROM arrivals WHERE (agent_id, key) IN (
              SELECT agent_id, key FROM arrivals WHERE expires_at <= $1
              ORDER BY expires_at LIMIT $2)")
@@ -283,7 +276,7 @@ async fn delete_events(
     let rows = among(ended, ids, "").fetch_all(tx.on()).await?;
     let ids = rows.iter().map(|row| Columns { table: "events", row }.uuid("id").map(Value::from));
     let ids = ids.collect::<Result<Vec<_>, _>>()?;
-    let mut left = count(limit);
+    let mut left = row_limit(limit);
     for leaves in [
         "DELETE FROM attempts WHERE id IN (
              SELECT attempts.id FROM deliveries
@@ -295,12 +288,12 @@ async fn delete_events(
         let gone = run(tx, leaves, &ids, &format!(" LIMIT {left})")).await?;
         left = left.saturating_sub(i64::try_from(gone).unwrap_or(i64::MAX));
         if left == 0 {
-            return Ok(Deleted { rows: 0, whole: false });
+            return Ok(Deleted { rows: 0, complete: false });
         }
     }
     // If an event has got a pending delivery since, its foreign key fails, and this is tried again.
     let rows = run(tx, "DELETE FROM events WHERE id", &ids, "").await?;
-    Ok(Deleted { rows, whole: true })
+    Ok(Deleted { rows, complete: true })
 }
 
 /// Deletes messages, with their entries in rooms and threads, and contents that no other message
@@ -342,7 +335,7 @@ pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Dele
     }
     // The caller, or the sweeper, removes an object of the blob store that no row names any more.
     run(tx, "DELETE FROM contents WHERE content_id", &values(&ours), "").await?;
-    Ok(Deleted { rows: u64::try_from(gone.len()).unwrap_or(u64::MAX), whole: true })
+    Ok(Deleted { rows: u64::try_from(gone.len()).unwrap_or(u64::MAX), complete: true })
 }
 
 fn gone_of(row: &Row) -> Result<Gone, StoreError> {
@@ -386,6 +379,7 @@ pub fn among(text: &'static str, ids: &[Value], end: &str) -> Statement {
     statement
 }
 
-fn count(limit: usize) -> i64 {
+/// Converts a number of rows for LIMIT.
+pub fn row_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }

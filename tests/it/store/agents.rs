@@ -254,9 +254,9 @@ async fn a_deleted_agent_takes_its_configurations_with_it(kind: Kind) {
     let new = NewVersion { title: "x", snapshot: &config("x") };
     let late = store.insert_agent_version(agent, new, 9, by(at(9))).await;
     assert!(matches!(late, Err(StoreError::NoAccount)), "{late:?}");
-    assert_eq!(store.with_leavings(&[agent, scene.other.id]).await.unwrap().len(), 2);
+    assert_eq!(store.with_leftovers(&[agent, scene.other.id]).await.unwrap().len(), 2);
     super::erasure::finish(store).await;
-    assert_eq!(store.with_leavings(&[agent]).await.unwrap(), []);
+    assert_eq!(store.with_leftovers(&[agent]).await.unwrap(), []);
     assert_eq!(store.agent_configs(agent).await.unwrap(), None);
     assert_eq!(store.agent_versions(agent, None, 9, true).await.unwrap(), []);
     assert_eq!(store.agent_versions(scene.other.id, None, 9, true).await.unwrap().len(), 2);

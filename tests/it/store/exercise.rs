@@ -162,8 +162,8 @@ async fn accounts(scene: &Scene) {
         assert!(matches!(deleting.await.unwrap(), Deletion::Done { .. }));
     }
     super::erasure::finish(store).await;
-    store.with_leavings(&[agent.id]).await.unwrap();
-    store.delete_leavings(organization.id, 9).await.unwrap();
+    store.with_leftovers(&[agent.id]).await.unwrap();
+    store.delete_leftovers(organization.id, 9).await.unwrap();
 }
 
 /// Runs the methods that keep idempotent requests and count denied ones.

@@ -10,11 +10,12 @@ use gatepost::domain::message::Message;
 use gatepost::domain::session::SessionKey;
 use gatepost::rules::RetainedKind;
 use gatepost::store::{
-    Committed, ComputerChange, ComputerOutcome, Cursor, Due, Erasing, ResetSession, RoomPlace,
-    Store,
+    Committed, ComputerChange, ComputerOutcome, Cursor, Due, ErasureProgress, ResetSession,
+    RoomPlace, Store,
 };
 use serde_json::json;
 
+use super::erasure::limits;
 use super::scene::{Kind, Scene, at, by, everything, subtree};
 use crate::support::PATIENCE;
 
@@ -169,8 +170,8 @@ async fn sessions_go_with_what_came_in_them(kind: Kind) {
     assert_eq!(store.session(&scope, fourth).await.unwrap(), None, "from the answer on");
     assert_eq!(reset(&scene, fourth, 210).await, None);
     assert_eq!(store.list_sessions(&scope, None, 9).await.unwrap().sessions, []);
-    while store.erase_some(fourth.room.contact.get(), (9, 9999), at(300)).await.unwrap()
-        != Erasing::Done
+    while store.erase_some(fourth.room.contact.get(), limits(9, 9999), at(300)).await.unwrap()
+        != ErasureProgress::Done
     {}
     assert_eq!(scene.count("SELECT COUNT(*) FROM sessions").await, 0);
     // A deleted account has no computer.
