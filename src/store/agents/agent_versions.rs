@@ -2,7 +2,7 @@
 //! changes of the Agent's configurations.
 
 use super::audited_commit::audit_note;
-use super::config_rows::{QUEUE, text};
+use super::config_rows::{config_text, lock_agent};
 use crate::domain::agent_config::{AgentVersion, Config, VersionId};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
@@ -10,10 +10,8 @@ use crate::domain::id::AccountId;
 use crate::store::base::Base;
 use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
-use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Row, Statement, sql};
-use crate::store::tenancy::accounts;
 
 /// A version that is made by hand.
 #[derive(Clone, Copy, Debug)]
@@ -73,8 +71,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<Option<VersionId>, StoreError> {
         transact!(self, async |tx| {
-            gates::queue(&mut tx, QUEUE, agent.get()).await?;
-            accounts::passed(&mut tx, agent).await?;
+            lock_agent(&mut tx, agent).await?;
             if count_made_by_hand(&mut tx, agent).await? >= u64::from(most) {
                 return Ok(None);
             }
@@ -95,13 +92,12 @@ impl Base {
         act: Act<'_>,
     ) -> Result<VersionOutcome, StoreError> {
         transact!(self, async |tx| {
-            gates::queue(&mut tx, QUEUE, agent.get()).await?;
-            accounts::passed(&mut tx, agent).await?;
+            lock_agent(&mut tx, agent).await?;
             let changed = sql("UPDATE agent_versions SET snapshot = $3
              WHERE agent_id = $1 AND version_id = $2 AND snapshot <> $3")
             .bind(agent)
             .bind(id.get())
-            .bind(text(snapshot))
+            .bind(config_text(snapshot))
             .execute(tx.on())
             .await?;
             if changed == 0 {
@@ -123,8 +119,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<VersionOutcome, StoreError> {
         transact!(self, async |tx| {
-            gates::queue(&mut tx, QUEUE, agent.get()).await?;
-            accounts::passed(&mut tx, agent).await?;
+            lock_agent(&mut tx, agent).await?;
             let Some(before) = find(tx.on(), agent, id, false).await? else {
                 return Ok(VersionOutcome::Missing);
             };
@@ -156,8 +151,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
         transact!(self, async |tx| {
-            gates::queue(&mut tx, QUEUE, agent.get()).await?;
-            accounts::passed(&mut tx, agent).await?;
+            lock_agent(&mut tx, agent).await?;
             let Some(found) = find(tx.on(), agent, id, false).await? else { return Ok(false) };
             sql("DELETE FROM agent_versions WHERE agent_id = $1 AND version_id = $2")
                 .bind(agent)
@@ -217,7 +211,7 @@ async fn insert(
     .bind(agent)
     .bind(id.get())
     .bind(title.map_or_else(|| id.automatic_title(), ToOwned::to_owned))
-    .bind(text(snapshot))
+    .bind(config_text(snapshot))
     .bind(i64::from(title.is_none()))
     .bind(now)
     .execute(tx.on())

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::audited_commit::audit_note;
-use super::config_rows::{QUEUE, configs};
+use super::config_rows::{find_configs, lock_agent};
 use crate::domain::agent_config::{Config, ConfigKind, assigned};
 use crate::domain::app::{AppRecord, AppRef, Use};
 use crate::domain::audit::{Act, Change, Deed};
@@ -16,7 +16,7 @@ use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Row, sql};
+use crate::store::engine::sql::{Row, Statement, sql};
 use crate::store::tenancy::accounts;
 use crate::store::tenancy::app_rows::{self, NewRecord, names};
 
@@ -52,9 +52,8 @@ impl Base {
         of: Use,
         app: &AppRef,
     ) -> Result<Option<AppRecord>, StoreError> {
-        let mut query = sql(SELECT).bind(account).bind(of.as_str());
-        query.push(" AND app_id = ").push_value(app.id());
-        query.push(" AND version = ").push_value(app.version());
+        let mut query = about(SELECT, account, of, app);
+        query.push(" AND app_id = $3 AND version = $4");
         query.fetch_optional(self.reader()).await?.as_ref().map(record).transpose()
     }
 
@@ -115,22 +114,16 @@ impl Base {
     ) -> Result<AppRemoval, StoreError> {
         transact!(self, async |tx| {
             // Queues, so that no configuration comes to assign the app meanwhile.
-            gates::queue(&mut tx, QUEUE, agent.get()).await?;
-            accounts::passed(&mut tx, agent).await?;
-            let configs = configs(tx.on(), agent).await?;
+            lock_agent(&mut tx, agent).await?;
+            let configs = find_configs(tx.on(), agent).await?;
             let name = app.to_string();
             let mut both = configs.iter().flat_map(|configs| [&configs.staging, &configs.live]);
             if let Some(one) = both.find(|one| assigned(&one.config).any(|app| app == name)) {
                 return Ok(AppRemoval::Assigned(one.kind));
             }
-            let removed = sql("DELETE FROM app_records
-                        WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4")
-            .bind(agent)
-            .bind(Use::Installed.as_str())
-            .bind(app.id())
-            .bind(app.version())
-            .execute(tx.on())
-            .await?;
+            let text = "DELETE FROM app_records
+                        WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4";
+            let removed = about(text, agent, Use::Installed, app).execute(tx.on()).await?;
             if removed == 0 {
                 return Ok(AppRemoval::Missing);
             }
@@ -140,34 +133,29 @@ impl Base {
     }
 }
 
+/// Makes a statement about one record: binds the account, the use, the app and the version.
+fn about(text: &'static str, account: AccountId, of: Use, app: &AppRef) -> Statement {
+    sql(text).bind(account).bind(of.as_str()).bind(app.id()).bind(app.version())
+}
+
 /// Returns the number of rows replaced: 0 if the revision has changed.
 async fn replace(tx: &mut Transaction, new: &AppRecord, now: Timestamp) -> Result<u64, StoreError> {
-    if new.of == Use::Integration && new.is_bare() {
-        return sql("DELETE FROM app_records
-                    WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4
-                          AND revision = $5")
-        .bind(new.account)
-        .bind(new.of.as_str())
-        .bind(new.app.id())
-        .bind(new.app.version())
-        .bind(new.revision)
-        .execute(tx.on())
-        .await;
-    }
-    sql("UPDATE app_records SET settings = $6, secret_names = $7, sealed = $8,
+    const DELETE: &str = "DELETE FROM app_records
+         WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4 AND revision = $5";
+    const UPDATE: &str = "UPDATE app_records SET settings = $6, secret_names = $7, sealed = $8,
                                 revision = revision + 1, updated_at = $9
-         WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4 AND revision = $5")
-    .bind(new.account)
-    .bind(new.of.as_str())
-    .bind(new.app.id())
-    .bind(new.app.version())
-    .bind(new.revision)
-    .bind(Value::Object(new.shown.clone()).to_string())
-    .bind(names(&new.secrets))
-    .bind(new.sealed.as_deref())
-    .bind(now)
-    .execute(tx.on())
-    .await
+         WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4 AND revision = $5";
+    let statement = |text| about(text, new.account, new.of, &new.app).bind(new.revision);
+    if new.of == Use::Integration && new.is_bare() {
+        return statement(DELETE).execute(tx.on()).await;
+    }
+    statement(UPDATE)
+        .bind(Value::Object(new.shown.clone()).to_string())
+        .bind(names(&new.secrets))
+        .bind(new.sealed.as_deref())
+        .bind(now)
+        .execute(tx.on())
+        .await
 }
 
 /// Returns the change of a field without its value: any field may hold a secret.

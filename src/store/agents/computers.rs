@@ -244,44 +244,38 @@ async fn lock(tx: &mut Transaction, agent: AccountId) -> Result<Option<Computer>
 
 /// Inserts a record; returns false if the Agent has one.
 async fn insert(tx: &mut Transaction, agent: &Account, new: &Computer) -> Result<bool, StoreError> {
-    let inserted =
-        sql("INSERT INTO computers (agent_id, partner_id, reseller_id, organization_id, name,
-                        state, created_at, updated_at, job_id, job_at, config, secrets, revision)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8, $9, $10, $11, $12)
-         ON CONFLICT (agent_id) DO NOTHING")
-        .bind(agent.id)
+    let statement = sql("INSERT INTO computers (agent_id, name, state, created_at, updated_at,
+             job_id, job_at, config, secrets, revision, partner_id, reseller_id, organization_id)
+         VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+         ON CONFLICT (agent_id) DO NOTHING");
+    let inserted = bind(statement, new)
         .bind(agent.lineage.partner)
         .bind(agent.lineage.reseller)
         .bind(agent.lineage.organization)
-        .bind(new.name.clone())
-        .bind(new.state.as_str())
-        .bind(new.created_at)
-        .bind(new.job.map(|job| job.id))
-        .bind(new.job.map(|job| job.at.millis()))
-        .bind(Json::Object(new.config.authored.clone()).to_string())
-        .bind(new.config.sealed.as_deref())
-        .bind(new.revision)
         .execute(tx.on())
         .await?;
     Ok(inserted > 0)
 }
 
 async fn update(tx: &mut Transaction, new: &Computer) -> Result<(), StoreError> {
-    sql("UPDATE computers SET name = $2, state = $3, updated_at = $4, job_id = $5, job_at = $6,
-             config = $7, secrets = $8, revision = $9
-         WHERE agent_id = $1")
-    .bind(new.agent)
-    .bind(new.name.clone())
-    .bind(new.state.as_str())
-    .bind(new.updated_at)
-    .bind(new.job.map(|job| job.id))
-    .bind(new.job.map(|job| job.at.millis()))
-    .bind(Json::Object(new.config.authored.clone()).to_string())
-    .bind(new.config.sealed.as_deref())
-    .bind(new.revision)
-    .execute(tx.on())
-    .await
-    .map(drop)
+    let statement = sql("UPDATE computers SET name = $2, state = $3, updated_at = $4, job_id = $5,
+             job_at = $6, config = $7, secrets = $8, revision = $9
+         WHERE agent_id = $1");
+    bind(statement, new).execute(tx.on()).await.map(drop)
+}
+
+/// Binds the columns of a record but the time of its creation.
+fn bind(statement: Statement, new: &Computer) -> Statement {
+    statement
+        .bind(new.agent)
+        .bind(new.name.clone())
+        .bind(new.state.as_str())
+        .bind(new.updated_at)
+        .bind(new.job.map(|job| job.id))
+        .bind(new.job.map(|job| job.at.millis()))
+        .bind(Json::Object(new.config.authored.clone()).to_string())
+        .bind(new.config.sealed.as_deref())
+        .bind(new.revision)
 }
 
 fn computer(row: &Row) -> Result<Computer, StoreError> {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::agent_versions::keep_automatic;
 use super::app_records::not_installed;
 use super::audited_commit::audit_note;
-use super::config_rows::{QUEUE, configs, write};
+use super::config_rows::{find_configs, lock_agent, write_config};
 use super::template_locks::{LockedFields, locked};
 use crate::domain::agent_config::{
     AgentConfig, AgentConfigs, Config, ConfigKind, Revisions, VersionId,
@@ -18,10 +18,8 @@ use crate::domain::id::AccountId;
 use crate::store::base::Base;
 use crate::store::engine::database::transact;
 use crate::store::engine::error::StoreError;
-use crate::store::engine::gates;
 use crate::store::events::announcements::announce_told;
 use crate::store::events::told::{ChangedConfig, PublishedData, told};
-use crate::store::tenancy::accounts;
 use crate::store::tenancy::audit;
 use crate::wire::{CampaignId, Number};
 
@@ -84,7 +82,7 @@ impl Base {
         &self,
         agent: AccountId,
     ) -> Result<Option<AgentConfigs>, StoreError> {
-        configs(self.reader(), agent).await
+        find_configs(self.reader(), agent).await
     }
 
     /// Writes a configuration with its event and its audit entry. Locks the Agent's queue, then
@@ -96,11 +94,10 @@ impl Base {
         act: Act<'_>,
     ) -> Result<ConfigOutcome, StoreError> {
         transact!(self, async |tx| {
-            gates::queue(&mut tx, QUEUE, agent.get()).await?;
-            let Some(account) = accounts::passed(&mut tx, agent).await? else {
+            let Some(account) = lock_agent(&mut tx, agent).await? else {
                 return Ok(ConfigOutcome::Missing);
             };
-            let before = configs(tx.on(), agent).await?;
+            let before = find_configs(tx.on(), agent).await?;
             if before.as_ref().map_or_else(Revisions::default, AgentConfigs::revisions)
                 != change.decided_by
             {
@@ -132,7 +129,7 @@ impl Base {
                 updated_at: act.at,
                 ..replaced
             };
-            write(&mut tx, agent, &written).await?;
+            write_config(&mut tx, agent, &written).await?;
             let note = audit_note(agent, change.deed, &written.id, change.changes);
             audit::note(&mut tx, self.mint(), act, note).await?;
             if let Some(event) = change.event {

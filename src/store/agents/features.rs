@@ -10,20 +10,13 @@ use crate::store::engine::database::transact;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Row, sql};
+use crate::store::engine::sql::{Connection, Row, sql};
 
 impl Base {
     /// Returns all grants and denials of the accounts in this lineage, in one statement.
     pub async fn feature_grants(&self, lineage: &Lineage) -> Result<Vec<Grant>, StoreError> {
-        let rows = sql("SELECT account_id, feature, granted FROM feature_grants
-                        WHERE account_id IN ($1, $2, $3, $4)")
-        .bind(lineage.partner)
-        .bind(lineage.reseller)
-        .bind(lineage.organization)
-        .bind(lineage.agent)
-        .fetch_all(self.reader())
-        .await?;
-        rows.iter().map(grant).collect()
+        let Lineage { partner, reseller, organization, agent } = *lineage;
+        grants(self.reader(), [partner, reseller, organization, agent]).await
     }
 
     /// Grants, denies, or (None) leaves to the default each of these features of an account, all in
@@ -36,12 +29,7 @@ impl Base {
     ) -> Result<(), StoreError> {
         transact!(self, async |tx| {
             gates::queue(&mut tx, "features", account.get()).await?;
-            let rows = sql("SELECT account_id, feature, granted FROM feature_grants
-                        WHERE account_id = $1")
-            .bind(account)
-            .fetch_all(tx.on())
-            .await?;
-            let before: Vec<Grant> = rows.iter().map(grant).collect::<Result<_, _>>()?;
+            let before = grants(tx.on(), [Some(account), None, None, None]).await?;
             let mut changes = Vec::new();
             for (feature, after) in wanted {
                 let grant = before.iter().find(|grant| grant.feature == *feature);
@@ -73,6 +61,18 @@ impl Base {
             self.commit_audited(tx, act, note).await
         })
     }
+}
+
+async fn grants(
+    on: Connection<'_>,
+    accounts: [Option<AccountId>; 4],
+) -> Result<Vec<Grant>, StoreError> {
+    let mut query = sql("SELECT account_id, feature, granted FROM feature_grants
+                         WHERE account_id IN ($1, $2, $3, $4)");
+    for account in accounts {
+        query = query.bind(account);
+    }
+    query.fetch_all(on).await?.iter().map(grant).collect()
 }
 
 fn grant(row: &Row) -> Result<Grant, StoreError> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::app_records::not_installed;
 use super::audited_commit::audit_note;
-use super::config_rows::{self, QUEUE, text};
+use super::config_rows::{config_text, find_configs, lock_agent, write_config};
 use super::template_rows;
 use crate::domain::agent_config::{AgentConfig, AgentConfigs, Config};
 use crate::domain::audit::{Act, Change, Deed};
@@ -15,11 +15,9 @@ use crate::domain::template::{self as rule, Approved, Extent, Link, Plan, Templa
 use crate::store::base::Base;
 use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
-use crate::store::engine::gates;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Row, sql};
-use crate::store::tenancy::accounts;
 
 /// How a template is applied to an Agent.
 #[derive(Clone, Copy, Debug)]
@@ -60,8 +58,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<ApplyOutcome, StoreError> {
         transact!(self, async |tx| {
-            gates::queue(&mut tx, QUEUE, agent.get()).await?;
-            let Some(account) = accounts::passed(&mut tx, agent).await? else {
+            let Some(account) = lock_agent(&mut tx, agent).await? else {
                 return Ok(ApplyOutcome::NoAgent);
             };
             let id = application.template;
@@ -82,9 +79,9 @@ impl Base {
                 return Ok(ApplyOutcome::LinkedWith(link.template));
             }
             let extent = Extent { sections: None, approved: application.approved.clone() };
-            let configs = config_rows::configs(tx.on(), agent).await?;
+            let configs = find_configs(tx.on(), agent).await?;
             let plan = plan_of(configs.as_ref(), link.as_ref(), &template.content.config, &extent);
-            let bytes = text(&plan.config).len();
+            let bytes = config_text(&plan.config).len();
             if bytes > application.max_config_bytes {
                 return Ok(ApplyOutcome::TooLarge(bytes));
             }
@@ -123,8 +120,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
         transact!(self, async |tx| {
-            gates::queue(&mut tx, QUEUE, agent.get()).await?;
-            let account = accounts::passed(&mut tx, agent).await?;
+            let account = lock_agent(&mut tx, agent).await?;
             let link = link_of(tx.on(), agent).await?;
             if account.is_none() || link.is_none_or(|link| link.template != id) {
                 return Ok(false);
@@ -199,7 +195,7 @@ pub async fn stage_plan(
         updated_at: now,
         ..configs.staging
     };
-    config_rows::write(tx, agent, &staging).await?;
+    write_config(tx, agent, &staging).await?;
     Ok(AgentConfigs { staging, ..configs })
 }
 
@@ -268,7 +264,7 @@ pub async fn put_link(tx: &mut Transaction, link: &Link) -> Result<(), StoreErro
              linked_at = excluded.linked_at")
     .bind(link.agent)
     .bind(link.template.0)
-    .bind(text(&link.applied))
+    .bind(config_text(&link.applied))
     .bind(link.revision)
     .bind(link.linked_at)
     .execute(tx.on())

@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use uuid::Uuid;
 
 use super::audited_commit::audit_note;
-use super::config_rows::{self, QUEUE, text};
+use super::config_rows::{config_text, find_configs, lock_agent};
 use super::template_links::{
     link_of, missing_apps, next_linked_agent, plan_changes, plan_of, put_link, stage_plan,
 };
@@ -81,7 +81,7 @@ impl Base {
     ) -> Result<MigrationOutcome, StoreError> {
         transact!(self, async |tx| {
             accounts::passed(&mut tx, account).await?;
-            let Some(template) = template_rows::own(&mut tx, account, id).await? else {
+            let Some(template) = template_rows::lock_own(&mut tx, account, id).await? else {
                 return Ok(MigrationOutcome::Missing);
             };
             if !template.head.enabled {
@@ -182,8 +182,7 @@ impl Base {
             end(tx, id, step.now).await?;
             return Ok(TemplateProgress::Done);
         };
-        gates::queue(tx, QUEUE, agent.get()).await?;
-        let account = accounts::passed(tx, agent).await?;
+        let account = lock_agent(tx, agent).await?;
         let link = link_of(tx.on(), agent).await?.filter(|link| link.template == id);
         // Passes over Agents that were detached or deleted since.
         if let Some(link) = link
@@ -229,9 +228,9 @@ impl Base {
         if link.revision > migration.revision {
             return Ok(());
         }
-        let configs = config_rows::configs(tx.on(), agent).await?;
+        let configs = find_configs(tx.on(), agent).await?;
         let plan = plan_of(configs.as_ref(), Some(&link), config, &migration.extent);
-        if text(&plan.config).len() > step.max_config_bytes
+        if config_text(&plan.config).len() > step.max_config_bytes
             || !missing_apps(tx, agent, &plan).await?.is_empty()
         {
             tally.failed += 1;
@@ -289,7 +288,7 @@ async fn begin(
              last_failed = NULL")
     .bind(template.head.id.0)
     .bind(migration.revision)
-    .bind(text(&template.content.config))
+    .bind(config_text(&template.content.config))
     .bind(extent.sections.as_ref().map(|names| json!(names).to_string()))
     .bind(approved.to_string())
     .bind(targets)

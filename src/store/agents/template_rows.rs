@@ -19,7 +19,7 @@ pub fn select(id: TemplateId, owners: [Option<AccountId>; 2]) -> Statement {
 }
 
 /// Returns a template of this account. Locks its row: a transaction that applies it waits.
-pub async fn own(
+pub async fn lock_own(
     tx: &mut Transaction,
     account: AccountId,
     id: TemplateId,

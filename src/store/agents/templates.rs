@@ -2,10 +2,10 @@
 //! committed (`template_links.rs`), so that no Agent is linked with a deleted template.
 
 use super::audited_commit::audit_note;
-use super::config_rows;
+use super::config_rows::config_text;
 use super::template_links;
 use super::template_migrations;
-use super::template_rows::{head, own, select, template};
+use super::template_rows::{head, lock_own, select, template};
 use crate::domain::agent_config::differing;
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::id::{AccountId, TemplateId};
@@ -15,7 +15,7 @@ use crate::store::engine::database::transact;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::sql;
+use crate::store::engine::sql::{Statement, sql};
 use crate::store::tenancy::accounts;
 
 /// A template to create.
@@ -81,22 +81,15 @@ impl Base {
                 created_at: act.at,
                 updated_at: act.at,
             };
-            sql("INSERT INTO templates (id, account_id, name, enabled, config, fields, integrations,
-                                    revision, created_at, updated_at)
-             VALUES ($1, $2, $3, 0, $4, $5, $6, 1, $7, $7)")
-        .bind(head.id.0)
-        .bind(account)
-        .bind(name)
-        .bind(config_rows::text(&content.config))
-        .bind(fields(content))
-        .bind(integrations(content))
-        .bind(act.at)
-        .execute(tx.on())
-        .await?;
+            let template = Template { head, content: content.clone() };
+            let statement = sql("INSERT INTO templates (id, name, enabled, config, fields,
+                     integrations, revision, created_at, updated_at, account_id)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9)");
+            bind(statement, &template).bind(account).execute(tx.on()).await?;
             let changes = [Change::made("name", name)];
-            let note = audit_note(account, Deed::TemplateCreated, &head.id, &changes);
+            let note = audit_note(account, Deed::TemplateCreated, &template.head.id, &changes);
             self.commit_audited(tx, act, note).await?;
-            Ok(Some(Template { head, content: content.clone() }))
+            Ok(Some(template))
         })
     }
 
@@ -133,7 +126,7 @@ impl Base {
     ) -> Result<TemplateOutcome, StoreError> {
         transact!(self, async |tx| {
             accounts::passed(&mut tx, account).await?;
-            let Some(before) = own(&mut tx, account, id).await? else {
+            let Some(before) = lock_own(&mut tx, account, id).await? else {
                 return Ok(TemplateOutcome::Missing);
             };
             if before.head.revision != change.revision {
@@ -144,19 +137,10 @@ impl Base {
                 return Ok(TemplateOutcome::Done(Box::new(before)));
             }
             let after = Template { head: Head { updated_at: act.at, ..after.head }, ..after };
-            sql("UPDATE templates SET name = $2, enabled = $3, config = $4, fields = $5,
-                 integrations = $6, revision = $7, updated_at = $8
-             WHERE id = $1")
-            .bind(id.0)
-            .bind(after.head.name.clone())
-            .bind(i64::from(after.head.enabled))
-            .bind(config_rows::text(&after.content.config))
-            .bind(fields(&after.content))
-            .bind(integrations(&after.content))
-            .bind(after.head.revision)
-            .bind(act.at)
-            .execute(tx.on())
-            .await?;
+            let statement = sql("UPDATE templates SET name = $2, enabled = $3, config = $4,
+                     fields = $5, integrations = $6, revision = $7, updated_at = $8
+                 WHERE id = $1");
+            bind(statement, &after).execute(tx.on()).await?;
             if !after.head.enabled {
                 template_migrations::end(&mut tx, id, act.at).await?;
             }
@@ -177,7 +161,7 @@ impl Base {
     ) -> Result<TemplateDeletion, StoreError> {
         transact!(self, async |tx| {
             accounts::passed(&mut tx, account).await?;
-            let Some(found) = own(&mut tx, account, id).await? else {
+            let Some(found) = lock_own(&mut tx, account, id).await? else {
                 return Ok(TemplateDeletion::Missing);
             };
             let linked = template_links::next_linked_agent(tx.on(), id, 0).await?.is_some();
@@ -222,11 +206,18 @@ fn changed(before: &Template, change: &TemplateChange<'_>) -> (Template, Vec<Cha
     (after, changes)
 }
 
-fn fields(content: &Content) -> String {
-    serde_json::to_string(&content.fields).unwrap_or_default()
-}
-
-fn integrations(content: &Content) -> String {
-    let pairs = content.integrations.iter().map(|one| (&one.slug, &one.version));
-    serde_json::to_string(&pairs.collect::<Vec<_>>()).unwrap_or_default()
+/// Binds the columns of a template but its account and the time of its creation.
+fn bind(statement: Statement, template: &Template) -> Statement {
+    let Template { head, content } = template;
+    let integrations = content.integrations.iter().map(|one| (&one.slug, &one.version));
+    let integrations: Vec<_> = integrations.collect();
+    statement
+        .bind(head.id.0)
+        .bind(head.name.as_str())
+        .bind(i64::from(head.enabled))
+        .bind(config_text(&content.config))
+        .bind(serde_json::to_string(&content.fields).unwrap_or_default())
+        .bind(serde_json::to_string(&integrations).unwrap_or_default())
+        .bind(head.revision)
+        .bind(head.updated_at)
 }

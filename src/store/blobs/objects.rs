@@ -35,7 +35,7 @@ pub struct Blobs {
     folder: Option<Folder>,
     pub at: String,
     pub rules: Objects,
-    places: Arc<Semaphore>,
+    put_permits: Arc<Semaphore>,
     /// Set once this database is known to be the owner.
     owned: Arc<OnceCell<()>>,
     mint: Mint,
@@ -67,14 +67,14 @@ impl Blobs {
             }
             BlobPlace::S3(bucket) => (bucket::open(bucket, &rules).map_err(unusable)?, None),
         };
-        let places = Arc::new(Semaphore::new(rules.max_puts));
+        let put_permits = Arc::new(Semaphore::new(rules.max_puts));
         let owned = Arc::default();
         Ok(Self {
             objects,
             folder,
             at,
             rules,
-            places,
+            put_permits,
             owned,
             mint,
             trust,
@@ -106,9 +106,9 @@ impl Blobs {
         let (blobs, path) = (self.clone(), Path::from(name.as_str()));
         let payload = PutPayload::from_bytes(raw.clone());
         let putting = async {
-            let place = Arc::clone(&self.places).acquire_owned().await.map_err(failed)?;
+            let permit = Arc::clone(&self.put_permits).acquire_owned().await.map_err(failed)?;
             let writing = tokio::spawn(async move {
-                let _place = place;
+                let _permit = permit;
                 blobs.owned.get_or_try_init(|| blobs.claim(owner)).await?;
                 blobs.write(&path, payload, PutMode::Overwrite).await
             });
@@ -195,7 +195,7 @@ impl Blobs {
     }
 
     /// Writes and removes an object, as a server must before it takes in mail. Takes none of the
-    /// `max_puts` places: waiting for one is no fault.
+    /// `max_puts` put_permits: waiting for one is no fault.
     pub(in crate::store) async fn probe(&self) -> Result<(), StoreError> {
         let probe = Bytes::from_static(b"Can this be written?");
         let mut digest = Digest([0; 32]);

@@ -95,31 +95,29 @@ impl CompanionFiles {
 
     /// Fails if a file of `tls` in the backup is missing, or was changed or added since `sums`.
     pub(in crate::store) fn check(&self, from: &Path, sums: &str) -> Result<(), BackupError> {
-        let listed: Vec<(&str, &str)> =
-            sums.lines().filter_map(|line| line.split_once("  ")).collect();
-        let damaged = |name: &Path, detail| BackupError::Damaged { at: from.join(name), detail };
-        for (expected, listed) in &listed {
+        let listed = || sums.lines().filter_map(|line| line.split_once("  "));
+        let is_changed = |(expected, listed): &(&str, &str)| {
             let is_same = |(name, text): (PathBuf, &Secret)| {
                 name == Path::new(listed) && sum(text) == *expected
             };
-            if listed.starts_with(TLS) && !self.tls_files().any(is_same) {
-                let detail = format!(
-                    "the file was changed or is missing; to restore without the file, remove the \
-                     file and its line in {SUM}"
-                );
-                return Err(damaged(Path::new(listed), detail));
-            }
+            listed.starts_with(TLS) && !self.tls_files().any(is_same)
+        };
+        let is_added = |name: &PathBuf| listed().all(|(_, listed)| name != Path::new(listed));
+        let damaged = |name: &Path, detail| BackupError::Damaged { at: from.join(name), detail };
+        if let Some((_, changed)) = listed().find(is_changed) {
+            let detail = format!(
+                "the file was changed or is missing; to restore without the file, remove the file \
+                 and its line in {SUM}"
+            );
+            return Err(damaged(Path::new(changed), detail));
         }
-        let is_added = |name: &PathBuf| listed.iter().all(|(_, listed)| name != Path::new(listed));
-        match self.tls_files().map(|(name, _)| name).find(is_added) {
-            None => Ok(()),
-            Some(added) => {
-                let detail = format!(
-                    "the file is not part of the backup ({SUM} has no line for it): remove the file"
-                );
-                Err(damaged(&added, detail))
-            }
+        if let Some(added) = self.tls_files().map(|(name, _)| name).find(is_added) {
+            let detail = format!(
+                "the file is not part of the backup ({SUM} has no line for it): remove the file"
+            );
+            return Err(damaged(&added, detail));
         }
+        Ok(())
     }
 
     /// Returns the sealed things of the database. Fails with `OtherKeys` if `keys` opens none.

@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use object_store::path::Path;
 
 use super::deleted_account_cleanup;
-use super::erasure_redaction::{self, Erasure, RedactedRecords, redact};
-use super::retention::{among, delete_messages, row_limit};
+use super::erasure_redaction::{self, Erasure, redact};
+use super::retention::{delete_messages, row_limit, where_in};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{ContactId, MessageId};
@@ -74,7 +74,9 @@ impl Base {
             let Some(row) = query.fetch_optional(tx.on()).await? else { return Ok(None) };
             let columns = Columns { table: "messages", row: &row };
             let (agent, contact) = (columns.account("agent_id")?, columns.contact("contact_id")?);
-            let Some(objects) = erase(&mut tx, &[row], act.at).await? else { return Ok(None) };
+            let Some(objects) = erase_messages(&mut tx, &[row], act.at).await? else {
+                return Ok(None);
+            };
             let changes = [Change::gone("contactId", contact)];
             let note = audit_note(agent, Deed::MessageErased, &id, &changes);
             self.commit_audited(tx, act, note).await?;
@@ -179,7 +181,7 @@ impl Base {
             return Ok((ErasureProgress::More, nothing));
         }
         let few = as_many_as_fit(&messages, octets)?;
-        let objects = erase(&mut tx, messages.get(..few).unwrap_or_default(), now).await?;
+        let objects = erase_messages(&mut tx, messages.get(..few).unwrap_or_default(), now).await?;
         let Some(objects) = objects else { return Ok((ErasureProgress::Held, nothing)) };
         tx.commit().await?;
         Ok((ErasureProgress::More, objects))
@@ -246,7 +248,7 @@ type Objects = BTreeSet<String>;
 /// Deletes messages (`id`, `content_id`), with contents that no other message has, and blanks the
 /// details in their records. Returns the objects that no row names any more; None if nothing was
 /// deleted. Locks the contents by id, and so waits for commits of the same large original.
-async fn erase(
+async fn erase_messages(
     tx: &mut Transaction,
     messages: &[Row],
     now: Timestamp,
@@ -259,17 +261,23 @@ async fn erase(
     }
     let contents: Vec<Value> = contents.into_iter().map(Value::from).collect();
     let locked = "SELECT object_digest, object FROM contents WHERE content_id";
-    let locked = among(locked, &contents, " ORDER BY content_id").locking("FOR UPDATE");
-    let objects = objects(&locked.fetch_all(tx.on()).await?)?;
-    if delete_messages(tx, &ids).await?.rows == 0 {
+    let locked = where_in(locked, &contents, " ORDER BY content_id").locking("FOR UPDATE");
+    let mut objects = BTreeMap::new();
+    for row in locked.fetch_all(tx.on()).await? {
+        let columns = Columns { table: "contents", row: &row };
+        if let Some(name) = columns.optional_text("object")? {
+            objects.insert(name, columns.digest("object_digest")?);
+        }
+    }
+    if delete_messages(tx, &ids).await? == 0 {
         return Ok(None);
     }
-    redact(RedactedRecords::OfMessages, ids, now).execute(tx.on()).await?;
-    Ok(Some(unnamed(tx, objects).await?))
+    redact(ids, false, "message_id = given.id", now).execute(tx.on()).await?;
+    Ok(Some(objects_without_rows(tx, objects).await?))
 }
 
 /// Returns those of these objects that no row of any organization names.
-async fn unnamed(
+async fn objects_without_rows(
     tx: &mut Transaction,
     mut objects: BTreeMap<String, Digest>,
 ) -> Result<Objects, StoreError> {
@@ -288,18 +296,6 @@ async fn unnamed(
         objects.remove(&Columns { table: "contents", row }.text("name")?);
     }
     Ok(objects.into_keys().collect())
-}
-
-/// Returns the objects of these contents in the blob store.
-fn objects(rows: &[Row]) -> Result<BTreeMap<String, Digest>, StoreError> {
-    let mut objects = BTreeMap::new();
-    for row in rows {
-        let columns = Columns { table: "contents", row };
-        if let Some(name) = columns.optional_text("object")? {
-            objects.insert(name, columns.digest("object_digest")?);
-        }
-    }
-    Ok(objects)
 }
 
 /// Returns how many of the first messages have at most `octets` bytes; one always fits.

@@ -140,27 +140,14 @@ fn is_trace(
         || mailbox == Some(&envelope))
 }
 
-/// The records to redact, by the ids that name them.
-#[derive(Clone, Copy, Debug)]
-pub enum RedactedRecords {
-    /// By the ids of their messages.
-    OfMessages,
-    OfAccount,
-    OfContact,
-}
-
-/// Makes the statement that redacts these records.
-pub fn redact(records: RedactedRecords, ids: Vec<Value>, now: Timestamp) -> Many {
-    let (recipient, condition) = match records {
-        RedactedRecords::OfMessages => ("recipient = '',", "message_id = given.id"),
-        RedactedRecords::OfAccount => ("recipient = '',", "intake_records.id = given.id"),
-        // Spares records with a stored message: the contact has written again, as another contact.
-        RedactedRecords::OfContact => (
-            "",
-            "intake_records.id = given.id AND (message_id IS NULL OR NOT EXISTS (
-                 SELECT 1 FROM messages WHERE messages.id = intake_records.message_id))",
-        ),
-    };
+/// Makes a statement that redacts the records that match `condition` for one of `ids` (`given.id`).
+pub fn redact(
+    ids: Vec<Value>,
+    keeps_recipient: bool,
+    condition: &'static str,
+    now: Timestamp,
+) -> Many {
+    let recipient = if keeps_recipient { "" } else { "recipient = ''," };
     let text = format!(
         "WITH given (id) AS ({{rows}})
          UPDATE intake_records
@@ -173,6 +160,10 @@ pub fn redact(records: RedactedRecords, ids: Vec<Value>, now: Timestamp) -> Many
     many(text, rows).bind(now).bind(ERASED).bind([].as_slice())
 }
 
+/// Spares records with a stored message: the contact has written again, as another contact.
+const WITHOUT_MESSAGE: &str = "intake_records.id = given.id AND (message_id IS NULL OR NOT EXISTS (
+    SELECT 1 FROM messages WHERE messages.id = intake_records.message_id))";
+
 /// Redacts the records found, and saves the place reached.
 pub async fn redact_found(
     tx: &mut Transaction,
@@ -180,11 +171,11 @@ pub async fn redact_found(
     found: Traces,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let records = match erasure.of_contact {
-        true => RedactedRecords::OfContact,
-        false => RedactedRecords::OfAccount,
+    let condition = match erasure.of_contact {
+        true => WITHOUT_MESSAGE,
+        false => "intake_records.id = given.id",
     };
-    redact(records, found.records, now).execute(tx.on()).await?;
+    redact(found.records, erasure.of_contact, condition, now).execute(tx.on()).await?;
     if found.seen != erasure.seen {
         sql("UPDATE erasures SET seen_at = $2, seen_id = $3 WHERE subject = $1")
             .bind(erasure.subject)

@@ -19,7 +19,7 @@ use crate::store::engine::database::{Transaction, settled, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Row, Statement, Value, sql};
+use crate::store::engine::sql::{Statement, Value, sql};
 use crate::store::mailbox::rooms;
 use crate::store::mailbox::rooms::Gone;
 
@@ -90,9 +90,9 @@ impl Base {
         due: &[Due],
     ) -> Result<Vec<Due>, StoreError> {
         let mut found = BTreeSet::new();
-        for of_agents in [true, false] {
-            let of_agents = |due: &&Due| (due.kind == AccountType::Agent) == of_agents;
-            let some: Vec<&Due> = due.iter().filter(of_agents).collect();
+        let (agents, others): (Vec<&Due>, Vec<&Due>) =
+            due.iter().partition(|due| due.kind == AccountType::Agent);
+        for some in [agents, others] {
             let (Some(first), Some(source)) = (some.first(), source(kept, &some)) else {
                 continue;
             };
@@ -159,22 +159,20 @@ impl Base {
             if !gates::alone(&mut tx, "retention").await? {
                 return Ok(None);
             }
-            let deleted = match kept {
-                RetainedKind::Messages => delete_messages(&mut tx, &ids).await?,
+            let rows = match kept {
+                RetainedKind::Messages => Some(delete_messages(&mut tx, &ids).await?),
                 RetainedKind::Events => delete_events(&mut tx, &ids, limit).await?,
                 RetainedKind::IntakeRecords => {
-                    let rows =
-                        run(&mut tx, "DELETE FROM intake_records WHERE id", &ids, "").await?;
-                    let rows = rows + run(&mut tx, FORGET_RECORDS, &ids, "").await?;
-                    Deleted { rows, complete: true }
+                    let rows = execute_in(&mut tx, "DELETE FROM intake_records WHERE id", &ids, "")
+                        .await?;
+                    Some(rows + execute_in(&mut tx, FORGET_RECORDS, &ids, "").await?)
                 }
                 RetainedKind::Audit => {
-                    let rows = run(&mut tx, "DELETE FROM audit_entries WHERE id", &ids, "").await?;
-                    Deleted { rows, complete: true }
+                    Some(execute_in(&mut tx, "DELETE FROM audit_entries WHERE id", &ids, "").await?)
                 }
             };
             tx.commit().await?;
-            Ok(Some(deleted))
+            Ok(Some(Deleted { rows: rows.unwrap_or_default(), complete: rows.is_some() }))
         })
     }
 
@@ -265,15 +263,15 @@ fn source(kept: RetainedKind, due: &[&Due]) -> Option<Source> {
 }
 
 /// Deletes attempts, then deliveries, then events: no row is left without its parent when `limit`
-/// is reached. An event with a pending delivery stays.
+/// is reached, and the result is None. An event with a pending delivery stays.
 async fn delete_events(
     tx: &mut Transaction,
     ids: &[Value],
     limit: usize,
-) -> Result<Deleted, StoreError> {
+) -> Result<Option<u64>, StoreError> {
     let ended = "SELECT id FROM events WHERE 'pending' NOT IN
                      (SELECT state FROM deliveries WHERE event_id = events.id) AND id";
-    let rows = among(ended, ids, "").fetch_all(tx.on()).await?;
+    let rows = where_in(ended, ids, "").fetch_all(tx.on()).await?;
     let ids = rows.iter().map(|row| Columns { table: "events", row }.uuid("id").map(Value::from));
     let ids = ids.collect::<Result<Vec<_>, _>>()?;
     let mut left = row_limit(limit);
@@ -285,77 +283,76 @@ async fn delete_events(
         "DELETE FROM deliveries WHERE id IN (
              SELECT id FROM deliveries WHERE state <> 'pending' AND event_id",
     ] {
-        let gone = run(tx, leaves, &ids, &format!(" LIMIT {left})")).await?;
+        let gone = execute_in(tx, leaves, &ids, &format!(" LIMIT {left})")).await?;
         left = left.saturating_sub(i64::try_from(gone).unwrap_or(i64::MAX));
         if left == 0 {
-            return Ok(Deleted { rows: 0, complete: false });
+            return Ok(None);
         }
     }
     // If an event has got a pending delivery since, its foreign key fails, and this is tried again.
-    let rows = run(tx, "DELETE FROM events WHERE id", &ids, "").await?;
-    Ok(Deleted { rows, complete: true })
+    Ok(Some(execute_in(tx, "DELETE FROM events WHERE id", &ids, "").await?))
 }
 
 /// Deletes messages, with their entries in rooms and threads, and contents that no other message
-/// has. Moves their records into rows of their own. Locks contents first, so that no commit can
+/// has; returns how many. Moves their records into rows of their own. Locks contents first, so that no commit can
 /// refer to those that no message has; leaves messages whose contents another transaction holds.
-pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Deleted, StoreError> {
+pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<u64, StoreError> {
     let mut messages = Vec::new();
-    let found = among("SELECT id, content_id FROM messages WHERE id", ids, "");
+    let found = where_in("SELECT id, content_id FROM messages WHERE id", ids, "");
     for row in found.fetch_all(tx.on()).await? {
         let columns = Columns { table: "messages", row: &row };
         messages.push((columns.uuid("id")?, columns.uuid("content_id")?));
     }
     let contents: BTreeSet<Uuid> = messages.iter().map(|(_, content)| *content).collect();
-    let held = among("SELECT content_id FROM contents WHERE content_id", &values(&contents), "");
-    let mut ours = contents_of(held.locking("FOR UPDATE SKIP LOCKED"), tx).await?;
+    let held =
+        where_in("SELECT content_id FROM contents WHERE content_id", &id_values(&contents), "");
+    let mut ours = content_ids(held.locking("FOR UPDATE SKIP LOCKED"), tx).await?;
     // Contents missing in a damaged database cannot be held by another transaction.
     let mut missing = &contents - &ours;
     if !missing.is_empty() {
         let others = "SELECT content_id FROM contents WHERE content_id";
-        missing = &missing - &contents_of(among(others, &values(&missing), ""), tx).await?;
+        missing = &missing - &content_ids(where_in(others, &id_values(&missing), ""), tx).await?;
     }
     messages.retain(|(_, content)| ours.contains(content) || missing.contains(content));
     let ids: Vec<Value> = messages.iter().map(|(id, _)| (*id).into()).collect();
     rooms::lock_contacts(tx, &ids).await?;
-    run(tx, "DELETE FROM thread_keys WHERE message_id", &ids, "").await?;
+    execute_in(tx, "DELETE FROM thread_keys WHERE message_id", &ids, "").await?;
     // Another gateway may have erased the message since, and kept its record.
-    run(tx, KEEP_RECORDS, &ids, " ON CONFLICT (id, organization_id) DO NOTHING").await?;
+    execute_in(tx, KEEP_RECORDS, &ids, " ON CONFLICT (id, organization_id) DO NOTHING").await?;
     let end = " RETURNING id, at, contact_id, agent_id";
-    let gone = among("DELETE FROM messages WHERE id", &ids, end).fetch_all(tx.on()).await?;
-    let gone = gone.iter().map(gone_of).collect::<Result<Vec<_>, _>>()?;
+    let gone = where_in("DELETE FROM messages WHERE id", &ids, end).fetch_all(tx.on()).await?;
+    let gone = gone.iter().map(|row| {
+        let columns = Columns { table: "messages", row };
+        let room =
+            Room { contact: columns.contact("contact_id")?, agent: columns.account("agent_id")? };
+        Ok(Gone { room, place: Cursor { at: columns.time("at")?, id: columns.uuid("id")? } })
+    });
+    let gone = gone.collect::<Result<Vec<_>, StoreError>>()?;
     rooms::leave(tx, &gone).await?;
     for used in [
         "SELECT content_id FROM messages WHERE id",
         "SELECT DISTINCT content_id FROM messages WHERE content_id <> id AND content_id",
     ] {
-        for content in contents_of(among(used, &values(&ours), ""), tx).await? {
+        for content in content_ids(where_in(used, &id_values(&ours), ""), tx).await? {
             ours.remove(&content);
         }
     }
     // The caller, or the sweeper, removes an object of the blob store that no row names any more.
-    run(tx, "DELETE FROM contents WHERE content_id", &values(&ours), "").await?;
-    Ok(Deleted { rows: u64::try_from(gone.len()).unwrap_or(u64::MAX), complete: true })
+    execute_in(tx, "DELETE FROM contents WHERE content_id", &id_values(&ours), "").await?;
+    Ok(u64::try_from(gone.len()).unwrap_or(u64::MAX))
 }
 
-fn gone_of(row: &Row) -> Result<Gone, StoreError> {
-    let columns = Columns { table: "messages", row };
-    let room =
-        Room { contact: columns.contact("contact_id")?, agent: columns.account("agent_id")? };
-    Ok(Gone { room, place: Cursor { at: columns.time("at")?, id: columns.uuid("id")? } })
-}
-
-async fn contents_of(query: Statement, tx: &mut Transaction) -> Result<BTreeSet<Uuid>, StoreError> {
+async fn content_ids(query: Statement, tx: &mut Transaction) -> Result<BTreeSet<Uuid>, StoreError> {
     let rows = query.fetch_all(tx.on()).await?;
     rows.iter().map(|row| Columns { table: "contents", row }.uuid("content_id")).collect()
 }
 
-fn values(ids: &BTreeSet<Uuid>) -> Vec<Value> {
+fn id_values(ids: &BTreeSet<Uuid>) -> Vec<Value> {
     ids.iter().map(|id| (*id).into()).collect()
 }
 
-/// Runs the statement that [`among`] makes; returns the number of rows changed.
-async fn run(
+/// Runs the statement that [`where_in`] makes; returns the number of rows changed.
+async fn execute_in(
     tx: &mut Transaction,
     text: &'static str,
     ids: &[Value],
@@ -364,11 +361,11 @@ async fn run(
     if ids.is_empty() {
         return Ok(0);
     }
-    among(text, ids, end).execute(tx.on()).await
+    where_in(text, ids, end).execute(tx.on()).await
 }
 
 /// Makes `text IN (ids) end`; without ids nothing matches.
-pub fn among(text: &'static str, ids: &[Value], end: &str) -> Statement {
+pub fn where_in(text: &'static str, ids: &[Value], end: &str) -> Statement {
     let mut statement = sql(text);
     let mut before = " IN (";
     for id in ids {
