@@ -87,5 +87,5 @@ pub use upkeep::backup_error::BackupError;
 pub use upkeep::companion_files::{CompanionFiles, SECRETS_KEY, SealedSecrets, TLS, VaultKeys};
 pub use upkeep::erasure::{ErasureLimits, ErasureProgress};
 pub use upkeep::integrity_check::Damage;
-pub use upkeep::retention::{Deleted, Due, Expired, RetainingAccount};
+pub use upkeep::retention::{DeletedRows, DueAccount, ExpiredRow, RetainingAccount};
 pub use upkeep::sweep::SweepCounts;

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use crate::domain::clock::{Belief, Clock, Timestamp};
 use crate::domain::id::AccountId;
 use crate::rules::{RetainedKind, RetentionRules};
-use crate::store::{Cursor, Due, Expired, RetainingAccount, Store, StoreError};
+use crate::store::{Cursor, DueAccount, ExpiredRow, RetainingAccount, Store, StoreError};
 
 /// Deletes old rows, for as long as the server runs.
 #[derive(Debug)]
@@ -223,11 +223,11 @@ impl Retention {
         loop {
             let accounts = self.store.accounts_after(self.place.account, self.rows()).await?;
             let Some(last) = accounts.last() else { return Ok(()) };
-            let due: Vec<Due> = accounts
+            let due: Vec<DueAccount> = accounts
                 .iter()
                 .filter_map(|keeper| {
                     let until = self.until(kept, keeper, now)?;
-                    Some(Due { account: keeper.account, kind: keeper.kind, until })
+                    Some(DueAccount { account: keeper.account, kind: keeper.kind, until })
                 })
                 .collect();
             let due = self.store.with_expired(kept, &due).await?;
@@ -277,7 +277,7 @@ impl Retention {
     async fn delete_of(
         &mut self,
         kept: RetainedKind,
-        due: &[Due],
+        due: &[DueAccount],
         passed: &mut Passed,
     ) -> Result<(), Halt> {
         let mut batch = Vec::new();
@@ -307,7 +307,7 @@ impl Retention {
     async fn delete(
         &self,
         kept: RetainedKind,
-        batch: Vec<Expired>,
+        batch: Vec<ExpiredRow>,
         passed: &mut Passed,
     ) -> Result<(), Halt> {
         let mut rest = batch.as_slice();
@@ -331,9 +331,9 @@ impl Retention {
     }
 
     /// Counts the first rows that have at most `batch_bytes` together; at least one.
-    fn as_many_as_fit(&self, rows: &[Expired]) -> usize {
+    fn as_many_as_fit(&self, rows: &[ExpiredRow]) -> usize {
         let mut octets = 0_u64;
-        let fits = |row: &&Expired| {
+        let fits = |row: &&ExpiredRow| {
             octets = octets.saturating_add(row.octets);
             octets <= self.rules.pass.batch_bytes
         };

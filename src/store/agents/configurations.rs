@@ -48,15 +48,15 @@ pub struct ConfigEvent<'c> {
 }
 
 impl ConfigEvent<'_> {
-    /// Returns `data` of the event; `kept` is the version with the replaced configuration.
-    fn data(self, changed: ChangedConfig, kept: Option<VersionId>) -> Value {
+    /// Returns `data` of the event; `replaced` is the version with the replaced configuration.
+    fn data(self, changed: ChangedConfig, replaced: Option<VersionId>) -> Value {
         if self.name != EventName::AgentPublished {
             return told(&changed);
         }
         told(&PublishedData {
             changed,
             version_id: self.version.map(Number::from),
-            previous_version_id: kept.map(Number::from),
+            previous_version_id: replaced.map(Number::from),
         })
     }
 }
@@ -117,7 +117,7 @@ impl Base {
             }
             let mut configs = self.ensure_configs(&mut tx, agent, before, act.at).await?;
             let replaced = configs.of(change.kind).clone();
-            let kept = match change.keep_automatic.filter(|_| replaced.is_set()) {
+            let replaced_version = match change.keep_automatic.filter(|_| replaced.is_set()) {
                 Some(most) => {
                     Some(keep_automatic(&mut tx, agent, &replaced.config, most, act.at).await?)
                 }
@@ -139,7 +139,7 @@ impl Base {
                     revision: written.revision,
                     changed: event.changed.to_vec(),
                 };
-                let told = event.data(changed, kept);
+                let told = event.data(changed, replaced_version);
                 let at = (act.at, account.lineage);
                 announce_told(&mut tx, self.mint(), event.name, at, told).await?;
             }
@@ -148,7 +148,7 @@ impl Base {
                 ConfigKind::Default => configs.live = written,
             }
             tx.commit().await?;
-            Ok(ConfigOutcome::Done(Box::new(configs), kept))
+            Ok(ConfigOutcome::Done(Box::new(configs), replaced_version))
         })
     }
 }

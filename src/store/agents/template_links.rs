@@ -148,15 +148,7 @@ impl Base {
         after: i64,
         limit: u32,
     ) -> Result<Vec<Link>, StoreError> {
-        let rows = sql("SELECT agent_id, template_id, applied, revision, linked_at
-             FROM template_links WHERE template_id = $1 AND agent_id > $2
-             ORDER BY agent_id LIMIT $3")
-        .bind(id.0)
-        .bind(after)
-        .bind(i64::from(limit))
-        .fetch_all(self.reader())
-        .await?;
-        rows.iter().map(link).collect()
+        links(self.reader(), id, after, limit).await
     }
 
     /// Returns the `agents` that are linked with this template.
@@ -229,19 +221,22 @@ pub async fn missing_apps(
     }
 }
 
-/// Returns the first Agent behind `after` that is linked with a template.
-pub async fn next_linked_agent(
+/// Returns up to `limit` links with a template behind `after`, in the order of Agent ids.
+pub async fn links(
     on: Connection<'_>,
     id: TemplateId,
     after: i64,
-) -> Result<Option<AccountId>, StoreError> {
-    let row = sql("SELECT agent_id FROM template_links WHERE template_id = $1 AND agent_id > $2
-         ORDER BY agent_id LIMIT 1")
+    limit: u32,
+) -> Result<Vec<Link>, StoreError> {
+    let rows = sql("SELECT agent_id, template_id, applied, revision, linked_at
+         FROM template_links WHERE template_id = $1 AND agent_id > $2
+         ORDER BY agent_id LIMIT $3")
     .bind(id.0)
     .bind(after)
-    .fetch_optional(on)
+    .bind(i64::from(limit))
+    .fetch_all(on)
     .await?;
-    row.map(|row| Columns { table: "template_links", row: &row }.account("agent_id")).transpose()
+    rows.iter().map(link).collect()
 }
 
 /// Returns the link of an Agent, unless its template was deleted.

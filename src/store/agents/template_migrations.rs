@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::audited_commit::audit_note;
 use super::config_rows::{config_text, find_configs, lock_agent};
 use super::template_links::{
-    link_of, missing_apps, next_linked_agent, plan_changes, plan_of, put_link, stage_plan,
+    link_of, links, missing_apps, plan_changes, plan_of, put_link, stage_plan,
 };
 use super::template_rows;
 use crate::domain::agent_config::Config;
@@ -175,7 +175,7 @@ impl Base {
             return Ok(TemplateProgress::Done);
         };
         let agent = match &work.migration.targets {
-            None => next_linked_agent(tx.on(), id, work.after_agent).await?,
+            None => links(tx.on(), id, work.after_agent, 1).await?.first().map(|link| link.agent),
             Some(all) => all.iter().copied().find(|agent| agent.get() > work.after_agent),
         };
         let Some(agent) = agent else {

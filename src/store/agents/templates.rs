@@ -164,8 +164,8 @@ impl Base {
             let Some(found) = lock_own(&mut tx, account, id).await? else {
                 return Ok(TemplateDeletion::Missing);
             };
-            let linked = template_links::next_linked_agent(tx.on(), id, 0).await?.is_some();
-            if linked && !detach_all {
+            let is_linked = !template_links::links(tx.on(), id, 0, 1).await?.is_empty();
+            if is_linked && !detach_all {
                 return Ok(TemplateDeletion::Linked);
             }
             sql("UPDATE templates SET deleted_at = $2 WHERE id = $1")
@@ -174,7 +174,7 @@ impl Base {
                 .execute(tx.on())
                 .await?;
             let mut changes = vec![Change::gone("name", &found.head.name)];
-            changes.extend(linked.then(|| Change::made("detachAll", true)));
+            changes.extend(is_linked.then(|| Change::made("detachAll", true)));
             let note = audit_note(account, Deed::TemplateDeleted, &id, &changes);
             self.commit_audited(tx, act, note).await?;
             Ok(TemplateDeletion::Done)

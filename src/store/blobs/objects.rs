@@ -87,11 +87,6 @@ impl Blobs {
         raw.len() > self.rules.above_bytes
     }
 
-    /// Returns the time before which an orphan must have been written to be removed.
-    pub(in crate::store) fn orphaned_before(&self, now: Timestamp) -> Timestamp {
-        now.minus(self.rules.orphaned())
-    }
-
     /// Writes the bytes under a new name, and returns it; durable then. Only for the `owner`.
     ///
     /// The write continues when its future is dropped or its time is up: it holds its `max_puts`
@@ -195,7 +190,7 @@ impl Blobs {
     }
 
     /// Writes and removes an object, as a server must before it takes in mail. Takes none of the
-    /// `max_puts` put_permits: waiting for one is no fault.
+    /// `max_puts` places: waiting for one is no fault.
     pub(in crate::store) async fn probe(&self) -> Result<(), StoreError> {
         let probe = Bytes::from_static(b"Can this be written?");
         let mut digest = Digest([0; 32]);

@@ -1,6 +1,6 @@
 //! Deletes rows older than they are kept: by account, the oldest first, a few in one transaction.
 //!
-//! Due rows are found by reading, outside of the transaction. A short transaction then deletes
+//! DueAccount rows are found by reading, outside of the transaction. A short transaction then deletes
 //! them, and reads again what may have changed. One gateway deletes at a time, and the others skip
 //! their turn. A message whose original a commit is storing again at this moment is left for later.
 
@@ -25,7 +25,7 @@ use crate::store::mailbox::rooms::Gone;
 
 /// An account, and the time since which it keeps rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Due {
+pub struct DueAccount {
     pub account: AccountId,
     pub kind: AccountType,
     pub until: Timestamp,
@@ -42,7 +42,7 @@ pub struct RetainingAccount {
 
 /// A row that is older than it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expired {
+pub struct ExpiredRow {
     pub place: Cursor,
     /// The bytes of a message; 0 for other rows.
     pub octets: u64,
@@ -50,7 +50,7 @@ pub struct Expired {
 
 /// The result of one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deleted {
+pub struct DeletedRows {
     pub rows: u64,
     /// False if so many rows depend on these that the same ones must be deleted again.
     pub complete: bool,
@@ -86,14 +86,14 @@ impl Base {
     /// Returns those of `due` that have rows to delete, in the order given.
     pub async fn with_expired(
         &self,
-        kept: RetainedKind,
-        due: &[Due],
-    ) -> Result<Vec<Due>, StoreError> {
+        kind: RetainedKind,
+        due: &[DueAccount],
+    ) -> Result<Vec<DueAccount>, StoreError> {
         let mut found = BTreeSet::new();
-        let (agents, others): (Vec<&Due>, Vec<&Due>) =
+        let (agents, others): (Vec<&DueAccount>, Vec<&DueAccount>) =
             due.iter().partition(|due| due.kind == AccountType::Agent);
         for some in [agents, others] {
-            let (Some(first), Some(source)) = (some.first(), source(kept, &some)) else {
+            let (Some(first), Some(source)) = (some.first(), source(kind, &some)) else {
                 continue;
             };
             let mut query = sql("WITH due (account, kept_since) AS (VALUES ");
@@ -119,14 +119,14 @@ impl Base {
     /// Returns up to `limit` due rows of an account behind `from`, the oldest first.
     pub async fn expired(
         &self,
-        kept: RetainedKind,
-        due: &Due,
+        kind: RetainedKind,
+        due: &DueAccount,
         from: Option<Cursor>,
         limit: usize,
-    ) -> Result<Vec<Expired>, StoreError> {
-        let Some(source) = source(kept, &[due]) else { return Ok(Vec::new()) };
+    ) -> Result<Vec<ExpiredRow>, StoreError> {
+        let Some(source) = source(kind, &[due]) else { return Ok(Vec::new()) };
         let part = |query: &mut Statement, range: &&str| {
-            query.push(match kept {
+            query.push(match kind {
                 RetainedKind::Messages => "SELECT id, at, size AS octets FROM ",
                 _ => "SELECT id, at, CAST(0 AS BIGINT) AS octets FROM ",
             });
@@ -141,7 +141,7 @@ impl Base {
         let expired = rows.iter().map(|row| {
             let columns = Columns { table: "records", row };
             let place = Cursor { at: columns.time("at")?, id: columns.uuid("id")? };
-            Ok(Expired { place, octets: columns.count("octets")? })
+            Ok(ExpiredRow { place, octets: columns.count("octets")? })
         });
         expired.collect()
     }
@@ -150,16 +150,16 @@ impl Base {
     /// gateway is deleting.
     pub async fn delete_expired(
         &self,
-        kept: RetainedKind,
-        rows: &[Expired],
+        kind: RetainedKind,
+        rows: &[ExpiredRow],
         limit: usize,
-    ) -> Result<Option<Deleted>, StoreError> {
+    ) -> Result<Option<DeletedRows>, StoreError> {
         let ids: Vec<Value> = rows.iter().map(|row| row.place.id.into()).collect();
         transact!(self, async |tx| {
             if !gates::alone(&mut tx, "retention").await? {
                 return Ok(None);
             }
-            let rows = match kept {
+            let rows = match kind {
                 RetainedKind::Messages => Some(delete_messages(&mut tx, &ids).await?),
                 RetainedKind::Events => delete_events(&mut tx, &ids, limit).await?,
                 RetainedKind::IntakeRecords => {
@@ -172,7 +172,7 @@ impl Base {
                 }
             };
             tx.commit().await?;
-            Ok(Some(Deleted { rows: rows.unwrap_or_default(), complete: rows.is_some() }))
+            Ok(Some(DeletedRows { rows: rows.unwrap_or_default(), complete: rows.is_some() }))
         })
     }
 
@@ -240,14 +240,14 @@ struct Source {
 }
 
 /// Returns where the rows of such accounts are; None if they have none of this kind.
-fn source(kept: RetainedKind, due: &[&Due]) -> Option<Source> {
+fn source(kind: RetainedKind, due: &[&DueAccount]) -> Option<Source> {
     const OF_AGENT: &str = "agent_id = ";
     // Spelled as in the index.
     const WITHOUT_AGENT: &str = "agent_id IS NULL
          AND CAST(COALESCE(NULLIF(organization_id, 0), reseller_id, partner_id) AS BIGINT) = ";
     let agent = due.first()?.kind == AccountType::Agent;
     let owned = if agent { OF_AGENT } else { WITHOUT_AGENT };
-    let ranges: &[_] = match kept {
+    let ranges: &[_] = match kind {
         RetainedKind::Messages if !agent => return None,
         RetainedKind::Messages => {
             &["messages WHERE recorded = 0 AND ", "messages WHERE recorded = 1 AND "]

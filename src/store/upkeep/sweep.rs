@@ -37,7 +37,7 @@ impl Base {
         let Some(blobs) = self.blobs() else { return Ok(None) };
         // To another database all objects of this one would be orphans, and the other way round.
         self.claim_blobs().await?;
-        let before = blobs.orphaned_before(now);
+        let before = now.minus(blobs.rules.orphaned());
         let mut counts = SweepCounts { seen: 0, removed: blobs.remove_unfinished(before).await? };
         let mut pages = blobs.list().try_chunks(PAGE);
         let broken_off =

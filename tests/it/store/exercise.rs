@@ -16,7 +16,7 @@ use gatepost::rules::{RetainedKind, Share};
 use gatepost::run;
 use gatepost::store::{
     AccountFilter, AccountPage, AccountUpdate, AuditFilter, Commit, Cursor, Deletion, Direction,
-    DomainLimits, Due, EventFilter, InsertedKey, Intake, IntakeFilter, List, Location,
+    DomainLimits, DueAccount, EventFilter, InsertedKey, Intake, IntakeFilter, List, Location,
     MemberChange, NamedKey, Page, Whose,
 };
 use uuid::Uuid;
@@ -234,7 +234,7 @@ async fn objects(scene: &Scene) {
 async fn retention(scene: &Scene) {
     let Scene { store, partner, agent, .. } = scene;
     assert_eq!(store.accounts_after(None, 10).await.unwrap().len(), 5);
-    let due = [partner, agent].map(|account| Due {
+    let due = [partner, agent].map(|account| DueAccount {
         account: account.id,
         kind: account.kind,
         until: at(9),

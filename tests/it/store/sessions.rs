@@ -10,7 +10,7 @@ use gatepost::domain::message::Message;
 use gatepost::domain::session::SessionKey;
 use gatepost::rules::RetainedKind;
 use gatepost::store::{
-    Committed, ComputerChange, ComputerOutcome, Cursor, Due, ErasureProgress, ResetSession,
+    Committed, ComputerChange, ComputerOutcome, Cursor, DueAccount, ErasureProgress, ResetSession,
     RoomPlace, Store,
 };
 use serde_json::json;
@@ -142,7 +142,7 @@ async fn sessions_go_with_what_came_in_them(kind: Kind) {
     let scene = Scene::new(kind).await;
     let (store, scope) = (&scene.store, subtree(&scene.agent));
     let delete = async |until: i64| {
-        let due = Due { account: scene.agent.id, kind: scene.agent.kind, until: at(until) };
+        let due = DueAccount { account: scene.agent.id, kind: scene.agent.kind, until: at(until) };
         let rows = store.expired(RetainedKind::Messages, &due, None, 99).await.unwrap();
         store.delete_expired(RetainedKind::Messages, &rows, 99).await.unwrap().unwrap();
     };
@@ -191,7 +191,7 @@ async fn a_session_ends_no_earlier_than_what_came_in_it(kind: Kind) {
     assert_eq!(ended.ended.as_ref().map(|ended| ended.at), Some(at(100)));
     assert_eq!(done.current.started_at, at(100));
     // The first message goes, and the room begins with the second, which came in it.
-    let due = Due { account: scene.agent.id, kind: scene.agent.kind, until: at(5) };
+    let due = DueAccount { account: scene.agent.id, kind: scene.agent.kind, until: at(5) };
     let rows = scene.store.expired(RetainedKind::Messages, &due, None, 9).await.unwrap();
     assert_eq!(rows.len(), 1);
     scene.store.delete_expired(RetainedKind::Messages, &rows, 9).await.unwrap().unwrap();
