@@ -87,7 +87,7 @@ impl Sum {
                 match store.check_message(id).await {
                     Ok(found) => {
                         for damage in found {
-                            self.tell(Some(&id.to_string()), &damage.detail)?;
+                            self.tell(Some(&id.to_string()), &damage)?;
                         }
                     }
                     Err(error @ StoreError::Damaged(_)) => {

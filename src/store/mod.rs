@@ -86,6 +86,5 @@ pub use upkeep::backup::{BackupSummary, OriginalsPlace, back_up};
 pub use upkeep::backup_error::BackupError;
 pub use upkeep::companion_files::{CompanionFiles, SECRETS_KEY, SealedSecrets, TLS, VaultKeys};
 pub use upkeep::erasure::{ErasureLimits, ErasureProgress};
-pub use upkeep::integrity_check::Damage;
 pub use upkeep::retention::{DeletedRows, DueAccount, ExpiredRow, RetainingAccount};
 pub use upkeep::sweep::SweepCounts;

@@ -104,8 +104,8 @@ impl Base {
                 let exists = find(tx.on(), agent, id, false).await?.is_some();
                 return Ok(if exists { VersionOutcome::Done } else { VersionOutcome::Missing });
             }
-            let note = audit_note(agent, Deed::VersionReplaced, &id, &[]);
-            self.commit_audited(tx, act, note).await?;
+            self.commit_audited(tx, act, audit_note(agent, Deed::VersionReplaced, &id, &[]))
+                .await?;
             Ok(VersionOutcome::Done)
         })
     }

@@ -67,15 +67,13 @@ impl Blobs {
             }
             BlobPlace::S3(bucket) => (bucket::open(bucket, &rules).map_err(unusable)?, None),
         };
-        let put_permits = Arc::new(Semaphore::new(rules.max_puts));
-        let owned = Arc::default();
         Ok(Self {
             objects,
             folder,
             at,
+            put_permits: Arc::new(Semaphore::new(rules.max_puts)),
             rules,
-            put_permits,
-            owned,
+            owned: Arc::default(),
             mint,
             trust,
             repeats: Repeats::default(),

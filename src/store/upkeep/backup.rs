@@ -76,14 +76,14 @@ pub async fn back_up(
     if !file.try_exists().map_err(failed("look for", &file))? {
         return Err(StoreError::Missing { at: folder.display().to_string() }.into());
     }
-    let mut live = open(&file, true).await?;
+    let mut live = open_database(&file, true).await?;
     check_version(&mut live, folder).await?;
     let mut unfinished = UnfinishedCopy::begin(to)?;
     let source = folder.join(OBJECTS);
     for _ in 0..SNAPSHOTS {
         unfinished = on_pool(move || unfinished.begin_again()).await?;
         let mut copy = take_snapshot(&mut live, &unfinished.database()).await?;
-        check(&mut copy, &file).await?;
+        check_database(&mut copy, &file).await?;
         let sealed = companions.sealed(&mut copy).await?;
         let copier = unfinished.original_copier(&source);
         let found = take_originals(&mut copy, Some(&mut live), originals, &copier).await?;
@@ -112,7 +112,7 @@ pub fn embedded_only(location: &Location) -> Result<&Path, BackupError> {
 }
 
 /// Opens a connection of its own to a database file.
-pub async fn open(file: &Path, read_only: bool) -> Result<SqliteConnection, BackupError> {
+pub async fn open_database(file: &Path, read_only: bool) -> Result<SqliteConnection, BackupError> {
     let options = SqliteConnectOptions::new().filename(file).read_only(read_only);
     let opening = options.foreign_keys(true).connect().await;
     opening.map_err(|source| {
@@ -125,11 +125,11 @@ pub async fn check_version(
     database: &mut SqliteConnection,
     folder: &Path,
 ) -> Result<(), BackupError> {
-    let made = sqlx::query("SELECT 1 FROM sqlite_schema WHERE name = $1")
+    let table = sqlx::query("SELECT 1 FROM sqlite_schema WHERE name = $1")
         .bind(schema::TABLE)
         .fetch_optional(&mut *database)
         .await?;
-    if made.is_none() {
+    if table.is_none() {
         return Err(StoreError::Missing { at: folder.display().to_string() }.into());
     }
     schema::is_current(database, &embedded::migrations()).await?;
@@ -137,12 +137,15 @@ pub async fn check_version(
 }
 
 /// Fails if the database is damaged: a backup that cannot be restored is none.
-pub async fn check(database: &mut SqliteConnection, file: &Path) -> Result<(), BackupError> {
+pub async fn check_database(
+    database: &mut SqliteConnection,
+    file: &Path,
+) -> Result<(), BackupError> {
     let damaged = |detail| BackupError::Damaged { at: file.to_owned(), detail };
-    let said = sqlx::query_scalar("PRAGMA integrity_check(1)").fetch_one(&mut *database).await;
-    let said: String = said.map_err(|error| damaged(error.to_string()))?;
-    if said != "ok" {
-        return Err(damaged(said));
+    let line = sqlx::query_scalar("PRAGMA integrity_check(1)").fetch_one(&mut *database).await;
+    let line: String = line.map_err(|error| damaged(error.to_string()))?;
+    if line != "ok" {
+        return Err(damaged(line));
     }
     let orphan = sqlx::query("PRAGMA foreign_key_check").fetch_optional(database).await;
     match orphan.map_err(|error| damaged(error.to_string()))? {
@@ -169,7 +172,7 @@ async fn take_snapshot(
     })?;
     // Writes into the existing file, which keeps its mode.
     sqlx::query("VACUUM INTO $1").bind(name).execute(live).await?;
-    open(to, true).await
+    open_database(to, true).await
 }
 
 /// Counts of the originals that a database names.

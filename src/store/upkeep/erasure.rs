@@ -196,7 +196,7 @@ impl Base {
     ) -> Result<ErasureProgress, StoreError> {
         // Refusals answered before this must be in the records first.
         self.noting.arrived().await;
-        let found = erasure_redaction::find(self, erasure, rows).await?;
+        let found = erasure_redaction::find_traces(self, erasure, rows).await?;
         let mut tx = self.begin().await?;
         if !gates::alone(&mut tx, "erasure").await? {
             return Ok(ErasureProgress::Held);

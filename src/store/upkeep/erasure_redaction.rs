@@ -22,7 +22,7 @@ use crate::store::engine::sql::{Connection, Value, sql};
 const CLOCKS: Duration = Duration::from_mins(1);
 
 /// Pages of records searched before the place is saved.
-const LOOKS: usize = 25;
+const PAGES_PER_STEP: usize = 25;
 
 /// The explanation of a redacted record.
 const ERASED: &str = "The details of the message were erased from this record.";
@@ -90,13 +90,17 @@ pub struct Traces {
     pub ended: bool,
 }
 
-/// Searches the next records for traces, until there are `limit` of them or after [`LOOKS`] pages.
-pub async fn find(store: &Base, erasure: &Erasure, limit: usize) -> Result<Traces, StoreError> {
+/// Searches the next records for traces, until there are `limit` of them or after [`PAGES_PER_STEP`] pages.
+pub async fn find_traces(
+    store: &Base,
+    erasure: &Erasure,
+    limit: usize,
+) -> Result<Traces, StoreError> {
     let mut found = Traces { records: Vec::new(), seen: erasure.seen, ended: true };
     let Some((level, owner)) = erasure.owner(store).await? else { return Ok(found) };
     let mailbox = erasure.handle.parse::<Handle>().ok();
     let mailbox = mailbox.and_then(|handle| Some(handle.mailbox()?.to_string()));
-    for _ in 0..LOOKS {
+    for _ in 0..PAGES_PER_STEP {
         let mut query = sql("SELECT id, at, sender, envelope_from, erased_at
                              FROM intake_records WHERE ");
         below(&mut query, level, owner);

@@ -15,14 +15,6 @@ use crate::store::mailbox::packed::{self, Original};
 /// Ids in memory at a time.
 const PAGE: i64 = 500;
 
-/// A message that cannot be returned as it came.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
-    pub message: MessageId,
-    /// Says which part is damaged, and how.
-    pub detail: String,
-}
-
 impl Base {
     /// Returns the first ids, or the next ones behind `after`, in ascending order; none at the end.
     pub async fn message_ids(
@@ -36,18 +28,18 @@ impl Base {
         rows.iter().map(id).collect()
     }
 
-    /// Returns the damage of a message; none if it is sound, or was deleted meanwhile.
-    pub async fn check_message(&self, id: MessageId) -> Result<Vec<Damage>, StoreError> {
+    /// Returns which parts of a message are damaged, and how; none if it can be returned as it came,
+    /// or was deleted meanwhile.
+    pub async fn check_message(&self, id: MessageId) -> Result<Vec<String>, StoreError> {
         let mut found = Vec::new();
         for checked in [self.check_content(id).await, self.check_original(id).await] {
-            let detail = match checked {
-                Ok(()) => continue,
+            match checked {
+                Ok(()) => {}
                 Err(error @ (StoreError::Corrupt { .. } | StoreError::Lost { .. })) => {
-                    error.to_string()
+                    found.push(error.to_string());
                 }
                 Err(error) => return Err(error),
-            };
-            found.push(Damage { message: id, detail });
+            }
         }
         Ok(found)
     }

@@ -49,8 +49,8 @@ pub async fn restore(
         let detail = format!("the file was changed: its SHA-256 differs from the one in {SUM}");
         return Err(BackupError::Damaged { at: file, detail });
     }
-    let mut database = backup::open(&unfinished.database(), false).await?;
-    backup::check(&mut database, &file).await?;
+    let mut database = backup::open_database(&unfinished.database(), false).await?;
+    backup::check_database(&mut database, &file).await?;
     backup::check_version(&mut database, from).await?;
     let sealed = companions.sealed(&mut database).await?;
     let copier = unfinished.original_copier(&source);

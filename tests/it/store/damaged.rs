@@ -69,7 +69,7 @@ async fn all_that_is_damaged_is_found(kind: Kind) {
     for id in &ids {
         let found = scene.store.check_message(*id).await.unwrap();
         assert_eq!(found.len(), 1);
-        assert!(found[0].detail.contains("digest of the original differs"), "{found:?}");
+        assert!(found[0].contains("digest of the original differs"), "{found:?}");
     }
     scene.execute(DAMAGE).await;
     scene
@@ -81,9 +81,8 @@ async fn all_that_is_damaged_is_found(kind: Kind) {
     let mut tables = Vec::new();
     for id in &ids {
         for damage in scene.store.check_message(*id).await.unwrap() {
-            assert_eq!(damage.message, *id);
-            if !damage.detail.contains("digest of the original differs") {
-                tables.push(damage.detail.split(':').next().unwrap().to_owned());
+            if !damage.contains("digest of the original differs") {
+                tables.push(damage.split(':').next().unwrap().to_owned());
             }
         }
     }
