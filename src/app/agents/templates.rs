@@ -151,7 +151,7 @@ impl Agents {
                 let required = required(&template);
                 Ok(AppliedTemplate { template, configs, plan, required })
             }
-            ApplyOutcome::NoTemplate | ApplyOutcome::NoAgent => Err(AgentError::NoTemplate),
+            ApplyOutcome::NoTemplate => Err(AgentError::NoTemplate),
             ApplyOutcome::Disabled => Err(AgentError::Draft),
             ApplyOutcome::LinkedWith(other) => Err(AgentError::LinkedWith(other)),
             ApplyOutcome::NotInstalled(apps) => Err(AgentError::NotInstalled(apps)),

@@ -34,7 +34,7 @@ pub struct TemplateApplication<'a> {
 pub enum ApplyOutcome {
     /// Applied; the Agent is linked with the template.
     Done(Box<(AgentConfigs, Template, Plan)>),
-    /// No account above the Agent has this template.
+    /// No account above the Agent has this template, or the Agent was deleted.
     NoTemplate,
     /// The template is a draft.
     Disabled,
@@ -44,8 +44,6 @@ pub enum ApplyOutcome {
     TooLarge(usize),
     /// The configuration would assign these apps, which the Agent has not installed.
     NotInstalled(Vec<String>),
-    /// The Agent was deleted.
-    NoAgent,
 }
 
 impl Base {
@@ -59,7 +57,7 @@ impl Base {
     ) -> Result<ApplyOutcome, StoreError> {
         transact!(self, async |tx| {
             let Some(account) = lock_agent(&mut tx, agent).await? else {
-                return Ok(ApplyOutcome::NoAgent);
+                return Ok(ApplyOutcome::NoTemplate);
             };
             let id = application.template;
             // Locked until the link is committed.

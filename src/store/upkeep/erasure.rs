@@ -22,7 +22,6 @@ use crate::domain::clock::Timestamp;
 use crate::domain::id::{ContactId, MessageId};
 use crate::domain::message::Digest;
 use crate::domain::scope::Scope;
-use crate::store::agents::audited_commit::audit_note;
 use crate::store::base::Base;
 use crate::store::base::page::within;
 use crate::store::engine::database::{Transaction, settled, transact};
@@ -33,6 +32,7 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Row, Value, sql};
 use crate::store::mailbox::presence::{PRESENT, PRESENT_CONTACT};
 use crate::store::tenancy::accounts;
+use crate::store::tenancy::audit::{self, Note};
 
 /// Progress of an erasure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +78,10 @@ impl Base {
                 return Ok(None);
             };
             let changes = [Change::gone("contactId", contact)];
-            let note = audit_note(agent, Deed::MessageErased, &id, &changes);
-            self.commit_audited(tx, act, note).await?;
+            let (deed, object) = (Deed::MessageErased, id.to_string());
+            let note = Note { account: agent, deed, object, changes: &changes };
+            audit::note(&mut tx, self.mint(), act, note).await?;
+            tx.commit().await?;
             Ok(Some(objects))
         })?;
         let Some(objects) = objects else { return Ok(false) };
@@ -130,8 +132,10 @@ impl Base {
                 .bind(format!("erased.{id}@erased.invalid"))
                 .execute(tx.on())
                 .await?;
-            self.commit_audited(tx, act, audit_note(account, Deed::ContactErased, &id, &[]))
-                .await?;
+            let (deed, object) = (Deed::ContactErased, id.to_string());
+            let note = Note { account, deed, object, changes: &[] };
+            audit::note(&mut tx, self.mint(), act, note).await?;
+            tx.commit().await?;
             Ok(true)
         })
     }
