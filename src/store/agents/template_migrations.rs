@@ -188,7 +188,7 @@ impl Base {
         if let Some(link) = link
             && account.is_some()
         {
-            self.migrate(tx, link, &mut work, step).await?;
+            self.migrate(tx, &link, &mut work, step).await?;
         }
         let tally = &work.migration.tally;
         let saved =
@@ -217,7 +217,7 @@ impl Base {
     async fn migrate(
         &self,
         tx: &mut Transaction,
-        link: Link,
+        link: &Link,
         work: &mut MigrationWork,
         step: TemplateStep,
     ) -> Result<(), StoreError> {
@@ -229,7 +229,7 @@ impl Base {
             return Ok(());
         }
         let configs = find_configs(tx.on(), agent).await?;
-        let plan = plan_of(configs.as_ref(), Some(&link), config, &migration.extent);
+        let plan = plan_of(configs.as_ref(), Some(link), config, &migration.extent);
         if config_text(&plan.config).len() > step.max_config_bytes
             || !missing_apps(tx, agent, &plan).await?.is_empty()
         {
@@ -241,7 +241,7 @@ impl Base {
         let whole = migration.extent.sections.is_none();
         let revision = if whole { migration.revision } else { link.revision };
         let new = Link { applied: plan.applied.clone(), revision, ..link.clone() };
-        if new != link {
+        if new != *link {
             put_link(tx, &new).await?;
         }
         if plan.changed.is_empty() {
