@@ -11,7 +11,7 @@ use super::global_args::{GlobalArgs, place};
 use super::{Failure, print_json, say};
 use crate::app::vault::Vault;
 use crate::run;
-use crate::store::{self, Beside, Keys, Location, Objects};
+use crate::store::{self, CompanionFiles, Location, OriginalsPlace, VaultKeys};
 
 /// Copy the embedded store and the server's certificates, while servers run on it
 #[derive(Args, Debug)]
@@ -32,9 +32,9 @@ impl Backup {
     pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
         let options = self.beside.options(global)?;
         let place = place(&options)?;
-        let objects = Objects::of(&place);
+        let objects = OriginalsPlace::of(&place);
         let key_file = run::secrets_key_file(options.secrets_key_file.as_deref(), &place);
-        let (mut beside, mut vault) = (Beside::default(), None);
+        let (mut beside, mut vault) = (CompanionFiles::default(), None);
         // On PostgreSQL, `store::back_up` fails and says what to do.
         if let Location::Folder(data) = &place.database {
             let keys = self.keys(key_file.as_deref())?;
@@ -43,7 +43,7 @@ impl Backup {
         }
         let tls = beside.tls.len();
         let copied = store::back_up(&place.database, &self.to, objects, beside).await?;
-        if let (Objects::Elsewhere, Some(blobs)) = (objects, &place.blobs) {
+        if let (OriginalsPlace::Elsewhere, Some(blobs)) = (objects, &place.blobs) {
             eprintln!(
                 "gatepost: the large originals in {blobs} are not part of the backup: back them \
                  up separately, after it"
@@ -94,7 +94,7 @@ impl Backup {
 
     /// Returns the keys of the vault if `--with-secrets-key` is set; fails if their file is
     /// missing.
-    fn keys(&self, path: Option<&Path>) -> Result<Option<(Keys, Vault)>, Failure> {
+    fn keys(&self, path: Option<&Path>) -> Result<Option<(VaultKeys, Vault)>, Failure> {
         let Some(path) = path.filter(|_| self.with_secrets_key) else { return Ok(None) };
         if !path.try_exists()? {
             return Err(format!(

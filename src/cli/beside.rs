@@ -10,7 +10,7 @@ use crate::app::vault::Vault;
 use crate::config::ServeOptions;
 use crate::domain::secret::Secret;
 use crate::run;
-use crate::store::{Copied, Keys, Location, Sealed, StorePlace, TLS};
+use crate::store::{BackupSummary, Location, SealedSecrets, StorePlace, TLS, VaultKeys};
 use crate::tls::{ACME, own_files};
 
 /// Places of a server's own files, with the flags of `serve`.
@@ -41,17 +41,17 @@ pub(super) fn tls(folder: &Path) -> Result<Vec<(PathBuf, Secret)>, Failure> {
 }
 
 /// Reads a file of keys; fails if it is missing or has no key.
-pub(super) fn keys(path: &Path) -> Result<(Keys, Vault), Failure> {
+pub(super) fn keys(path: &Path) -> Result<(VaultKeys, Vault), Failure> {
     let (text, vault) = run::read_secrets_key(path, &run::system_mint())?;
     let also = vault.clone();
     let opens = Box::new(move |sealed: &[u8]| also.has_key_of(sealed));
-    Ok((Keys { path: path.to_owned(), text, opens }, vault))
+    Ok((VaultKeys { path: path.to_owned(), text, opens }, vault))
 }
 
 /// Counts, in words, the secrets of a copy that these keys do not open; None if they open all.
-pub(super) fn closed(copy: &Copied, vault: Option<&Vault>) -> Option<String> {
+pub(super) fn closed(copy: &BackupSummary, vault: Option<&Vault>) -> Option<String> {
     let opens = |mark: &[u8]| vault.is_some_and(|vault| vault.has_key_of(mark));
-    let listed = Sealed::listed(copy.sealed.iter().filter(|one| !one.is_opened(opens)));
+    let listed = SealedSecrets::listed(copy.sealed.iter().filter(|one| !one.is_opened(opens)));
     (!listed.is_empty()).then_some(listed)
 }
 

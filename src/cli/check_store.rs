@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::global_args::GlobalArgs;
 use super::{Failure, print_json, say};
-use crate::store::{FIRST, Store, StoreError};
+use crate::store::{Store, StoreError};
 
 /// Read all stored messages and their originals, and say which are damaged (exit code 1)
 #[derive(Args, Debug)]
@@ -77,17 +77,17 @@ impl Sum {
         for line in store.check_integrity().await? {
             self.report(None, &line)?;
         }
-        let mut after = FIRST;
+        let mut after = None;
         loop {
             let ids = store.message_ids(after).await?;
             let Some(last) = ids.last() else { return Ok(()) };
-            after = *last;
+            after = Some(*last);
             for id in ids {
                 self.messages += 1;
                 match store.check_message(id).await {
                     Ok(found) => {
                         for damage in found {
-                            self.report(Some(&id.to_string()), &damage.detail)?;
+                            self.report(Some(&id.to_string()), &damage)?;
                         }
                     }
                     Err(error @ StoreError::Damaged(_)) => {

@@ -12,7 +12,9 @@ use super::{Failure, print_json, say};
 use crate::app::vault::Vault;
 use crate::config::ServeOptions;
 use crate::run;
-use crate::store::{self, Beside, Copied, Location, Objects, SECRETS_KEY, StorePlace, TLS};
+use crate::store::{
+    self, BackupSummary, CompanionFiles, Location, OriginalsPlace, SECRETS_KEY, StorePlace, TLS,
+};
 
 /// Make a store from a backup, in a folder that is empty or not there yet
 #[derive(Args, Debug)]
@@ -38,7 +40,7 @@ impl Restore {
         let options = self.beside.options(global)?;
         let (place, rules) = (place(&options)?, global.rules()?);
         let location = &place.database;
-        let mut beside = Beside { tls: beside::tls(&self.from)?, keys: None };
+        let mut beside = CompanionFiles { tls: beside::tls(&self.from)?, keys: None };
         let (path, mut own) = (self.from.join(SECRETS_KEY), None);
         if path.try_exists()? {
             let (keys, vault) = beside::keys(&path)?;
@@ -46,7 +48,7 @@ impl Restore {
         }
         let (tls, has_keys) = (beside.tls.len(), own.is_some());
         let served = served(&options, &place, own)?;
-        let objects = Objects::of(&place);
+        let objects = OriginalsPlace::of(&place);
         let mint = run::system_mint();
         let restored =
             store::restore(&self.from, location, objects, beside, &rules.store, mint).await?;
@@ -98,7 +100,7 @@ fn served(
     Ok(Some(Served { path, vault }))
 }
 
-fn no_keys(restored: &Copied, served: &Served) -> Option<String> {
+fn no_keys(restored: &BackupSummary, served: &Served) -> Option<String> {
     let listed = beside::closed(restored, served.vault.as_ref())?;
     let path = served.path.display();
     Some(if served.vault.is_none() {
@@ -137,8 +139,13 @@ fn no_certificates(options: &ServeOptions, place: &StorePlace, tls: usize) -> Ve
     missing
 }
 
-fn no_originals(restored: &Copied, objects: Objects, place: &StorePlace) -> Option<String> {
-    let (Objects::Elsewhere, Some(blobs), 1..) = (objects, &place.blobs, restored.objects) else {
+fn no_originals(
+    restored: &BackupSummary,
+    objects: OriginalsPlace,
+    place: &StorePlace,
+) -> Option<String> {
+    let (OriginalsPlace::Elsewhere, Some(blobs), 1..) = (objects, &place.blobs, restored.objects)
+    else {
         return None;
     };
     Some(format!(

@@ -23,11 +23,11 @@ use super::engine::sql::sql;
 use super::engine::trust::Trust;
 use super::events::delivery::attempt_results::AttemptWriter;
 use super::events::delivery::current_contents::ContentReader;
-use super::tenancy::directory::VersionReader;
-use super::tenancy::shared_reads::{AccountReader, KeyHolderReader, StandingReader};
-use super::upkeep::backup::{Copied, Objects};
+use super::tenancy::asked_together::{Holders, Named, Recipients};
+use super::tenancy::directory::Versions;
+use super::upkeep::backup::{BackupSummary, OriginalsPlace};
 use super::upkeep::backup_error::BackupError;
-use super::upkeep::beside::Beside;
+use super::upkeep::companion_files::CompanionFiles;
 use super::upkeep::restore;
 use crate::domain::id::Mint;
 use crate::domain::repeats::Repeats;
@@ -223,12 +223,12 @@ impl Store {
 pub async fn restore(
     from: &Path,
     location: &Location,
-    objects: Objects,
-    beside: Beside,
+    originals: OriginalsPlace,
+    companions: CompanionFiles,
     rules: &StoreRules,
     mint: Mint,
-) -> Result<Copied, BackupError> {
-    let copied = restore::restore(from, location, objects, beside, &mint).await?;
+) -> Result<BackupSummary, BackupError> {
+    let copied = restore::restore(from, location, originals, companions, &mint).await?;
     Store::open(location, rules, mint).await?.close().await;
     Ok(copied)
 }

@@ -10,7 +10,7 @@ use gatepost::app::tenancy::Tenancy;
 use gatepost::rules::Rules;
 use gatepost::run;
 use gatepost::shutdown::Shutdown;
-use gatepost::store::{Location, Store, StoreError, StorePlace, Swept};
+use gatepost::store::{Location, Store, StoreError, StorePlace, SweepCounts};
 use gatepost::testkit::fixture_accounts::FixtureAccounts;
 use gatepost::testkit::smtp_client::{Replies, Transaction, deliver};
 use serde_json::Value;
@@ -181,7 +181,7 @@ async fn killed_between_the_put_and_the_commit_it_leaves_an_orphan() {
     let location = Location::Folder(data.into());
     let store = Store::open(&location, &store_rules(), run::system_mint()).await.unwrap();
     let swept = store.sweep_objects(hours(25)).await.unwrap();
-    assert_eq!(swept, Some(Swept { seen: 2, removed: 1 }));
+    assert_eq!(swept, Some(SweepCounts { seen: 2, removed: 1 }));
     store.close().await;
     assert_eq!(std::fs::read(&files(&blobs)[0]).unwrap(), raw);
     assert!(helpers.finish(PATIENCE).await);
@@ -206,7 +206,7 @@ async fn a_bucket_keeps_the_same_promises() {
     assert_eq!(store.raw_message(&scope, id).await.unwrap().unwrap(), raw);
 
     let swept = store.sweep_objects(hours(25)).await.unwrap();
-    assert_eq!(swept, Some(Swept { seen: 2, removed: 0 }));
+    assert_eq!(swept, Some(SweepCounts { seen: 2, removed: 0 }));
     let second = bucket.keys().await.into_iter().find(|key| *key != first[0]).unwrap();
     bucket.remove(&second).await;
     let missing = store.raw_message(&scope, lost).await.unwrap_err();
@@ -216,7 +216,7 @@ async fn a_bucket_keeps_the_same_promises() {
     scene.execute("DELETE FROM contents").await;
     for (hour, removed) in [(23, 0), (25, 1)] {
         let swept = store.sweep_objects(hours(hour)).await.unwrap();
-        assert_eq!(swept, Some(Swept { seen: 1, removed }));
+        assert_eq!(swept, Some(SweepCounts { seen: 1, removed }));
     }
     assert!(bucket.keys().await.is_empty());
 

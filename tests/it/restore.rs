@@ -4,8 +4,7 @@ use std::path::Path;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use gatepost::run;
-use gatepost::store::{self, Beside, Location, Objects};
-use sqlx::migrate::Migrator;
+use gatepost::store::{self, CompanionFiles, Location, OriginalsPlace};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 use tempfile::TempDir;
@@ -180,12 +179,13 @@ async fn originals_elsewhere_are_left_where_they_are() {
     let here = folder.path();
     std::fs::remove_dir_all(here.join("data/blobs")).unwrap();
     let [live, new] = ["data", "new"].map(|name| Location::Folder(here.join(name)));
-    let (to, elsewhere) = (here.join("bare"), Objects::Elsewhere);
-    let copied = store::back_up(&live, &to, elsewhere, Beside::default()).await.unwrap();
+    let (to, elsewhere) = (here.join("bare"), OriginalsPlace::Elsewhere);
+    let copied = store::back_up(&live, &to, elsewhere, CompanionFiles::default()).await.unwrap();
     assert_eq!((copied.messages, copied.objects), (0, 1));
     assert!(!to.join("blobs").exists());
     let (rules, mint) = (store_rules(), run::system_mint());
-    let restored = store::restore(&to, &new, elsewhere, Beside::default(), &rules, mint).await;
+    let restored =
+        store::restore(&to, &new, elsewhere, CompanionFiles::default(), &rules, mint).await;
     assert_eq!(restored.unwrap(), copied);
     refused_as(here, "bare", "missing or damaged below bare/blobs: original").await;
 }

@@ -2,7 +2,7 @@
 
 use crate::domain::agent_config::{ConfigId, ConfigKind};
 use crate::domain::id::{AccountId, TemplateId};
-use crate::store::{Locked, StoreError};
+use crate::store::{LockedFields, StoreError};
 
 use crate::domain::fault::{Fault, sentence};
 
@@ -40,7 +40,7 @@ pub enum AgentError {
          template to detach the Agent",
         .0.name, .0.template, .0.fields.join(", ")
     )]
-    Locked(Locked),
+    Locked(LockedFields),
     #[error("the configuration would have {length} bytes of JSON: at most {most} are allowed")]
     TooLarge { length: usize, most: usize },
 

@@ -7,7 +7,7 @@ use crate::domain::agent_config::{
 use crate::domain::audit::{Change, Deed};
 use crate::domain::event::EventName;
 use crate::domain::id::AccountId;
-use crate::store::{ConfigChange, Configured, Says};
+use crate::store::{ConfigChange, ConfigEvent, ConfigOutcome};
 
 /// Attempts at one change before it fails with `Busy`.
 const ATTEMPTS: u32 = 5;
@@ -130,13 +130,13 @@ impl Agents {
                 return Ok(Changed { configs: configs.clone(), fields, previous: None });
             }
             match self.write(agent, before.as_ref(), &decision, &fields).await? {
-                Configured::Done(configs, previous) => {
+                ConfigOutcome::Done(configs, previous) => {
                     return Ok(Changed { configs: *configs, fields, previous });
                 }
-                Configured::Moved => {}
-                Configured::Missing => return Err(AgentError::NoConfig),
-                Configured::NotInstalled(apps) => return Err(AgentError::NotInstalled(apps)),
-                Configured::Locked(locked) => return Err(AgentError::Locked(locked)),
+                ConfigOutcome::Moved => {}
+                ConfigOutcome::Missing => return Err(AgentError::NoConfig),
+                ConfigOutcome::NotInstalled(apps) => return Err(AgentError::NotInstalled(apps)),
+                ConfigOutcome::Locked(locked) => return Err(AgentError::Locked(locked)),
             }
         }
         Err(AgentError::Busy("configuration"))
@@ -156,11 +156,11 @@ impl Agents {
         before: Option<&AgentConfigs>,
         decision: &Decision,
         fields: &[String],
-    ) -> Result<Configured, AgentError> {
+    ) -> Result<ConfigOutcome, AgentError> {
         let named = fields.iter().map(|field| Change::made("changed", field));
         let changes: Vec<Change> = decision.told.iter().cloned().chain(named).collect();
         let version = decision.version;
-        let says = decision.event.map(|name| Says { name, changed: fields, version });
+        let event = decision.event.map(|name| ConfigEvent { name, changed: fields, version });
         let replaces = decision.kind == ConfigKind::Default;
         let change = ConfigChange {
             kind: decision.kind,
@@ -168,8 +168,8 @@ impl Agents {
             decided_by: before.map_or_else(Revisions::default, AgentConfigs::revisions),
             deed: decision.deed,
             changes: &changes,
-            says,
-            keep: replaces.then_some(self.rules().max_automatic_versions),
+            event,
+            keep_automatic: replaces.then_some(self.rules().max_automatic_versions),
         };
         Ok(self.store.configure_agent(agent, &change, self.act()).await?)
     }

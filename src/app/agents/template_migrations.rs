@@ -15,7 +15,7 @@ use crate::domain::account::Account;
 use crate::domain::agent_config::{AgentConfigs, Config};
 use crate::domain::id::{AccountId, TemplateId};
 use crate::domain::template::{Extent, Link, Migration, Template, plan};
-use crate::store::{MigrationRequest, StoreError, Working};
+use crate::store::{MigrationOutcome, MigrationScope, StoreError, TemplateProgress, TemplateStep};
 use crate::wire::{Number, Revision};
 
 /// Templates read by one statement.
@@ -140,11 +140,12 @@ impl Agents {
         if let Some(targets) = targets {
             self.all_linked(id, targets).await?;
         }
-        match self.store.ask_migration(owner.id, id, (extent, targets), self.act()).await? {
-            MigrationRequest::Done(migration) => Ok(*migration),
-            MigrationRequest::Missing => Err(AgentError::NoTemplate),
-            MigrationRequest::Disabled => Err(AgentError::Draft),
-            MigrationRequest::UnderWay => Err(AgentError::MigrationUnderWay),
+        let scope = MigrationScope { extent, targets };
+        match self.store.ask_migration(owner.id, id, scope, self.act()).await? {
+            MigrationOutcome::Done(migration) => Ok(*migration),
+            MigrationOutcome::Missing => Err(AgentError::NoTemplate),
+            MigrationOutcome::Disabled => Err(AgentError::Draft),
+            MigrationOutcome::UnderWay => Err(AgentError::MigrationUnderWay),
         }
     }
 
@@ -190,15 +191,18 @@ impl Agents {
     /// Runs one transaction for each template that has work. Returns whether any did something.
     pub async fn migration_round(&self) -> Result<bool, StoreError> {
         let rules = self.rules.templates;
-        let bounds = (self.rules().max_config_bytes, rules.links_at_once);
         let (mut after, mut done) = (None, false);
         loop {
             let some = self.store.templates_with_work(after, PAGE).await?;
             let Some(last) = some.last().copied() else { return Ok(done) };
             for id in some {
-                let now = self.mint.clock().now();
-                match self.store.work_on_template(id, bounds, now).await {
-                    Ok(working) => done |= working != Working::Held,
+                let step = TemplateStep {
+                    max_config_bytes: self.rules().max_config_bytes,
+                    links_at_once: rules.links_at_once,
+                    now: self.mint.clock().now(),
+                };
+                match self.store.work_on_template(id, step).await {
+                    Ok(progress) => done |= progress != TemplateProgress::Held,
                     // A failure holds up no other template.
                     Err(error) => warn(&error, Some(id)),
                 }

@@ -10,7 +10,10 @@ use crate::domain::agent_config::{AgentConfigs, Config, merged};
 use crate::domain::fault::{Fault, join};
 use crate::domain::id::{AccountId, TemplateId};
 use crate::domain::template::{Approved, Content, Head, Integration, Link, Plan, Template, owners};
-use crate::store::{Applied, TemplateChange, TemplateChanged, TemplateDeleted};
+use crate::store::{
+    ApplyOutcome, NewTemplate, TemplateApplication, TemplateChange, TemplateDeletion,
+    TemplateOutcome,
+};
 
 /// Attempts at one change before it fails with `Busy`.
 const ATTEMPTS: u32 = 5;
@@ -49,7 +52,8 @@ impl Agents {
     ) -> Result<Template, AgentError> {
         let content = self.content(&Content::default(), update)?;
         let most = self.rules.templates.max_per_account;
-        let made = self.store.insert_template(owner, (name, &content), most, self.act()).await?;
+        let new = NewTemplate { name, content: &content };
+        let made = self.store.insert_template(owner, new, most, self.act()).await?;
         made.ok_or(AgentError::TooManyTemplates { most })
     }
 
@@ -107,9 +111,9 @@ impl Agents {
             let (name, enabled) = (update.name.as_deref(), update.enabled);
             let change = TemplateChange { name, enabled, content: &content, revision };
             match self.store.update_template(owner.id, id, &change, self.act()).await? {
-                TemplateChanged::Done(template) => return Ok(*template),
-                TemplateChanged::Moved => {}
-                TemplateChanged::Missing => return Err(AgentError::NoTemplate),
+                TemplateOutcome::Done(template) => return Ok(*template),
+                TemplateOutcome::Moved => {}
+                TemplateOutcome::Missing => return Err(AgentError::NoTemplate),
             }
         }
         Err(AgentError::Busy("template"))
@@ -125,9 +129,9 @@ impl Agents {
     ) -> Result<(), AgentError> {
         self.own_template(owner, id).await?;
         match self.store.delete_template(owner.id, id, detach_all, self.act()).await? {
-            TemplateDeleted::Done => Ok(()),
-            TemplateDeleted::Missing => Err(AgentError::NoTemplate),
-            TemplateDeleted::Linked => Err(AgentError::InUse),
+            TemplateDeletion::Done => Ok(()),
+            TemplateDeletion::Missing => Err(AgentError::NoTemplate),
+            TemplateDeletion::Linked => Err(AgentError::InUse),
         }
     }
 
@@ -140,17 +144,18 @@ impl Agents {
         approved: &Approved,
     ) -> Result<AppliedTemplate, AgentError> {
         let most = self.rules().max_config_bytes;
-        match self.store.apply_template(agent, id, (approved, most), self.act()).await? {
-            Applied::Done(done) => {
+        let application = TemplateApplication { template: id, approved, max_config_bytes: most };
+        match self.store.apply_template(agent, application, self.act()).await? {
+            ApplyOutcome::Done(done) => {
                 let (configs, template, plan) = *done;
                 let required = required(&template);
                 Ok(AppliedTemplate { template, configs, plan, required })
             }
-            Applied::NoTemplate | Applied::NoAgent => Err(AgentError::NoTemplate),
-            Applied::Disabled => Err(AgentError::Draft),
-            Applied::LinkedWith(other) => Err(AgentError::LinkedWith(other)),
-            Applied::NotInstalled(apps) => Err(AgentError::NotInstalled(apps)),
-            Applied::TooLarge(length) => Err(AgentError::TooLarge { length, most }),
+            ApplyOutcome::NoTemplate => Err(AgentError::NoTemplate),
+            ApplyOutcome::Disabled => Err(AgentError::Draft),
+            ApplyOutcome::LinkedWith(other) => Err(AgentError::LinkedWith(other)),
+            ApplyOutcome::NotInstalled(apps) => Err(AgentError::NotInstalled(apps)),
+            ApplyOutcome::TooLarge(length) => Err(AgentError::TooLarge { length, most }),
         }
     }
 

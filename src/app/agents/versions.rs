@@ -8,7 +8,7 @@ use crate::domain::agent_config::{
 use crate::domain::audit::{Change, Deed};
 use crate::domain::event::EventName;
 use crate::domain::id::AccountId;
-use crate::store::Versioned;
+use crate::store::{NewVersion, VersionOutcome, VersionTitle};
 
 /// A page of an Agent's versions, newest first.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,8 +83,8 @@ impl Agents {
         let kept = configs.as_ref().map(|configs| configs.of(source)).filter(|one| one.is_set());
         let kept = kept.ok_or(AgentError::NothingToKeep(source))?;
         let most = self.rules().max_versions;
-        let named = (title, &kept.config);
-        let made = self.store.keep_agent_version(agent, named, most, self.act()).await?;
+        let new = NewVersion { title, snapshot: &kept.config };
+        let made = self.store.insert_agent_version(agent, new, most, self.act()).await?;
         made.ok_or_else(|| self.full())
     }
 
@@ -110,7 +110,8 @@ impl Agents {
         title: &str,
     ) -> Result<(), AgentError> {
         let most = self.rules().max_versions;
-        let done = self.store.rename_agent_version(agent, (id, title), most, self.act()).await?;
+        let new = VersionTitle { id, title };
+        let done = self.store.rename_agent_version(agent, new, most, self.act()).await?;
         self.versioned(done)
     }
 
@@ -155,11 +156,11 @@ impl Agents {
         Ok(Restored { version: id, title: found.title, changed })
     }
 
-    fn versioned(&self, done: Versioned) -> Result<(), AgentError> {
+    fn versioned(&self, done: VersionOutcome) -> Result<(), AgentError> {
         match done {
-            Versioned::Done => Ok(()),
-            Versioned::Missing => Err(AgentError::NoConfig),
-            Versioned::Full => Err(self.full()),
+            VersionOutcome::Done => Ok(()),
+            VersionOutcome::Missing => Err(AgentError::NoConfig),
+            VersionOutcome::Full => Err(self.full()),
         }
     }
 

@@ -27,7 +27,7 @@ use crate::domain::fault::{Fault, join};
 use crate::domain::id::{AccountId, Mint};
 use crate::domain::scope::Scope;
 use crate::domain::secret::MASK;
-use crate::store::{ChangedComputer, ComputerChange, Store, truncate_page};
+use crate::store::{ComputerChange, ComputerOutcome, Store, truncate_page};
 
 /// Attempts at one change before it fails with `Busy`.
 const TRIES: usize = 5;
@@ -144,11 +144,11 @@ impl Computers {
                 self.change(agent, &known.config, (written(&known.config.authored)?, at))?;
             let changing = self.store.change_computer(agent, known.revision, &change, self.act());
             match changing.await? {
-                ChangedComputer::Done(new) => return Ok(*new),
-                ChangedComputer::Missing => return Err(ComputerError::NoComputer),
+                ComputerOutcome::Done(new) => return Ok(*new),
+                ComputerOutcome::Missing => return Err(ComputerError::NoComputer),
                 // Changed meanwhile: the next round decides again, or fails if a revision was
                 // given.
-                ChangedComputer::Stale(_) => {}
+                ComputerOutcome::Stale(_) => {}
             }
         }
         Err(ComputerError::Busy)

@@ -1,4 +1,4 @@
-//! Erasing on request: a message, a contact with all its data, the rest of a deleted account. From
+//! ErasureProgress on request: a message, a contact with all its data, the rest of a deleted account. From
 //! the response on, nobody can read it. Large erasures go in batches, on any gateway.
 //!
 //! A subject is the contact or account that is being erased. Its row in the store outlives a crash,
@@ -14,7 +14,7 @@ use crate::domain::clock::Clock;
 use crate::domain::id::{ContactId, MessageId};
 use crate::domain::scope::Scope;
 use crate::rules::{ErasureRules, RetentionPass, RetentionRules};
-use crate::store::{Erasing, Store, StoreError};
+use crate::store::{ErasureLimits, ErasureProgress, Store, StoreError};
 
 /// Subjects read by one statement.
 const PAGE: usize = 100;
@@ -50,8 +50,8 @@ impl Erasures {
         }
         for _ in 0..self.rules.batches_before_answer {
             match self.step(id.get()).await {
-                Ok(Erasing::More) => {}
-                Ok(erasing) => return Ok(Some(erasing == Erasing::Done)),
+                Ok(ErasureProgress::More) => {}
+                Ok(erasing) => return Ok(Some(erasing == ErasureProgress::Done)),
                 // The request is stored: the background task retries.
                 Err(_) => break,
             }
@@ -59,9 +59,10 @@ impl Erasures {
         Ok(Some(false))
     }
 
-    async fn step(&self, subject: i64) -> Result<Erasing, StoreError> {
+    async fn step(&self, subject: i64) -> Result<ErasureProgress, StoreError> {
         let rows = usize::try_from(self.pass.batch_rows).unwrap_or(usize::MAX);
-        self.store.erase_some(subject, (rows, self.pass.batch_bytes), self.clock.now()).await
+        let limits = ErasureLimits { rows, octets: self.pass.batch_bytes };
+        self.store.erase_some(subject, limits, self.clock.now()).await
     }
 
     /// Finishes erasures until `stop`. Stopping rolls back the open transaction; the next server
@@ -93,7 +94,7 @@ impl Erasures {
             let Some(last) = subjects.last().copied() else { return Ok(done) };
             for subject in subjects {
                 match self.step(subject).await {
-                    Ok(erasing) => done |= erasing != Erasing::Held,
+                    Ok(erasing) => done |= erasing != ErasureProgress::Held,
                     // A failure holds up no other subject.
                     Err(error) => warn(&error, Some(subject)),
                 }

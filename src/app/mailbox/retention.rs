@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use crate::domain::clock::{Belief, Clock, Timestamp};
 use crate::domain::id::AccountId;
 use crate::rules::{RetainedKind, RetentionRules};
-use crate::store::{Cursor, Due, Expired, Keeper, Store, StoreError};
+use crate::store::{Cursor, DueAccount, ExpiredRow, RetainingAccount, Store, StoreError};
 
 /// Deletes old rows, for as long as the server runs.
 #[derive(Debug)]
@@ -223,11 +223,11 @@ impl Retention {
         loop {
             let accounts = self.store.accounts_after(self.place.account, self.rows()).await?;
             let Some(last) = accounts.last() else { return Ok(()) };
-            let due: Vec<Due> = accounts
+            let due: Vec<DueAccount> = accounts
                 .iter()
                 .filter_map(|keeper| {
                     let until = self.until(kept, keeper, now)?;
-                    Some(Due { account: keeper.account, kind: keeper.kind, until })
+                    Some(DueAccount { account: keeper.account, kind: keeper.kind, until })
                 })
                 .collect();
             let due = self.store.with_expired(kept, &due).await?;
@@ -239,7 +239,12 @@ impl Retention {
     /// Returns the time before which rows of an account are deleted, or None if they are kept for
     /// ever. All mail of a deleted account goes at once. Its other rows, such as who deleted it,
     /// stay as long as those of any account.
-    fn until(&self, kept: RetainedKind, keeper: &Keeper, now: Timestamp) -> Option<Timestamp> {
+    fn until(
+        &self,
+        kept: RetainedKind,
+        keeper: &RetainingAccount,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
         if keeper.deleted && kept == RetainedKind::Messages {
             return Some(Timestamp::from_millis(i64::MAX));
         }
@@ -252,10 +257,10 @@ impl Retention {
             let Some(last) = accounts.last() else { return Ok(()) };
             let deleted = accounts.iter().filter(|keeper| keeper.deleted);
             let deleted: Vec<AccountId> = deleted.map(|keeper| keeper.account).collect();
-            for account in self.store.with_leavings(&deleted).await? {
+            for account in self.store.with_leftovers(&deleted).await? {
                 loop {
                     self.may_go_on(passed).await?;
-                    let gone = self.store.delete_leavings(account, self.rows()).await?;
+                    let gone = self.store.delete_leftovers(account, self.rows()).await?;
                     let gone = gone.ok_or(Halt::Taken)?;
                     passed.batches += 1;
                     passed.leavings += gone;
@@ -272,7 +277,7 @@ impl Retention {
     async fn delete_of(
         &mut self,
         kept: RetainedKind,
-        due: &[Due],
+        due: &[DueAccount],
         passed: &mut Passed,
     ) -> Result<(), Halt> {
         let mut batch = Vec::new();
@@ -302,7 +307,7 @@ impl Retention {
     async fn delete(
         &self,
         kept: RetainedKind,
-        batch: Vec<Expired>,
+        batch: Vec<ExpiredRow>,
         passed: &mut Passed,
     ) -> Result<(), Halt> {
         let mut rest = batch.as_slice();
@@ -318,7 +323,7 @@ impl Retention {
                 RetainedKind::Events => &mut passed.events,
                 RetainedKind::Audit => &mut passed.audit,
             } += deleted.rows;
-            if deleted.whole {
+            if deleted.complete {
                 rest = later;
             }
         }
@@ -326,9 +331,9 @@ impl Retention {
     }
 
     /// Counts the first rows that have at most `batch_bytes` together; at least one.
-    fn as_many_as_fit(&self, rows: &[Expired]) -> usize {
+    fn as_many_as_fit(&self, rows: &[ExpiredRow]) -> usize {
         let mut octets = 0_u64;
-        let fits = |row: &&Expired| {
+        let fits = |row: &&ExpiredRow| {
             octets = octets.saturating_add(row.octets);
             octets <= self.rules.pass.batch_bytes
         };

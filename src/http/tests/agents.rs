@@ -7,7 +7,7 @@ use crate::domain::audit::{Actor, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::member::Role;
 use crate::http::tests::{House, NOBODY, Reply};
-use crate::store::{ConfigChange, Configured};
+use crate::store::{ConfigChange, ConfigOutcome};
 
 /// A configuration that can be published.
 fn whole(title: &str) -> Value {
@@ -382,12 +382,12 @@ async fn what_is_a_mistake_by_now_is_not_published() {
         decided_by: found.revisions(),
         deed: Deed::AgentStaged,
         changes: &[],
-        says: None,
-        keep: None,
+        event: None,
+        keep_automatic: None,
     };
     let act = Actor::OPERATOR.at(Timestamp::from_millis(1));
     let done = house.store.configure_agent(agent, &change, act).await.unwrap();
-    assert!(matches!(done, Configured::Done(..)), "{done:?}");
+    assert!(matches!(done, ConfigOutcome::Done(..)), "{done:?}");
     let refused = house.configure("/agent/publish", json!({})).await;
     refused.problem(409, "conflict", "/gone is not known here");
     assert_eq!(house.rules("default").await["agentEventRules"]["title"], "A");

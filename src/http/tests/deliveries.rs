@@ -9,7 +9,7 @@ use crate::domain::delivery::{Outcome, State, Subject};
 use crate::domain::id::DestinationId;
 use crate::http::tests::{House, NOBODY, Reply};
 use crate::rules::RetainedKind;
-use crate::store::Due;
+use crate::store::DueAccount;
 
 const MAIL: &str = "From: a\r\n\r\nhello";
 
@@ -219,7 +219,8 @@ async fn of_an_erased_message_ids_are_left() {
     house.attempt((Some(500), b"you sent: hello"), Outcome::Exhausted).await;
     let before = list(&house, webhook, "").await.success(200)["deliveries"][0].clone();
     assert_eq!(before["attempts"][0]["response"], "you sent: hello");
-    let due = Due { account: house.id("agent1"), kind: AccountType::Agent, until: house.now() };
+    let due =
+        DueAccount { account: house.id("agent1"), kind: AccountType::Agent, until: house.now() };
     let rows = house.store.expired(RetainedKind::Messages, &due, None, 9).await.unwrap();
     assert_eq!(rows.len(), 1);
     house.store.delete_expired(RetainedKind::Messages, &rows, 9).await.unwrap().unwrap();

@@ -1,7 +1,8 @@
 //! Versions: earlier configurations of an Agent, kept to restore them. Changes queue with the
 //! changes of the Agent's configurations.
 
-use super::config_rows::{QUEUE, text};
+use super::audited_commit::audit_note;
+use super::config_rows::{config_text, lock_agent};
 use crate::domain::agent_config::{AgentVersion, Config, VersionId};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
@@ -9,15 +10,26 @@ use crate::domain::id::AccountId;
 use crate::store::base::Base;
 use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
-use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Row, sql};
-use crate::store::tenancy::accounts;
-use crate::store::tenancy::audit::{self, Note};
+use crate::store::engine::sql::{Connection, Row, Statement, sql};
+
+/// A version that is made by hand.
+#[derive(Clone, Copy, Debug)]
+pub struct NewVersion<'v> {
+    pub title: &'v str,
+    pub snapshot: &'v Config,
+}
+
+/// The new title of a version.
+#[derive(Clone, Copy, Debug)]
+pub struct VersionTitle<'v> {
+    pub id: VersionId,
+    pub title: &'v str,
+}
 
 /// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Versioned {
+pub enum VersionOutcome {
     Done,
     Missing,
     /// The Agent has as many versions made or named by hand as it may.
@@ -34,20 +46,10 @@ impl Base {
         limit: u32,
         with_data: bool,
     ) -> Result<Vec<AgentVersion>, StoreError> {
-        let query = if with_data {
-            "SELECT version_id, title, automatic, created_at, snapshot FROM agent_versions
-             WHERE agent_id = $1 AND version_id < $2 ORDER BY version_id DESC LIMIT $3"
-        } else {
-            "SELECT version_id, title, automatic, created_at, NULL AS snapshot FROM agent_versions
-             WHERE agent_id = $1 AND version_id < $2 ORDER BY version_id DESC LIMIT $3"
-        };
-        let rows = sql(query)
-            .bind(agent)
-            .bind(before.map_or(i64::MAX, VersionId::get))
-            .bind(i64::from(limit))
-            .fetch_all(self.reader())
-            .await?;
-        rows.iter().map(version).collect()
+        let mut query = select(agent, with_data);
+        query.push(" AND version_id < ").push_value(before.map_or(i64::MAX, VersionId::get));
+        query.push(" ORDER BY version_id DESC LIMIT ").push_value(i64::from(limit));
+        query.fetch_all(self.reader()).await?.iter().map(version).collect()
     }
 
     /// Returns a version with its snapshot.
@@ -56,35 +58,27 @@ impl Base {
         agent: AccountId,
         id: VersionId,
     ) -> Result<Option<AgentVersion>, StoreError> {
-        let row = sql("SELECT version_id, title, automatic, created_at, snapshot
-             FROM agent_versions WHERE agent_id = $1 AND version_id = $2")
-        .bind(agent)
-        .bind(id.get())
-        .fetch_optional(self.reader())
-        .await?;
-        row.as_ref().map(version).transpose()
+        find(self.reader(), agent, id, true).await
     }
 
-    /// Keeps a configuration as a version with this title. Returns None if the Agent has `most`
+    /// Inserts a version. Returns None if the Agent has `most`
     /// versions made or named by hand.
-    pub async fn keep_agent_version(
+    pub async fn insert_agent_version(
         &self,
         agent: AccountId,
-        (title, snapshot): (&str, &Config),
+        new: NewVersion<'_>,
         most: u32,
         act: Act<'_>,
     ) -> Result<Option<VersionId>, StoreError> {
         transact!(self, async |tx| {
-            gates::take_turn(&mut tx, QUEUE, agent.get()).await?;
-            accounts::passed(&mut tx, agent).await?;
-            if kept_by_hand(&mut tx, agent).await? >= u64::from(most) {
+            lock_agent(&mut tx, agent).await?;
+            if count_made_by_hand(&mut tx, agent).await? >= u64::from(most) {
                 return Ok(None);
             }
-            let id = next(&mut tx, agent, act.at).await?;
-            insert(&mut tx, (agent, id), (title, snapshot), false, act.at).await?;
-            let changes = [Change::made("title", title)];
-            self.note_version(&mut tx, (agent, id), (Deed::VersionCreated, &changes), act).await?;
-            tx.commit().await?;
+            let id = insert(&mut tx, agent, Some(new.title), new.snapshot, act.at).await?;
+            let changes = [Change::made("title", new.title)];
+            let note = audit_note(agent, Deed::VersionCreated, &id, &changes);
+            self.commit_audited(tx, act, note).await?;
             Ok(Some(id))
         })
     }
@@ -96,25 +90,23 @@ impl Base {
         id: VersionId,
         snapshot: &Config,
         act: Act<'_>,
-    ) -> Result<Versioned, StoreError> {
+    ) -> Result<VersionOutcome, StoreError> {
         transact!(self, async |tx| {
-            gates::take_turn(&mut tx, QUEUE, agent.get()).await?;
-            accounts::passed(&mut tx, agent).await?;
-            let kept = text(snapshot);
+            lock_agent(&mut tx, agent).await?;
             let changed = sql("UPDATE agent_versions SET snapshot = $3
              WHERE agent_id = $1 AND version_id = $2 AND snapshot <> $3")
             .bind(agent)
             .bind(id.get())
-            .bind(kept)
+            .bind(config_text(snapshot))
             .execute(tx.on())
             .await?;
             if changed == 0 {
-                let there = title_of(&mut tx, agent, id).await?.is_some();
-                return Ok(if there { Versioned::Done } else { Versioned::Missing });
+                let exists = find(tx.on(), agent, id, false).await?.is_some();
+                return Ok(if exists { VersionOutcome::Done } else { VersionOutcome::Missing });
             }
-            self.note_version(&mut tx, (agent, id), (Deed::VersionReplaced, &[]), act).await?;
-            tx.commit().await?;
-            Ok(Versioned::Done)
+            self.commit_audited(tx, act, audit_note(agent, Deed::VersionReplaced, &id, &[]))
+                .await?;
+            Ok(VersionOutcome::Done)
         })
     }
 
@@ -122,21 +114,20 @@ impl Base {
     pub async fn rename_agent_version(
         &self,
         agent: AccountId,
-        (id, title): (VersionId, &str),
+        VersionTitle { id, title }: VersionTitle<'_>,
         most: u32,
         act: Act<'_>,
-    ) -> Result<Versioned, StoreError> {
+    ) -> Result<VersionOutcome, StoreError> {
         transact!(self, async |tx| {
-            gates::take_turn(&mut tx, QUEUE, agent.get()).await?;
-            accounts::passed(&mut tx, agent).await?;
-            let Some((before, automatic)) = title_of(&mut tx, agent, id).await? else {
-                return Ok(Versioned::Missing);
+            lock_agent(&mut tx, agent).await?;
+            let Some(before) = find(tx.on(), agent, id, false).await? else {
+                return Ok(VersionOutcome::Missing);
             };
-            if before == title {
-                return Ok(Versioned::Done);
+            if before.title == title {
+                return Ok(VersionOutcome::Done);
             }
-            if automatic && kept_by_hand(&mut tx, agent).await? >= u64::from(most) {
-                return Ok(Versioned::Full);
+            if before.automatic && count_made_by_hand(&mut tx, agent).await? >= u64::from(most) {
+                return Ok(VersionOutcome::Full);
             }
             sql("UPDATE agent_versions SET title = $3, automatic = 0
              WHERE agent_id = $1 AND version_id = $2")
@@ -145,10 +136,10 @@ impl Base {
             .bind(title)
             .execute(tx.on())
             .await?;
-            let changes = [Change::new("title", Some(before), Some(title))];
-            self.note_version(&mut tx, (agent, id), (Deed::VersionRenamed, &changes), act).await?;
-            tx.commit().await?;
-            Ok(Versioned::Done)
+            let changes = [Change::new("title", Some(before.title), Some(title))];
+            let note = audit_note(agent, Deed::VersionRenamed, &id, &changes);
+            self.commit_audited(tx, act, note).await?;
+            Ok(VersionOutcome::Done)
         })
     }
 
@@ -160,30 +151,18 @@ impl Base {
         act: Act<'_>,
     ) -> Result<bool, StoreError> {
         transact!(self, async |tx| {
-            gates::take_turn(&mut tx, QUEUE, agent.get()).await?;
-            accounts::passed(&mut tx, agent).await?;
-            let Some((title, _)) = title_of(&mut tx, agent, id).await? else { return Ok(false) };
+            lock_agent(&mut tx, agent).await?;
+            let Some(found) = find(tx.on(), agent, id, false).await? else { return Ok(false) };
             sql("DELETE FROM agent_versions WHERE agent_id = $1 AND version_id = $2")
                 .bind(agent)
                 .bind(id.get())
                 .execute(tx.on())
                 .await?;
-            let changes = [Change::gone("title", title)];
-            self.note_version(&mut tx, (agent, id), (Deed::VersionDeleted, &changes), act).await?;
-            tx.commit().await?;
+            let changes = [Change::gone("title", found.title)];
+            let note = audit_note(agent, Deed::VersionDeleted, &id, &changes);
+            self.commit_audited(tx, act, note).await?;
             Ok(true)
         })
-    }
-
-    async fn note_version(
-        &self,
-        tx: &mut Transaction,
-        (account, id): (AccountId, VersionId),
-        (deed, changes): (Deed, &[Change]),
-        act: Act<'_>,
-    ) -> Result<(), StoreError> {
-        let note = Note { account, deed, object: id.to_string(), changes };
-        audit::note(tx, self.mint(), act, note).await
     }
 }
 
@@ -195,8 +174,7 @@ pub async fn keep_automatic(
     most: u32,
     now: Timestamp,
 ) -> Result<VersionId, StoreError> {
-    let id = next(tx, agent, now).await?;
-    insert(tx, (agent, id), (&id.automatic_title(), snapshot), true, now).await?;
+    let id = insert(tx, agent, None, snapshot, now).await?;
     sql("DELETE FROM agent_versions WHERE agent_id = $1 AND version_id IN (
              SELECT version_id FROM agent_versions WHERE agent_id = $1 AND automatic = 1
              ORDER BY version_id DESC LIMIT 1000 OFFSET $2)")
@@ -207,10 +185,13 @@ pub async fn keep_automatic(
     Ok(id)
 }
 
-/// Returns the id for a new version: the present millisecond, or one more than the newest id.
-async fn next(
+/// Inserts a version, an automatic one if it has no title. Returns its id: the present millisecond,
+/// or one more than the newest id.
+async fn insert(
     tx: &mut Transaction,
     agent: AccountId,
+    title: Option<&str>,
+    snapshot: &Config,
     now: Timestamp,
 ) -> Result<VersionId, StoreError> {
     let row = sql("SELECT version_id FROM agent_versions WHERE agent_id = $1
@@ -221,56 +202,49 @@ async fn next(
     let newest =
         row.map(|row| Columns { table: "agent_versions", row: &row }.integer("version_id"));
     let millis = newest.transpose()?.map_or(1, |newest| newest.saturating_add(1)).max(now.millis());
-    VersionId::new(millis).ok_or_else(|| StoreError::Corrupt {
+    let id = VersionId::new(millis).ok_or_else(|| StoreError::Corrupt {
         table: "agent_versions",
         detail: format!("no version is called {millis}"),
-    })
-}
-
-async fn insert(
-    tx: &mut Transaction,
-    (agent, id): (AccountId, VersionId),
-    (title, snapshot): (&str, &Config),
-    automatic: bool,
-    now: Timestamp,
-) -> Result<(), StoreError> {
+    })?;
     sql("INSERT INTO agent_versions (agent_id, version_id, title, snapshot, automatic, created_at)
          VALUES ($1, $2, $3, $4, $5, $6)")
     .bind(agent)
     .bind(id.get())
-    .bind(title)
-    .bind(text(snapshot))
-    .bind(i64::from(automatic))
+    .bind(title.map_or_else(|| id.automatic_title(), ToOwned::to_owned))
+    .bind(config_text(snapshot))
+    .bind(i64::from(title.is_none()))
     .bind(now)
     .execute(tx.on())
     .await?;
-    Ok(())
+    Ok(id)
 }
 
-async fn kept_by_hand(tx: &mut Transaction, agent: AccountId) -> Result<u64, StoreError> {
-    let row = sql("SELECT COUNT(*) AS kept FROM agent_versions
+async fn count_made_by_hand(tx: &mut Transaction, agent: AccountId) -> Result<u64, StoreError> {
+    let row = sql("SELECT COUNT(*) AS versions FROM agent_versions
          WHERE agent_id = $1 AND automatic = 0")
     .bind(agent)
     .fetch_one(tx.on())
     .await?;
-    Columns { table: "agent_versions", row: &row }.count("kept")
+    Columns { table: "agent_versions", row: &row }.count("versions")
 }
 
-/// Returns the title of a version, and whether it is automatic.
-async fn title_of(
-    tx: &mut Transaction,
+/// Selects the versions of an Agent, with their snapshots only if `with_data`.
+fn select(agent: AccountId, with_data: bool) -> Statement {
+    let mut query = sql("SELECT version_id, title, automatic, created_at, ");
+    query.push(if with_data { "snapshot" } else { "NULL AS snapshot" });
+    query.push(" FROM agent_versions WHERE agent_id = ").push_value(agent);
+    query
+}
+
+async fn find(
+    on: Connection<'_>,
     agent: AccountId,
     id: VersionId,
-) -> Result<Option<(String, bool)>, StoreError> {
-    let row = sql("SELECT title, automatic FROM agent_versions
-         WHERE agent_id = $1 AND version_id = $2")
-    .bind(agent)
-    .bind(id.get())
-    .fetch_optional(tx.on())
-    .await?;
-    let Some(row) = row else { return Ok(None) };
-    let columns = Columns { table: "agent_versions", row: &row };
-    Ok(Some((columns.text("title")?, columns.flag("automatic")?)))
+    with_data: bool,
+) -> Result<Option<AgentVersion>, StoreError> {
+    let mut query = select(agent, with_data);
+    query.push(" AND version_id = ").push_value(id.get());
+    query.fetch_optional(on).await?.as_ref().map(version).transpose()
 }
 
 fn version(row: &Row) -> Result<AgentVersion, StoreError> {

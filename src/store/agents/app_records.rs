@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::config_rows::{QUEUE, configs};
+use super::audited_commit::audit_note;
+use super::config_rows::{find_configs, lock_agent};
 use crate::domain::agent_config::{Config, ConfigKind, assigned};
 use crate::domain::app::{AppRecord, AppRef, Use};
 use crate::domain::audit::{Act, Change, Deed};
@@ -15,10 +16,9 @@ use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Row, sql};
+use crate::store::engine::sql::{Row, Statement, sql};
 use crate::store::tenancy::accounts;
-use crate::store::tenancy::app_rows::{self, AppRecordInsertion, names};
-use crate::store::tenancy::audit::{self, Note};
+use crate::store::tenancy::app_rows::{self, NewRecord, names};
 
 /// The result of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,10 @@ pub enum AppRemoval {
     Assigned(ConfigKind),
 }
 
+const SELECT: &str = "SELECT account_id, kind, app_id, version, settings, secret_names, sealed,
+                             revision, created_at, updated_at
+                      FROM app_records WHERE account_id = $1 AND kind = $2";
+
 impl Base {
     /// Returns all records of an account for this use, in the order of apps and versions.
     pub async fn app_records(
@@ -37,15 +41,9 @@ impl Base {
         account: AccountId,
         of: Use,
     ) -> Result<Vec<AppRecord>, StoreError> {
-        let rows = sql("SELECT account_id, kind, app_id, version, settings, secret_names, sealed,
-                               revision, created_at, updated_at
-                        FROM app_records WHERE account_id = $1 AND kind = $2
-                        ORDER BY app_id, version")
-        .bind(account)
-        .bind(of.as_str())
-        .fetch_all(self.reader())
-        .await?;
-        rows.iter().map(record).collect()
+        let mut query = sql(SELECT).bind(account).bind(of.as_str());
+        query.push(" ORDER BY app_id, version");
+        query.fetch_all(self.reader()).await?.iter().map(record).collect()
     }
 
     pub async fn app_record(
@@ -54,17 +52,9 @@ impl Base {
         of: Use,
         app: &AppRef,
     ) -> Result<Option<AppRecord>, StoreError> {
-        let row = sql("SELECT account_id, kind, app_id, version, settings, secret_names, sealed,
-                              revision, created_at, updated_at
-                       FROM app_records
-                       WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4")
-        .bind(account)
-        .bind(of.as_str())
-        .bind(app.id())
-        .bind(app.version())
-        .fetch_optional(self.reader())
-        .await?;
-        row.as_ref().map(record).transpose()
+        let mut query = about(SELECT, account, of, app);
+        query.push(" AND app_id = $3 AND version = $4");
+        query.fetch_optional(self.reader()).await?.as_ref().map(record).transpose()
     }
 
     /// Inserts a record, unless the account has one of this app or `most` of this use.
@@ -76,20 +66,18 @@ impl Base {
     ) -> Result<AppRecordInsertion, StoreError> {
         transact!(self, async |tx| {
             gates::take_turn(&mut tx, "apps", new.account.get()).await?;
-            let kept = app_rows::insert(&mut tx, new, most).await?;
-            if kept == AppRecordInsertion::Inserted {
+            let inserted = app_rows::insert(&mut tx, new, most).await?;
+            if inserted == NewRecord::Kept {
                 let names = new.shown.keys().chain(&new.secrets);
-                let changes: Vec<Change> = names.map(|name| named(new.of, name)).collect();
+                let changes: Vec<Change> = names.map(|name| change_of(new.of, name)).collect();
                 let deed = match new.of {
                     Use::Installed => Deed::AppInstalled,
                     Use::Integration => Deed::IntegrationUpdated,
                 };
-                let (account, object) = (new.account, new.app.to_string());
-                let note = Note { account, deed, object, changes: &changes };
-                audit::note(&mut tx, self.mint(), act, note).await?;
-                tx.commit().await?;
+                let note = audit_note(new.account, deed, &new.app, &changes);
+                self.commit_audited(tx, act, note).await?;
             }
-            Ok(kept)
+            Ok(inserted)
         })
     }
 
@@ -107,15 +95,12 @@ impl Base {
             if replace(&mut tx, new, act.at).await? == 0 {
                 return Ok(false);
             }
-            let changes: Vec<Change> = changed.iter().map(|name| named(new.of, name)).collect();
+            let changes: Vec<Change> = changed.iter().map(|name| change_of(new.of, name)).collect();
             let deed = match new.of {
                 Use::Installed => Deed::AppUpdated,
                 Use::Integration => Deed::IntegrationUpdated,
             };
-            let (account, object) = (new.account, new.app.to_string());
-            let note = Note { account, deed, object, changes: &changes };
-            audit::note(&mut tx, self.mint(), act, note).await?;
-            tx.commit().await?;
+            self.commit_audited(tx, act, audit_note(new.account, deed, &new.app, &changes)).await?;
             Ok(true)
         })
     }
@@ -129,68 +114,52 @@ impl Base {
     ) -> Result<AppRemoval, StoreError> {
         transact!(self, async |tx| {
             // Queues, so that no configuration comes to assign the app meanwhile.
-            gates::take_turn(&mut tx, QUEUE, agent.get()).await?;
-            accounts::passed(&mut tx, agent).await?;
-            let configs = configs(tx.on(), agent).await?;
+            lock_agent(&mut tx, agent).await?;
+            let configs = find_configs(tx.on(), agent).await?;
             let name = app.to_string();
-            let both = configs.iter().flat_map(|configs| [&configs.staging, &configs.live]);
-            for one in both {
-                if assigned(&one.config).any(|assigned| assigned == name) {
-                    return Ok(AppRemoval::Assigned(one.kind));
-                }
+            let mut both = configs.iter().flat_map(|configs| [&configs.staging, &configs.live]);
+            if let Some(one) = both.find(|one| assigned(&one.config).any(|app| app == name)) {
+                return Ok(AppRemoval::Assigned(one.kind));
             }
-            let done = sql("DELETE FROM app_records
-                        WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4")
-            .bind(agent)
-            .bind(Use::Installed.as_str())
-            .bind(app.id())
-            .bind(app.version())
-            .execute(tx.on())
-            .await?;
-            if done == 0 {
+            let text = "DELETE FROM app_records
+                        WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4";
+            let removed = about(text, agent, Use::Installed, app).execute(tx.on()).await?;
+            if removed == 0 {
                 return Ok(AppRemoval::Missing);
             }
-            let (deed, object) = (Deed::AppRemoved, app.to_string());
-            let note = Note { account: agent, deed, object, changes: &[] };
-            audit::note(&mut tx, self.mint(), act, note).await?;
-            tx.commit().await?;
+            self.commit_audited(tx, act, audit_note(agent, Deed::AppRemoved, app, &[])).await?;
             Ok(AppRemoval::Removed)
         })
     }
 }
 
+/// Makes a statement about one record: binds the account, the use, the app and the version.
+fn about(text: &'static str, account: AccountId, of: Use, app: &AppRef) -> Statement {
+    sql(text).bind(account).bind(of.as_str()).bind(app.id()).bind(app.version())
+}
+
 /// Returns the number of rows replaced: 0 if the revision has changed.
 async fn replace(tx: &mut Transaction, new: &AppRecord, now: Timestamp) -> Result<u64, StoreError> {
-    if new.of == Use::Integration && new.is_bare() {
-        return sql("DELETE FROM app_records
-                    WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4
-                          AND revision = $5")
-        .bind(new.account)
-        .bind(new.of.as_str())
-        .bind(new.app.id())
-        .bind(new.app.version())
-        .bind(new.revision)
-        .execute(tx.on())
-        .await;
-    }
-    sql("UPDATE app_records SET settings = $6, secret_names = $7, sealed = $8,
+    const DELETE: &str = "DELETE FROM app_records
+         WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4 AND revision = $5";
+    const UPDATE: &str = "UPDATE app_records SET settings = $6, secret_names = $7, sealed = $8,
                                 revision = revision + 1, updated_at = $9
-         WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4 AND revision = $5")
-    .bind(new.account)
-    .bind(new.of.as_str())
-    .bind(new.app.id())
-    .bind(new.app.version())
-    .bind(new.revision)
-    .bind(Value::Object(new.shown.clone()).to_string())
-    .bind(names(&new.secrets))
-    .bind(new.sealed.as_deref())
-    .bind(now)
-    .execute(tx.on())
-    .await
+         WHERE account_id = $1 AND kind = $2 AND app_id = $3 AND version = $4 AND revision = $5";
+    let statement = |text| about(text, new.account, new.of, &new.app).bind(new.revision);
+    if new.of == Use::Integration && new.is_bare() {
+        return statement(DELETE).execute(tx.on()).await;
+    }
+    statement(UPDATE)
+        .bind(Value::Object(new.shown.clone()).to_string())
+        .bind(names(&new.secrets))
+        .bind(new.sealed.as_deref())
+        .bind(now)
+        .execute(tx.on())
+        .await
 }
 
 /// Returns the change of a field without its value: any field may hold a secret.
-fn named(of: Use, name: &str) -> Change {
+fn change_of(of: Use, name: &str) -> Change {
     let fields = match of {
         Use::Installed => "settings",
         Use::Integration => "appData",

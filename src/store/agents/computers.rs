@@ -3,8 +3,10 @@
 use serde_json::{Map, Value as Json};
 use uuid::Uuid;
 
+use super::audited_commit::audit_note;
 use crate::domain::account::Account;
 use crate::domain::audit::{Act, Change, Deed};
+use crate::domain::clock::Timestamp;
 use crate::domain::computer::{Computer, ComputerState, Configuration, Job};
 use crate::domain::id::AccountId;
 use crate::domain::scope::Scope;
@@ -13,9 +15,8 @@ use crate::store::base::page::within;
 use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Connection, Row, Statement, sql};
+use crate::store::engine::sql::{Row, Statement, sql};
 use crate::store::tenancy::accounts;
-use crate::store::tenancy::audit::{self, Note};
 
 /// New values for a record, except its state.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,7 +30,7 @@ pub struct ComputerChange {
 
 /// The result of a change.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ChangedComputer {
+pub enum ComputerOutcome {
     Done(Box<Computer>),
     /// The configuration has another revision: this one.
     Stale(i64),
@@ -39,7 +40,8 @@ pub enum ChangedComputer {
 
 impl Base {
     pub async fn computer(&self, agent: AccountId) -> Result<Option<Computer>, StoreError> {
-        find(self.reader(), agent).await
+        let row = select_of(agent).fetch_optional(self.reader()).await?;
+        row.as_ref().map(computer).transpose()
     }
 
     /// Returns up to `limit` computers in `scope` behind this Agent, in the order of Agent ids.
@@ -49,7 +51,7 @@ impl Base {
         after: Option<AccountId>,
         limit: u32,
     ) -> Result<Vec<Computer>, StoreError> {
-        let mut query = select("");
+        let mut query = sql(SELECT);
         within(&mut query, scope);
         query.push(" AND agent_id > ").push_value(after.map_or(0, AccountId::get));
         query.push(" ORDER BY agent_id LIMIT ").push_value(i64::from(limit));
@@ -66,13 +68,18 @@ impl Base {
     ) -> Result<bool, StoreError> {
         transact!(self, async |tx| {
             accounts::passed(&mut tx, agent.id).await?;
-            if !insert(&mut tx, agent, (ComputerState::Created, None), change, act).await? {
+            let new = Computer {
+                name: change.name.clone().flatten(),
+                config: change.config.clone().unwrap_or_default(),
+                ..new_computer(agent.id, ComputerState::Created, act.at)
+            };
+            if !insert(&mut tx, agent, &new).await? {
                 return Ok(false);
             }
             let changes: Vec<Change> =
                 change.changed.iter().map(|field| Change::made("config", field)).collect();
-            self.note_computer(&mut tx, agent.id, (Deed::ComputerCreated, &changes), act).await?;
-            tx.commit().await?;
+            let note = audit_note(agent.id, Deed::ComputerCreated, &agent.id, &changes);
+            self.commit_audited(tx, act, note).await?;
             Ok(true)
         })
     }
@@ -85,14 +92,14 @@ impl Base {
         revision: i64,
         change: &ComputerChange,
         act: Act<'_>,
-    ) -> Result<ChangedComputer, StoreError> {
+    ) -> Result<ComputerOutcome, StoreError> {
         transact!(self, async |tx| {
             accounts::passed(&mut tx, agent).await?;
             let Some(known) = lock(&mut tx, agent).await? else {
-                return Ok(ChangedComputer::Missing);
+                return Ok(ComputerOutcome::Missing);
             };
             if known.revision != revision {
-                return Ok(ChangedComputer::Stale(known.revision));
+                return Ok(ComputerOutcome::Stale(known.revision));
             }
             let mut new = known.clone();
             if let Some(name) = &change.name {
@@ -105,7 +112,7 @@ impl Base {
                 new.revision = known.revision.saturating_add(1);
             }
             if new == known {
-                return Ok(ChangedComputer::Done(Box::new(known)));
+                return Ok(ComputerOutcome::Done(Box::new(known)));
             }
             new.updated_at = act.at;
             update(&mut tx, &new).await?;
@@ -117,9 +124,9 @@ impl Base {
                 changes.push(Change::new("revision", Some(known.revision), Some(new.revision)));
                 changes.extend(change.changed.iter().map(|field| Change::made("config", field)));
             }
-            self.note_computer(&mut tx, agent, (Deed::ComputerUpdated, &changes), act).await?;
-            tx.commit().await?;
-            Ok(ChangedComputer::Done(Box::new(new)))
+            let note = audit_note(agent, Deed::ComputerUpdated, &agent, &changes);
+            self.commit_audited(tx, act, note).await?;
+            Ok(ComputerOutcome::Done(Box::new(new)))
         })
     }
 
@@ -133,22 +140,22 @@ impl Base {
         transact!(self, async |tx| {
             accounts::passed(&mut tx, agent.id).await?;
             let job = Job { id: self.mint().uuid(), at: act.at };
-            let (state, nothing) = (ComputerState::Provisioned, ComputerChange::default());
-            let made = insert(&mut tx, agent, (state, Some(job)), &nothing, act).await?;
+            let state = ComputerState::Provisioned;
+            let new = Computer { job: Some(job), ..new_computer(agent.id, state, act.at) };
+            let inserted = insert(&mut tx, agent, &new).await?;
             // A removal may have committed after the insertion met the record.
             let Some(mut known) = lock(&mut tx, agent.id).await? else {
                 return Err(StoreError::Conflict(None));
             };
-            if !made && known.state == state {
+            if !inserted && known.state == state {
                 return Ok((known, false));
             }
-            let before = (!made).then_some(known.state);
+            let before = (!inserted).then_some(known.state);
             (known.state, known.job, known.updated_at) = (state, Some(job), act.at);
             update(&mut tx, &known).await?;
             let changes = [Change::new("state", before, Some(state))];
-            self.note_computer(&mut tx, agent.id, (Deed::ComputerProvisioned, &changes), act)
-                .await?;
-            tx.commit().await?;
+            let note = audit_note(agent.id, Deed::ComputerProvisioned, &agent.id, &changes);
+            self.commit_audited(tx, act, note).await?;
             Ok((known, true))
         })
     }
@@ -181,9 +188,8 @@ impl Base {
             }
             new.updated_at = act.at;
             update(&mut tx, &new).await?;
-            self.note_computer(&mut tx, agent, (Deed::ComputerDeprovisioned, &changes), act)
-                .await?;
-            tx.commit().await?;
+            let note = audit_note(agent, Deed::ComputerDeprovisioned, &agent, &changes);
+            self.commit_audited(tx, act, note).await?;
             Ok(Some((new, true)))
         })
     }
@@ -200,88 +206,76 @@ impl Base {
             if gone.execute(tx.on()).await? == 0 {
                 return Ok(false);
             }
-            self.note_computer(&mut tx, agent, (Deed::ComputerRemoved, &[]), act).await?;
-            tx.commit().await?;
+            let note = audit_note(agent, Deed::ComputerRemoved, &agent, &[]);
+            self.commit_audited(tx, act, note).await?;
             Ok(true)
         })
     }
-
-    async fn note_computer(
-        &self,
-        tx: &mut Transaction,
-        agent: AccountId,
-        (deed, changes): (Deed, &[Change]),
-        act: Act<'_>,
-    ) -> Result<(), StoreError> {
-        let note = Note { account: agent, deed, object: agent.to_string(), changes };
-        audit::note(tx, self.mint(), act, note).await
-    }
 }
 
-fn select(condition: &'static str) -> Statement {
-    let mut query = sql("SELECT agent_id, name, state, created_at, updated_at, job_id, job_at,
-                                config, secrets, revision FROM computers WHERE ");
-    query.push(condition);
+const SELECT: &str = "SELECT agent_id, name, state, created_at, updated_at, job_id, job_at,
+                             config, secrets, revision FROM computers WHERE ";
+
+fn select_of(agent: AccountId) -> Statement {
+    let mut query = sql(SELECT);
+    query.push("agent_id = ").push_value(agent);
     query
 }
 
-async fn find(on: Connection<'_>, agent: AccountId) -> Result<Option<Computer>, StoreError> {
-    let row = select("agent_id = $1").bind(agent).fetch_optional(on).await?;
-    row.as_ref().map(computer).transpose()
+/// Returns a record without name and configuration, as it begins.
+fn new_computer(agent: AccountId, state: ComputerState, at: Timestamp) -> Computer {
+    Computer {
+        agent,
+        name: None,
+        state,
+        created_at: at,
+        updated_at: at,
+        job: None,
+        config: Configuration::default(),
+        revision: at.millis(),
+    }
 }
 
 /// Locks the record until the transaction ends.
 async fn lock(tx: &mut Transaction, agent: AccountId) -> Result<Option<Computer>, StoreError> {
-    let query = select("agent_id = $1").bind(agent).locking("FOR UPDATE");
-    query.fetch_optional(tx.on()).await?.as_ref().map(computer).transpose()
+    let row = select_of(agent).locking("FOR UPDATE").fetch_optional(tx.on()).await?;
+    row.as_ref().map(computer).transpose()
 }
 
-async fn insert(
-    tx: &mut Transaction,
-    agent: &Account,
-    (state, job): (ComputerState, Option<Job>),
-    change: &ComputerChange,
-    act: Act<'_>,
-) -> Result<bool, StoreError> {
-    let config = change.config.clone().unwrap_or_default();
-    let made =
-        sql("INSERT INTO computers (agent_id, partner_id, reseller_id, organization_id, name,
-                        state, created_at, updated_at, job_id, job_at, config, secrets, revision)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8, $9, $10, $11, $12)
-         ON CONFLICT (agent_id) DO NOTHING")
-        .bind(agent.id)
+/// Inserts a record; returns false if the Agent has one.
+async fn insert(tx: &mut Transaction, agent: &Account, new: &Computer) -> Result<bool, StoreError> {
+    let statement = sql("INSERT INTO computers (agent_id, name, state, created_at, updated_at,
+             job_id, job_at, config, secrets, revision, partner_id, reseller_id, organization_id)
+         VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+         ON CONFLICT (agent_id) DO NOTHING");
+    let inserted = bind(statement, new)
         .bind(agent.lineage.partner)
         .bind(agent.lineage.reseller)
         .bind(agent.lineage.organization)
-        .bind(change.name.clone().flatten())
-        .bind(state.as_str())
-        .bind(act.at)
-        .bind(job.map(|job| job.id))
-        .bind(job.map(|job| job.at.millis()))
-        .bind(Json::Object(config.authored).to_string())
-        .bind(config.sealed.as_deref())
-        .bind(act.at.millis())
         .execute(tx.on())
         .await?;
-    Ok(made > 0)
+    Ok(inserted > 0)
 }
 
 async fn update(tx: &mut Transaction, new: &Computer) -> Result<(), StoreError> {
-    sql("UPDATE computers SET name = $2, state = $3, updated_at = $4, job_id = $5, job_at = $6,
-             config = $7, secrets = $8, revision = $9
-         WHERE agent_id = $1")
-    .bind(new.agent)
-    .bind(new.name.clone())
-    .bind(new.state.as_str())
-    .bind(new.updated_at)
-    .bind(new.job.map(|job| job.id))
-    .bind(new.job.map(|job| job.at.millis()))
-    .bind(Json::Object(new.config.authored.clone()).to_string())
-    .bind(new.config.sealed.as_deref())
-    .bind(new.revision)
-    .execute(tx.on())
-    .await
-    .map(drop)
+    let statement = sql("UPDATE computers SET name = $2, state = $3, updated_at = $4, job_id = $5,
+             job_at = $6, config = $7, secrets = $8, revision = $9
+         WHERE agent_id = $1");
+    bind(statement, new).execute(tx.on()).await.map(drop)
+}
+
+/// Binds the columns of a record but the time of its creation.
+fn bind(statement: Statement, new: &Computer) -> Statement {
+    statement
+        .bind(new.agent)
+        .bind(new.name.clone())
+        .bind(new.state.as_str())
+        .bind(new.updated_at)
+        .bind(new.job.map(|job| job.id))
+        .bind(new.job.map(|job| job.at.millis()))
+        .bind(Json::Object(new.config.authored.clone()).to_string())
+        .bind(new.config.sealed.as_deref())
+        .bind(new.revision)
 }
 
 fn computer(row: &Row) -> Result<Computer, StoreError> {

@@ -1,25 +1,40 @@
-//! Rows of Agents' configurations, and the queue of their changes.
+//! Rows of Agents' configurations, and the lock for changes of an Agent.
 
+use crate::domain::account::Account;
 use crate::domain::agent_config::{AgentConfig, AgentConfigs, Config, ConfigId, ConfigKind};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::AccountId;
 use crate::store::base::Base;
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
+use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Row, sql};
+use crate::store::tenancy::accounts;
 
-/// The queue for configurations, versions, template link and removals of apps of one Agent.
-pub const QUEUE: &str = "agent configurations";
+/// Takes the queue for configurations, versions, template link and removals of apps of one Agent,
+/// then passes the gates of its accounts. Returns the Agent; None if it was deleted.
+pub async fn lock_agent(
+    tx: &mut Transaction,
+    agent: AccountId,
+) -> Result<Option<Account>, StoreError> {
+    gates::take_turn(tx, "agent configurations", agent.get()).await?;
+    accounts::passed(tx, agent).await
+}
 
 impl Base {
-    /// Inserts both rows without content, so that their ids never change once returned.
-    pub(in crate::store) async fn begin_configs(
+    /// Returns the configurations found; without any, inserts both rows without content, so that
+    /// their ids never change once returned.
+    pub(in crate::store) async fn ensure_configs(
         &self,
         tx: &mut Transaction,
         agent: AccountId,
+        found: Option<AgentConfigs>,
         now: Timestamp,
     ) -> Result<AgentConfigs, StoreError> {
+        if let Some(configs) = found {
+            return Ok(configs);
+        }
         let make = |kind| AgentConfig {
             id: ConfigId(self.mint().uuid()),
             kind,
@@ -43,7 +58,7 @@ impl Base {
     }
 }
 
-pub async fn write(
+pub async fn write_config(
     tx: &mut Transaction,
     agent: AccountId,
     written: &AgentConfig,
@@ -52,7 +67,7 @@ pub async fn write(
          WHERE agent_id = $1 AND kind = $2")
     .bind(agent)
     .bind(written.kind.as_str())
-    .bind(text(&written.config))
+    .bind(config_text(&written.config))
     .bind(written.revision)
     .bind(written.updated_at)
     .execute(tx.on())
@@ -61,11 +76,11 @@ pub async fn write(
 }
 
 /// Returns a configuration as the database stores it.
-pub fn text(config: &Config) -> String {
+pub fn config_text(config: &Config) -> String {
     serde_json::to_string(config).unwrap_or_default()
 }
 
-pub async fn configs(
+pub async fn find_configs(
     on: Connection<'_>,
     agent: AccountId,
 ) -> Result<Option<AgentConfigs>, StoreError> {

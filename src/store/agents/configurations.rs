@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use super::agent_versions::keep_automatic;
 use super::app_records::not_installed;
-use super::config_rows::{QUEUE, configs, write};
-use super::template_locks::{Locked, locked};
+use super::audited_commit::audit_note;
+use super::config_rows::{find_configs, lock_agent, write_config};
+use super::template_locks::{LockedFields, locked};
 use crate::domain::agent_config::{
     AgentConfig, AgentConfigs, Config, ConfigKind, Revisions, VersionId,
 };
@@ -17,11 +18,9 @@ use crate::domain::id::AccountId;
 use crate::store::base::Base;
 use crate::store::engine::database::transact;
 use crate::store::engine::error::StoreError;
-use crate::store::engine::gates;
-use crate::store::events::announcements::{AccountEvent, announce_account_event};
+use crate::store::events::announcements::announce_told;
 use crate::store::events::event_data::{ChangedConfig, PublishedData, event_data};
-use crate::store::tenancy::accounts;
-use crate::store::tenancy::audit::{self, Note};
+use crate::store::tenancy::audit;
 use crate::wire::{CampaignId, Number};
 
 #[derive(Clone, Debug)]
@@ -34,38 +33,37 @@ pub struct ConfigChange<'c> {
     pub deed: Deed,
     /// For the audit log: names of fields, never their values.
     pub changes: &'c [Change],
-    /// The event to announce, if any.
-    pub says: Option<Says<'c>>,
+    pub event: Option<ConfigEvent<'c>>,
     /// Keeps at most this many replaced configurations, if they were set, as automatic versions.
-    pub keep: Option<u32>,
+    pub keep_automatic: Option<u32>,
 }
 
 /// The data of an event that the store does not know.
 #[derive(Clone, Copy, Debug)]
-pub struct Says<'c> {
+pub struct ConfigEvent<'c> {
     /// `agent.published`, or `agent.reverted`.
     pub name: EventName,
     pub changed: &'c [String],
     pub version: Option<VersionId>,
 }
 
-impl Says<'_> {
-    /// Returns `data` of the event; `kept` is the version with the replaced configuration.
-    fn told(self, changed: ChangedConfig, kept: Option<VersionId>) -> Value {
+impl ConfigEvent<'_> {
+    /// Returns `data` of the event; `replaced` is the version with the replaced configuration.
+    fn data(self, changed: ChangedConfig, replaced: Option<VersionId>) -> Value {
         if self.name != EventName::AgentPublished {
             return event_data(&changed);
         }
         event_data(&PublishedData {
             changed,
             version_id: self.version.map(Number::from),
-            previous_version_id: kept.map(Number::from),
+            previous_version_id: replaced.map(Number::from),
         })
     }
 }
 
 /// The result of a change.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Configured {
+pub enum ConfigOutcome {
     /// Written; the replaced configuration is this version, if it was kept.
     Done(Box<AgentConfigs>, Option<VersionId>),
     /// A revision has changed; nothing was written.
@@ -73,7 +71,7 @@ pub enum Configured {
     /// The Agent was deleted.
     Missing,
     /// The Agent's template locks these fields; nothing was written.
-    Locked(Locked),
+    Locked(LockedFields),
     /// It assigns these apps, which the Agent has not installed; nothing was written.
     NotInstalled(Vec<String>),
 }
@@ -84,7 +82,7 @@ impl Base {
         &self,
         agent: AccountId,
     ) -> Result<Option<AgentConfigs>, StoreError> {
-        configs(self.reader(), agent).await
+        find_configs(self.reader(), agent).await
     }
 
     /// Writes a configuration with its event and its audit entry. Locks the Agent's queue, then
@@ -94,36 +92,32 @@ impl Base {
         agent: AccountId,
         change: &ConfigChange<'_>,
         act: Act<'_>,
-    ) -> Result<Configured, StoreError> {
+    ) -> Result<ConfigOutcome, StoreError> {
         transact!(self, async |tx| {
-            gates::take_turn(&mut tx, QUEUE, agent.get()).await?;
-            let Some(account) = accounts::passed(&mut tx, agent).await? else {
-                return Ok(Configured::Missing);
+            let Some(account) = lock_agent(&mut tx, agent).await? else {
+                return Ok(ConfigOutcome::Missing);
             };
-            let before = configs(tx.on(), agent).await?;
+            let before = find_configs(tx.on(), agent).await?;
             if before.as_ref().map_or_else(Revisions::default, AgentConfigs::revisions)
                 != change.decided_by
             {
-                return Ok(Configured::Moved);
+                return Ok(ConfigOutcome::Moved);
             }
             if let Some(locked) =
-                locked(&mut tx, agent, before.as_ref(), (change.kind, change.config)).await?
+                locked(&mut tx, agent, before.as_ref(), change.kind, change.config).await?
             {
-                return Ok(Configured::Locked(locked));
+                return Ok(ConfigOutcome::Locked(locked));
             }
             let old = before.as_ref().map(|configs| &configs.of(change.kind).config);
             if old.and_then(|old| old.get("apps")) != change.config.get("apps") {
                 let missing = not_installed(&mut tx, agent, change.config).await?;
                 if !missing.is_empty() {
-                    return Ok(Configured::NotInstalled(missing));
+                    return Ok(ConfigOutcome::NotInstalled(missing));
                 }
             }
-            let mut configs = match before {
-                Some(configs) => configs,
-                None => self.begin_configs(&mut tx, agent, act.at).await?,
-            };
+            let mut configs = self.ensure_configs(&mut tx, agent, before, act.at).await?;
             let replaced = configs.of(change.kind).clone();
-            let kept = match change.keep.filter(|_| replaced.is_set()) {
+            let replaced_version = match change.keep_automatic.filter(|_| replaced.is_set()) {
                 Some(most) => {
                     Some(keep_automatic(&mut tx, agent, &replaced.config, most, act.at).await?)
                 }
@@ -135,31 +129,26 @@ impl Base {
                 updated_at: act.at,
                 ..replaced
             };
-            write(&mut tx, agent, &written).await?;
-            let object = written.id.to_string();
-            let note = Note { account: agent, deed: change.deed, object, changes: change.changes };
+            write_config(&mut tx, agent, &written).await?;
+            let note = audit_note(agent, change.deed, &written.id, change.changes);
             audit::note(&mut tx, self.mint(), act, note).await?;
-            if let Some(says) = change.says {
+            if let Some(event) = change.event {
                 let changed = ChangedConfig {
                     account_id: agent.into(),
                     campaign_id: CampaignId(configs.live.id),
                     revision: written.revision,
-                    changed: says.changed.to_vec(),
+                    changed: event.changed.to_vec(),
                 };
-                let event = AccountEvent {
-                    name: says.name,
-                    at: act.at,
-                    lineage: account.lineage,
-                    data: says.told(changed, kept),
-                };
-                announce_account_event(&mut tx, self.mint(), event).await?;
+                let told = event.data(changed, replaced_version);
+                let at = (act.at, account.lineage);
+                announce_told(&mut tx, self.mint(), event.name, at, told).await?;
             }
             match change.kind {
                 ConfigKind::Staging => configs.staging = written,
                 ConfigKind::Default => configs.live = written,
             }
             tx.commit().await?;
-            Ok(Configured::Done(Box::new(configs), kept))
+            Ok(ConfigOutcome::Done(Box::new(configs), replaced_version))
         })
     }
 }

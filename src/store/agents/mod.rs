@@ -1,11 +1,12 @@
 //! Configurations of Agents, their versions and templates; apps, computers and features.
 //!
 //! A change of an Agent's configurations, versions or template link, and the removal of an app,
-//! takes the Agent's queue first (`config_rows::QUEUE`), passes the gates of its accounts, and then
-//! locks rows. So no two changes of one Agent decide from the same state.
+//! takes the Agent's queue first, passes the gates of its accounts (`config_rows::lock_agent`), and
+//! then locks rows. So no two changes of one Agent decide from the same state.
 
 pub mod agent_versions;
 pub mod app_records;
+pub mod audited_commit;
 pub mod computers;
 pub mod config_rows;
 pub mod configurations;

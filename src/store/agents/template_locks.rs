@@ -12,7 +12,7 @@ use crate::store::engine::sql::sql;
 
 /// The fields that a template locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Locked {
+pub struct LockedFields {
     pub template: TemplateId,
     pub name: String,
     pub fields: Vec<String>,
@@ -24,8 +24,9 @@ pub async fn locked(
     tx: &mut Transaction,
     agent: AccountId,
     before: Option<&AgentConfigs>,
-    (kind, config): (ConfigKind, &Config),
-) -> Result<Option<Locked>, StoreError> {
+    kind: ConfigKind,
+    config: &Config,
+) -> Result<Option<LockedFields>, StoreError> {
     let Some(before) = before else { return Ok(None) };
     let row = sql("SELECT templates.id AS id, templates.name AS name, templates.fields AS fields,
                 template_links.applied AS applied, templates.deleted_at AS deleted_at
@@ -48,5 +49,5 @@ pub async fn locked(
         return Ok(None);
     }
     let template = TemplateId(columns.uuid("id")?);
-    Ok(Some(Locked { template, name: columns.text("name")?, fields }))
+    Ok(Some(LockedFields { template, name: columns.text("name")?, fields }))
 }

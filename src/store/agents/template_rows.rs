@@ -5,23 +5,27 @@ use crate::domain::template::{Content, Head, Integration, Template};
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Row, sql};
+use crate::store::engine::sql::{Row, Statement, sql};
+
+/// Selects a template that one of these accounts owns.
+pub fn select(id: TemplateId, owners: [Option<AccountId>; 2]) -> Statement {
+    let [one, other] = owners;
+    sql("SELECT id, account_id, name, enabled, config, fields, integrations, revision,
+                created_at, updated_at
+         FROM templates WHERE id = $1 AND account_id IN ($2, $3) AND deleted_at IS NULL")
+    .bind(id.0)
+    .bind(one)
+    .bind(other)
+}
 
 /// Returns a template of this account. Locks its row: a transaction that applies it waits.
-pub async fn own(
+pub async fn lock_own(
     tx: &mut Transaction,
     account: AccountId,
     id: TemplateId,
 ) -> Result<Option<Template>, StoreError> {
-    let row = sql("SELECT id, account_id, name, enabled, config, fields, integrations, revision,
-                created_at, updated_at
-         FROM templates WHERE id = $1 AND account_id = $2 AND deleted_at IS NULL")
-    .bind(id.0)
-    .bind(account)
-    .locking("FOR UPDATE")
-    .fetch_optional(tx.on())
-    .await?;
-    row.as_ref().map(template).transpose()
+    let query = select(id, [Some(account), None]).locking("FOR UPDATE");
+    query.fetch_optional(tx.on()).await?.as_ref().map(template).transpose()
 }
 
 pub fn head(row: &Row) -> Result<Head, StoreError> {

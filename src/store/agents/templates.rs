@@ -1,22 +1,29 @@
 //! Creating, changing and deleting templates. Applying a template locks its row until the link is
 //! committed (`template_links.rs`), so that no Agent is linked with a deleted template.
 
-use super::config_rows;
+use super::audited_commit::audit_note;
+use super::config_rows::config_text;
 use super::template_links;
 use super::template_migrations;
-use super::template_rows::{head, own, template};
+use super::template_rows::{head, lock_own, select, template};
 use crate::domain::agent_config::differing;
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::id::{AccountId, TemplateId};
 use crate::domain::template::{Content, Head, Template};
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, transact};
+use crate::store::engine::database::transact;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::sql;
+use crate::store::engine::sql::{Statement, sql};
 use crate::store::tenancy::accounts;
-use crate::store::tenancy::audit::{self, Note};
+
+/// A template to create.
+#[derive(Clone, Copy, Debug)]
+pub struct NewTemplate<'c> {
+    pub name: &'c str,
+    pub content: &'c Content,
+}
 
 /// A change of a template; None keeps a field.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +37,7 @@ pub struct TemplateChange<'c> {
 
 /// The result of a change.
 #[derive(Clone, Debug, PartialEq)]
-pub enum TemplateChanged {
+pub enum TemplateOutcome {
     Done(Box<Template>),
     /// The revision has changed; nothing was written.
     Moved,
@@ -39,7 +46,7 @@ pub enum TemplateChanged {
 
 /// The result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TemplateDeleted {
+pub enum TemplateDeletion {
     Done,
     Missing,
     /// Agents are linked with it; nothing was deleted.
@@ -51,42 +58,38 @@ impl Base {
     pub async fn insert_template(
         &self,
         account: AccountId,
-        (name, content): (&str, &Content),
+        NewTemplate { name, content }: NewTemplate<'_>,
         most: u64,
         act: Act<'_>,
     ) -> Result<Option<Template>, StoreError> {
         transact!(self, async |tx| {
             gates::take_turn(&mut tx, "templates", account.get()).await?;
-            let row = sql("SELECT COUNT(*) AS kept FROM templates
+            let row = sql("SELECT COUNT(*) AS templates FROM templates
              WHERE account_id = $1 AND deleted_at IS NULL")
             .bind(account)
             .fetch_one(tx.on())
             .await?;
-            if (Columns { table: "templates", row: &row }).count("kept")? >= most {
+            if (Columns { table: "templates", row: &row }).count("templates")? >= most {
                 return Ok(None);
             }
-            let id = TemplateId(self.mint().uuid());
-            let name = name.to_owned();
-            let (created_at, updated_at) = (act.at, act.at);
-            let head =
-                Head { id, account, name, enabled: false, revision: 1, created_at, updated_at };
-            let made = Template { head, content: content.clone() };
-            sql("INSERT INTO templates (id, account_id, name, enabled, config, fields, integrations,
-                                    revision, created_at, updated_at)
-             VALUES ($1, $2, $3, 0, $4, $5, $6, 1, $7, $7)")
-        .bind(id.0)
-        .bind(account)
-        .bind(made.head.name.clone())
-        .bind(config_rows::text(&content.config))
-        .bind(fields(content))
-        .bind(integrations(content))
-        .bind(act.at)
-        .execute(tx.on())
-        .await?;
-            let changes = [Change::made("name", &made.head.name)];
-            self.note_template(&mut tx, &made.head, (Deed::TemplateCreated, &changes), act).await?;
-            tx.commit().await?;
-            Ok(Some(made))
+            let head = Head {
+                id: TemplateId(self.mint().uuid()),
+                account,
+                name: name.to_owned(),
+                enabled: false,
+                revision: 1,
+                created_at: act.at,
+                updated_at: act.at,
+            };
+            let template = Template { head, content: content.clone() };
+            let statement = sql("INSERT INTO templates (id, name, enabled, config, fields,
+                     integrations, revision, created_at, updated_at, account_id)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9)");
+            bind(statement, &template).bind(account).execute(tx.on()).await?;
+            let changes = [Change::made("name", name)];
+            let note = audit_note(account, Deed::TemplateCreated, &template.head.id, &changes);
+            self.commit_audited(tx, act, note).await?;
+            Ok(Some(template))
         })
     }
 
@@ -109,16 +112,7 @@ impl Base {
         owners: [Option<AccountId>; 2],
         id: TemplateId,
     ) -> Result<Option<Template>, StoreError> {
-        let [one, other] = owners;
-        let row =
-            sql("SELECT id, account_id, name, enabled, config, fields, integrations, revision,
-                    created_at, updated_at
-             FROM templates WHERE id = $1 AND account_id IN ($2, $3) AND deleted_at IS NULL")
-            .bind(id.0)
-            .bind(one)
-            .bind(other)
-            .fetch_optional(self.reader())
-            .await?;
+        let row = select(id, owners).fetch_optional(self.reader()).await?;
         row.as_ref().map(template).transpose()
     }
 
@@ -129,40 +123,30 @@ impl Base {
         id: TemplateId,
         change: &TemplateChange<'_>,
         act: Act<'_>,
-    ) -> Result<TemplateChanged, StoreError> {
+    ) -> Result<TemplateOutcome, StoreError> {
         transact!(self, async |tx| {
             accounts::passed(&mut tx, account).await?;
-            let Some(before) = own(&mut tx, account, id).await? else {
-                return Ok(TemplateChanged::Missing);
+            let Some(before) = lock_own(&mut tx, account, id).await? else {
+                return Ok(TemplateOutcome::Missing);
             };
             if before.head.revision != change.revision {
-                return Ok(TemplateChanged::Moved);
+                return Ok(TemplateOutcome::Moved);
             }
             let (after, changes) = changed(&before, change);
             if changes.is_empty() {
-                return Ok(TemplateChanged::Done(Box::new(before)));
+                return Ok(TemplateOutcome::Done(Box::new(before)));
             }
             let after = Template { head: Head { updated_at: act.at, ..after.head }, ..after };
-            sql("UPDATE templates SET name = $2, enabled = $3, config = $4, fields = $5,
-                 integrations = $6, revision = $7, updated_at = $8
-             WHERE id = $1")
-            .bind(id.0)
-            .bind(after.head.name.clone())
-            .bind(i64::from(after.head.enabled))
-            .bind(config_rows::text(&after.content.config))
-            .bind(fields(&after.content))
-            .bind(integrations(&after.content))
-            .bind(after.head.revision)
-            .bind(act.at)
-            .execute(tx.on())
-            .await?;
+            let statement = sql("UPDATE templates SET name = $2, enabled = $3, config = $4,
+                     fields = $5, integrations = $6, revision = $7, updated_at = $8
+                 WHERE id = $1");
+            bind(statement, &after).execute(tx.on()).await?;
             if !after.head.enabled {
                 template_migrations::end(&mut tx, id, act.at).await?;
             }
-            self.note_template(&mut tx, &after.head, (Deed::TemplateUpdated, &changes), act)
-                .await?;
-            tx.commit().await?;
-            Ok(TemplateChanged::Done(Box::new(after)))
+            let note = audit_note(account, Deed::TemplateUpdated, &id, &changes);
+            self.commit_audited(tx, act, note).await?;
+            Ok(TemplateOutcome::Done(Box::new(after)))
         })
     }
 
@@ -174,15 +158,15 @@ impl Base {
         id: TemplateId,
         detach_all: bool,
         act: Act<'_>,
-    ) -> Result<TemplateDeleted, StoreError> {
+    ) -> Result<TemplateDeletion, StoreError> {
         transact!(self, async |tx| {
             accounts::passed(&mut tx, account).await?;
-            let Some(found) = own(&mut tx, account, id).await? else {
-                return Ok(TemplateDeleted::Missing);
+            let Some(found) = lock_own(&mut tx, account, id).await? else {
+                return Ok(TemplateDeletion::Missing);
             };
-            let linked = template_links::next(tx.on(), id, 0).await?.is_some();
-            if linked && !detach_all {
-                return Ok(TemplateDeleted::Linked);
+            let is_linked = !template_links::links(tx.on(), id, 0, 1).await?.is_empty();
+            if is_linked && !detach_all {
+                return Ok(TemplateDeletion::Linked);
             }
             sql("UPDATE templates SET deleted_at = $2 WHERE id = $1")
                 .bind(id.0)
@@ -190,24 +174,11 @@ impl Base {
                 .execute(tx.on())
                 .await?;
             let mut changes = vec![Change::gone("name", &found.head.name)];
-            changes.extend(linked.then(|| Change::made("detachAll", true)));
-            self.note_template(&mut tx, &found.head, (Deed::TemplateDeleted, &changes), act)
-                .await?;
-            tx.commit().await?;
-            Ok(TemplateDeleted::Done)
+            changes.extend(is_linked.then(|| Change::made("detachAll", true)));
+            let note = audit_note(account, Deed::TemplateDeleted, &id, &changes);
+            self.commit_audited(tx, act, note).await?;
+            Ok(TemplateDeletion::Done)
         })
-    }
-
-    /// Writes the audit entry for a template.
-    pub(in crate::store) async fn note_template(
-        &self,
-        tx: &mut Transaction,
-        head: &Head,
-        (deed, changes): (Deed, &[Change]),
-        act: Act<'_>,
-    ) -> Result<(), StoreError> {
-        let note = Note { account: head.account, deed, object: head.id.to_string(), changes };
-        audit::note(tx, self.mint(), act, note).await
     }
 }
 
@@ -235,11 +206,18 @@ fn changed(before: &Template, change: &TemplateChange<'_>) -> (Template, Vec<Cha
     (after, changes)
 }
 
-fn fields(content: &Content) -> String {
-    serde_json::to_string(&content.fields).unwrap_or_default()
-}
-
-fn integrations(content: &Content) -> String {
-    let pairs = content.integrations.iter().map(|one| (&one.slug, &one.version));
-    serde_json::to_string(&pairs.collect::<Vec<_>>()).unwrap_or_default()
+/// Binds the columns of a template but its account and the time of its creation.
+fn bind(statement: Statement, template: &Template) -> Statement {
+    let Template { head, content } = template;
+    let integrations = content.integrations.iter().map(|one| (&one.slug, &one.version));
+    let integrations: Vec<_> = integrations.collect();
+    statement
+        .bind(head.id.0)
+        .bind(head.name.as_str())
+        .bind(i64::from(head.enabled))
+        .bind(config_text(&content.config))
+        .bind(serde_json::to_string(&content.fields).unwrap_or_default())
+        .bind(serde_json::to_string(&integrations).unwrap_or_default())
+        .bind(head.revision)
+        .bind(head.updated_at)
 }

@@ -74,7 +74,8 @@ impl Folder {
         for shard in 0..=u8::MAX {
             for entry in fs::read_dir(shard_of(&self.0.join(RAW), shard))? {
                 let entry = entry?;
-                if is_unfinished(&entry) && written(&entry)? < i128::from(before.millis()) {
+                let is_unfinished = entry.file_name().as_encoded_bytes().contains(&b'#');
+                if is_unfinished && written(&entry)? < i128::from(before.millis()) {
                     fs::remove_file(entry.path())?;
                     removed += 1;
                 }
@@ -86,10 +87,6 @@ impl Folder {
     fn file(&self, path: &Path) -> PathBuf {
         self.0.join(path.as_ref())
     }
-}
-
-fn is_unfinished(entry: &DirEntry) -> bool {
-    entry.file_name().as_encoded_bytes().contains(&b'#')
 }
 
 /// Returns the time of the last change, in milliseconds since the Unix epoch.

@@ -35,7 +35,7 @@ pub struct Blobs {
     folder: Option<Folder>,
     pub at: String,
     pub rules: Objects,
-    places: Arc<Semaphore>,
+    put_permits: Arc<Semaphore>,
     /// Set once this database is known to be the owner.
     owned: Arc<OnceCell<()>>,
     mint: Mint,
@@ -67,15 +67,13 @@ impl Blobs {
             }
             BlobPlace::S3(bucket) => (bucket::open(bucket, &rules).map_err(unusable)?, None),
         };
-        let places = Arc::new(Semaphore::new(rules.max_puts));
-        let owned = Arc::default();
         Ok(Self {
             objects,
             folder,
             at,
+            put_permits: Arc::new(Semaphore::new(rules.max_puts)),
             rules,
-            places,
-            owned,
+            owned: Arc::default(),
             mint,
             trust,
             repeats: Repeats::default(),
@@ -85,11 +83,6 @@ impl Blobs {
     /// Whether a raw message is so large that it belongs here.
     pub(in crate::store) const fn takes(&self, raw: &Bytes) -> bool {
         raw.len() > self.rules.above_bytes
-    }
-
-    /// Returns the time before which an orphan must have been written to be removed.
-    pub(in crate::store) fn orphaned_before(&self, now: Timestamp) -> Timestamp {
-        now.minus(self.rules.orphaned())
     }
 
     /// Writes the bytes under a new name, and returns it; durable then. Only for the `owner`.
@@ -106,9 +99,9 @@ impl Blobs {
         let (blobs, path) = (self.clone(), Path::from(name.as_str()));
         let payload = PutPayload::from_bytes(raw.clone());
         let putting = async {
-            let place = Arc::clone(&self.places).acquire_owned().await.map_err(failed)?;
+            let permit = Arc::clone(&self.put_permits).acquire_owned().await.map_err(failed)?;
             let writing = tokio::spawn(async move {
-                let _place = place;
+                let _permit = permit;
                 blobs.owned.get_or_try_init(|| blobs.claim(owner)).await?;
                 blobs.write(&path, payload, PutMode::Overwrite).await
             });

@@ -13,8 +13,8 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _, Row as _};
 
 use super::backup_error::BackupError;
-use super::beside::{Beside, Sealed};
-use super::draft::{Carrier, Draft, OBJECTS, at};
+use super::companion_files::{CompanionFiles, SealedSecrets};
+use super::unfinished_copy::{OBJECTS, OriginalCopier, UnfinishedCopy, failed};
 use crate::store::blobs::place::{BlobPlace, StorePlace};
 use crate::store::engine::embedded::{self, FILE};
 use crate::store::engine::error::StoreError;
@@ -29,14 +29,14 @@ const PAGE: i64 = 500;
 
 /// Where originals lie that are too large for the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Objects {
+pub enum OriginalsPlace {
     /// In the folder beside the database: part of the copy.
     Beside,
     /// In a store that the operator backs up separately.
     Elsewhere,
 }
 
-impl Objects {
+impl OriginalsPlace {
     /// Returns where this store has them. Compares canonical paths.
     pub fn of(place: &StorePlace) -> Self {
         let whole = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path)).ok();
@@ -53,14 +53,14 @@ impl Objects {
 
 /// The contents of a finished copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Copied {
+pub struct BackupSummary {
     pub messages: u64,
     /// Bytes of its database and its originals.
     pub octets: u64,
     /// Originals that its database names.
     pub objects: u64,
     /// Secrets in its database.
-    pub sealed: Vec<Sealed>,
+    pub sealed: Vec<SealedSecrets>,
 }
 
 /// Copies the store at `location`, with the files beside it, into the folder `to`, which must be
@@ -68,43 +68,37 @@ pub struct Copied {
 pub async fn back_up(
     location: &Location,
     to: &Path,
-    objects: Objects,
-    beside: Beside,
-) -> Result<Copied, BackupError> {
+    originals: OriginalsPlace,
+    companions: CompanionFiles,
+) -> Result<BackupSummary, BackupError> {
     let folder = embedded_only(location)?;
     let file = folder.join(FILE);
-    if !file.try_exists().map_err(at("look for", &file))? {
+    if !file.try_exists().map_err(failed("look for", &file))? {
         return Err(StoreError::Missing { at: folder.display().to_string() }.into());
     }
-    let mut live = open(&file, true).await?;
+    let mut live = open_database(&file, true).await?;
     check_version(&mut live, folder).await?;
-    let mut draft = Draft::begin(to)?;
+    let mut unfinished = UnfinishedCopy::begin(to)?;
     let source = folder.join(OBJECTS);
     for _ in 0..SNAPSHOTS {
-        draft = on_pool(move || draft.begin_again()).await?;
-        let database = draft.database();
-        let mut copy = take_snapshot(&mut live, &database).await?;
-        check(&mut copy, &file).await?;
-        let sealed = beside.sealed(&mut copy).await?;
-        let found = match objects {
-            Objects::Beside => {
-                copy_objects(&mut copy, Some(&mut live), &draft.carrier(&source)).await?
-            }
-            Objects::Elsewhere => count_objects(&mut copy).await?,
-        };
-        found.check(&source)?;
+        unfinished = on_pool(move || unfinished.begin_again()).await?;
+        let mut copy = take_snapshot(&mut live, &unfinished.database()).await?;
+        check_database(&mut copy, &file).await?;
+        let sealed = companions.sealed(&mut copy).await?;
+        let copier = unfinished.original_copier(&source);
+        let found = take_originals(&mut copy, Some(&mut live), originals, &copier).await?;
         if found.erased > 0 {
             continue;
         }
         let messages = count_messages(&mut copy).await?;
         copy.close().await?;
         let octets = on_pool(move || {
-            draft.put(&beside)?;
-            let octets = draft.seal(&beside)?;
-            draft.finish().map(|()| octets)
+            unfinished.put(&companions)?;
+            let octets = unfinished.seal(&companions)?;
+            unfinished.finish().map(|()| octets)
         });
         let octets = octets.await? + found.octets;
-        return Ok(Copied { messages, octets, objects: found.count, sealed });
+        return Ok(BackupSummary { messages, octets, objects: found.count, sealed });
     }
     Err(BackupError::Restless)
 }
@@ -118,7 +112,7 @@ pub fn embedded_only(location: &Location) -> Result<&Path, BackupError> {
 }
 
 /// Opens a connection of its own to a database file.
-pub async fn open(file: &Path, read_only: bool) -> Result<SqliteConnection, BackupError> {
+pub async fn open_database(file: &Path, read_only: bool) -> Result<SqliteConnection, BackupError> {
     let options = SqliteConnectOptions::new().filename(file).read_only(read_only);
     let opening = options.foreign_keys(true).connect().await;
     opening.map_err(|source| {
@@ -131,11 +125,11 @@ pub async fn check_version(
     database: &mut SqliteConnection,
     folder: &Path,
 ) -> Result<(), BackupError> {
-    let made = sqlx::query("SELECT 1 FROM sqlite_schema WHERE name = $1")
+    let table = sqlx::query("SELECT 1 FROM sqlite_schema WHERE name = $1")
         .bind(schema::TABLE)
         .fetch_optional(&mut *database)
         .await?;
-    if made.is_none() {
+    if table.is_none() {
         return Err(StoreError::Missing { at: folder.display().to_string() }.into());
     }
     schema::is_current(database, &embedded::migrations()).await?;
@@ -143,12 +137,15 @@ pub async fn check_version(
 }
 
 /// Fails if the database is damaged: a backup that cannot be restored is none.
-pub async fn check(database: &mut SqliteConnection, file: &Path) -> Result<(), BackupError> {
+pub async fn check_database(
+    database: &mut SqliteConnection,
+    file: &Path,
+) -> Result<(), BackupError> {
     let damaged = |detail| BackupError::Damaged { at: file.to_owned(), detail };
-    let said = sqlx::query_scalar("PRAGMA integrity_check(1)").fetch_one(&mut *database).await;
-    let said: String = said.map_err(|error| damaged(error.to_string()))?;
-    if said != "ok" {
-        return Err(damaged(said));
+    let line = sqlx::query_scalar("PRAGMA integrity_check(1)").fetch_one(&mut *database).await;
+    let line: String = line.map_err(|error| damaged(error.to_string()))?;
+    if line != "ok" {
+        return Err(damaged(line));
     }
     let orphan = sqlx::query("PRAGMA foreign_key_check").fetch_optional(database).await;
     match orphan.map_err(|error| damaged(error.to_string()))? {
@@ -171,11 +168,11 @@ async fn take_snapshot(
     to: &Path,
 ) -> Result<SqliteConnection, BackupError> {
     let name = to.to_str().ok_or_else(|| {
-        at("write", to)(io::Error::new(io::ErrorKind::InvalidFilename, "its name is not UTF-8"))
+        failed("write", to)(io::Error::new(io::ErrorKind::InvalidFilename, "its name is not UTF-8"))
     })?;
     // Writes into the existing file, which keeps its mode.
     sqlx::query("VACUUM INTO $1").bind(name).execute(live).await?;
-    open(to, true).await
+    open_database(to, true).await
 }
 
 /// Counts of the originals that a database names.
@@ -190,39 +187,49 @@ pub struct OriginalCounts {
     first_lost: String,
 }
 
-impl OriginalCounts {
-    pub(in crate::store) fn check(&self, folder: &Path) -> Result<(), BackupError> {
-        if self.lost == 0 {
-            return Ok(());
-        }
-        let (folder, first) = (folder.to_owned(), self.first_lost.clone());
-        Err(BackupError::Lost { folder, count: self.lost, first })
+/// Copies the originals that the database names, or counts those that lie elsewhere. Asks `live`
+/// whether a missing one was erased; fails with `Lost` if one was not.
+pub async fn take_originals(
+    database: &mut SqliteConnection,
+    live: Option<&mut SqliteConnection>,
+    place: OriginalsPlace,
+    copier: &OriginalCopier,
+) -> Result<OriginalCounts, BackupError> {
+    if place == OriginalsPlace::Elsewhere {
+        let count: i64 = sqlx::query_scalar("SELECT COUNT(DISTINCT object) FROM contents")
+            .fetch_one(database)
+            .await?;
+        let count = u64::try_from(count).unwrap_or_default();
+        return Ok(OriginalCounts { count, ..OriginalCounts::default() });
     }
+    let found = copy_originals(database, live, copier).await?;
+    if found.lost > 0 {
+        let (folder, first) = (copier.from.clone(), found.first_lost);
+        return Err(BackupError::Lost { folder, count: found.lost, first });
+    }
+    Ok(found)
 }
 
-/// Copies all originals that the database names. Asks `live` whether a missing one was erased.
-pub async fn copy_objects(
+async fn copy_originals(
     database: &mut SqliteConnection,
     mut live: Option<&mut SqliteConnection>,
-    carrier: &Carrier,
+    copier: &OriginalCopier,
 ) -> Result<OriginalCounts, BackupError> {
     let mut found = OriginalCounts::default();
-    let mut after = Named::default();
+    let mut after = NamedOriginal::default();
     loop {
-        let page = names(database, &after).await?;
+        let page = named_originals(database, &after).await?;
         let Some(last) = page.last() else { return Ok(found) };
         after.clone_from(last);
-        let carrier = carrier.clone();
-        let taken = on_pool(move || {
-            let take = |named: Named| Ok((carrier.take(&named.object)?, named));
+        let copier = copier.clone();
+        let copied = on_pool(move || {
+            let take = |named: NamedOriginal| Ok((copier.take(&named.object)?, named));
             page.into_iter().map(take).collect::<Result<Vec<_>, BackupError>>()
         });
-        for (content, named) in taken.await? {
+        for (copied, named) in copied.await? {
             found.count += 1;
-            match content {
-                Some(content) if content.digest.0 == *named.digest => {
-                    found.octets += content.octets;
-                }
+            match copied {
+                Some(file) if file.digest.0 == *named.digest => found.octets += file.octets,
                 _ if is_erased(live.as_deref_mut(), &named).await? => found.erased += 1,
                 _ => {
                     if found.lost == 0 {
@@ -235,16 +242,6 @@ pub async fn copy_objects(
     }
 }
 
-pub async fn count_objects(database: &mut SqliteConnection) -> Result<OriginalCounts, BackupError> {
-    let count: i64 = sqlx::query_scalar("SELECT COUNT(DISTINCT object) FROM contents")
-        .fetch_one(database)
-        .await?;
-    Ok(OriginalCounts {
-        count: u64::try_from(count).unwrap_or_default(),
-        ..OriginalCounts::default()
-    })
-}
-
 /// Runs work that waits for the disk, on a thread for it.
 pub async fn on_pool<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BackupError> + Send + 'static,
@@ -255,27 +252,30 @@ pub async fn on_pool<T: Send + 'static>(
 
 /// An original outside of the database.
 #[derive(Clone, Default)]
-struct Named {
+struct NamedOriginal {
     digest: Vec<u8>,
     object: String,
 }
 
 /// Returns the next page of originals behind `after`; messages with the same one count once.
-async fn names(database: &mut SqliteConnection, after: &Named) -> Result<Vec<Named>, BackupError> {
+async fn named_originals(
+    database: &mut SqliteConnection,
+    after: &NamedOriginal,
+) -> Result<Vec<NamedOriginal>, BackupError> {
     let page = "SELECT DISTINCT object_digest, object FROM contents
                 WHERE object IS NOT NULL AND (object_digest, object) > ($1, $2)
                 ORDER BY object_digest, object LIMIT $3";
     let page = sqlx::query(page).bind(after.digest.as_slice()).bind(after.object.as_str());
     let rows = page.bind(PAGE).fetch_all(database).await?;
     let named = rows.iter().map(|row| {
-        Ok(Named { digest: row.try_get("object_digest")?, object: row.try_get("object")? })
+        Ok(NamedOriginal { digest: row.try_get("object_digest")?, object: row.try_get("object")? })
     });
     named.collect()
 }
 
 async fn is_erased(
     live: Option<&mut SqliteConnection>,
-    named: &Named,
+    named: &NamedOriginal,
 ) -> Result<bool, BackupError> {
     let Some(live) = live else { return Ok(false) };
     let still = "SELECT 1 FROM contents WHERE object_digest = $1 AND object = $2";

@@ -1,6 +1,7 @@
 //! Deletes rows of deleted accounts beside their messages: sender lists and configurations of
 //! Agents, contacts of organizations. There may be millions, so each transaction deletes some.
 
+use super::retention::row_limit;
 use crate::domain::id::AccountId;
 use crate::store::base::Base;
 use crate::store::engine::database::{Transaction, transact};
@@ -11,17 +12,17 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
 
 /// The sender list of an Agent.
-const LISTED: &str = "DELETE FROM allowed_senders WHERE (agent_id, address) IN (
+const SENDERS: &str = "DELETE FROM allowed_senders WHERE (agent_id, address) IN (
     SELECT agent_id, address FROM allowed_senders WHERE agent_id = $1 ORDER BY address LIMIT $2)";
 
 /// The configurations of an Agent, and their versions.
-const CONFIGURED: &str = "DELETE FROM agent_configs WHERE agent_id = $1 AND kind IN (
+const CONFIGS: &str = "DELETE FROM agent_configs WHERE agent_id = $1 AND kind IN (
     SELECT kind FROM agent_configs WHERE agent_id = $1 LIMIT $2)";
 const VERSIONS: &str = "DELETE FROM agent_versions WHERE (agent_id, version_id) IN (
     SELECT agent_id, version_id FROM agent_versions WHERE agent_id = $1 ORDER BY version_id LIMIT $2)";
 
 /// The contacts of an organization that no message names any more.
-const KNOWN: &str = "DELETE FROM contacts WHERE id IN (
+const CONTACTS: &str = "DELETE FROM contacts WHERE id IN (
     SELECT id FROM contacts
     WHERE organization_id = $1
       AND NOT EXISTS (SELECT 1 FROM messages WHERE contact_id = contacts.id)
@@ -29,7 +30,10 @@ const KNOWN: &str = "DELETE FROM contacts WHERE id IN (
 
 impl Base {
     /// Returns those of these deleted accounts that still have such rows.
-    pub async fn with_leavings(&self, deleted: &[AccountId]) -> Result<Vec<AccountId>, StoreError> {
+    pub async fn with_leftovers(
+        &self,
+        deleted: &[AccountId],
+    ) -> Result<Vec<AccountId>, StoreError> {
         let rows = many(
             "WITH given (account) AS ({rows})
              SELECT account FROM given
@@ -50,7 +54,7 @@ impl Base {
 
     /// Deletes up to `limit` rows of each kind. Returns how many; None while another gateway
     /// deletes.
-    pub async fn delete_leavings(
+    pub async fn delete_leftovers(
         &self,
         deleted: AccountId,
         limit: usize,
@@ -59,19 +63,18 @@ impl Base {
             if !gates::try_alone(&mut tx, "retention").await? {
                 return Ok(None);
             }
-            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            let gone = delete(&mut tx, deleted.get(), limit).await?;
+            let rows = delete(&mut tx, deleted.get(), row_limit(limit)).await?;
             tx.commit().await?;
-            Ok(Some(gone))
+            Ok(Some(rows))
         })
     }
 }
 
 /// Deletes up to `limit` rows of each kind within a transaction of the caller.
 pub async fn delete(tx: &mut Transaction, deleted: i64, limit: i64) -> Result<u64, StoreError> {
-    let mut gone = 0;
-    for text in [LISTED, CONFIGURED, VERSIONS, KNOWN] {
-        gone += sql(text).bind(deleted).bind(limit).execute(tx.on()).await?;
+    let mut rows = 0;
+    for text in [SENDERS, CONFIGS, VERSIONS, CONTACTS] {
+        rows += sql(text).bind(deleted).bind(limit).execute(tx.on()).await?;
     }
-    Ok(gone)
+    Ok(rows)
 }

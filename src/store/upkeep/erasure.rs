@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use object_store::path::Path;
 
 use super::deleted_account_cleanup;
-use super::erasure_redaction::{self, ERASED, Erasure};
-use super::retention::{among, delete_messages};
+use super::erasure_redaction::{self, Erasure, redact};
+use super::retention::{delete_messages, row_limit, where_in};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::{ContactId, MessageId};
@@ -36,13 +36,22 @@ use crate::store::tenancy::audit::{self, Note};
 
 /// Progress of an erasure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Erasing {
+pub enum ErasureProgress {
     /// Nothing is left.
     Done,
     /// There may be more.
     More,
     /// Another gateway is erasing, or this erasure waits for another one.
     Held,
+}
+
+/// Bounds of one step of an erasure.
+#[derive(Clone, Copy, Debug)]
+pub struct ErasureLimits {
+    /// Most messages, or most records.
+    pub rows: usize,
+    /// Most bytes of messages; one message is always erased.
+    pub octets: u64,
 }
 
 impl Base {
@@ -65,7 +74,9 @@ impl Base {
             let Some(row) = query.fetch_optional(tx.on()).await? else { return Ok(None) };
             let columns = Columns { table: "messages", row: &row };
             let (agent, contact) = (columns.account("agent_id")?, columns.contact("contact_id")?);
-            let Some(objects) = erase(&mut tx, &[row], act.at).await? else { return Ok(None) };
+            let Some(objects) = erase_messages(&mut tx, &[row], act.at).await? else {
+                return Ok(None);
+            };
             let changes = [Change::gone("contactId", contact)];
             let (deed, object) = (Deed::MessageErased, id.to_string());
             let note = Note { account: agent, deed, object, changes: &changes };
@@ -73,9 +84,9 @@ impl Base {
             tx.commit().await?;
             Ok(Some(objects))
         })?;
-        let found = objects.is_some();
-        self.drop_objects(objects.unwrap_or_default()).await;
-        Ok(found)
+        let Some(objects) = objects else { return Ok(false) };
+        self.remove_objects(objects).await;
+        Ok(true)
     }
 
     /// Begins to erase a contact of an organization in `scope`, which is hidden from then on.
@@ -96,13 +107,13 @@ impl Base {
             let columns = Columns { table: "contacts", row: &row };
             let (account, handle) = (columns.account("organization_id")?, columns.text("address")?);
             let organization = accounts::find(&mut tx, account).await?;
-            let within = organization.filter(|found| {
+            let is_within = organization.is_some_and(|found| {
                 scope.permitted().is_none() && found.lineage.at(scope.level()) == Some(scope.root())
             });
-            if within.is_none() {
+            if !is_within {
                 return Ok(false);
             }
-            let asked =
+            let inserted =
                 sql("INSERT INTO erasures (subject, kind, asked_at, organization_id, handle)
              VALUES ($1, 'contact', $2, $3, $4) ON CONFLICT (subject) DO NOTHING")
                 .bind(id.get())
@@ -111,7 +122,7 @@ impl Base {
                 .bind(handle)
                 .execute(tx.on())
                 .await?;
-            if asked == 0 {
+            if inserted == 0 {
                 // Another request came first while this one waited for the contact.
                 return Ok(false);
             }
@@ -122,8 +133,8 @@ impl Base {
                 .execute(tx.on())
                 .await?;
             let (deed, object) = (Deed::ContactErased, id.to_string());
-            audit::note(&mut tx, self.mint(), act, Note { account, deed, object, changes: &[] })
-                .await?;
+            let note = Note { account, deed, object, changes: &[] };
+            audit::note(&mut tx, self.mint(), act, note).await?;
             tx.commit().await?;
             Ok(true)
         })
@@ -133,52 +144,51 @@ impl Base {
     pub async fn erasures(&self, after: i64, limit: usize) -> Result<Vec<i64>, StoreError> {
         let rows = sql("SELECT subject FROM erasures WHERE subject > $1 ORDER BY subject LIMIT $2")
             .bind(after)
-            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .bind(row_limit(limit))
             .fetch_all(self.reader())
             .await?;
         rows.iter().map(|row| Columns { table: "erasures", row }.integer("subject")).collect()
     }
 
-    /// Erases up to `rows` messages, or `octets` bytes, of a subject in one transaction; without
-    /// messages, redacts some of its records. The last step deletes the other rows of the subject.
+    /// Erases some messages of a subject in one transaction; without messages, redacts some of its
+    /// records. The last step deletes the other rows of the subject.
     pub async fn erase_some(
         &self,
         subject: i64,
-        (rows, octets): (usize, u64),
+        limits: ErasureLimits,
         now: Timestamp,
-    ) -> Result<Erasing, StoreError> {
-        let (erasing, objects) =
-            retry_conflicts!(self.try_erase_some(subject, (rows, octets), now))?;
-        self.drop_objects(objects).await;
-        Ok(erasing)
+    ) -> Result<ErasureProgress, StoreError> {
+        let (progress, objects) = retry_conflicts!(self.try_erase_some(subject, limits, now))?;
+        self.remove_objects(objects).await;
+        Ok(progress)
     }
 
     async fn try_erase_some(
         &self,
         subject: i64,
-        (rows, octets): (usize, u64),
+        ErasureLimits { rows, octets }: ErasureLimits,
         now: Timestamp,
-    ) -> Result<(Erasing, Objects), StoreError> {
+    ) -> Result<(ErasureProgress, Objects), StoreError> {
         let nothing = Objects::new();
         let Some(erasure) = Erasure::of(self.reader(), subject).await? else {
-            return Ok((Erasing::Done, nothing));
+            return Ok((ErasureProgress::Done, nothing));
         };
         if messages_of(self.reader(), &erasure, 1).await?.is_empty() {
             return Ok((self.erase_rest(&erasure, rows, now).await?, nothing));
         }
         let mut tx = self.begin().await?;
         if !gates::try_alone(&mut tx, "erasure").await? {
-            return Ok((Erasing::Held, nothing));
+            return Ok((ErasureProgress::Held, nothing));
         }
         let messages = messages_of(tx.on(), &erasure, rows).await?;
         if messages.is_empty() {
-            return Ok((Erasing::More, nothing));
+            return Ok((ErasureProgress::More, nothing));
         }
         let few = as_many_as_fit(&messages, octets)?;
-        let objects = erase(&mut tx, messages.get(..few).unwrap_or_default(), now).await?;
-        let Some(objects) = objects else { return Ok((Erasing::Held, nothing)) };
+        let objects = erase_messages(&mut tx, messages.get(..few).unwrap_or_default(), now).await?;
+        let Some(objects) = objects else { return Ok((ErasureProgress::Held, nothing)) };
         tx.commit().await?;
-        Ok((Erasing::More, objects))
+        Ok((ErasureProgress::More, objects))
     }
 
     /// Redacts other records about a subject. When none is left, deletes the subject's other rows.
@@ -187,41 +197,41 @@ impl Base {
         erasure: &Erasure,
         rows: usize,
         now: Timestamp,
-    ) -> Result<Erasing, StoreError> {
+    ) -> Result<ErasureProgress, StoreError> {
         // Refusals answered before this must be in the records first.
         self.pending_records.wait_until_written().await;
-        let found = erasure_redaction::find(self, erasure, rows).await?;
+        let found = erasure_redaction::find_traces(self, erasure, rows).await?;
         let mut tx = self.begin().await?;
         if !gates::try_alone(&mut tx, "erasure").await? {
-            return Ok(Erasing::Held);
+            return Ok(ErasureProgress::Held);
         }
         let Some(current) = Erasure::of(tx.on(), erasure.subject).await? else {
-            return Ok(Erasing::Done);
+            return Ok(ErasureProgress::Done);
         };
         if current.seen != erasure.seen {
             // Another gateway continued meanwhile.
-            return Ok(Erasing::More);
+            return Ok(ErasureProgress::More);
         }
-        erasure_redaction::blank(&mut tx, erasure, &found, now).await?;
-        let limit = i64::try_from(rows).unwrap_or(i64::MAX);
-        let erasing = match (found.ended, erasure.of_contact) {
-            (false, _) => Erasing::More,
+        let ended = found.ended;
+        erasure_redaction::redact_found(&mut tx, erasure, found, now).await?;
+        let progress = match (ended, erasure.of_contact) {
+            (false, _) => ErasureProgress::More,
             (true, true) => rest_of_contact(&mut tx, erasure.subject).await?,
-            (true, false) => rest_of_account(&mut tx, erasure.subject, limit).await?,
+            (true, false) => rest_of_account(&mut tx, erasure.subject, row_limit(rows)).await?,
         };
-        if erasing == Erasing::Done {
+        if progress == ErasureProgress::Done {
             sql("DELETE FROM erasures WHERE subject = $1")
                 .bind(erasure.subject)
                 .execute(tx.on())
                 .await?;
         }
         tx.commit().await?;
-        Ok(erasing)
+        Ok(progress)
     }
 
     /// Removes objects whose rows are gone. After a failure the rest is left to the sweeper,
     /// because each removal might wait as long.
-    async fn drop_objects(&self, objects: Objects) {
+    async fn remove_objects(&self, objects: Objects) {
         let Some(blobs) = self.blobs() else { return };
         for name in objects {
             if let Err(error) = blobs.remove(&Path::from(name.as_str())).await {
@@ -242,44 +252,36 @@ type Objects = BTreeSet<String>;
 /// Deletes messages (`id`, `content_id`), with contents that no other message has, and blanks the
 /// details in their records. Returns the objects that no row names any more; None if nothing was
 /// deleted. Locks the contents by id, and so waits for commits of the same large original.
-async fn erase(
+async fn erase_messages(
     tx: &mut Transaction,
     messages: &[Row],
     now: Timestamp,
 ) -> Result<Option<Objects>, StoreError> {
-    let (mut ids, mut contents) = (Vec::new(), BTreeSet::new());
+    let (mut ids, mut contents) = (Vec::<Value>::new(), BTreeSet::new());
     for row in messages {
         let columns = Columns { table: "messages", row };
-        ids.push(columns.uuid("id")?);
+        ids.push(columns.uuid("id")?.into());
         contents.insert(columns.uuid("content_id")?);
     }
     let contents: Vec<Value> = contents.into_iter().map(Value::from).collect();
-    let held = "SELECT object_digest, object FROM contents WHERE content_id";
-    let held = among(held, &contents, " ORDER BY content_id").locking("FOR UPDATE");
-    let held = objects(&held.fetch_all(tx.on()).await?)?;
-    let values: Vec<Value> = ids.iter().map(|id| (*id).into()).collect();
-    if delete_messages(tx, &values).await?.rows == 0 {
+    let locked = "SELECT object_digest, object FROM contents WHERE content_id";
+    let locked = where_in(locked, &contents, " ORDER BY content_id").locking("FOR UPDATE");
+    let mut objects = BTreeMap::new();
+    for row in locked.fetch_all(tx.on()).await? {
+        let columns = Columns { table: "contents", row: &row };
+        if let Some(name) = columns.optional_text("object")? {
+            objects.insert(name, columns.digest("object_digest")?);
+        }
+    }
+    if delete_messages(tx, &ids).await? == 0 {
         return Ok(None);
     }
-    many(
-        "WITH given (message) AS ({rows})
-         UPDATE intake_records
-         SET erased_at = $1, recipient = '', sender = NULL, envelope_from = '',
-             remote_address = '0.0.0.0', helo = '', explanation = $2, digest = NULL, evidence = $3,
-             counted_as = NULL
-         FROM given WHERE message_id = given.message",
-        ids.iter().map(|id| vec![(*id).into()]).collect(),
-    )
-    .bind(now)
-    .bind(ERASED)
-    .bind([].as_slice())
-    .execute(tx.on())
-    .await?;
-    Ok(Some(unnamed(tx, held).await?))
+    redact(ids, false, "message_id = given.id", now).execute(tx.on()).await?;
+    Ok(Some(objects_without_rows(tx, objects).await?))
 }
 
 /// Returns those of these objects that no row of any organization names.
-async fn unnamed(
+async fn objects_without_rows(
     tx: &mut Transaction,
     mut objects: BTreeMap<String, Digest>,
 ) -> Result<Objects, StoreError> {
@@ -291,25 +293,13 @@ async fn unnamed(
                          AND object IS NOT NULL)",
         objects
             .iter()
-            .map(|(name, of)| vec![name.as_str().into(), of.0.as_slice().into()])
+            .map(|(name, digest)| vec![name.as_str().into(), digest.0.as_slice().into()])
             .collect(),
     );
     for row in &named.fetch_all(tx.on()).await? {
         objects.remove(&Columns { table: "contents", row }.text("name")?);
     }
     Ok(objects.into_keys().collect())
-}
-
-/// Returns the objects of these contents in the blob store.
-fn objects(rows: &[Row]) -> Result<BTreeMap<String, Digest>, StoreError> {
-    let mut objects = BTreeMap::new();
-    for row in rows {
-        let columns = Columns { table: "contents", row };
-        if let Some(name) = columns.optional_text("object")? {
-            objects.insert(name, columns.digest("object_digest")?);
-        }
-    }
-    Ok(objects)
 }
 
 /// Returns how many of the first messages have at most `octets` bytes; one always fits.
@@ -335,12 +325,14 @@ async fn messages_of(
         true => "SELECT id, content_id, size FROM messages WHERE contact_id = $1 LIMIT $2",
         false => "SELECT id, content_id, size FROM messages WHERE agent_id = $1 LIMIT $2",
     };
-    let limit = i64::try_from(rows).unwrap_or(i64::MAX);
-    sql(query).bind(erasure.subject).bind(limit).fetch_all(on).await
+    sql(query).bind(erasure.subject).bind(row_limit(rows)).fetch_all(on).await
 }
 
 /// Deletes a contact that has no messages or records any more.
-async fn rest_of_contact(tx: &mut Transaction, subject: i64) -> Result<Erasing, StoreError> {
+async fn rest_of_contact(
+    tx: &mut Transaction,
+    subject: i64,
+) -> Result<ErasureProgress, StoreError> {
     for text in [
         "DELETE FROM thread_keys WHERE contact_id = $1",
         "DELETE FROM rooms WHERE contact_id = $1",
@@ -349,7 +341,7 @@ async fn rest_of_contact(tx: &mut Transaction, subject: i64) -> Result<Erasing, 
     ] {
         sql(text).bind(subject).execute(tx.on()).await?;
     }
-    Ok(Erasing::Done)
+    Ok(ErasureProgress::Done)
 }
 
 /// Deletes the other rows of a deleted account. Contacts of an organization wait for the messages
@@ -358,13 +350,13 @@ async fn rest_of_account(
     tx: &mut Transaction,
     subject: i64,
     limit: i64,
-) -> Result<Erasing, StoreError> {
+) -> Result<ErasureProgress, StoreError> {
     if deleted_account_cleanup::delete(tx, subject, limit).await? > 0 {
-        return Ok(Erasing::More);
+        return Ok(ErasureProgress::More);
     }
     let contact = sql("SELECT id FROM contacts WHERE organization_id = $1 LIMIT 1")
         .bind(subject)
         .fetch_optional(tx.on())
         .await?;
-    Ok(if contact.is_some() { Erasing::Held } else { Erasing::Done })
+    Ok(if contact.is_some() { ErasureProgress::Held } else { ErasureProgress::Done })
 }

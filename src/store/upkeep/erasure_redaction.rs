@@ -5,17 +5,16 @@
 
 use std::time::Duration;
 
-use uuid::Uuid;
-
+use super::retention::row_limit;
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::Handle;
 use crate::domain::id::AccountId;
 use crate::store::base::Base;
-use crate::store::base::page::below;
+use crate::store::base::page::{Cursor, below};
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
-use crate::store::engine::many::many;
+use crate::store::engine::many::{Many, many};
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Value, sql};
 
@@ -23,13 +22,10 @@ use crate::store::engine::sql::{Connection, Value, sql};
 const CLOCKS: Duration = Duration::from_mins(1);
 
 /// Pages of records searched before the place is saved.
-const LOOKS: usize = 25;
+const PAGES_PER_STEP: usize = 25;
 
 /// The explanation of a redacted record.
-pub const ERASED: &str = "The details of the message were erased from this record.";
-
-/// A place among records.
-type RecordPosition = (Timestamp, Uuid);
+const ERASED: &str = "The details of the message were erased from this record.";
 
 /// A row of `erasures`.
 #[derive(Debug)]
@@ -40,7 +36,7 @@ pub struct Erasure {
     organization: Option<AccountId>,
     handle: String,
     /// The last record that was searched.
-    pub seen: RecordPosition,
+    pub seen: Cursor,
 }
 
 impl Erasure {
@@ -62,7 +58,10 @@ impl Erasure {
             asked_at: columns.time("asked_at")?,
             organization: columns.optional_account("organization_id")?,
             handle: columns.optional_text("handle")?.unwrap_or_default(),
-            seen: (columns.time("seen_at")?, columns.optional_uuid("seen_id")?.unwrap_or_default()),
+            seen: Cursor {
+                at: columns.time("seen_at")?,
+                id: columns.optional_uuid("seen_id")?.unwrap_or_default(),
+            },
         }))
     }
 
@@ -85,36 +84,39 @@ impl Erasure {
 /// Traces of a subject, found behind a place.
 #[derive(Debug)]
 pub struct Traces {
-    records: Vec<Uuid>,
-    seen: RecordPosition,
+    records: Vec<Value>,
+    seen: Cursor,
     /// All records have been searched.
     pub ended: bool,
 }
 
-/// Searches the next records for traces, until there are `limit` of them or after [`LOOKS`] pages.
-pub async fn find(store: &Base, erasure: &Erasure, limit: usize) -> Result<Traces, StoreError> {
+/// Searches the next records for traces, until there are `limit` of them or after [`PAGES_PER_STEP`] pages.
+pub async fn find_traces(
+    store: &Base,
+    erasure: &Erasure,
+    limit: usize,
+) -> Result<Traces, StoreError> {
     let mut found = Traces { records: Vec::new(), seen: erasure.seen, ended: true };
     let Some((level, owner)) = erasure.owner(store).await? else { return Ok(found) };
     let mailbox = erasure.handle.parse::<Handle>().ok();
     let mailbox = mailbox.and_then(|handle| Some(handle.mailbox()?.to_string()));
-    for _ in 0..LOOKS {
+    for _ in 0..PAGES_PER_STEP {
         let mut query = sql("SELECT id, at, sender, envelope_from, erased_at
                              FROM intake_records WHERE ");
         below(&mut query, level, owner);
-        query.push(" AND (at, id) > (").push_value(found.seen.0).push(", ");
-        query.push_value(found.seen.1).push(")");
+        query.push(" AND (at, id) > (").push_value(found.seen.at).push(", ");
+        query.push_value(found.seen.id).push(")");
         if erasure.of_contact {
             query.push(" AND at <= ").push_value(erasure.asked_at.plus(CLOCKS));
         }
-        query.push(" ORDER BY at, id LIMIT ");
-        query.push_value(i64::try_from(limit).unwrap_or(i64::MAX));
+        query.push(" ORDER BY at, id LIMIT ").push_value(row_limit(limit));
         let rows = query.fetch_all(store.reader()).await?;
         for row in &rows {
             let columns = Columns { table: "intake_records", row };
             let id = columns.uuid("id")?;
-            found.seen = (columns.time("at")?, id);
-            if tells(&columns, erasure, mailbox.as_ref())? {
-                found.records.push(id);
+            found.seen = Cursor { at: columns.time("at")?, id };
+            if is_trace(&columns, erasure, mailbox.as_ref())? {
+                found.records.push(id.into());
             }
         }
         found.ended = rows.len() < limit;
@@ -125,7 +127,8 @@ pub async fn find(store: &Base, erasure: &Erasure, limit: usize) -> Result<Trace
     Ok(found)
 }
 
-fn tells(
+/// Whether a record that is not redacted yet tells of the subject.
+fn is_trace(
     record: &Columns<'_>,
     erasure: &Erasure,
     mailbox: Option<&String>,
@@ -141,41 +144,47 @@ fn tells(
         || mailbox == Some(&envelope))
 }
 
+/// Makes a statement that redacts the records that match `condition` for one of `ids` (`given.id`).
+pub fn redact(
+    ids: Vec<Value>,
+    keeps_recipient: bool,
+    condition: &'static str,
+    now: Timestamp,
+) -> Many {
+    let recipient = if keeps_recipient { "" } else { "recipient = ''," };
+    let text = format!(
+        "WITH given (id) AS ({{rows}})
+         UPDATE intake_records
+         SET erased_at = $1, {recipient} sender = NULL, envelope_from = '',
+             remote_address = '0.0.0.0', helo = '', explanation = $2, digest = NULL, evidence = $3,
+             counted_as = NULL
+         FROM given WHERE {condition}"
+    );
+    let rows = ids.into_iter().map(|id| vec![id]).collect();
+    many(text, rows).bind(now).bind(ERASED).bind([].as_slice())
+}
+
 /// Spares records with a stored message: the contact has written again, as another contact.
-const OF_CONTACT: &str = "WITH given (record) AS ({rows})
-     UPDATE intake_records
-     SET erased_at = $1, sender = NULL, envelope_from = '', remote_address = '0.0.0.0', helo = '',
-         explanation = $2, digest = NULL, evidence = $3, counted_as = NULL
-     FROM given
-     WHERE id = given.record AND (message_id IS NULL OR NOT EXISTS (
-         SELECT 1 FROM messages WHERE messages.id = intake_records.message_id))";
+const WITHOUT_MESSAGE: &str = "intake_records.id = given.id AND (message_id IS NULL OR NOT EXISTS (
+    SELECT 1 FROM messages WHERE messages.id = intake_records.message_id))";
 
-const OF_ACCOUNT: &str = "WITH given (record) AS ({rows})
-     UPDATE intake_records
-     SET erased_at = $1, recipient = '', sender = NULL, envelope_from = '',
-         remote_address = '0.0.0.0', helo = '', explanation = $2, digest = NULL, evidence = $3,
-         counted_as = NULL
-     FROM given WHERE id = given.record";
-
-/// Blanks the records found, and saves the place reached.
-pub async fn blank(
+/// Redacts the records found, and saves the place reached.
+pub async fn redact_found(
     tx: &mut Transaction,
     erasure: &Erasure,
-    found: &Traces,
+    found: Traces,
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    let records = found.records.iter().map(|id| vec![Value::from(*id)]);
-    many(if erasure.of_contact { OF_CONTACT } else { OF_ACCOUNT }, records.collect())
-        .bind(now)
-        .bind(ERASED)
-        .bind([].as_slice())
-        .execute(tx.on())
-        .await?;
+    let condition = match erasure.of_contact {
+        true => WITHOUT_MESSAGE,
+        false => "intake_records.id = given.id",
+    };
+    redact(found.records, erasure.of_contact, condition, now).execute(tx.on()).await?;
     if found.seen != erasure.seen {
         sql("UPDATE erasures SET seen_at = $2, seen_id = $3 WHERE subject = $1")
             .bind(erasure.subject)
-            .bind(found.seen.0)
-            .bind(found.seen.1)
+            .bind(found.seen.at)
+            .bind(found.seen.id)
             .execute(tx.on())
             .await?;
     }

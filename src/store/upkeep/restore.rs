@@ -8,11 +8,11 @@ use sqlx::Connection as _;
 use sqlx::sqlite::SqliteConnection;
 use uuid::Uuid;
 
-use super::backup::{self, Copied, Objects, on_pool};
+use super::backup::{self, BackupSummary, OriginalsPlace, on_pool};
 use super::backup_error::{BackupError, SUM};
-use super::beside::Beside;
-use super::content;
-use super::draft::{Draft, OBJECTS, at};
+use super::companion_files::CompanionFiles;
+use super::file_digest;
+use super::unfinished_copy::{OBJECTS, UnfinishedCopy, failed};
 use crate::domain::id::Mint;
 use crate::store::engine::embedded::FILE;
 use crate::store::engine::location::Location;
@@ -22,57 +22,52 @@ use crate::store::engine::location::Location;
 const IDS_LEFT_OUT: i64 = 1_000_000;
 
 /// Makes the store at `location`, which must be empty or missing, from the backup in `from`, whose
-/// files of `beside` the caller has read. The store keeps the version of its schema.
+/// `companions` the caller has read. The store keeps the version of its schema.
 pub async fn restore(
     from: &Path,
     location: &Location,
-    objects: Objects,
-    beside: Beside,
+    originals: OriginalsPlace,
+    companions: CompanionFiles,
     mint: &Mint,
-) -> Result<Copied, BackupError> {
+) -> Result<BackupSummary, BackupError> {
     let folder = backup::embedded_only(location)?;
     let (file, source) = (from.join(FILE), from.join(OBJECTS));
     let (expected, sums) = sums(from)?;
-    if objects == Objects::Elsewhere && source.exists() {
+    if originals == OriginalsPlace::Elsewhere && source.exists() {
         return Err(BackupError::OriginalsAside(source));
     }
-    beside.check(from, &sums)?;
-    let mut draft = Draft::begin(folder)?;
-    let (part, original) = (draft.database(), file.clone());
-    let content = on_pool(move || {
+    companions.check(from, &sums)?;
+    let mut unfinished = UnfinishedCopy::begin(folder)?;
+    let (part, original) = (unfinished.database(), file.clone());
+    let copying = on_pool(move || {
         let mut part =
-            std::fs::File::options().write(true).open(&part).map_err(at("open", &part))?;
-        content::copy(&original, &mut part).map_err(at("copy", &original))
+            std::fs::File::options().write(true).open(&part).map_err(failed("open", &part))?;
+        file_digest::copy(&original, &mut part).map_err(failed("copy", &original))
     });
-    let content = content.await?;
-    if content.digest.to_string() != expected {
+    let copied = copying.await?;
+    if copied.digest.to_string() != expected {
         let detail = format!("the file was changed: its SHA-256 differs from the one in {SUM}");
         return Err(BackupError::Damaged { at: file, detail });
     }
-    let mut database = backup::open(&draft.database(), false).await?;
-    backup::check(&mut database, &file).await?;
+    let mut database = backup::open_database(&unfinished.database(), false).await?;
+    backup::check_database(&mut database, &file).await?;
     backup::check_version(&mut database, from).await?;
-    let sealed = beside.sealed(&mut database).await?;
-    let found = match objects {
-        Objects::Beside => {
-            backup::copy_objects(&mut database, None, &draft.carrier(&source)).await?
-        }
-        Objects::Elsewhere => backup::count_objects(&mut database).await?,
-    };
-    found.check(&source)?;
+    let sealed = companions.sealed(&mut database).await?;
+    let copier = unfinished.original_copier(&source);
+    let found = backup::take_originals(&mut database, None, originals, &copier).await?;
     let messages = backup::count_messages(&mut database).await?;
     sqlx::query("UPDATE user_ids SET last = last + $1")
         .bind(IDS_LEFT_OUT)
         .execute(&mut database)
         .await?;
-    if found.count > 0 && objects == Objects::Beside {
+    if found.count > 0 && originals == OriginalsPlace::Beside {
         let owner = identity(&mut database, mint).await?;
-        draft.set_owner(owner)?;
+        unfinished.set_owner(owner)?;
     }
     database.close().await?;
-    on_pool(move || draft.put(&beside).and_then(|()| draft.finish())).await?;
-    let octets = content.octets + found.octets;
-    Ok(Copied { messages, octets, objects: found.count, sealed })
+    on_pool(move || unfinished.put(&companions).and_then(|()| unfinished.finish())).await?;
+    let octets = copied.octets + found.octets;
+    Ok(BackupSummary { messages, octets, objects: found.count, sealed })
 }
 
 /// Returns the id of the database; a copy has the same one. So the originals keep their owner.
@@ -92,7 +87,7 @@ fn sums(from: &Path) -> Result<(String, String), BackupError> {
         return Err(no_backup());
     }
     let path = from.join(SUM);
-    let lines = std::fs::read_to_string(&path).map_err(at("read", &path))?;
+    let lines = std::fs::read_to_string(&path).map_err(failed("read", &path))?;
     let sum = lines.split_whitespace().next().map(ToOwned::to_owned).ok_or_else(no_backup)?;
     Ok((sum, lines))
 }

@@ -1,6 +1,6 @@
 //! Deletes rows older than they are kept: by account, the oldest first, a few in one transaction.
 //!
-//! Due rows are found by reading, outside of the transaction. A short transaction then deletes
+//! DueAccount rows are found by reading, outside of the transaction. A short transaction then deletes
 //! them, and reads again what may have changed. One gateway deletes at a time, and the others skip
 //! their turn. A message whose original a commit is storing again at this moment is left for later.
 
@@ -15,17 +15,17 @@ use crate::domain::room::Room;
 use crate::rules::RetainedKind;
 use crate::store::base::Base;
 use crate::store::base::page::{Cursor, Direction, Page, merged};
-use crate::store::engine::database::{Transaction, retry_conflicts};
+use crate::store::engine::database::{Transaction, retry_conflicts, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Row, Statement, Value, sql};
+use crate::store::engine::sql::{Statement, Value, sql};
 use crate::store::mailbox::rooms;
 use crate::store::mailbox::rooms::Gone;
 
 /// An account, and the time since which it keeps rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Due {
+pub struct DueAccount {
     pub account: AccountId,
     pub kind: AccountType,
     pub until: Timestamp,
@@ -33,7 +33,7 @@ pub struct Due {
 
 /// An account whose rows are kept for a time; those of a deleted account are not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keeper {
+pub struct RetainingAccount {
     pub account: AccountId,
     pub kind: AccountType,
     pub lineage: Lineage,
@@ -42,7 +42,7 @@ pub struct Keeper {
 
 /// A row that is older than it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expired {
+pub struct ExpiredRow {
     pub place: Cursor,
     /// The bytes of a message; 0 for other rows.
     pub octets: u64,
@@ -50,10 +50,10 @@ pub struct Expired {
 
 /// The result of one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deleted {
+pub struct DeletedRows {
     pub rows: u64,
     /// False if so many rows depend on these that the same ones must be deleted again.
-    pub whole: bool,
+    pub complete: bool,
 }
 
 impl Base {
@@ -62,38 +62,38 @@ impl Base {
         &self,
         after: Option<AccountId>,
         limit: usize,
-    ) -> Result<Vec<Keeper>, StoreError> {
+    ) -> Result<Vec<RetainingAccount>, StoreError> {
         let rows = sql("SELECT id, kind, partner_id, reseller_id, organization_id, agent_id,
                                CAST(CASE WHEN deleted_at IS NULL THEN 0 ELSE 1 END AS BIGINT)
                                    AS deleted
                         FROM accounts WHERE id > $1 ORDER BY id LIMIT $2")
         .bind(after.map_or(0, AccountId::get))
-        .bind(count(limit))
+        .bind(row_limit(limit))
         .fetch_all(self.reader())
         .await?;
-        let keeper = |row| {
+        let account = |row| {
             let columns = Columns { table: "accounts", row };
-            Ok(Keeper {
+            Ok(RetainingAccount {
                 account: columns.account("id")?,
                 kind: columns.word("kind")?,
                 lineage: columns.lineage()?,
                 deleted: columns.flag("deleted")?,
             })
         };
-        rows.iter().map(keeper).collect()
+        rows.iter().map(account).collect()
     }
 
     /// Returns those of `due` that have rows to delete, in the order given.
     pub async fn with_expired(
         &self,
-        kept: RetainedKind,
-        due: &[Due],
-    ) -> Result<Vec<Due>, StoreError> {
+        kind: RetainedKind,
+        due: &[DueAccount],
+    ) -> Result<Vec<DueAccount>, StoreError> {
         let mut found = BTreeSet::new();
-        for of_agents in [true, false] {
-            let of_agents = |due: &&Due| (due.kind == AccountType::Agent) == of_agents;
-            let some: Vec<&Due> = due.iter().filter(of_agents).collect();
-            let (Some(first), Some(source)) = (some.first(), source(kept, &some)) else {
+        let (agents, others): (Vec<&DueAccount>, Vec<&DueAccount>) =
+            due.iter().partition(|due| due.kind == AccountType::Agent);
+        for some in [agents, others] {
+            let (Some(first), Some(source)) = (some.first(), source(kind, &some)) else {
                 continue;
             };
             let mut query = sql("WITH due (account, kept_since) AS (VALUES ");
@@ -119,14 +119,14 @@ impl Base {
     /// Returns up to `limit` due rows of an account behind `from`, the oldest first.
     pub async fn expired(
         &self,
-        kept: RetainedKind,
-        due: &Due,
+        kind: RetainedKind,
+        due: &DueAccount,
         from: Option<Cursor>,
         limit: usize,
-    ) -> Result<Vec<Expired>, StoreError> {
-        let Some(source) = source(kept, &[due]) else { return Ok(Vec::new()) };
+    ) -> Result<Vec<ExpiredRow>, StoreError> {
+        let Some(source) = source(kind, &[due]) else { return Ok(Vec::new()) };
         let part = |query: &mut Statement, range: &&str| {
-            query.push(match kept {
+            query.push(match kind {
                 RetainedKind::Messages => "SELECT id, at, size AS octets FROM ",
                 _ => "SELECT id, at, CAST(0 AS BIGINT) AS octets FROM ",
             });
@@ -138,51 +138,42 @@ impl Base {
         let (on, time) = (self.reader(), TimeRange { since: None, before: Some(due.until) });
         let query = merged(on.is_postgres(), source.ranges, part, &page, time);
         let rows = query.fetch_all(on).await?;
-        let rows = rows.iter().map(|row| {
+        let expired = rows.iter().map(|row| {
             let columns = Columns { table: "records", row };
             let place = Cursor { at: columns.time("at")?, id: columns.uuid("id")? };
-            Ok(Expired { place, octets: columns.count("octets")? })
+            Ok(ExpiredRow { place, octets: columns.count("octets")? })
         });
-        rows.collect()
+        expired.collect()
     }
 
     /// Deletes these rows, and at most `limit` rows that depend on them. Returns None while another
     /// gateway is deleting.
     pub async fn delete_expired(
         &self,
-        kept: RetainedKind,
-        rows: &[Expired],
+        kind: RetainedKind,
+        rows: &[ExpiredRow],
         limit: usize,
-    ) -> Result<Option<Deleted>, StoreError> {
+    ) -> Result<Option<DeletedRows>, StoreError> {
         let ids: Vec<Value> = rows.iter().map(|row| row.place.id.into()).collect();
-        retry_conflicts!(self.try_delete_expired(kept, &ids, limit))
-    }
-
-    async fn try_delete_expired(
-        &self,
-        kept: RetainedKind,
-        ids: &[Value],
-        limit: usize,
-    ) -> Result<Option<Deleted>, StoreError> {
-        let mut tx = self.begin().await?;
-        if !gates::try_alone(&mut tx, "retention").await? {
-            return Ok(None);
-        }
-        let deleted = match kept {
-            RetainedKind::Messages => delete_messages(&mut tx, ids).await?,
-            RetainedKind::Events => delete_events(&mut tx, ids, limit).await?,
-            RetainedKind::IntakeRecords => {
-                let rows = run(&mut tx, "DELETE FROM intake_records WHERE id", ids, "").await?;
-                let rows = rows + run(&mut tx, FORGET_RECORDS, ids, "").await?;
-                Deleted { rows, whole: true }
+        transact!(self, async |tx| {
+            if !gates::try_alone(&mut tx, "retention").await? {
+                return Ok(None);
             }
-            RetainedKind::Audit => {
-                let rows = run(&mut tx, "DELETE FROM audit_entries WHERE id", ids, "").await?;
-                Deleted { rows, whole: true }
-            }
-        };
-        tx.commit().await?;
-        Ok(Some(deleted))
+            let rows = match kind {
+                RetainedKind::Messages => Some(delete_messages(&mut tx, &ids).await?),
+                RetainedKind::Events => delete_events(&mut tx, &ids, limit).await?,
+                RetainedKind::IntakeRecords => {
+                    let rows = execute_in(&mut tx, "DELETE FROM intake_records WHERE id", &ids, "")
+                        .await?;
+                    Some(rows + execute_in(&mut tx, FORGET_RECORDS, &ids, "").await?)
+                }
+                RetainedKind::Audit => {
+                    Some(execute_in(&mut tx, "DELETE FROM audit_entries WHERE id", &ids, "").await?)
+                }
+            };
+            tx.commit().await?;
+            Ok(Some(DeletedRows { rows: rows.unwrap_or_default(), complete: rows.is_some() }))
+        })
     }
 
     /// Deletes up to `limit` arrivals no longer remembered; None while another gateway deletes.
@@ -191,7 +182,7 @@ impl Base {
         now: Timestamp,
         limit: usize,
     ) -> Result<Option<u64>, StoreError> {
-        retry_conflicts!(self.delete_past(past(), now, limit))
+        retry_conflicts!(self.delete_past(expired_arrivals(), now, limit))
     }
 
     /// Runs a statement that deletes up to $2 rows that expired by $1.
@@ -205,14 +196,14 @@ impl Base {
         if !gates::try_alone(&mut tx, "retention").await? {
             return Ok(None);
         }
-        let gone = statement.bind(now).bind(count(limit)).execute(tx.on()).await?;
+        let gone = statement.bind(now).bind(row_limit(limit)).execute(tx.on()).await?;
         tx.commit().await?;
         Ok(Some(gone))
     }
 }
 
 /// Skips an arrival that a commit is taking over at this moment: it is remembered again.
-fn past() -> Statement {
+fn expired_arrivals() -> Statement {
     sql("DELETE FROM arrivals WHERE (agent_id, key) IN (
              SELECT agent_id, key FROM arrivals WHERE expires_at <= $1
              ORDER BY expires_at LIMIT $2)")
@@ -249,14 +240,14 @@ struct Source {
 }
 
 /// Returns where the rows of such accounts are; None if they have none of this kind.
-fn source(kept: RetainedKind, due: &[&Due]) -> Option<Source> {
+fn source(kind: RetainedKind, due: &[&DueAccount]) -> Option<Source> {
     const OF_AGENT: &str = "agent_id = ";
     // Spelled as in the index.
     const WITHOUT_AGENT: &str = "agent_id IS NULL
          AND CAST(COALESCE(NULLIF(organization_id, 0), reseller_id, partner_id) AS BIGINT) = ";
     let agent = due.first()?.kind == AccountType::Agent;
     let owned = if agent { OF_AGENT } else { WITHOUT_AGENT };
-    let ranges: &[_] = match kept {
+    let ranges: &[_] = match kind {
         RetainedKind::Messages if !agent => return None,
         RetainedKind::Messages => {
             &["messages WHERE recorded = 0 AND ", "messages WHERE recorded = 1 AND "]
@@ -272,18 +263,18 @@ fn source(kept: RetainedKind, due: &[&Due]) -> Option<Source> {
 }
 
 /// Deletes attempts, then deliveries, then events: no row is left without its parent when `limit`
-/// is reached. An event with a pending delivery stays.
+/// is reached, and the result is None. An event with a pending delivery stays.
 async fn delete_events(
     tx: &mut Transaction,
     ids: &[Value],
     limit: usize,
-) -> Result<Deleted, StoreError> {
+) -> Result<Option<u64>, StoreError> {
     let ended = "SELECT id FROM events WHERE 'pending' NOT IN
                      (SELECT state FROM deliveries WHERE event_id = events.id) AND id";
-    let rows = among(ended, ids, "").fetch_all(tx.on()).await?;
+    let rows = where_in(ended, ids, "").fetch_all(tx.on()).await?;
     let ids = rows.iter().map(|row| Columns { table: "events", row }.uuid("id").map(Value::from));
     let ids = ids.collect::<Result<Vec<_>, _>>()?;
-    let mut left = count(limit);
+    let mut left = row_limit(limit);
     for leaves in [
         "DELETE FROM attempts WHERE id IN (
              SELECT attempts.id FROM deliveries
@@ -292,77 +283,76 @@ async fn delete_events(
         "DELETE FROM deliveries WHERE id IN (
              SELECT id FROM deliveries WHERE state <> 'pending' AND event_id",
     ] {
-        let gone = run(tx, leaves, &ids, &format!(" LIMIT {left})")).await?;
+        let gone = execute_in(tx, leaves, &ids, &format!(" LIMIT {left})")).await?;
         left = left.saturating_sub(i64::try_from(gone).unwrap_or(i64::MAX));
         if left == 0 {
-            return Ok(Deleted { rows: 0, whole: false });
+            return Ok(None);
         }
     }
     // If an event has got a pending delivery since, its foreign key fails, and this is tried again.
-    let rows = run(tx, "DELETE FROM events WHERE id", &ids, "").await?;
-    Ok(Deleted { rows, whole: true })
+    Ok(Some(execute_in(tx, "DELETE FROM events WHERE id", &ids, "").await?))
 }
 
 /// Deletes messages, with their entries in rooms and threads, and contents that no other message
-/// has. Moves their records into rows of their own. Locks contents first, so that no commit can
+/// has; returns how many. Moves their records into rows of their own. Locks contents first, so that no commit can
 /// refer to those that no message has; leaves messages whose contents another transaction holds.
-pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<Deleted, StoreError> {
+pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<u64, StoreError> {
     let mut messages = Vec::new();
-    let found = among("SELECT id, content_id FROM messages WHERE id", ids, "");
+    let found = where_in("SELECT id, content_id FROM messages WHERE id", ids, "");
     for row in found.fetch_all(tx.on()).await? {
         let columns = Columns { table: "messages", row: &row };
         messages.push((columns.uuid("id")?, columns.uuid("content_id")?));
     }
     let contents: BTreeSet<Uuid> = messages.iter().map(|(_, content)| *content).collect();
-    let held = among("SELECT content_id FROM contents WHERE content_id", &values(&contents), "");
-    let mut ours = contents_of(held.locking("FOR UPDATE SKIP LOCKED"), tx).await?;
+    let held =
+        where_in("SELECT content_id FROM contents WHERE content_id", &id_values(&contents), "");
+    let mut ours = content_ids(held.locking("FOR UPDATE SKIP LOCKED"), tx).await?;
     // Contents missing in a damaged database cannot be held by another transaction.
     let mut missing = &contents - &ours;
     if !missing.is_empty() {
         let others = "SELECT content_id FROM contents WHERE content_id";
-        missing = &missing - &contents_of(among(others, &values(&missing), ""), tx).await?;
+        missing = &missing - &content_ids(where_in(others, &id_values(&missing), ""), tx).await?;
     }
     messages.retain(|(_, content)| ours.contains(content) || missing.contains(content));
     let ids: Vec<Value> = messages.iter().map(|(id, _)| (*id).into()).collect();
     rooms::lock_contacts(tx, &ids).await?;
-    run(tx, "DELETE FROM thread_keys WHERE message_id", &ids, "").await?;
+    execute_in(tx, "DELETE FROM thread_keys WHERE message_id", &ids, "").await?;
     // Another gateway may have erased the message since, and kept its record.
-    run(tx, KEEP_RECORDS, &ids, " ON CONFLICT (id, organization_id) DO NOTHING").await?;
+    execute_in(tx, KEEP_RECORDS, &ids, " ON CONFLICT (id, organization_id) DO NOTHING").await?;
     let end = " RETURNING id, at, contact_id, agent_id";
-    let gone = among("DELETE FROM messages WHERE id", &ids, end).fetch_all(tx.on()).await?;
-    let gone = gone.iter().map(gone_of).collect::<Result<Vec<_>, _>>()?;
+    let gone = where_in("DELETE FROM messages WHERE id", &ids, end).fetch_all(tx.on()).await?;
+    let gone = gone.iter().map(|row| {
+        let columns = Columns { table: "messages", row };
+        let room =
+            Room { contact: columns.contact("contact_id")?, agent: columns.account("agent_id")? };
+        Ok(Gone { room, place: Cursor { at: columns.time("at")?, id: columns.uuid("id")? } })
+    });
+    let gone = gone.collect::<Result<Vec<_>, StoreError>>()?;
     rooms::leave(tx, &gone).await?;
     for used in [
         "SELECT content_id FROM messages WHERE id",
         "SELECT DISTINCT content_id FROM messages WHERE content_id <> id AND content_id",
     ] {
-        for content in contents_of(among(used, &values(&ours), ""), tx).await? {
+        for content in content_ids(where_in(used, &id_values(&ours), ""), tx).await? {
             ours.remove(&content);
         }
     }
     // The caller, or the sweeper, removes an object of the blob store that no row names any more.
-    run(tx, "DELETE FROM contents WHERE content_id", &values(&ours), "").await?;
-    Ok(Deleted { rows: u64::try_from(gone.len()).unwrap_or(u64::MAX), whole: true })
+    execute_in(tx, "DELETE FROM contents WHERE content_id", &id_values(&ours), "").await?;
+    Ok(u64::try_from(gone.len()).unwrap_or(u64::MAX))
 }
 
-fn gone_of(row: &Row) -> Result<Gone, StoreError> {
-    let columns = Columns { table: "messages", row };
-    let room =
-        Room { contact: columns.contact("contact_id")?, agent: columns.account("agent_id")? };
-    Ok(Gone { room, place: Cursor { at: columns.time("at")?, id: columns.uuid("id")? } })
-}
-
-async fn contents_of(query: Statement, tx: &mut Transaction) -> Result<BTreeSet<Uuid>, StoreError> {
+async fn content_ids(query: Statement, tx: &mut Transaction) -> Result<BTreeSet<Uuid>, StoreError> {
     let rows = query.fetch_all(tx.on()).await?;
     rows.iter().map(|row| Columns { table: "contents", row }.uuid("content_id")).collect()
 }
 
-fn values(ids: &BTreeSet<Uuid>) -> Vec<Value> {
+fn id_values(ids: &BTreeSet<Uuid>) -> Vec<Value> {
     ids.iter().map(|id| (*id).into()).collect()
 }
 
-/// Runs the statement that [`among`] makes; returns the number of rows changed.
-async fn run(
+/// Runs the statement that [`where_in`] makes; returns the number of rows changed.
+async fn execute_in(
     tx: &mut Transaction,
     text: &'static str,
     ids: &[Value],
@@ -371,11 +361,11 @@ async fn run(
     if ids.is_empty() {
         return Ok(0);
     }
-    among(text, ids, end).execute(tx.on()).await
+    where_in(text, ids, end).execute(tx.on()).await
 }
 
 /// Makes `text IN (ids) end`; without ids nothing matches.
-pub fn among(text: &'static str, ids: &[Value], end: &str) -> Statement {
+pub fn where_in(text: &'static str, ids: &[Value], end: &str) -> Statement {
     let mut statement = sql(text);
     let mut before = " IN (";
     for id in ids {
@@ -386,6 +376,7 @@ pub fn among(text: &'static str, ids: &[Value], end: &str) -> Statement {
     statement
 }
 
-fn count(limit: usize) -> i64 {
+/// Converts a number of rows for LIMIT.
+pub fn row_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }

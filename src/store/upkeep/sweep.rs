@@ -8,7 +8,6 @@ use object_store::ObjectMeta;
 use object_store::path::Path;
 
 use crate::domain::clock::Timestamp;
-use crate::domain::message::Digest;
 use crate::store::base::Base;
 use crate::store::blobs::objects::{Blobs, digest_in};
 use crate::store::engine::error::StoreError;
@@ -20,7 +19,7 @@ const PAGE: usize = 500;
 
 /// The result of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepCounts {
     /// Objects of any age.
     pub seen: u64,
     /// Orphans, and half-written files of killed puts.
@@ -33,21 +32,21 @@ impl Base {
     /// No row will ever name such an object: a commit names one that was put for it minutes before,
     /// or one of a row that it has locked. So any number of gateways may sweep, at any time, and
     /// one that dies leaves the rest to the next.
-    pub async fn sweep_objects(&self, now: Timestamp) -> Result<Option<Swept>, StoreError> {
+    pub async fn sweep_objects(&self, now: Timestamp) -> Result<Option<SweepCounts>, StoreError> {
         self.check_trust()?;
         let Some(blobs) = self.blobs() else { return Ok(None) };
         // To another database all objects of this one would be orphans, and the other way round.
         self.claim_blobs().await?;
-        let before = blobs.orphaned_before(now);
-        let mut swept = Swept { seen: 0, removed: blobs.remove_unfinished(before).await? };
+        let before = now.minus(blobs.rules.orphaned());
+        let mut counts = SweepCounts { seen: 0, removed: blobs.remove_unfinished(before).await? };
         let mut pages = blobs.list().try_chunks(PAGE);
         let broken_off =
             |rest: TryChunksError<_, object_store::Error>| StoreError::Objects(rest.1.into());
         while let Some(page) = pages.try_next().await.map_err(broken_off)? {
-            swept.seen += u64::try_from(page.len()).unwrap_or(u64::MAX);
-            swept.removed += self.sweep_page(blobs, &page, before).await?;
+            counts.seen += u64::try_from(page.len()).unwrap_or(u64::MAX);
+            counts.removed += self.sweep_page(blobs, &page, before).await?;
         }
-        Ok(Some(swept))
+        Ok(Some(counts))
     }
 
     async fn sweep_page(
@@ -58,11 +57,11 @@ impl Base {
     ) -> Result<u64, StoreError> {
         let old = page.iter().filter(|one| one.last_modified.timestamp_millis() < before.millis());
         // Other files are not ours to remove.
-        let old: Vec<(Digest, &Path)> =
-            old.filter_map(|one| Some((digest_in(&one.location)?, &one.location))).collect();
-        let named = self.named(&old).await?;
+        let old: Vec<&Path> =
+            old.map(|one| &one.location).filter(|path| digest_in(path).is_some()).collect();
+        let named = self.named_objects(&old).await?;
         let mut removed = 0;
-        for (_, path) in old {
+        for path in old {
             if !named.contains(path.as_ref()) && blobs.remove(path).await? {
                 removed += 1;
             }
@@ -70,14 +69,14 @@ impl Base {
         Ok(removed)
     }
 
-    /// Returns the names that rows have for these digests.
-    async fn named(&self, objects: &[(Digest, &Path)]) -> Result<HashSet<String>, StoreError> {
+    /// Returns the objects that rows name for the digests of these ones.
+    async fn named_objects(&self, objects: &[&Path]) -> Result<HashSet<String>, StoreError> {
         if objects.is_empty() {
             return Ok(HashSet::new());
         }
         let mut query = sql("SELECT DISTINCT object FROM contents
                              WHERE object IS NOT NULL AND object_digest IN (");
-        for (place, (digest, _)) in objects.iter().enumerate() {
+        for (place, digest) in objects.iter().filter_map(|path| digest_in(path)).enumerate() {
             query.push(if place == 0 { "" } else { ", " }).push_value(digest.0.as_slice());
         }
         query.push(")").varying();

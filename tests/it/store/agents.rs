@@ -6,7 +6,10 @@ use gatepost::domain::audit::{Act, Change, Deed};
 use gatepost::domain::delivery::Subject;
 use gatepost::domain::event::{Category, EventName};
 use gatepost::domain::id::AccountId;
-use gatepost::store::{ConfigChange, Configured, Says, Store, StoreError, Versioned};
+use gatepost::store::{
+    ConfigChange, ConfigEvent, ConfigOutcome, NewVersion, Store, StoreError, VersionOutcome,
+    VersionTitle,
+};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -35,7 +38,7 @@ async fn write(
     (kind, title): (ConfigKind, &str),
     (staging, live): (i64, i64),
     act: Act<'_>,
-) -> Result<Configured, StoreError> {
+) -> Result<ConfigOutcome, StoreError> {
     let changed = ["title".to_owned()];
     let change = ConfigChange {
         kind,
@@ -43,12 +46,12 @@ async fn write(
         decided_by: Revisions { staging, live },
         deed: Deed::AgentStaged,
         changes: &[Change::made("changed", "title")],
-        says: (kind == ConfigKind::Default).then_some(Says {
+        event: (kind == ConfigKind::Default).then_some(ConfigEvent {
             name: EventName::AgentPublished,
             changed: &changed,
             version: None,
         }),
-        keep: (kind == ConfigKind::Default).then_some(2),
+        keep_automatic: (kind == ConfigKind::Default).then_some(2),
     };
     store.configure_agent(agent, &change, act).await
 }
@@ -62,7 +65,7 @@ async fn publish(
     let at_now = found.map_or((0, 0), |found| (found.staging.revision, found.live.revision));
     let kind = (ConfigKind::Default, title);
     match write(store, agent, kind, at_now, by(at(5))).await.unwrap() {
-        Configured::Done(configs, kept) => (*configs, kept),
+        ConfigOutcome::Done(configs, kept) => (*configs, kept),
         refused => panic!("{refused:?}"),
     }
 }
@@ -79,15 +82,26 @@ pub async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'stati
             "configure_agent"
         }
         1 => {
-            store.keep_agent_version(agent, ("a", &config("a")), 1, act).await.unwrap();
-            "keep_agent_version"
+            store
+                .insert_agent_version(
+                    agent,
+                    NewVersion { title: "a", snapshot: &config("a") },
+                    1,
+                    act,
+                )
+                .await
+                .unwrap();
+            "insert_agent_version"
         }
         2 => {
             store.replace_agent_version(agent, id, &config("b"), act).await.unwrap();
             "replace_agent_version"
         }
         3 => {
-            store.rename_agent_version(agent, (id, "b"), 1, act).await.unwrap();
+            store
+                .rename_agent_version(agent, VersionTitle { id, title: "b" }, 1, act)
+                .await
+                .unwrap();
             "rename_agent_version"
         }
         4 => {
@@ -110,7 +124,8 @@ pub async fn exercise(scene: &Scene) {
     }
     let kept = store.agent_versions(agent, None, 9, true).await.unwrap();
     store.agent_version(agent, kept[0].id).await.unwrap().unwrap();
-    store.rename_agent_version(agent, (kept[0].id, "x"), 9, by(at(0))).await.unwrap();
+    let new = VersionTitle { id: kept[0].id, title: "x" };
+    store.rename_agent_version(agent, new, 9, by(at(0))).await.unwrap();
 }
 
 async fn of_changes_decided_by_the_same_one_is_written(kind: Kind) {
@@ -125,7 +140,7 @@ async fn of_changes_decided_by_the_same_one_is_written(kind: Kind) {
                 let title = format!("{round} {number}");
                 let staged = (ConfigKind::Staging, &*title);
                 let done = write(&store, agent, staged, (round, 0), by(at(1))).await.unwrap();
-                matches!(done, Configured::Done(..)).then_some(title)
+                matches!(done, ConfigOutcome::Done(..)).then_some(title)
             });
         }
         let written: Vec<String> = changes.join_all().await.into_iter().flatten().collect();
@@ -137,7 +152,7 @@ async fn of_changes_decided_by_the_same_one_is_written(kind: Kind) {
     // Nor is anything published that was decided by staging as it was.
     let live = (ConfigKind::Default, "x");
     let moved = write(&scene.store, agent, live, (2, 0), by(at(1))).await.unwrap();
-    assert_eq!(moved, Configured::Moved);
+    assert_eq!(moved, ConfigOutcome::Moved);
     assert_eq!(scene.count("SELECT COUNT(*) FROM agent_versions").await, 0);
     assert_eq!(scene.count("SELECT COUNT(*) FROM agent_configs").await, 2);
 }
@@ -147,7 +162,8 @@ async fn what_is_replaced_is_kept_and_the_oldest_go(kind: Kind) {
     let (store, agent) = (&scene.store, scene.agent.id);
     let (first, kept) = publish(store, agent, "0").await;
     assert_eq!((first.live.revision, kept), (1, None), "nothing was there before");
-    let by_hand = store.keep_agent_version(agent, ("h", &config("h")), 9, by(at(1))).await.unwrap();
+    let new = NewVersion { title: "h", snapshot: &config("h") };
+    let by_hand = store.insert_agent_version(agent, new, 9, by(at(1))).await.unwrap();
     for title in ["1", "2", "3"] {
         let (configs, kept) = publish(store, agent, title).await;
         assert_eq!(configs.live.config, config(title));
@@ -166,10 +182,10 @@ async fn what_is_replaced_is_kept_and_the_oldest_go(kind: Kind) {
     assert!(!store.delete_agent_version(other, all[0].id, by(at(1))).await.unwrap());
     let done =
         store.replace_agent_version(other, all[0].id, &config("x"), by(at(1))).await.unwrap();
-    assert_eq!(done, Versioned::Missing);
-    let named = (all[0].id, "x");
+    assert_eq!(done, VersionOutcome::Missing);
+    let named = VersionTitle { id: all[0].id, title: "x" };
     let done = store.rename_agent_version(other, named, 9, by(at(1))).await.unwrap();
-    assert_eq!(done, Versioned::Missing);
+    assert_eq!(done, VersionOutcome::Missing);
     assert_eq!(store.agent_versions(agent, None, 9, true).await.unwrap(), all);
 }
 
@@ -177,8 +193,8 @@ async fn versions_have_ids_that_rise_whatever_the_clock_does(kind: Kind) {
     let scene = Scene::new(kind).await;
     let mut ids = Vec::new();
     for millis in [7, 7, 3, 100] {
-        let one = ("x", &config("x"));
-        let made = scene.store.keep_agent_version(scene.agent.id, one, 9, by(at(millis))).await;
+        let new = NewVersion { title: "x", snapshot: &config("x") };
+        let made = scene.store.insert_agent_version(scene.agent.id, new, 9, by(at(millis))).await;
         ids.push(made.unwrap().unwrap().get());
     }
     let first = at(7).millis();
@@ -234,12 +250,13 @@ async fn a_deleted_agent_takes_its_configurations_with_it(kind: Kind) {
     // Nothing is written any more.
     let staged = (ConfigKind::Staging, "x");
     let late = write(store, agent, staged, (0, 3), by(at(9))).await;
-    assert_eq!(late.unwrap(), Configured::Missing);
-    let late = store.keep_agent_version(agent, ("x", &config("x")), 9, by(at(9))).await;
+    assert_eq!(late.unwrap(), ConfigOutcome::Missing);
+    let new = NewVersion { title: "x", snapshot: &config("x") };
+    let late = store.insert_agent_version(agent, new, 9, by(at(9))).await;
     assert!(matches!(late, Err(StoreError::NoAccount)), "{late:?}");
-    assert_eq!(store.with_leavings(&[agent, scene.other.id]).await.unwrap().len(), 2);
+    assert_eq!(store.with_leftovers(&[agent, scene.other.id]).await.unwrap().len(), 2);
     super::erasure::finish(store).await;
-    assert_eq!(store.with_leavings(&[agent]).await.unwrap(), []);
+    assert_eq!(store.with_leftovers(&[agent]).await.unwrap(), []);
     assert_eq!(store.agent_configs(agent).await.unwrap(), None);
     assert_eq!(store.agent_versions(agent, None, 9, true).await.unwrap(), []);
     assert_eq!(store.agent_versions(scene.other.id, None, 9, true).await.unwrap().len(), 2);
@@ -252,8 +269,8 @@ async fn versions_are_bounded_however_many_are_made_at_once(kind: Kind) {
         let store = if number % 2 == 0 { scene.store.clone() } else { scene.open().await };
         let agent = scene.agent.id;
         makers.spawn(async move {
-            let one = ("x", &config("x"));
-            store.keep_agent_version(agent, one, 3, by(at(1))).await.unwrap()
+            let new = NewVersion { title: "x", snapshot: &config("x") };
+            store.insert_agent_version(agent, new, 3, by(at(1))).await.unwrap()
         });
     }
     let made: Vec<VersionId> = makers.join_all().await.into_iter().flatten().collect();
@@ -262,12 +279,12 @@ async fn versions_are_bounded_however_many_are_made_at_once(kind: Kind) {
     let (store, agent) = (&scene.store, scene.agent.id);
     publish(store, agent, "a").await;
     let (_, kept) = publish(store, agent, "b").await;
-    let named = (kept.unwrap(), "n");
+    let named = VersionTitle { id: kept.unwrap(), title: "n" };
     let done = store.rename_agent_version(agent, named, 3, by(at(1))).await.unwrap();
-    assert_eq!(done, Versioned::Full);
+    assert_eq!(done, VersionOutcome::Full);
     assert!(store.delete_agent_version(agent, made[0], by(at(1))).await.unwrap());
     let done = store.rename_agent_version(agent, named, 3, by(at(1))).await.unwrap();
-    assert_eq!(done, Versioned::Done);
-    let renamed = store.agent_version(agent, named.0).await.unwrap().unwrap();
+    assert_eq!(done, VersionOutcome::Done);
+    let renamed = store.agent_version(agent, named.id).await.unwrap().unwrap();
     assert_eq!((renamed.automatic, &*renamed.title), (false, "n"));
 }

@@ -21,8 +21,8 @@ use gatepost::domain::verdict::Verdict;
 use gatepost::rules::Rules;
 use gatepost::run;
 use gatepost::store::{
-    Commit, Committed, DeliveryFilter, Erasing, Intake, IntakeFilter, Receipt, RoomFilter,
-    RoomPage, Store,
+    Commit, Committed, DeliveryFilter, ErasureLimits, ErasureProgress, Intake, IntakeFilter,
+    Receipt, RoomFilter, RoomPage, Store,
 };
 use zstd::stream::read::Decoder;
 
@@ -68,14 +68,18 @@ pub async fn exercise(scene: &Scene) {
     let Receipt::Stored(contact) = store.receive(&text).await.unwrap() else { panic!() };
     assert!(store.erase_contact(&scope, contact, by(at(3))).await.unwrap());
     for _ in 0..9 {
-        store.erase_some(contact.get(), (1, 9), at(4)).await.unwrap();
+        store.erase_some(contact.get(), limits(1, 9), at(4)).await.unwrap();
     }
+}
+
+pub const fn limits(rows: usize, octets: u64) -> ErasureLimits {
+    ErasureLimits { rows, octets }
 }
 
 /// Goes on with all that is being erased.
 pub async fn finish(store: &Store) {
     for subject in store.erasures(0, 99).await.unwrap() {
-        store.erase_some(subject, (9, 9), at(9)).await.unwrap();
+        store.erase_some(subject, limits(9, 9), at(9)).await.unwrap();
     }
 }
 
@@ -221,8 +225,8 @@ async fn a_contact_goes_step_by_step_whoever_takes_it_up(kind: Kind) {
     assert_eq!(scene.store.erasures(0, 9).await.unwrap(), [contact.get()]);
     // Each step by another gateway: the one before has died.
     let mut steps = 0;
-    while scene.open().await.erase_some(contact.get(), (2, 1 << 20), at(10)).await.unwrap()
-        == Erasing::More
+    while scene.open().await.erase_some(contact.get(), limits(2, 1 << 20), at(10)).await.unwrap()
+        == ErasureProgress::More
     {
         steps += 1;
     }
@@ -262,8 +266,8 @@ async fn who_writes_while_it_is_erased_is_somebody_new(kind: Kind) {
     tokio::join!(erase, write);
     let after = scene.intake_from(&scene.agent, DAY + 9, MARKER, None).await;
     scene.commit(vec![after.clone()], DAY + 9).await;
-    while scene.store.erase_some(contact.get(), (3, 1 << 20), at(10)).await.unwrap()
-        != Erasing::Done
+    while scene.store.erase_some(contact.get(), limits(3, 1 << 20), at(10)).await.unwrap()
+        != ErasureProgress::Done
     {}
     let found = scene.store.recent_messages(&partner, &everything()).await.unwrap();
     assert!(found.iter().all(|message| message.contact != contact));
@@ -291,7 +295,9 @@ async fn a_deleted_account_is_unreadable_at_once(kind: Kind) {
     assert_eq!(shown(&scene.store, &scene.partner).await, 1);
     assert_eq!(told(&scene.store, &scene.partner, unknown.id).await, [2, 2, 2, 2, 1]);
     let subject = scene.agent.id.get();
-    while scene.store.erase_some(subject, (1, 1), at(10)).await.unwrap() == Erasing::More {}
+    while scene.store.erase_some(subject, limits(1, 1), at(10)).await.unwrap()
+        == ErasureProgress::More
+    {}
     assert_eq!(scene.count("SELECT COUNT(*) FROM messages").await, 1);
     assert_eq!(scene.count("SELECT COUNT(*) FROM erasures").await, 0);
     assert_eq!(scene.count(BLANK).await, 1);
@@ -303,9 +309,14 @@ async fn a_deleted_account_is_unreadable_at_once(kind: Kind) {
     }
     let subjects = scene.store.erasures(0, 9).await.unwrap();
     assert_eq!(subjects, [scene.organization.id.get(), scene.other.id.get()]);
-    assert_eq!(scene.store.erase_some(subjects[0], (9, 9), at(10)).await.unwrap(), Erasing::Held);
+    assert_eq!(
+        scene.store.erase_some(subjects[0], limits(9, 9), at(10)).await.unwrap(),
+        ErasureProgress::Held
+    );
     for subject in [subjects[1], subjects[0]] {
-        while scene.store.erase_some(subject, (9, 9), at(10)).await.unwrap() == Erasing::More {}
+        while scene.store.erase_some(subject, limits(9, 9), at(10)).await.unwrap()
+            == ErasureProgress::More
+        {}
     }
     for table in ["messages", "contents", "contacts", "erasures"] {
         let count = format!("SELECT COUNT(*) FROM {table}");
@@ -326,8 +337,8 @@ async fn records_of_others_cost_no_transaction(kind: Kind) {
     let partner = subtree(&scene.partner);
     assert!(scene.store.erase_contact(&partner, contact, by(at(99))).await.unwrap());
     let mut steps = 0;
-    while scene.store.erase_some(contact.get(), (2, 1 << 20), at(100)).await.unwrap()
-        == Erasing::More
+    while scene.store.erase_some(contact.get(), limits(2, 1 << 20), at(100)).await.unwrap()
+        == ErasureProgress::More
     {
         steps += 1;
     }
@@ -455,8 +466,8 @@ async fn an_object_that_cannot_be_taken_away_ends_it(kind: Kind) {
         panic!()
     };
     assert!(store.erase_contact(&partner, contact.id, by(at(9))).await.unwrap());
-    let erased = store.erase_some(contact.id.get(), (9, 1 << 20), at(10)).await.unwrap();
-    assert_eq!(erased, Erasing::More);
+    let erased = store.erase_some(contact.id.get(), limits(9, 1 << 20), at(10)).await.unwrap();
+    assert_eq!(erased, ErasureProgress::More);
     assert_eq!(scene.count("SELECT COUNT(*) FROM contents").await, 0);
     assert!(!before[0].exists() && before[2].exists());
 }

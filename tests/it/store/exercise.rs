@@ -16,9 +16,9 @@ use gatepost::domain::verdict::{self, Verdict};
 use gatepost::rules::{RetainedKind, Share};
 use gatepost::run;
 use gatepost::store::{
-    AccountDeletion, AccountFilter, AccountPage, AccountUpdate, AddressClaim, AuditFilter, Commit,
-    Cursor, Direction, DomainLimits, Due, EventFilter, Intake, IntakeFilter, KeyInsertion, List,
-    Location, MemberChange, NamedKey, Page, RevocableKeys,
+    AccountFilter, AccountPage, AccountUpdate, AuditFilter, Commit, Cursor, Deletion, Direction,
+    DomainLimits, DueAccount, EventFilter, InsertedKey, Intake, IntakeFilter, List, Location,
+    MemberChange, NamedKey, Page, Whose,
 };
 use uuid::Uuid;
 
@@ -164,8 +164,8 @@ async fn accounts(scene: &Scene) {
         assert!(matches!(deleting.await.unwrap(), AccountDeletion::Done { .. }));
     }
     super::erasure::finish(store).await;
-    store.with_leavings(&[agent.id]).await.unwrap();
-    store.delete_leavings(organization.id, 9).await.unwrap();
+    store.with_leftovers(&[agent.id]).await.unwrap();
+    store.delete_leftovers(organization.id, 9).await.unwrap();
 }
 
 /// Runs the methods that keep idempotent requests and count denied ones.
@@ -240,7 +240,7 @@ async fn objects(scene: &Scene) {
 async fn retention(scene: &Scene) {
     let Scene { store, partner, agent, .. } = scene;
     assert_eq!(store.accounts_after(None, 10).await.unwrap().len(), 5);
-    let due = [partner, agent].map(|account| Due {
+    let due = [partner, agent].map(|account| DueAccount {
         account: account.id,
         kind: account.kind,
         until: at(9),

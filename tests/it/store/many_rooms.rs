@@ -9,7 +9,7 @@ use gatepost::domain::message::Message;
 use gatepost::domain::scope::Scope;
 use gatepost::domain::source::Inbox;
 use gatepost::rules::RetainedKind;
-use gatepost::store::{Cursor, Due, ListedRoom, Page, RoomFilter, RoomPage, RoomPlace};
+use gatepost::store::{Cursor, DueAccount, ListedRoom, Page, RoomFilter, RoomPage, RoomPlace};
 use tracing::field::{Field, Visit};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
@@ -233,14 +233,14 @@ async fn unread_messages_are_counted_up_to_a_thousand(kind: Kind) {
     assert_eq!(store.mark_read(&scope, &[mark(&one), mark(&other)]).await.unwrap(), 2);
     assert_eq!(scene.count(unread).await, 1000);
     // Fewer than are counted go: there are as many as before, at least.
-    let due = Due { account: scene.agent.id, kind: scene.agent.kind, until: at(11) };
+    let due = DueAccount { account: scene.agent.id, kind: scene.agent.kind, until: at(11) };
     let rows = store.expired(RetainedKind::Messages, &due, None, 99).await.unwrap();
     assert_eq!(
         store.delete_expired(RetainedKind::Messages, &rows, 99).await.unwrap().unwrap().rows,
         11
     );
     assert_eq!(scene.count(unread).await, 1000);
-    let due = Due { until: at(1501), ..due };
+    let due = DueAccount { until: at(1501), ..due };
     let rows = store.expired(RetainedKind::Messages, &due, None, 9999).await.unwrap();
     store.delete_expired(RetainedKind::Messages, &rows, 9999).await.unwrap().unwrap();
     assert_eq!(scene.count(unread).await, 500);

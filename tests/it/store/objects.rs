@@ -15,7 +15,7 @@ use gatepost::domain::verdict::Verdict;
 use gatepost::rules::StoreRules;
 use gatepost::run;
 use gatepost::store::{
-    BlobPlace, Commit, Committed, Intake, S3Access, Store, StoreError, StorePlace, Swept,
+    BlobPlace, Commit, Committed, Intake, S3Access, Store, StoreError, StorePlace, SweepCounts,
 };
 
 use super::scene::{Kind, Scene, at, by, record, subtree};
@@ -195,17 +195,17 @@ async fn what_a_failed_commit_left_is_swept_after_its_grace(kind: Kind) {
     for (hour, removed, left) in [(0, 0, 4), (23, 0, 4), (25, 2, 2), (26, 0, 2)] {
         let swept = store.sweep_objects(hours(hour)).await.unwrap();
         let seen = if hour == 26 { 2 } else { 3 };
-        assert_eq!(swept, Some(Swept { seen, removed }), "after {hour} hours");
+        assert_eq!(swept, Some(SweepCounts { seen, removed }), "after {hour} hours");
         assert_eq!(files(&folder(&scene)).len(), left, "after {hour} hours");
     }
     assert!(foreign.exists() && !unfinished.exists());
     let raw = store.raw_message(&subtree(&scene.agent), id).await.unwrap().unwrap();
     assert_eq!(raw, raw_of(&good));
-    // Erasing a message deletes rows only.
+    // ErasureProgress a message deletes rows only.
     scene.execute("DELETE FROM messages").await;
     scene.execute("DELETE FROM contents").await;
     let swept = store.sweep_objects(hours(25)).await.unwrap();
-    assert_eq!(swept, Some(Swept { seen: 2, removed: 1 }));
+    assert_eq!(swept, Some(SweepCounts { seen: 2, removed: 1 }));
     assert_eq!(files(&folder(&scene)), [foreign]);
 }
 
@@ -240,7 +240,7 @@ async fn a_repeat_leaves_an_orphan_at_most(kind: Kind) {
         assert_eq!(files(&folder(&scene)).len(), expected);
     }
     let swept = store.sweep_objects(hours(25)).await.unwrap();
-    assert_eq!(swept, Some(Swept { seen: 2, removed: 1 }));
+    assert_eq!(swept, Some(SweepCounts { seen: 2, removed: 1 }));
     let raw = store.raw_message(&subtree(&scene.agent), id).await.unwrap().unwrap();
     assert_eq!(raw, raw_of(&first));
 }
@@ -379,7 +379,7 @@ async fn what_is_erased_meanwhile_is_put_again() {
     let found = store.raw_message(&subtree(&scene.other), id).await.unwrap().unwrap();
     assert_eq!(found, raw);
     let swept = store.sweep_objects(hours(25)).await.unwrap();
-    assert_eq!(swept, Some(Swept { seen: 2, removed: 1 }));
+    assert_eq!(swept, Some(SweepCounts { seen: 2, removed: 1 }));
     assert!(store.raw_message(&subtree(&scene.other), id).await.is_ok());
 }
 

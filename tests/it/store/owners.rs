@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gatepost::run;
-use gatepost::store::{BlobPlace, Commit, Location, Store, StoreError, StorePlace, Swept};
+use gatepost::store::{BlobPlace, Commit, Location, Store, StoreError, StorePlace, SweepCounts};
 
 use super::objects::{committed, files, folder, hours, large, mode, rules, with_blobs};
 use super::scene::{Kind, Scene, at};
@@ -60,7 +60,7 @@ async fn the_blobs_of_another_database_are_left_alone(kind: Kind) {
     let again = open(&scene, &blobs).await;
     again.check_writable().await.unwrap();
     let swept = again.sweep_objects(hours(25)).await.unwrap();
-    assert_eq!(swept, Some(Swept { seen: 1, removed: 1 }));
+    assert_eq!(swept, Some(SweepCounts { seen: 1, removed: 1 }));
 }
 
 async fn objects_without_an_owner_are_left_alone(kind: Kind) {
@@ -92,7 +92,7 @@ async fn objects_without_an_owner_are_left_alone(kind: Kind) {
     std::fs::write(&owner, format!("  {}", id.trim().to_uppercase())).unwrap();
     open(&scene, &blobs).await.check_writable().await.unwrap();
     let swept = store.sweep_objects(hours(25)).await.unwrap();
-    assert_eq!(swept, Some(Swept { seen: 1, removed: 1 }));
+    assert_eq!(swept, Some(SweepCounts { seen: 1, removed: 1 }));
     // Nothing is lost where nothing is.
     std::fs::remove_file(&owner).unwrap();
     store.sweep_objects(hours(25)).await.unwrap();

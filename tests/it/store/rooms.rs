@@ -10,7 +10,7 @@ use gatepost::domain::source::Inbox;
 use gatepost::domain::thread::{ThreadKey, ThreadKeys};
 use gatepost::rules::RetainedKind;
 use gatepost::store::{
-    Committed, Cursor, Direction, Due, ListedRoom, Page, RoomFilter, RoomPage, Store,
+    Committed, Cursor, Direction, DueAccount, ListedRoom, Page, RoomFilter, RoomPage, Store,
 };
 
 use super::scene::{DAY, Kind, Scene, at, everything, subtree};
@@ -77,7 +77,7 @@ fn place(message: &Message) -> Cursor {
 
 /// Deletes up to `most` of an Agent's messages, as retention does.
 async fn delete(store: &Store, agent: &Account, until: i64, most: usize) {
-    let due = Due { account: agent.id, kind: agent.kind, until: at(until) };
+    let due = DueAccount { account: agent.id, kind: agent.kind, until: at(until) };
     let rows = store.expired(RetainedKind::Messages, &due, None, most).await.unwrap();
     // Another handle may be deleting; then this one has nothing to do.
     store.delete_expired(RetainedKind::Messages, &rows, 99).await.unwrap();

@@ -16,7 +16,7 @@ use gatepost::domain::search::tokens;
 use gatepost::domain::source::Source;
 use gatepost::rules::{RetainedKind, Rules, SearchLimits};
 use gatepost::store::{
-    Commit, Committed, Cursor, Direction, Due, Intake, Page, Store, Unindexed, WantedWords,
+    Commit, Committed, Cursor, Direction, DueAccount, Intake, Page, Store, Unindexed, WantedWords,
 };
 use sqlx::Executor as _;
 use uuid::Uuid;
@@ -432,7 +432,7 @@ async fn entries_go_with_their_messages(kind: Kind) {
     assert_eq!(found().await, 3);
     scene.index().await;
     assert_eq!(found().await, 3);
-    let due = Due { account: scene.agent.id, kind: scene.agent.kind, until: at(2) };
+    let due = DueAccount { account: scene.agent.id, kind: scene.agent.kind, until: at(2) };
     let rows = scene.store.expired(RetainedKind::Messages, &due, None, 9).await.unwrap();
     scene.store.delete_expired(RetainedKind::Messages, &rows, 9).await.unwrap().unwrap();
     assert_eq!(scene.count("SELECT COUNT(*) FROM search_entries").await, 1);

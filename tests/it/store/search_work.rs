@@ -10,7 +10,9 @@ use gatepost::domain::id::MessageId;
 use gatepost::domain::search::query::Query;
 use gatepost::domain::source::Source;
 use gatepost::rules::Rules;
-use gatepost::store::{Beside, Committed, Cursor, Direction, Location, Objects, Receipt, back_up};
+use gatepost::store::{
+    Committed, CompanionFiles, Cursor, Direction, Location, OriginalsPlace, Receipt, back_up,
+};
 
 use super::received::handed;
 use super::scene::{Kind, Scene, at, by, subtree};
@@ -103,7 +105,7 @@ async fn a_search_reads_a_bounded_number_of_octets(kind: Kind) {
 
 /// Whether the word is in a copy of the database, which has no free pages.
 async fn is_kept(scene: &Scene, word: &str, to: &Path) -> bool {
-    back_up(&scene.location, to, Objects::Beside, Beside::default()).await.unwrap();
+    back_up(&scene.location, to, OriginalsPlace::Beside, CompanionFiles::default()).await.unwrap();
     let octets = std::fs::read(to.join("gatepost.db")).unwrap();
     octets.windows(word.len()).any(|some| some == word.as_bytes())
 }

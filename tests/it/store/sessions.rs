@@ -10,11 +10,12 @@ use gatepost::domain::message::Message;
 use gatepost::domain::session::SessionKey;
 use gatepost::rules::RetainedKind;
 use gatepost::store::{
-    ChangedComputer, Committed, ComputerChange, Cursor, Due, Erasing, ResetSession, RoomPlace,
-    Store,
+    Committed, ComputerChange, ComputerOutcome, Cursor, DueAccount, ErasureProgress, ResetSession,
+    RoomPlace, Store,
 };
 use serde_json::json;
 
+use super::erasure::limits;
 use super::scene::{Kind, Scene, at, by, everything, subtree};
 use crate::support::PATIENCE;
 
@@ -141,7 +142,7 @@ async fn sessions_go_with_what_came_in_them(kind: Kind) {
     let scene = Scene::new(kind).await;
     let (store, scope) = (&scene.store, subtree(&scene.agent));
     let delete = async |until: i64| {
-        let due = Due { account: scene.agent.id, kind: scene.agent.kind, until: at(until) };
+        let due = DueAccount { account: scene.agent.id, kind: scene.agent.kind, until: at(until) };
         let rows = store.expired(RetainedKind::Messages, &due, None, 99).await.unwrap();
         store.delete_expired(RetainedKind::Messages, &rows, 99).await.unwrap().unwrap();
     };
@@ -169,8 +170,8 @@ async fn sessions_go_with_what_came_in_them(kind: Kind) {
     assert_eq!(store.session(&scope, fourth).await.unwrap(), None, "from the answer on");
     assert_eq!(reset(&scene, fourth, 210).await, None);
     assert_eq!(store.list_sessions(&scope, None, 9).await.unwrap().sessions, []);
-    while store.erase_some(fourth.room.contact.get(), (9, 9999), at(300)).await.unwrap()
-        != Erasing::Done
+    while store.erase_some(fourth.room.contact.get(), limits(9, 9999), at(300)).await.unwrap()
+        != ErasureProgress::Done
     {}
     assert_eq!(scene.count("SELECT COUNT(*) FROM sessions").await, 0);
     // A deleted account has no computer.
@@ -190,7 +191,7 @@ async fn a_session_ends_no_earlier_than_what_came_in_it(kind: Kind) {
     assert_eq!(ended.ended.as_ref().map(|ended| ended.at), Some(at(100)));
     assert_eq!(done.current.started_at, at(100));
     // The first message goes, and the room begins with the second, which came in it.
-    let due = Due { account: scene.agent.id, kind: scene.agent.kind, until: at(5) };
+    let due = DueAccount { account: scene.agent.id, kind: scene.agent.kind, until: at(5) };
     let rows = scene.store.expired(RetainedKind::Messages, &due, None, 9).await.unwrap();
     assert_eq!(rows.len(), 1);
     scene.store.delete_expired(RetainedKind::Messages, &rows, 9).await.unwrap().unwrap();
@@ -283,9 +284,9 @@ async fn a_computer_is_changed_by_one_at_a_time(kind: Kind) {
     let (mut done, mut stale) = (Vec::new(), 0);
     for task in tasks {
         match task.await.unwrap() {
-            ChangedComputer::Done(new) => done.push(*new),
-            ChangedComputer::Stale(current) => stale += current - first,
-            ChangedComputer::Missing => panic!("it is there"),
+            ComputerOutcome::Done(new) => done.push(*new),
+            ComputerOutcome::Stale(current) => stale += current - first,
+            ComputerOutcome::Missing => panic!("it is there"),
         }
     }
     assert_eq!((done.len(), stale, done[0].revision), (1, 5, first + 1));
@@ -316,12 +317,12 @@ async fn a_computer_is_changed_by_one_at_a_time(kind: Kind) {
     assert!(!store.remove_computer(agent.id, by(at(5))).await.unwrap());
     assert_eq!(store.deprovision_computer(agent.id, true, by(at(6))).await.unwrap(), None);
     let missing = store.change_computer(agent.id, first, &config("z"), by(at(6))).await.unwrap();
-    assert_eq!(missing, ChangedComputer::Missing);
+    assert_eq!(missing, ComputerOutcome::Missing);
     // Made again, it is none of those that somebody may have read of the one before.
     assert!(store.create_computer(agent, &config("x"), by(at(6))).await.unwrap());
     for old in first..=first + 2 {
         let stale = store.change_computer(agent.id, old, &config("z"), by(at(7))).await.unwrap();
-        assert!(matches!(stale, ChangedComputer::Stale(_)), "{old}: {stale:?}");
+        assert!(matches!(stale, ComputerOutcome::Stale(_)), "{old}: {stale:?}");
     }
 }
 

@@ -10,8 +10,9 @@ use gatepost::domain::audit::{Act, Deed};
 use gatepost::domain::id::{AccountId, TemplateId};
 use gatepost::domain::template::{Approved, Content, Extent, Integration, Template, owners};
 use gatepost::store::{
-    Applied, ConfigChange, Configured, MigrationRequest, Store, TemplateChange, TemplateChanged,
-    TemplateDeleted, Working,
+    ApplyOutcome, ConfigChange, ConfigOutcome, MigrationOutcome, MigrationScope, NewTemplate,
+    Store, TemplateApplication, TemplateChange, TemplateDeletion, TemplateOutcome,
+    TemplateProgress, TemplateStep,
 };
 use serde_json::json;
 use sqlx::AssertSqlSafe;
@@ -35,7 +36,25 @@ on_both! {
 /// How many numbers [`change`] knows.
 pub const CHANGES: u32 = 6;
 const SIZE: usize = 9999;
-const NOTHING: Approved = Approved::Nothing;
+const EVERYWHERE: MigrationScope<'static> = MigrationScope {
+    extent: &Extent { sections: None, approved: Approved::Nothing },
+    targets: None,
+};
+
+const fn named(content: &Content) -> NewTemplate<'_> {
+    NewTemplate { name: "t", content }
+}
+
+const fn application(
+    template: TemplateId,
+    max_config_bytes: usize,
+) -> TemplateApplication<'static> {
+    TemplateApplication { template, approved: &Approved::Nothing, max_config_bytes }
+}
+
+fn step(max_config_bytes: usize, links_at_once: u32, millis: i64) -> TemplateStep {
+    TemplateStep { max_config_bytes, links_at_once, now: at(millis) }
+}
 
 fn content(title: &str, locked: &[&str]) -> Content {
     Content {
@@ -47,7 +66,7 @@ fn content(title: &str, locked: &[&str]) -> Content {
 
 async fn made(store: &Store, owner: AccountId, title: &str) -> Template {
     let content = content(title, &[]);
-    let made = store.insert_template(owner, ("t", &content), 99, by(at(0))).await.unwrap().unwrap();
+    let made = store.insert_template(owner, named(&content), 99, by(at(0))).await.unwrap().unwrap();
     changed(store, owner, &made, (Some(true), &content)).await
 }
 
@@ -59,16 +78,16 @@ async fn changed(
 ) -> Template {
     let change = TemplateChange { name: None, enabled, content, revision: template.head.revision };
     match store.update_template(owner, template.head.id, &change, by(at(1))).await.unwrap() {
-        TemplateChanged::Done(template) => *template,
+        TemplateOutcome::Done(template) => *template,
         refused => panic!("{refused:?}"),
     }
 }
 
-async fn apply(store: &Store, agent: AccountId, id: TemplateId) -> Applied {
-    store.apply_template(agent, id, (&NOTHING, SIZE), by(at(2))).await.unwrap()
+async fn apply(store: &Store, agent: AccountId, id: TemplateId) -> ApplyOutcome {
+    store.apply_template(agent, application(id, SIZE), by(at(2))).await.unwrap()
 }
 
-async fn stage(store: &Store, agent: AccountId, title: &str) -> Configured {
+async fn stage(store: &Store, agent: AccountId, title: &str) -> ConfigOutcome {
     let config: Config = json!({ "title": title }).as_object().unwrap().clone();
     let found = store.agent_configs(agent).await.unwrap();
     let change = ConfigChange {
@@ -77,8 +96,8 @@ async fn stage(store: &Store, agent: AccountId, title: &str) -> Configured {
         decided_by: found.as_ref().map_or_else(Revisions::default, AgentConfigs::revisions),
         deed: Deed::AgentStaged,
         changes: &[],
-        says: None,
-        keep: None,
+        event: None,
+        keep_automatic: None,
     };
     store.configure_agent(agent, &change, by(at(3))).await.unwrap()
 }
@@ -96,7 +115,7 @@ async fn finish(store: &Store) {
             return;
         }
         for id in some {
-            store.work_on_template(id, (SIZE, 1), at(9)).await.unwrap();
+            store.work_on_template(id, step(SIZE, 1, 9)).await.unwrap();
         }
     }
 }
@@ -109,7 +128,7 @@ pub async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'stati
     let content = content("secret", &[]);
     let name = match number {
         0 => {
-            store.insert_template(owner, ("t", &content), 1, act).await.unwrap();
+            store.insert_template(owner, named(&content), 1, act).await.unwrap();
             "insert_template"
         }
         1 => {
@@ -119,11 +138,11 @@ pub async fn change(scene: &Scene, number: u32, act: Act<'_>) -> Option<(&'stati
             "update_template"
         }
         2 => {
-            store.apply_template(agent, id, (&NOTHING, SIZE), act).await.unwrap();
+            store.apply_template(agent, application(id, SIZE), act).await.unwrap();
             "apply_template"
         }
         3 => {
-            store.ask_migration(owner, id, (&Extent::default(), None), act).await.unwrap();
+            store.ask_migration(owner, id, EVERYWHERE, act).await.unwrap();
             "ask_migration"
         }
         4 => {
@@ -148,14 +167,15 @@ pub async fn exercise(scene: &Scene) {
     let template = made(store, owner, "x").await;
     let id = template.head.id;
     store.template(owners(&scene.agent.lineage), id).await.unwrap().unwrap();
-    assert!(matches!(apply(store, agent, id).await, Applied::Done(_)));
-    assert!(matches!(stage(store, agent, "y").await, Configured::Done(..)));
+    assert!(matches!(apply(store, agent, id).await, ApplyOutcome::Done(_)));
+    assert!(matches!(stage(store, agent, "y").await, ConfigOutcome::Done(..)));
     store.template_link(agent).await.unwrap().unwrap();
     assert_eq!(store.template_links(id, 0, 9).await.unwrap().len(), 1);
     let both = [agent, scene.other.id].into();
     assert_eq!(store.linked_with_template(id, &both).await.unwrap(), [agent].into());
     let extent = Extent { sections: None, approved: Approved::Everything };
-    store.ask_migration(owner, id, (&extent, None), by(at(0))).await.unwrap();
+    let scope = MigrationScope { extent: &extent, targets: None };
+    store.ask_migration(owner, id, scope, by(at(0))).await.unwrap();
     finish(store).await;
     store.template_migration(id).await.unwrap().unwrap();
     store.delete_template(owner, id, true, by(at(0))).await.unwrap();
@@ -166,9 +186,9 @@ async fn what_is_kept_is_what_was_made(kind: Kind) {
     let scene = Scene::new(kind).await;
     let (store, owner) = (&scene.store, scene.reseller.id);
     let content = content("a", &["title"]);
-    let made = store.insert_template(owner, ("t", &content), 1, by(at(0))).await.unwrap().unwrap();
+    let made = store.insert_template(owner, named(&content), 1, by(at(0))).await.unwrap().unwrap();
     assert!(!made.head.enabled);
-    let none = store.insert_template(owner, ("t", &content), 1, by(at(0))).await.unwrap();
+    let none = store.insert_template(owner, named(&content), 1, by(at(0))).await.unwrap();
     assert_eq!(none, None, "there are as many as there may be");
     let elsewhere = scene.open().await;
     for account in [&scene.reseller, &scene.organization, &scene.agent] {
@@ -183,7 +203,7 @@ async fn what_is_kept_is_what_was_made(kind: Kind) {
             assert_eq!(found, None);
         }
     }
-    assert_eq!(apply(store, scene.agent.id, made.head.id).await, Applied::Disabled);
+    assert_eq!(apply(store, scene.agent.id, made.head.id).await, ApplyOutcome::Disabled);
 }
 
 async fn of_updates_decided_by_the_same_one_is_written(kind: Kind) {
@@ -202,8 +222,8 @@ async fn of_updates_decided_by_the_same_one_is_written(kind: Kind) {
         });
     }
     let all = changes.join_all().await;
-    let done = all.iter().filter(|one| matches!(one, TemplateChanged::Done(_))).count();
-    let moved = all.iter().filter(|one| **one == TemplateChanged::Moved).count();
+    let done = all.iter().filter(|one| matches!(one, TemplateOutcome::Done(_))).count();
+    let moved = all.iter().filter(|one| **one == TemplateOutcome::Moved).count();
     assert_eq!((done, moved), (1, 5), "{all:?}");
 }
 
@@ -213,31 +233,31 @@ async fn what_a_template_locks_is_not_written(kind: Kind) {
     let template = made(store, owner, "ours").await;
     let id = template.head.id;
     stage(store, agent, "mine").await;
-    assert!(matches!(apply(store, agent, id).await, Applied::Done(_)));
+    assert!(matches!(apply(store, agent, id).await, ApplyOutcome::Done(_)));
     assert_eq!(staged(store, agent).await, "ours");
     // Unlocked fields belong to the customer.
-    assert!(matches!(stage(store, agent, "mine").await, Configured::Done(..)));
+    assert!(matches!(stage(store, agent, "mine").await, ConfigOutcome::Done(..)));
     let locks = content("ours", &["title"]);
     changed(store, owner, &template, (None, &locks)).await;
     for gateway in [store.clone(), scene.open().await] {
-        let Configured::Locked(locked) = stage(&gateway, agent, "other").await else {
+        let ConfigOutcome::Locked(locked) = stage(&gateway, agent, "other").await else {
             panic!("it is locked from the answer on");
         };
         assert_eq!((locked.template, locked.fields), (id, vec!["title".to_owned()]));
     }
     // Back to what the template has it may go, and others are not meant.
-    assert!(matches!(stage(store, agent, "ours").await, Configured::Done(..)));
-    assert!(matches!(stage(store, agent, "mine").await, Configured::Locked(_)));
-    assert!(matches!(stage(store, scene.other.id, "mine").await, Configured::Done(..)));
+    assert!(matches!(stage(store, agent, "ours").await, ConfigOutcome::Done(..)));
+    assert!(matches!(stage(store, agent, "mine").await, ConfigOutcome::Locked(_)));
+    assert!(matches!(stage(store, scene.other.id, "mine").await, ConfigOutcome::Done(..)));
     let second = made(store, owner, "second").await.head.id;
-    assert_eq!(apply(store, agent, second).await, Applied::LinkedWith(id));
+    assert_eq!(apply(store, agent, second).await, ApplyOutcome::LinkedWith(id));
     assert!(!store.detach_template(agent, second, by(at(4))).await.unwrap());
     assert!(store.detach_template(agent, id, by(at(4))).await.unwrap());
     assert_eq!(staged(store, agent).await, "ours", "the configuration stays");
-    assert!(matches!(stage(store, agent, "mine").await, Configured::Done(..)));
+    assert!(matches!(stage(store, agent, "mine").await, ConfigOutcome::Done(..)));
     // Too much for an Agent is refused whole.
-    let tight = store.apply_template(agent, second, (&NOTHING, 5), by(at(5))).await.unwrap();
-    assert!(matches!(tight, Applied::TooLarge(_)), "{tight:?}");
+    let tight = store.apply_template(agent, application(second, 5), by(at(5))).await.unwrap();
+    assert!(matches!(tight, ApplyOutcome::TooLarge(_)), "{tight:?}");
     assert_eq!(store.template_link(agent).await.unwrap(), None);
 }
 
@@ -252,26 +272,28 @@ async fn a_migration_comes_to_each_agent_once_whoever_goes_on_with_it(kind: Kind
         agents.push(account(store, AccountType::Agent, parent, &format!("a{number}")).await.id);
     }
     for agent in &agents {
-        assert!(matches!(apply(store, *agent, id).await, Applied::Done(_)));
+        assert!(matches!(apply(store, *agent, id).await, ApplyOutcome::Done(_)));
     }
     stage(store, agents[1], "the customer's").await;
     changed(store, owner, &template, (None, &content("new", &[]))).await;
-    let asked = store.ask_migration(owner, id, (&Extent::default(), None), by(at(3))).await;
-    assert!(matches!(asked.unwrap(), MigrationRequest::Done(_)));
-    let again = store.ask_migration(owner, id, (&Extent::default(), None), by(at(3))).await;
-    assert_eq!(again.unwrap(), MigrationRequest::UnderWay);
+    let asked = store.ask_migration(owner, id, EVERYWHERE, by(at(3))).await;
+    assert!(matches!(asked.unwrap(), MigrationOutcome::Done(_)));
+    let again = store.ask_migration(owner, id, EVERYWHERE, by(at(3))).await;
+    assert_eq!(again.unwrap(), MigrationOutcome::UnderWay);
     assert_eq!(staged(store, agents[0]).await, "old", "it is only asked for");
     // One that was detached meanwhile is passed over, as is a change after it was asked for.
     assert!(store.detach_template(agents[5], id, by(at(4))).await.unwrap());
     let now = store.template(owners(&scene.agent.lineage), id).await.unwrap().unwrap();
     changed(store, owner, &now, (None, &content("newest", &[]))).await;
     // One that got the newest meanwhile is not taken back.
-    assert!(matches!(apply(store, agents[2], id).await, Applied::Done(_)));
+    assert!(matches!(apply(store, agents[2], id).await, ApplyOutcome::Done(_)));
     let mut gateways = JoinSet::new();
     for _ in 0..3 {
         let store = scene.open().await;
         gateways.spawn(async move {
-            while store.work_on_template(id, (SIZE, 9), at(9)).await.unwrap() != Working::Done {}
+            while store.work_on_template(id, step(SIZE, 9, 9)).await.unwrap()
+                != TemplateProgress::Done
+            {}
         });
     }
     gateways.join_all().await;
@@ -291,9 +313,10 @@ async fn a_migration_comes_to_each_agent_once_whoever_goes_on_with_it(kind: Kind
     // only.
     let few = [agents[1], agents[2]].into();
     let all = Extent { sections: None, approved: Approved::Everything };
-    let asked = store.ask_migration(owner, id, (&all, Some(&few)), by(at(10))).await.unwrap();
-    assert!(matches!(asked, MigrationRequest::Done(_)), "{asked:?}");
-    store.work_on_template(id, (3, 9), at(11)).await.unwrap();
+    let scope = MigrationScope { extent: &all, targets: Some(&few) };
+    let asked = store.ask_migration(owner, id, scope, by(at(10))).await.unwrap();
+    assert!(matches!(asked, MigrationOutcome::Done(_)), "{asked:?}");
+    store.work_on_template(id, step(3, 9, 11)).await.unwrap();
     finish(store).await;
     assert_eq!(staged(store, agents[1]).await, "the customer's");
     assert_eq!(staged(store, agents[2]).await, "newest");
@@ -308,17 +331,17 @@ async fn apps_that_it_brings_are_installed(kind: Kind) {
     let template = made(store, owner, "old").await;
     let id = template.head.id;
     for agent in [agent, scene.other.id] {
-        assert!(matches!(apply(store, agent, id).await, Applied::Done(_)));
+        assert!(matches!(apply(store, agent, id).await, ApplyOutcome::Done(_)));
     }
     let mut newer = content("new", &[]);
     newer.config.insert("apps".into(), json!([{ "appId": "crm", "version": "v1" }]));
     changed(store, owner, &template, (None, &newer)).await;
-    let lacking = Applied::NotInstalled(vec!["crm/v1".into()]);
+    let lacking = ApplyOutcome::NotInstalled(vec!["crm/v1".into()]);
     assert_eq!(apply(store, agent, id).await, lacking);
     assert_eq!(staged(store, agent).await, "old");
     let app = super::apps::record(scene.other.id, Use::Installed, "crm");
     store.insert_app_record(&app, 9, by(at(3))).await.unwrap();
-    store.ask_migration(owner, id, (&Extent::default(), None), by(at(4))).await.unwrap();
+    store.ask_migration(owner, id, EVERYWHERE, by(at(4))).await.unwrap();
     finish(store).await;
     assert_eq!(staged(store, agent).await, "old");
     assert_eq!(staged(store, scene.other.id).await, "new");
@@ -327,7 +350,7 @@ async fn apps_that_it_brings_are_installed(kind: Kind) {
     assert_eq!(counts, (2, 1, 1, Some(agent)));
     let app = super::apps::record(agent, Use::Installed, "crm");
     store.insert_app_record(&app, 9, by(at(5))).await.unwrap();
-    assert!(matches!(apply(store, agent, id).await, Applied::Done(_)));
+    assert!(matches!(apply(store, agent, id).await, ApplyOutcome::Done(_)));
 }
 
 async fn no_agent_is_linked_with_a_template_that_is_gone(kind: Kind) {
@@ -344,13 +367,13 @@ async fn no_agent_is_linked_with_a_template_that_is_gone(kind: Kind) {
         );
         let linked = scene.store.template_link(agent).await.unwrap().map(|link| link.template);
         match (applied.unwrap(), gone.unwrap()) {
-            (Applied::Done(_), TemplateDeleted::Linked) => assert_eq!(linked, Some(id)),
-            (Applied::NoTemplate, TemplateDeleted::Done) => assert_eq!(linked, None),
+            (ApplyOutcome::Done(_), TemplateDeletion::Linked) => assert_eq!(linked, Some(id)),
+            (ApplyOutcome::NoTemplate, TemplateDeletion::Done) => assert_eq!(linked, None),
             both => panic!("{both:?}"),
         }
         if linked.is_some() {
             let done = scene.store.delete_template(owner, id, true, by(at(6))).await.unwrap();
-            assert_eq!(done, TemplateDeleted::Done);
+            assert_eq!(done, TemplateDeletion::Done);
             assert_eq!(scene.store.template_link(agent).await.unwrap(), None);
         }
     }
@@ -364,12 +387,9 @@ async fn a_deleted_account_takes_its_templates_and_links_with_it(kind: Kind) {
     let store = &scene.store;
     let (above, own) =
         (made(store, scene.partner.id, "p").await, made(store, scene.reseller.id, "r").await);
-    assert!(matches!(apply(store, scene.agent.id, above.head.id).await, Applied::Done(_)));
-    assert!(matches!(apply(store, scene.other.id, own.head.id).await, Applied::Done(_)));
-    store
-        .ask_migration(scene.reseller.id, own.head.id, (&Extent::default(), None), by(at(3)))
-        .await
-        .unwrap();
+    assert!(matches!(apply(store, scene.agent.id, above.head.id).await, ApplyOutcome::Done(_)));
+    assert!(matches!(apply(store, scene.other.id, own.head.id).await, ApplyOutcome::Done(_)));
+    store.ask_migration(scene.reseller.id, own.head.id, EVERYWHERE, by(at(3))).await.unwrap();
     delete(store, &scene.reseller, true).await;
     let elsewhere = scene.open().await;
     let found = elsewhere.templates(owners(&scene.reseller.lineage)).await.unwrap();
@@ -405,9 +425,7 @@ async fn no_row_is_locked_before_the_gates_are_passed() {
             match number {
                 0 => drop(stage(store, agent, "b").await),
                 1 => drop(changed(store, owner, &template, (None, &content("b", &[]))).await),
-                2 => drop(
-                    store.ask_migration(owner, id, (&Extent::default(), None), by(at(4))).await,
-                ),
+                2 => drop(store.ask_migration(owner, id, EVERYWHERE, by(at(4))).await),
                 3 => drop(store.update_app_record(&app, &["key".into()], by(at(4))).await),
                 4 => drop(store.remove_app(agent, &app.app, by(at(4))).await),
                 _ => drop(store.detach_template(agent, id, by(at(4))).await),

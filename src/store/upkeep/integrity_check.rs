@@ -5,7 +5,6 @@ use aws_lc_rs::digest::{SHA256, digest as sha256};
 use uuid::Uuid;
 
 use crate::domain::id::MessageId;
-use crate::domain::message::Digest;
 use crate::store::base::Base;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
@@ -16,35 +15,31 @@ use crate::store::mailbox::packed::{self, Original};
 /// Ids in memory at a time.
 const PAGE: i64 = 500;
 
-/// A message that cannot be returned as it came.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
-    pub message: MessageId,
-    /// Says which part is damaged, and how.
-    pub detail: String,
-}
-
 impl Base {
-    /// Returns the next ids behind `after`, in ascending order; none at the end.
-    pub async fn message_ids(&self, after: MessageId) -> Result<Vec<MessageId>, StoreError> {
+    /// Returns the first ids, or the next ones behind `after`, in ascending order; none at the end.
+    pub async fn message_ids(
+        &self,
+        after: Option<MessageId>,
+    ) -> Result<Vec<MessageId>, StoreError> {
         let query = sql("SELECT id FROM messages WHERE id > $1 ORDER BY id LIMIT $2");
-        let rows = query.bind(after.0).bind(PAGE).fetch_all(self.reader()).await?;
+        let after = after.map_or(Uuid::nil(), |id| id.0);
+        let rows = query.bind(after).bind(PAGE).fetch_all(self.reader()).await?;
         let id = |row| Columns { table: "messages", row }.uuid("id").map(MessageId);
         rows.iter().map(id).collect()
     }
 
-    /// Returns the damage of a message; none if it is sound, or was deleted meanwhile.
-    pub async fn check_message(&self, id: MessageId) -> Result<Vec<Damage>, StoreError> {
+    /// Returns which parts of a message are damaged, and how; none if it can be returned as it came,
+    /// or was deleted meanwhile.
+    pub async fn check_message(&self, id: MessageId) -> Result<Vec<String>, StoreError> {
         let mut found = Vec::new();
         for checked in [self.check_content(id).await, self.check_original(id).await] {
-            let detail = match checked {
-                Ok(()) => continue,
+            match checked {
+                Ok(()) => {}
                 Err(error @ (StoreError::Corrupt { .. } | StoreError::Lost { .. })) => {
-                    error.to_string()
+                    found.push(error.to_string());
                 }
                 Err(error) => return Err(error),
-            };
-            found.push(Damage { message: id, detail });
+            }
         }
         Ok(found)
     }
@@ -54,7 +49,10 @@ impl Base {
         query.push("id = ").push_value(id.0);
         match query.fetch_optional(self.reader()).await? {
             Some(row) => messages::message(&row).map(drop),
-            None if self.has_message(id).await? => Err(missing("contents")),
+            None if self.has_message(id).await? => Err(StoreError::Corrupt {
+                table: "contents",
+                detail: "the row is missing".to_owned(),
+            }),
             None => Ok(()),
         }
     }
@@ -78,8 +76,8 @@ impl Base {
                 return blobs.get(&name, size, digest).await.map(drop);
             }
         };
-        let is_same = tokio::task::spawn_blocking(move || is_of(&bytes, digest)).await;
-        match is_same {
+        let is_same = move || sha256(&SHA256, &bytes).as_ref() == digest.0;
+        match tokio::task::spawn_blocking(is_same).await {
             Ok(true) => Ok(()),
             Ok(false) => {
                 Err(columns.corrupt("the digest of the original differs from that of its message"))
@@ -105,15 +103,4 @@ impl Base {
         let lines: Vec<String> = rows.iter().map(line).collect::<Result<_, _>>()?;
         Ok(lines.into_iter().filter(|line| line != "ok").collect())
     }
-}
-
-/// Less than the id of any message.
-pub const FIRST: MessageId = MessageId(Uuid::nil());
-
-fn missing(table: &'static str) -> StoreError {
-    StoreError::Corrupt { table, detail: "the row is missing".to_owned() }
-}
-
-fn is_of(bytes: &[u8], digest: Digest) -> bool {
-    sha256(&SHA256, bytes).as_ref() == digest.0
 }

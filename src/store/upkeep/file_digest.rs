@@ -13,24 +13,24 @@ const PIECE: usize = 1 << 20;
 
 /// The length in bytes, and the digest, of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Content {
+pub struct FileDigest {
     pub octets: u64,
     pub digest: Digest,
 }
 
 /// Copies a file into a new one, and flushes that to the disk.
-pub fn copy(from: &Path, to: &mut File) -> io::Result<Content> {
-    let content = read(from, |piece| to.write_all(piece))?;
+pub fn copy(from: &Path, to: &mut File) -> io::Result<FileDigest> {
+    let copied = read(from, |piece| to.write_all(piece))?;
     to.sync_all()?;
-    Ok(content)
+    Ok(copied)
 }
 
 /// Returns the length and the digest of a file.
-pub fn of(path: &Path) -> io::Result<Content> {
+pub fn digest_of(path: &Path) -> io::Result<FileDigest> {
     read(path, |_| Ok(()))
 }
 
-fn read(path: &Path, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<Content> {
+fn read(path: &Path, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<FileDigest> {
     let mut file = File::open(path)?;
     let (mut octets, mut hash) = (0, Context::new(&SHA256));
     let mut buffer = vec![0; PIECE];
@@ -46,5 +46,5 @@ fn read(path: &Path, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Resul
     }
     let mut digest = [0; 32];
     digest.copy_from_slice(hash.finish().as_ref());
-    Ok(Content { octets, digest: Digest(digest) })
+    Ok(FileDigest { octets, digest: Digest(digest) })
 }

@@ -7,8 +7,8 @@ use std::path::{Component, Path, PathBuf};
 use uuid::Uuid;
 
 use super::backup_error::{BackupError, SUM};
-use super::beside::{Beside, SECRETS_KEY, TLS};
-use super::content::{self, Content};
+use super::companion_files::{CompanionFiles, SECRETS_KEY, TLS};
+use super::file_digest::{self, FileDigest};
 use crate::disk;
 use crate::store::base::owner::OWNER;
 use crate::store::engine::embedded::FILE;
@@ -21,27 +21,27 @@ pub const PART: &str = "gatepost.db.part";
 /// Originals that an earlier snapshot of the same backup named.
 const BEFORE: &str = "blobs.before";
 
-pub struct Draft {
+pub struct UnfinishedCopy {
     folder: PathBuf,
     made_folder: bool,
-    /// This draft put the keys of the vault here, and may remove them.
+    /// This copy put the keys of the vault here, and may remove them.
     made_keys: bool,
     finished: bool,
 }
 
-impl Draft {
+impl UnfinishedCopy {
     /// Begins in `folder`, which must be empty or missing. The second of two in one folder fails.
     pub(in crate::store) fn begin(folder: &Path) -> Result<Self, BackupError> {
         // An absolute path, because SQLite would read a name like `file:…` as a URI.
-        let folder = std::path::absolute(folder).map_err(at("find", folder))?;
-        if !disk::is_vacant(&folder).map_err(at("look into", &folder))? {
+        let folder = std::path::absolute(folder).map_err(failed("find", folder))?;
+        if !disk::is_vacant(&folder).map_err(failed("look into", &folder))? {
             let broken_off = folder.join(PART).exists();
             return Err(BackupError::Occupied { folder, broken_off });
         }
-        let made_folder = disk::make_folder(&folder).map_err(at("make", &folder))?;
+        let made_folder = disk::make_folder(&folder).map_err(failed("make", &folder))?;
         // Making this file claims the folder.
         let database = folder.join(PART);
-        disk::make_file(&database).map_err(at("make", &database))?;
+        disk::make_file(&database).map_err(failed("make", &database))?;
         Ok(Self { folder, made_folder, made_keys: false, finished: false })
     }
 
@@ -50,23 +50,23 @@ impl Draft {
         self.folder.join(PART)
     }
 
-    /// Empties the database, and sets the originals aside that are here already, for the carrier.
+    /// Empties the database, and sets the originals aside that are here already, for the copier.
     pub(in crate::store) fn begin_again(self) -> Result<Self, BackupError> {
         let database = self.database();
-        // Never removed, so that no other draft begins here.
+        // Never removed, so that no other copy begins here.
         let emptying = std::fs::File::options().write(true).truncate(true).open(&database);
-        emptying.map_err(at("empty", &database))?;
+        emptying.map_err(failed("empty", &database))?;
         let (now, before) = (self.folder.join(OBJECTS), self.folder.join(BEFORE));
         if now.exists() {
             remove_folder(&before)?;
-            std::fs::rename(&now, &before).map_err(at("rename", &now))?;
+            std::fs::rename(&now, &before).map_err(failed("rename", &now))?;
         }
         Ok(self)
     }
 
-    /// Returns a carrier of originals from the folder `from`.
-    pub(in crate::store) fn carrier(&self, from: &Path) -> Carrier {
-        Carrier {
+    /// Returns a copier of originals from the folder `from`.
+    pub(in crate::store) fn original_copier(&self, from: &Path) -> OriginalCopier {
+        OriginalCopier {
             from: from.to_owned(),
             before: self.folder.join(BEFORE),
             to: self.folder.join(OBJECTS),
@@ -76,29 +76,29 @@ impl Draft {
     /// Writes the owner of the originals beside them.
     pub(in crate::store) fn set_owner(&self, identity: Uuid) -> Result<(), BackupError> {
         let path = self.folder.join(OBJECTS).join(OWNER);
-        disk::write_new(&path, format!("{identity}\n").as_bytes()).map_err(at("write", &path))
+        disk::write_new(&path, format!("{identity}\n").as_bytes()).map_err(failed("write", &path))
     }
 
     /// Writes the files that are copied along; none of them may exist.
-    pub(in crate::store) fn put(&mut self, beside: &Beside) -> Result<(), BackupError> {
-        for (name, text) in beside.files() {
+    pub(in crate::store) fn put(&mut self, companions: &CompanionFiles) -> Result<(), BackupError> {
+        for (name, text) in companions.files() {
             let path = self.folder.join(name);
             if let Some(above) = path.parent() {
-                disk::make_folder(above).map_err(at("make", above))?;
+                disk::make_folder(above).map_err(failed("make", above))?;
             }
-            disk::write_new(&path, text.expose()).map_err(at("write", &path))?;
+            disk::write_new(&path, text.expose()).map_err(failed("write", &path))?;
             self.made_keys |= path.ends_with(SECRETS_KEY);
         }
         Ok(())
     }
 
     /// Writes the digests of the database and of `tls`. Returns the bytes of the database.
-    pub(in crate::store) fn seal(&self, beside: &Beside) -> Result<u64, BackupError> {
+    pub(in crate::store) fn seal(&self, companions: &CompanionFiles) -> Result<u64, BackupError> {
         let (path, sum) = (self.database(), self.folder.join(SUM));
-        let content = content::of(&path).map_err(at("read", &path))?;
-        let lines = format!("{}  {FILE}\n{}", content.digest, beside.sums());
-        disk::write_new(&sum, lines.as_bytes()).map_err(at("write", &sum))?;
-        Ok(content.octets)
+        let database = file_digest::digest_of(&path).map_err(failed("read", &path))?;
+        let lines = format!("{}  {FILE}\n{}", database.digest, companions.sums());
+        disk::write_new(&sum, lines.as_bytes()).map_err(failed("write", &sum))?;
+        Ok(database.octets)
     }
 
     /// Flushes all files, then gives the database its name: from now on this is a store. Removes
@@ -107,23 +107,23 @@ impl Draft {
         remove_folder(&self.folder.join(BEFORE))?;
         for folder in [OBJECTS, TLS].map(|name| self.folder.join(name)) {
             if folder.exists() {
-                disk::sync_tree(&folder).map_err(at("write", &folder))?;
+                disk::sync_tree(&folder).map_err(failed("write", &folder))?;
             }
         }
         let (part, whole) = (self.database(), self.folder.join(FILE));
         let syncing = std::fs::File::open(&part).and_then(|file| file.sync_all());
-        syncing.map_err(at("write", &part))?;
-        disk::sync_folder(&self.folder).map_err(at("write", &self.folder))?;
+        syncing.map_err(failed("write", &part))?;
+        disk::sync_folder(&self.folder).map_err(failed("write", &self.folder))?;
         if whole.exists() {
             return Err(BackupError::Occupied { folder: self.folder.clone(), broken_off: false });
         }
-        std::fs::rename(&part, &whole).map_err(at("rename", &part))?;
+        std::fs::rename(&part, &whole).map_err(failed("rename", &part))?;
         self.finished = true;
-        disk::sync_folder(&self.folder).map_err(at("write", &self.folder))
+        disk::sync_folder(&self.folder).map_err(failed("write", &self.folder))
     }
 }
 
-impl Drop for Draft {
+impl Drop for UnfinishedCopy {
     fn drop(&mut self) {
         if self.finished {
             return;
@@ -149,15 +149,15 @@ impl Drop for Draft {
 
 /// Copies originals, one by one.
 #[derive(Clone, Debug)]
-pub struct Carrier {
-    from: PathBuf,
+pub struct OriginalCopier {
+    pub from: PathBuf,
     before: PathBuf,
     to: PathBuf,
 }
 
-impl Carrier {
-    /// Copies or moves the original of this name. Returns its content, or None if it is missing.
-    pub(in crate::store) fn take(&self, name: &str) -> Result<Option<Content>, BackupError> {
+impl OriginalCopier {
+    /// Copies or moves the original of this name. Returns its digest, or None if it is missing.
+    pub(in crate::store) fn take(&self, name: &str) -> Result<Option<FileDigest>, BackupError> {
         let Some(name) = relative(name) else { return Ok(None) };
         let (from, to) = (self.from.join(name), self.to.join(name));
         // The source is looked up first: a NotFound of the copy must not pass for a missing
@@ -167,23 +167,23 @@ impl Carrier {
         match std::fs::metadata(&from) {
             _ if is_set_aside => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            looked => looked.map(drop).map_err(at("read", &from))?,
+            looked => looked.map(drop).map_err(failed("read", &from))?,
         }
         if let Some(above) = to.parent() {
-            disk::make_folder(above).map_err(at("make", above))?;
+            disk::make_folder(above).map_err(failed("make", above))?;
         }
         if is_set_aside {
-            std::fs::rename(&before, &to).map_err(at("rename", &before))?;
-            return content::of(&to).map(Some).map_err(at("read", &to));
+            std::fs::rename(&before, &to).map_err(failed("rename", &before))?;
+            return file_digest::digest_of(&to).map(Some).map_err(failed("read", &to));
         }
-        let mut file = disk::make_file(&to).map_err(at("make", &to))?;
-        match content::copy(&from, &mut file) {
+        let mut file = disk::make_file(&to).map_err(failed("make", &to))?;
+        match file_digest::copy(&from, &mut file) {
             // Erased between the look-up and the copy.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                std::fs::remove_file(&to).map_err(at("remove", &to))?;
+                std::fs::remove_file(&to).map_err(failed("remove", &to))?;
                 Ok(None)
             }
-            copied => copied.map(Some).map_err(at("copy", &from)),
+            copied => copied.map(Some).map_err(failed("copy", &from)),
         }
     }
 }
@@ -197,13 +197,13 @@ fn relative(name: &str) -> Option<&Path> {
 
 fn remove_folder(path: &Path) -> Result<(), BackupError> {
     match std::fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(at("remove", path)(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path)(error)),
         _ => Ok(()),
     }
 }
 
 /// Makes an error that says which step failed, and where.
-pub fn at(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackupError + use<> {
+pub fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackupError + use<> {
     let path = path.to_owned();
     move |source| BackupError::File { doing, path, source }
 }

@@ -31,17 +31,17 @@ const SEALED: &str = "
 
 /// Files that are copied along.
 #[derive(Default)]
-pub struct Beside {
+pub struct CompanionFiles {
     /// Files of the folder `tls`, by their names in it.
     pub tls: Vec<(PathBuf, Secret)>,
-    pub keys: Option<Keys>,
+    pub keys: Option<VaultKeys>,
 }
 
 /// Whether a known key sealed a value that begins with these bytes.
 pub type Opens = dyn Fn(&[u8]) -> bool + Send + Sync;
 
 /// The file that holds the keys of the vault.
-pub struct Keys {
+pub struct VaultKeys {
     /// The path that it was read from.
     pub path: PathBuf,
     pub text: Secret,
@@ -51,13 +51,13 @@ pub struct Keys {
 
 /// Things of one kind that the same keys sealed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sealed {
+pub struct SealedSecrets {
     kind: String,
     marks: Vec<Vec<u8>>,
     things: u64,
 }
 
-impl Sealed {
+impl SealedSecrets {
     /// Whether `opens` knows the keys of all sealed values.
     pub fn is_opened(&self, opens: impl Fn(&[u8]) -> bool) -> bool {
         self.marks.iter().all(|mark| opens(mark))
@@ -75,61 +75,66 @@ impl Sealed {
     }
 }
 
-impl Beside {
+impl CompanionFiles {
     /// Returns all files, by their names in the folder of a store.
     pub(in crate::store) fn files(&self) -> impl Iterator<Item = (PathBuf, &Secret)> {
-        let tls = self.tls.iter().map(|(name, text)| (Path::new(TLS).join(name), text));
-        tls.chain(self.keys.iter().map(|keys| (SECRETS_KEY.into(), &keys.text)))
+        self.tls_files().chain(self.keys.iter().map(|keys| (SECRETS_KEY.into(), &keys.text)))
+    }
+
+    fn tls_files(&self) -> impl Iterator<Item = (PathBuf, &Secret)> {
+        self.tls.iter().map(|(name, text)| (Path::new(TLS).join(name), text))
     }
 
     /// Returns a line for each file of `tls`, as `sha256sum -c` reads it. The keys of the vault
     /// have none, because they may be put beside a backup, or removed from it, at any time.
     pub(in crate::store) fn sums(&self) -> String {
-        let files = self.files().filter(|(name, _)| name.starts_with(TLS));
-        files.map(|(name, text)| format!("{}  {}\n", sum(text), name.display())).collect()
+        let line =
+            |(name, text): (PathBuf, &Secret)| format!("{}  {}\n", sum(text), name.display());
+        self.tls_files().map(line).collect()
     }
 
     /// Fails if a file of `tls` in the backup is missing, or was changed or added since `sums`.
     pub(in crate::store) fn check(&self, from: &Path, sums: &str) -> Result<(), BackupError> {
-        for (expected, named) in sums.lines().filter_map(|line| line.split_once("  ")) {
-            let mut files = self.files().filter(|(name, _)| name.starts_with(TLS));
+        let listed = || sums.lines().filter_map(|line| line.split_once("  "));
+        let is_changed = |(expected, listed): &(&str, &str)| {
             let is_same = |(name, text): (PathBuf, &Secret)| {
-                name == Path::new(named) && sum(text) == expected
+                name == Path::new(listed) && sum(text) == *expected
             };
-            if named.starts_with(TLS) && !files.any(is_same) {
-                let detail = format!(
-                    "the file was changed or is missing; to restore without the file, remove the \
-                     file and its line in {SUM}"
-                );
-                return Err(BackupError::Damaged { at: from.join(named), detail });
-            }
+            listed.starts_with(TLS) && !self.tls_files().any(is_same)
+        };
+        let is_added = |name: &PathBuf| listed().all(|(_, listed)| name != Path::new(listed));
+        let damaged = |name: &Path, detail| BackupError::Damaged { at: from.join(name), detail };
+        if let Some((_, changed)) = listed().find(is_changed) {
+            let detail = format!(
+                "the file was changed or is missing; to restore without the file, remove the file \
+                 and its line in {SUM}"
+            );
+            return Err(damaged(Path::new(changed), detail));
         }
-        let written: Vec<&Path> =
-            sums.lines().filter_map(|line| Some(Path::new(line.split_once("  ")?.1))).collect();
-        let mut names = self.files().map(|(name, _)| name).filter(|name| name.starts_with(TLS));
-        match names.find(|name| !written.contains(&name.as_path())) {
-            None => Ok(()),
-            Some(added) => {
-                let detail = format!(
-                    "the file is not part of the backup ({SUM} has no line for it): remove the file"
-                );
-                Err(BackupError::Damaged { at: from.join(added), detail })
-            }
+        if let Some(added) = self.tls_files().map(|(name, _)| name).find(is_added) {
+            let detail = format!(
+                "the file is not part of the backup ({SUM} has no line for it): remove the file"
+            );
+            return Err(damaged(&added, detail));
         }
+        Ok(())
     }
 
     /// Returns the sealed things of the database. Fails with `OtherKeys` if `keys` opens none.
     pub(in crate::store) async fn sealed(
         &self,
         database: &mut SqliteConnection,
-    ) -> Result<Vec<Sealed>, BackupError> {
+    ) -> Result<Vec<SealedSecrets>, BackupError> {
         let sealed = sealed(database).await?;
         let Some(keys) = &self.keys else { return Ok(sealed) };
         let marks = sealed.iter().flat_map(|one| &one.marks);
         if sealed.is_empty() || marks.into_iter().any(|mark| (keys.opens)(mark)) {
             return Ok(sealed);
         }
-        Err(BackupError::OtherKeys { path: keys.path.clone(), listed: Sealed::listed(&sealed) })
+        Err(BackupError::OtherKeys {
+            path: keys.path.clone(),
+            listed: SealedSecrets::listed(&sealed),
+        })
     }
 }
 
@@ -138,14 +143,14 @@ fn sum(text: &Secret) -> String {
     sum.as_ref().iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
-async fn sealed(database: &mut SqliteConnection) -> Result<Vec<Sealed>, BackupError> {
+async fn sealed(database: &mut SqliteConnection) -> Result<Vec<SealedSecrets>, BackupError> {
     let rows = sqlx::query(SEALED).fetch_all(database).await?;
     let read = |row: &SqliteRow| {
         let (one, other): (Vec<u8>, Option<Vec<u8>>) = (row.try_get("one")?, row.try_get("other")?);
         let marks = [one].into_iter().chain(other).collect();
         let things: i64 = row.try_get("things")?;
         let things = u64::try_from(things).unwrap_or_default();
-        Ok(Sealed { kind: row.try_get("kind")?, marks, things })
+        Ok(SealedSecrets { kind: row.try_get("kind")?, marks, things })
     };
     rows.iter().map(read).collect()
 }
