@@ -46,6 +46,7 @@ impl Base {
     }
 }
 
+/// The state of the removal of words.
 struct MergeState {
     /// Whether deleted entries wait for a merge.
     waiting: bool,

@@ -24,6 +24,7 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, stored};
 use crate::store::engine::sql::{Value, sql};
 
+/// A message that a transaction has deleted, and that its room still counts.
 #[derive(Clone, Copy, Debug)]
 pub struct DeletedMessage {
     pub room: Room,

@@ -32,8 +32,11 @@ const READ_OCTETS: u64 = 4 << 20;
 
 /// An entry to be written.
 struct SearchEntry {
-    message: MessageId,
-    columns: Vec<Value>,
+    id: MessageId,
+    lineage: Lineage,
+    agent: AccountId,
+    at: Timestamp,
+    source: Source,
     /// Separated by spaces.
     tokens: String,
 }
@@ -76,7 +79,7 @@ impl Base {
         let others: Vec<_> = ids.into_iter().filter(|id| !at_hand.contains(id)).collect();
         let (few, _) = self.first_within(&others, READ_OCTETS).await?;
         let entries = self.search_entries(kept, few).await?;
-        let known: HashSet<MessageId> = entries.iter().map(|entry| entry.message).collect();
+        let known: HashSet<MessageId> = entries.iter().map(|entry| entry.id).collect();
         // Messages under erasure, or unreadable: nothing to index.
         let mut done: Vec<MessageId> =
             few.iter().filter(|id| !known.contains(id)).copied().collect();
@@ -125,29 +128,22 @@ impl Base {
 
 impl SearchEntry {
     fn of_message(message: &Message) -> Self {
-        let Message { id, lineage, agent, at, .. } = message;
-        let columns = columns(*id, lineage, *agent, *at, message.source());
-        let document = || Document::of(&message.content);
-        Self { message: *id, columns, tokens: tokenize(*id, lineage, *at, document) }
+        let &Message { id, lineage, agent, at, .. } = message;
+        let tokens = tokenize(id, &lineage, at, || Document::of(&message.content));
+        Self { id, lineage, agent, at, source: message.source(), tokens }
     }
 
-    fn of_mail(id: MessageId, mail: &UnindexedMail) -> Self {
-        let UnindexedMail { lineage, agent, at, mail } = mail;
-        let columns = columns(id, lineage, *agent, *at, Source::Email);
-        let document = || Document::of_mail(mail);
-        Self { message: id, columns, tokens: tokenize(id, lineage, *at, document) }
+    fn of_mail(id: MessageId, waiting: &UnindexedMail) -> Self {
+        let &UnindexedMail { lineage, agent, at, ref mail } = waiting;
+        let tokens = tokenize(id, &lineage, at, || Document::of_mail(mail));
+        Self { id, lineage, agent, at, source: Source::Email, tokens }
     }
-}
 
-fn columns(
-    id: MessageId,
-    lineage: &Lineage,
-    agent: AccountId,
-    at: Timestamp,
-    source: Source,
-) -> Vec<Value> {
-    let organization = organization_of(lineage).into();
-    vec![id.0.into(), agent.into(), source.as_str().into(), at.into(), organization]
+    /// Returns the columns of `search_entries` that both databases have.
+    fn columns(&self) -> Vec<Value> {
+        let (id, organization) = (self.id.0.into(), organization_of(&self.lineage).into());
+        vec![id, self.agent.into(), self.source.as_str().into(), self.at.into(), organization]
+    }
 }
 
 fn tokenize(
@@ -183,7 +179,7 @@ async fn insert(
     tx: &mut Transaction,
     entries: Vec<SearchEntry>,
 ) -> Result<Vec<MessageId>, StoreError> {
-    let rows = entries.iter().map(|entry| vec![entry.message.0.into()]).collect();
+    let rows = entries.iter().map(|entry| vec![entry.id.0.into()]).collect();
     let rows = many(
         "WITH given (message) AS ({rows})
          SELECT id FROM given CROSS JOIN search_waiting CROSS JOIN messages
@@ -200,9 +196,9 @@ async fn insert(
     .await?;
     let id = |row| Columns { table: "messages", row }.uuid("id").map(MessageId);
     let there = rows.iter().map(id).collect::<Result<HashSet<_>, _>>()?;
-    let entries = entries.into_iter().filter(|entry| there.contains(&entry.message));
+    let entries = entries.into_iter().filter(|entry| there.contains(&entry.id));
     if tx.has_company() {
-        let rows = entries.map(|entry| [entry.columns, vec![entry.tokens.into()]].concat());
+        let rows = entries.map(|entry| [entry.columns(), vec![entry.tokens.into()]].concat());
         tx.later(many(
             "WITH given (id, agent_id, source, at, organization_id, tokens) AS ({rows})
              INSERT INTO search_entries (id, agent_id, source, at, organization_id, tokens)
@@ -214,7 +210,7 @@ async fn insert(
         return Ok(there.into_iter().collect());
     }
     let (rows, words) = entries
-        .map(|entry| (entry.columns, vec![entry.message.0.into(), entry.tokens.into()]))
+        .map(|entry| (entry.columns(), vec![entry.id.0.into(), entry.tokens.into()]))
         .unzip();
     tx.later(many(
         "INSERT INTO search_entries (id, agent_id, source, at, organization_id) {rows}",

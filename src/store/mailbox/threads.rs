@@ -16,6 +16,7 @@ use crate::store::engine::row::Columns;
 /// The new rows of `thread_keys`, by which later messages find their threads.
 pub type NewThreadKeys = BTreeMap<(Room, ThreadKey), KeyedThread>;
 
+/// The thread that a key finds.
 pub struct KeyedThread {
     thread: ThreadId,
     /// The message with which the key is deleted.
