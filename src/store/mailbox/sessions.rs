@@ -201,8 +201,8 @@ impl Base {
     }
 }
 
-/// Finds or begins the session of each message. The caller contains the contacts locked. A new session
-/// has the id of its first message, so that no two sessions share an id.
+/// Finds or begins the session of each message. The caller holds the contacts locked. A new
+/// session has the id of its first message, so that no two sessions share an id.
 pub async fn assign(
     tx: &mut Transaction,
     filed: &mut [FiledMessage<'_>],
