@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::id::{AccountId, ContactId, IdError};
 
 /// Shown as `"<contactId>:<agentId>"`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Room {
     pub contact: ContactId,
     pub agent: AccountId,

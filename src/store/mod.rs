@@ -59,12 +59,12 @@ pub use events::event_data::{
 pub use events::event_row::EventPlace;
 pub use mailbox::conversations::MessagePlace;
 pub use mailbox::intake_records::IntakeFilter;
-pub use mailbox::logs::{Bucket, LogRow};
+pub use mailbox::logs::{Bucket, Bucketing, LogRow};
 pub use mailbox::messages::Original;
 pub use mailbox::new_messages::{NewMessage, NewReceived};
 pub use mailbox::room_lists::{ListedRoom, RoomFilter, RoomList, RoomPage};
 pub use mailbox::room_ranges::RoomPlace;
-pub use mailbox::search::{Looked, Unindexed, WantedWords};
+pub use mailbox::search::{MatchedMessages, Unindexed, WantedWords};
 pub use mailbox::sessions::{ResetSession, SessionList};
 pub use mailbox::verdict_history::PastVerdict;
 pub use opening::{Store, restore};

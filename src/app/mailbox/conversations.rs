@@ -204,7 +204,7 @@ impl Mailbox {
         (limit, most): (u32, u32),
     ) -> Result<(Vec<Contact>, Option<ContactId>), StoreError> {
         let until = self.store.end_of_contacts(scope, after, most).await?;
-        Ok((self.store.list_contacts(scope, (after, until), limit).await?, until))
+        Ok((self.store.list_contacts(scope, after, until, limit).await?, until))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::domain::id::AccountId;
 use crate::domain::metric::{Grouping, Interval, Metric, Tally};
 use crate::domain::scope::Scope;
 use crate::rules::LogRules;
-use crate::store::StoreError;
+use crate::store::{Bucketing, StoreError};
 use crate::wire::{Date, Number, Seconds};
 
 /// A metric with its time and grouping.
@@ -141,9 +141,10 @@ impl Mailbox {
             Interval::Month => rules.max_points.saturating_mul(DAYS),
             _ => rules.max_points,
         };
-        let (formula, by) = (&asked.metric.formula, (asked.interval, asked.grouping));
+        let by = Bucketing { interval: asked.interval, grouping: asked.grouping };
         let wanted = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
-        let found = self.store.log_tallies(scope, &filter, formula, by, wanted).await?;
+        let found =
+            self.store.log_tallies(scope, &filter, &asked.metric.formula, by, wanted).await?;
         if found.len() > most {
             return Err(Unmeasured::TooManyPoints(rules.max_points));
         }

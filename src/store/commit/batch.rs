@@ -10,7 +10,6 @@ use super::received;
 use crate::domain::event::{Event, announced};
 use crate::domain::id::{ContactId, MessageId};
 use crate::domain::message::Digest;
-use crate::domain::room::Room;
 use crate::store::base::Base;
 use crate::store::engine::database::{Transaction, retry_conflicts};
 use crate::store::engine::error::StoreError;
@@ -25,8 +24,8 @@ use crate::store::mailbox::messages;
 use crate::store::mailbox::rooms;
 use crate::store::mailbox::search_entries;
 use crate::store::mailbox::sessions;
-use crate::store::mailbox::threads::Threads;
-use crate::store::tenancy::addresses::{StandingQuestion, standings};
+use crate::store::mailbox::threads;
+use crate::store::tenancy::addresses::{Question, standings};
 
 /// How the writing of one commit ended.
 #[derive(Debug)]
@@ -119,21 +118,20 @@ impl CommitWriter {
         fresh: &[&Arrived],
         named: &HashMap<Digest, String>,
     ) -> Result<HashMap<MessageId, ContactId>, StoreError> {
-        let met = contacts::greet(tx, fresh).await?;
-        let threads = Threads::find(tx, fresh, &met).await?;
-        let sessions = sessions::join(tx, fresh, &met).await?;
-        contents::keep(tx, fresh, named);
-        messages::insert(tx, fresh, &met, (&threads.found, &sessions));
-        search_entries::wait(tx, fresh);
-        threads.keep(tx);
-        let mut begun = rooms::arrive(tx, fresh, (&met, &sessions)).await?;
-        let contacts = fresh.iter().zip(&met).map(|(one, (contact, _))| (one.id, *contact));
-        let contacts = contacts.collect();
+        let mut filed = contacts::find_or_create(tx, fresh).await?;
+        let thread_keys = threads::assign(tx, &mut filed).await?;
+        sessions::assign(tx, &mut filed).await?;
+        contents::insert(tx, fresh, named);
+        messages::insert(tx, &filed);
+        search_entries::insert_waiting(tx, fresh);
+        threads::insert_keys(tx, thread_keys);
+        let mut begun = rooms::add_messages(tx, &filed).await?;
         let mut events = Vec::new();
-        for (message, (contact, change)) in fresh.iter().zip(met) {
+        for one in &filed {
+            let message = one.message;
             // The first message of the group in its room.
-            let first_of_room = begun.remove(&Room { contact, agent: message.agent });
-            let names = announced(change, first_of_room, message.handle.source());
+            let first_of_room = begun.remove(&one.room());
+            let names = announced(one.change, first_of_room, message.handle.source());
             for (name, number) in names.zip(1..) {
                 events.push(Event {
                     id: message.id.event(number),
@@ -141,13 +139,13 @@ impl CommitWriter {
                     at: message.at,
                     lineage: message.lineage,
                     message: Some(message.id),
-                    contact: Some(contact),
+                    contact: Some(one.contact),
                     told: None,
                 });
             }
         }
         announcements::announce(tx, &events, self.base.mint()).await?;
-        Ok(contacts)
+        Ok(filed.iter().map(|one| (one.message.id, one.contact)).collect())
     }
 }
 

@@ -26,13 +26,16 @@ impl Base {
     pub async fn list_contacts(
         &self,
         scope: &Scope,
-        (after, until): (Option<ContactId>, Option<ContactId>),
+        after: Option<ContactId>,
+        until: Option<ContactId>,
         limit: u32,
     ) -> Result<Vec<Contact>, StoreError> {
         let below = after.map_or(i64::MAX, ContactId::get);
         match (scope.level(), scope.permitted()) {
-            (_, Some(agents)) => self.contacts_of(agents, below, limit).await,
-            (AccountType::Agent, None) => self.contacts_of(&[scope.root()], below, limit).await,
+            (_, Some(agents)) => self.contacts_of_agents(agents, below, limit).await,
+            (AccountType::Agent, None) => {
+                self.contacts_of_agents(&[scope.root()], below, limit).await
+            }
             (_, None) => {
                 let mut query = Statement::of(contacts::select("contacts WHERE ").into());
                 in_range(&mut query, scope);
@@ -69,7 +72,7 @@ impl Base {
 
     /// Reads up to `limit` rooms of each Agent: the first `limit` contacts of all Agents are among
     /// them, each with all its rooms.
-    async fn contacts_of(
+    async fn contacts_of_agents(
         &self,
         agents: &[AccountId],
         below: i64,
@@ -77,7 +80,7 @@ impl Base {
     ) -> Result<Vec<Contact>, StoreError> {
         let mut seen: BTreeMap<ContactId, (Timestamp, Timestamp)> = BTreeMap::new();
         for some in agents.chunks(AGENTS) {
-            for row in of_each(some, below, limit).fetch_all(self.reader()).await? {
+            for row in select_rooms(some, below, limit).fetch_all(self.reader()).await? {
                 let columns = Columns { table: "rooms", row: &row };
                 let (first, last) = (columns.time("started_at")?, columns.time("last_at")?);
                 let times = seen.entry(columns.contact("contact_id")?).or_insert((first, last));
@@ -97,8 +100,8 @@ impl Base {
     }
 }
 
-/// Reads the first rooms of each of these Agents.
-fn of_each(agents: &[AccountId], below: i64, limit: u32) -> Statement {
+/// Selects the first rooms of each of these Agents.
+fn select_rooms(agents: &[AccountId], below: i64, limit: u32) -> Statement {
     let mut query = sql("");
     for (number, agent) in agents.iter().enumerate() {
         query.push(if number == 0 { "" } else { " UNION ALL " });

@@ -3,56 +3,74 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::entry::Arrived;
+use super::entry::{Arrived, FiledMessage};
 use crate::domain::contact::{Contact, ContactChange};
-use crate::domain::id::{AccountId, ContactId};
+use crate::domain::id::{AccountId, ContactId, SessionId, ThreadId};
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Connection, Row, Value};
+use crate::store::engine::sql::{Connection, Row};
 use crate::store::tenancy::accounts::next_user_ids;
 
-/// An organization, and the address of a sender that wrote to it.
-type Who = (AccountId, String);
+/// A sender that wrote to an organization.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct SenderKey {
+    organization: AccountId,
+    address: String,
+}
 
-/// Finds or creates the contact of each sender and updates its name. Returns them in the order of
-/// the messages. Locks them until the transaction ends: no other gateway begins their rooms.
-pub async fn greet(
+type MessagesBySender<'a> = BTreeMap<SenderKey, Vec<&'a Arrived>>;
+
+/// Finds or creates the contact of each message and updates its name. Returns the messages in the
+/// same order, each in a thread and a session of its own. Locks the contacts until the transaction
+/// ends: no other gateway begins their rooms.
+pub async fn find_or_create<'a>(
     tx: &mut Transaction,
-    arrived: &[&Arrived],
-) -> Result<Vec<(ContactId, ContactChange)>, StoreError> {
-    let who = |one: &Arrived| (one.organization, one.handle.to_string());
-    let mut letters: BTreeMap<Who, Vec<&Arrived>> = BTreeMap::new();
+    arrived: &[&'a Arrived],
+) -> Result<Vec<FiledMessage<'a>>, StoreError> {
+    let sender = |one: &Arrived| SenderKey {
+        organization: one.organization,
+        address: one.handle.to_string(),
+    };
+    let mut messages = MessagesBySender::new();
     for one in arrived {
-        letters.entry(who(one)).or_default().push(one);
+        messages.entry(sender(one)).or_default().push(one);
     }
-    let mut known = known(tx, letters.keys()).await?;
-    let strangers: Vec<_> = letters.iter().filter(|(who, _)| !known.contains_key(*who)).collect();
-    let made = make(tx, &strangers).await?;
-    if made.len() < strangers.len() {
+    let mut known = find(tx, messages.keys()).await?;
+    let created = create(tx, &messages, &known).await?;
+    if known.len() + created.len() < messages.len() {
         // Another gateway created the missing ones after the read above, and has committed since.
-        let missed = strangers.iter().map(|(who, _)| *who).filter(|who| !made.contains_key(*who));
-        known.extend(self::known(tx, missed).await?);
+        let missed = messages
+            .keys()
+            .filter(|sender| !known.contains_key(*sender) && !created.contains_key(*sender));
+        let missed: Vec<_> = missed.collect();
+        known.extend(find(tx, missed.into_iter()).await?);
     }
-    rename(tx, &letters, &known);
+    rename(tx, &messages, &known);
 
-    let mut changes: HashMap<Who, (ContactId, std::vec::IntoIter<ContactChange>)> = HashMap::new();
-    for (who, letters) in &letters {
-        let contact = known.get(who);
-        let id = contact.map(|contact| contact.id).or_else(|| made.get(who).copied());
+    let mut found = HashMap::new();
+    for (sender, messages) in &messages {
+        let contact = known.get(sender);
+        let id = contact.map(|contact| contact.id).or_else(|| created.get(sender).copied());
         let id = id.ok_or_else(|| StoreError::Corrupt {
             table: "contacts",
-            detail: format!("{} exists but cannot be found", who.1),
+            detail: format!("{} exists but cannot be found", sender.address),
         })?;
-        let impression = Impression::of(contact, letters);
-        changes.insert(who.clone(), (id, impression.changes.into_iter()));
+        let changes = Impression::of(contact, messages).changes;
+        found.insert(sender, (id, changes.into_iter()));
     }
-    let met = arrived.iter().filter_map(|one| {
-        let (id, changes) = changes.get_mut(&who(one))?;
-        Some((*id, changes.next()?))
+    let filed = arrived.iter().filter_map(|&message| {
+        let (contact, changes) = found.get_mut(&sender(message))?;
+        Some(FiledMessage {
+            message,
+            contact: *contact,
+            change: changes.next()?,
+            thread: ThreadId(message.id.0),
+            session: SessionId(message.id.0),
+        })
     });
-    Ok(met.collect())
+    Ok(filed.collect())
 }
 
 struct KnownContact {
@@ -67,73 +85,73 @@ struct Impression {
 }
 
 impl Impression {
-    fn of(known: Option<&KnownContact>, letters: &[&Arrived]) -> Self {
+    fn of(known: Option<&KnownContact>, messages: &[&Arrived]) -> Self {
         let mut name = known.and_then(|contact| contact.name.clone());
-        let mut changes = Vec::with_capacity(letters.len());
-        for (place, letter) in letters.iter().enumerate() {
-            let renamed = letter.name.is_some() && letter.name != name;
+        let mut changes = Vec::with_capacity(messages.len());
+        for (place, message) in messages.iter().enumerate() {
+            let renamed = message.name.is_some() && message.name != name;
             changes.push(match (known, place) {
                 (None, 0) => ContactChange::Created,
                 _ if renamed => ContactChange::Renamed,
                 _ => ContactChange::Unchanged,
             });
             if renamed {
-                name.clone_from(&letter.name);
+                name.clone_from(&message.name);
             }
         }
         Self { name, changes }
     }
 }
 
-async fn known(
+async fn find(
     tx: &mut Transaction,
-    who: impl Iterator<Item = &Who>,
-) -> Result<HashMap<Who, KnownContact>, StoreError> {
-    let rows = who.map(|(organization, address)| {
-        vec![Value::from(*organization), Value::from(address.as_str())]
-    });
+    senders: impl Iterator<Item = &SenderKey>,
+) -> Result<HashMap<SenderKey, KnownContact>, StoreError> {
+    let rows = senders
+        .map(|sender| vec![sender.organization.into(), sender.address.as_str().into()])
+        .collect();
     let found = many(
         "WITH given (organization, mailbox) AS ({rows})
          SELECT contacts.id, organization_id, contacts.address, contacts.name
          FROM given CROSS JOIN contacts
          WHERE organization_id = given.organization AND contacts.address = given.mailbox",
-        rows.collect(),
+        rows,
     )
     .locking("ORDER BY organization_id, contacts.address FOR NO KEY UPDATE OF contacts")
     .fetch_all(tx.on())
     .await?;
-    let mut known = HashMap::with_capacity(found.len());
-    for row in &found {
+    let contact = |row| {
         let columns = Columns { table: "contacts", row };
-        let who = (columns.account("organization_id")?, columns.text("address")?);
         let (id, name) = (columns.contact("id")?, columns.optional_text("name")?);
-        known.insert(who, KnownContact { id, name });
-    }
-    Ok(known)
+        Ok((sender_key(&columns)?, KnownContact { id, name }))
+    };
+    found.iter().map(contact).collect()
 }
 
-/// Inserts new contacts. Returns only those that no other gateway has inserted before.
-async fn make(
+/// Inserts the contacts that are not known. Returns only those that no other gateway has inserted
+/// before.
+async fn create(
     tx: &mut Transaction,
-    strangers: &[(&Who, &Vec<&Arrived>)],
-) -> Result<HashMap<Who, ContactId>, StoreError> {
-    let ids = next_user_ids(tx, strangers.len()).await?;
-    let mut rows = Vec::with_capacity(strangers.len());
-    for ((who, letters), id) in strangers.iter().zip(ids) {
-        let impression = Impression::of(None, letters);
-        let Some(first) = letters.first() else { continue };
+    messages: &MessagesBySender<'_>,
+    known: &HashMap<SenderKey, KnownContact>,
+) -> Result<HashMap<SenderKey, ContactId>, StoreError> {
+    let ids = next_user_ids(tx, messages.len() - known.len()).await?;
+    let strangers = messages.iter().filter(|(sender, _)| !known.contains_key(*sender));
+    let mut rows = Vec::with_capacity(ids.len());
+    for ((sender, messages), id) in strangers.zip(ids) {
+        let Some(first) = messages.first() else { continue };
         rows.push(vec![
             id.into(),
-            who.0.into(),
-            who.1.as_str().into(),
-            impression.name.into(),
+            sender.organization.into(),
+            sender.address.as_str().into(),
+            Impression::of(None, messages).name.into(),
             first.at.into(),
             first.at.into(),
             first.lineage.partner.into(),
             first.lineage.reseller.into(),
         ]);
     }
-    let made = many(
+    let created = many(
         "INSERT INTO contacts (id, organization_id, address, name, first_seen, last_seen,
              partner_id, reseller_id) {rows}
          ON CONFLICT (organization_id, address) DO NOTHING RETURNING id, organization_id, address",
@@ -141,24 +159,27 @@ async fn make(
     )
     .fetch_all(tx.on())
     .await?;
-    let mut by_who = HashMap::with_capacity(made.len());
-    for row in &made {
+    let contact = |row| {
         let columns = Columns { table: "contacts", row };
-        let who = (columns.account("organization_id")?, columns.text("address")?);
-        by_who.insert(who, columns.contact("id")?);
-    }
-    Ok(by_who)
+        Ok((sender_key(&columns)?, columns.contact("id")?))
+    };
+    created.iter().map(contact).collect()
+}
+
+fn sender_key(columns: &Columns<'_>) -> Result<SenderKey, StoreError> {
+    let (organization, address) = (columns.account("organization_id")?, columns.text("address")?);
+    Ok(SenderKey { organization, address })
 }
 
 /// Writes changed names with the commit.
 fn rename(
     tx: &mut Transaction,
-    letters: &BTreeMap<Who, Vec<&Arrived>>,
-    known: &HashMap<Who, KnownContact>,
+    messages: &MessagesBySender<'_>,
+    known: &HashMap<SenderKey, KnownContact>,
 ) {
-    let rows = letters.iter().filter_map(|(who, letters)| {
-        let contact = known.get(who)?;
-        let name = Impression::of(Some(contact), letters).name;
+    let rows = messages.iter().filter_map(|(sender, messages)| {
+        let contact = known.get(sender)?;
+        let name = Impression::of(Some(contact), messages).name;
         (name != contact.name).then(|| vec![contact.id.get().into(), name.into()])
     });
     tx.later(many(

@@ -26,10 +26,10 @@ impl Base {
         &self,
         digest: Digest,
         raw: &Bytes,
-        kept: &mut OriginalPlaces,
+        places: &mut OriginalPlaces,
     ) -> Result<(), StoreError> {
         let Some(blobs) = self.blobs().filter(|blobs| blobs.takes(raw)) else { return Ok(()) };
-        if matches!(kept.get(&digest), Some(OriginalPlace::Put(_))) {
+        if matches!(places.get(&digest), Some(OriginalPlace::Put(_))) {
             return Ok(());
         }
         self.check_trust()?;
@@ -49,7 +49,7 @@ impl Base {
             true => OriginalPlace::Named,
             false => OriginalPlace::Put(blobs.put(self.identity().await?, digest, raw).await?),
         };
-        kept.insert(digest, place);
+        places.insert(digest, place);
         Ok(())
     }
 }
@@ -84,7 +84,7 @@ pub async fn named(
 
 /// Writes the contents of these messages with the commit. An object that was put again replaces the
 /// lost one in every row that names it.
-pub fn keep(tx: &mut Transaction, arrived: &[&Arrived], named: &HashMap<Digest, String>) {
+pub fn insert(tx: &mut Transaction, arrived: &[&Arrived], named: &HashMap<Digest, String>) {
     let octets = |digest: &Digest| Value::from(digest.0.as_slice());
     let put = arrived.iter().filter_map(|one| match &one.place {
         OriginalPlace::Put(name) => Some((one.digest, name.as_str())),

@@ -5,8 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::messages;
 use super::presence::PRESENT_ROOM;
 use super::room_ranges::{self, RoomPlace};
-use super::rooms::holds;
-use crate::domain::clock::TimeRange;
+use super::rooms::{self, contains};
 use crate::domain::id::{MessageId, ThreadId};
 use crate::domain::message::Message;
 use crate::domain::room::Room;
@@ -104,11 +103,10 @@ impl Base {
         let mut found = HashMap::with_capacity(rows.len());
         for row in &rows {
             let columns = Columns { table: "messages", row };
-            let agent = columns.account("agent_id")?;
-            if !holds(scope, &columns.lineage()?, agent) {
+            let room = rooms::room(&columns)?;
+            if !contains(scope, &columns.lineage()?, room.agent) {
                 continue;
             }
-            let room = Room { contact: columns.contact("contact_id")?, agent };
             let place = Cursor { at: columns.time("at")?, id: columns.uuid("id")? };
             let thread = ThreadId(columns.uuid("thread")?);
             found.insert((room, MessageId(place.id)), MessagePlace { room, thread, place });
@@ -165,13 +163,9 @@ impl Base {
         scope: &Scope,
         ids: &[MessageId],
     ) -> Result<Vec<Message>, StoreError> {
-        let mut found = Vec::with_capacity(ids.len());
         let rows = messages::by_ids(self.reader(), ids.iter().copied()).await?;
-        for message in messages::listed_messages(&rows, &self.repeats)? {
-            if holds(scope, &message.lineage, message.agent) {
-                found.push(message);
-            }
-        }
+        let mut found = messages::listed_messages(&rows, &self.repeats)?;
+        found.retain(|message| contains(scope, &message.lineage, message.agent));
         Ok(found)
     }
 }

@@ -18,11 +18,12 @@ impl Base {
             return Ok(None);
         }
         // Read before asking for the only writer.
-        if forgetting(self.reader()).await? == (false, false) {
+        let state = merge_state(self.reader()).await?;
+        if !state.waiting && !state.merging {
             return Ok(Some(false));
         }
         let mut tx = self.begin().await?;
-        let (_, merging) = forgetting(tx.on()).await?;
+        let merging = merge_state(tx.on()).await?.merging;
         let mut pages = i64::from(pages);
         if !merging {
             // Words deleted from now on wait for the next merge.
@@ -31,13 +32,13 @@ impl Base {
                 .await?;
             pages = -pages;
         }
-        let before = changes(&mut tx).await?;
+        let before = count_changes(&mut tx).await?;
         sql("INSERT INTO search_words (search_words, rank) VALUES ('merge', $1)")
             .bind(pages)
             .execute(tx.on())
             .await?;
         // The statement itself counts as one change.
-        if changes(&mut tx).await? - before < 2 {
+        if count_changes(&mut tx).await? - before < 2 {
             sql("UPDATE search_words_gone SET merging = 0 WHERE id = 1").execute(tx.on()).await?;
         }
         tx.commit().await?;
@@ -45,16 +46,23 @@ impl Base {
     }
 }
 
-/// Returns whether deleted entries wait for a merge, and whether a merge is under way.
-async fn forgetting(on: Connection<'_>) -> Result<(bool, bool), StoreError> {
+/// The state of the removal of words.
+struct MergeState {
+    /// Whether deleted entries wait for a merge.
+    waiting: bool,
+    /// Whether a merge is under way.
+    merging: bool,
+}
+
+async fn merge_state(on: Connection<'_>) -> Result<MergeState, StoreError> {
     let state = sql("SELECT waiting, merging FROM search_words_gone WHERE id = 1");
     let row = state.fetch_one(on).await?;
     let columns = Columns { table: "search_words_gone", row: &row };
-    Ok((columns.flag("waiting")?, columns.flag("merging")?))
+    Ok(MergeState { waiting: columns.flag("waiting")?, merging: columns.flag("merging")? })
 }
 
 /// Returns the number of rows that this connection has changed so far, rows of the index included.
-async fn changes(tx: &mut Transaction) -> Result<i64, StoreError> {
+async fn count_changes(tx: &mut Transaction) -> Result<i64, StoreError> {
     let row = sql("SELECT total_changes() AS changes").fetch_one(tx.on()).await?;
     Columns { table: "search_words", row: &row }.integer("changes")
 }

@@ -11,9 +11,10 @@ use crate::domain::account::Lineage;
 use crate::domain::address::Address;
 use crate::domain::audit::Once;
 use crate::domain::clock::Timestamp;
-use crate::domain::contact::Handle;
-use crate::domain::id::{AccountId, MessageId};
+use crate::domain::contact::{ContactChange, Handle};
+use crate::domain::id::{AccountId, ContactId, MessageId, SessionId, ThreadId};
 use crate::domain::message::{Digest, Mail};
+use crate::domain::room::Room;
 use crate::domain::source::Inbox;
 use crate::domain::thread::ThreadKeys;
 use crate::store::base::unindexed_cache::UnindexedMail;
@@ -78,6 +79,24 @@ pub struct Arrived {
     /// The message's columns, except contact, thread, session, inbox, and those of its record.
     pub columns: Vec<Value>,
     pub record: Arc<RecordColumns>,
+}
+
+/// A new message with its contact, its thread and its session.
+pub struct FiledMessage<'a> {
+    pub message: &'a Arrived,
+    pub contact: ContactId,
+    /// The change that this message made to the contact.
+    pub change: ContactChange,
+    /// A thread of its own, until `threads::assign` finds another one.
+    pub thread: ThreadId,
+    /// A session of its own, until `sessions::assign` finds another one.
+    pub session: SessionId,
+}
+
+impl FiledMessage<'_> {
+    pub(in crate::store) const fn room(&self) -> Room {
+        Room { contact: self.contact, agent: self.message.agent }
+    }
 }
 
 /// The place of the raw bytes of a message.

@@ -50,7 +50,7 @@ impl Base {
         filter.narrow(&mut query);
         page.read_between(&mut query, TimeRange { since: filter.since, before: filter.until });
         let rows = query.fetch_all(self.reader()).await?;
-        let without = |_: &Columns<'_>| Ok(Read::default());
+        let without = |_: &Columns<'_>| Ok(RecordEvidence::default());
         let records = rows.iter().map(|row| record(row, without)).collect::<Result<_, _>>()?;
         Ok(page.newest_first(records))
     }
@@ -185,15 +185,21 @@ const INSERT: &str = "
         DO UPDATE SET count = intake_records.count + excluded.count
     RETURNING id, counted_as";
 
-type Read = (Evidence, Vec<u8>);
+/// The packed part of a record.
+#[derive(Default)]
+struct RecordEvidence {
+    evidence: Evidence,
+    /// The header section of the message.
+    headers: Vec<u8>,
+}
 
 fn record(
     row: &Row,
-    evidence: impl Fn(&Columns<'_>) -> Result<Read, StoreError>,
+    evidence: impl Fn(&Columns<'_>) -> Result<RecordEvidence, StoreError>,
 ) -> Result<IntakeRecord, StoreError> {
     let columns = Columns { table: "records", row };
     let reason = columns.optional_word::<Reason>("reason")?;
-    let (evidence, headers) = evidence(&columns)?;
+    let RecordEvidence { evidence, headers } = evidence(&columns)?;
     let took = columns.optional_integer("took_us")?.and_then(|micros| u64::try_from(micros).ok());
     Ok(IntakeRecord {
         id: IntakeId(columns.uuid("id")?),
@@ -219,14 +225,15 @@ fn record(
 }
 
 /// Reads the evidence and, after it, the header section. Both are empty in an erased record.
-fn read_evidence(columns: &Columns<'_>) -> Result<Read, StoreError> {
+fn read_evidence(columns: &Columns<'_>) -> Result<RecordEvidence, StoreError> {
     let packed = columns.bytes("evidence")?;
     if packed.is_empty() {
-        return Ok(Read::default());
+        return Ok(RecordEvidence::default());
     }
     let mut read = packing::whole(&packed).map_err(|error| columns.corrupt(error))?;
     let mut json = serde_json::Deserializer::from_slice(&read).into_iter();
     let evidence = json.next().transpose().map_err(|error| columns.corrupt(error))?;
+    let evidence = evidence.unwrap_or_default();
     let headers = read.split_off(json.byte_offset().min(read.len()));
-    Ok((evidence.unwrap_or_default(), headers))
+    Ok(RecordEvidence { evidence, headers })
 }

@@ -95,7 +95,7 @@ const fn column(field: LogField) -> Column {
 }
 
 /// Appends the value of a field.
-pub fn value_of(statement: &mut Statement, field: LogField, scope: &Scope) {
+pub fn push_field(statement: &mut Statement, field: LogField, scope: &Scope) {
     match column(field) {
         Column::Expression(text) => {
             statement.push(text);
@@ -109,7 +109,7 @@ pub fn value_of(statement: &mut Statement, field: LogField, scope: &Scope) {
 }
 
 /// Appends the comparisons, each after an AND.
-pub fn all_of(statement: &mut Statement, conditions: &[Condition], scope: &Scope) {
+pub fn push_conditions(statement: &mut Statement, conditions: &[Condition], scope: &Scope) {
     for condition in conditions {
         statement.push(" AND (");
         compare(statement, condition, scope);
@@ -121,7 +121,7 @@ pub fn all_of(statement: &mut Statement, conditions: &[Condition], scope: &Scope
 }
 
 fn compare(statement: &mut Statement, condition: &Condition, scope: &Scope) {
-    let value = |statement: &mut Statement| value_of(statement, condition.field, scope);
+    let value = |statement: &mut Statement| push_field(statement, condition.field, scope);
     let values = match &condition.test {
         Test::IsSet(wanted) => {
             value(statement);
@@ -190,36 +190,36 @@ fn decimal(statement: &mut Statement, number: Decimal) -> &mut Statement {
 }
 
 /// Appends the value of a formula for a row: a floating-point number, or NULL.
-pub fn calculated(statement: &mut Statement, formula: &Formula, scope: &Scope) {
+pub fn push_formula(statement: &mut Statement, formula: &Formula, scope: &Scope) {
     match formula {
         Formula::Constant(number) => {
             decimal(statement, *number);
         }
         Formula::Field(field) => {
             statement.push("CAST(");
-            value_of(statement, *field, scope);
+            push_field(statement, *field, scope);
             statement.push(" AS DOUBLE PRECISION)");
         }
         Formula::Is { field, text, negated } => {
             // A boolean is not a number in PostgreSQL, and SQLite has no booleans.
             statement.push(if *negated { "CAST(1 - " } else { "CAST(" });
             statement.push("COALESCE(CAST((");
-            value_of(statement, *field, scope);
+            push_field(statement, *field, scope);
             statement.push(" = ").push_value(text.as_str());
             statement.push(") AS INTEGER), 0) AS DOUBLE PRECISION)");
         }
         Formula::Negate(inner) => {
             statement.push("(- ");
-            calculated(statement, inner, scope);
+            push_formula(statement, inner, scope);
             statement.push(")");
         }
         Formula::Calculate(operator, one, other) => {
             let divides = *operator == Operator::Divide;
             statement.push(if operator.compares() { "CAST(CAST((" } else { "(" });
-            calculated(statement, one, scope);
+            push_formula(statement, one, scope);
             statement.push(" ").push(operator.as_str());
             statement.push(if divides { " NULLIF(" } else { " " });
-            calculated(statement, other, scope);
+            push_formula(statement, other, scope);
             statement.push(match (operator.compares(), divides) {
                 (true, _) => ") AS INTEGER) AS DOUBLE PRECISION)",
                 (false, true) => ", 0))",

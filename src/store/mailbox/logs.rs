@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 
 use uuid::Uuid;
 
-use super::log_columns::{all_of, calculated, value_of};
+use super::log_columns::{push_conditions, push_field, push_formula};
 use super::presence::PRESENT_RECORD;
 use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::condition::LogFilter;
@@ -25,6 +25,13 @@ use crate::store::engine::sql::{Row, Statement, sql};
 pub struct LogRow {
     pub place: Cursor,
     pub values: Vec<LogValue>,
+}
+
+/// The buckets into which rows are put: one for each interval, and each group in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucketing {
+    pub interval: Interval,
+    pub grouping: Option<Grouping>,
 }
 
 /// The aggregate of the rows of one interval and group.
@@ -108,7 +115,7 @@ impl Base {
         query.push("SELECT id, at").varying();
         for (place, field) in fields.iter().enumerate() {
             query.push(", ");
-            value_of(&mut query, *field, scope);
+            push_field(&mut query, *field, scope);
             query.push(&format!(" AS f{place}"));
         }
         query.push(" FROM records WHERE ");
@@ -171,12 +178,12 @@ impl Base {
         scope: &Scope,
         filter: &LogFilter,
         formula: &Formula,
-        (interval, grouping): (Interval, Option<Grouping>),
+        by: Bucketing,
         most: u64,
     ) -> Result<Vec<Bucket>, StoreError> {
         self.pending_records.wait_until_written().await;
         // Day 0 was a Thursday; weeks begin on Monday.
-        let (width, shift) = match interval {
+        let (width, shift) = match by.interval {
             Interval::Hour => (DAY / 24, 0),
             Interval::Day | Interval::Month => (DAY, 0),
             Interval::Week => (7 * DAY, 3 * DAY),
@@ -186,7 +193,7 @@ impl Base {
                              FROM (SELECT ((at + ");
         query.push_value(shift).push(") / ").push_value(width).push(" * ").push_value(width);
         query.push(" - ").push_value(shift).push(") AS bucket, ");
-        query.push(match grouping {
+        query.push(match by.grouping {
             None => "CAST(NULL AS TEXT)",
             Some(Grouping::Reason) => "reason",
             Some(Grouping::Outcome) => "verdict",
@@ -194,7 +201,7 @@ impl Base {
             Some(Grouping::AccountId) => "CAST(agent_id AS TEXT)",
         });
         query.push(" AS place, ");
-        calculated(&mut query, formula, scope);
+        push_formula(&mut query, formula, scope);
         query.push(" AS val FROM records WHERE ").varying();
         narrow(&mut query, scope, filter);
         let page = Page { limit: 0, from: None, until: None };
@@ -211,7 +218,7 @@ fn narrow(query: &mut Statement, scope: &Scope, filter: &LogFilter) {
     query.push(if scope.permitted().is_some() { "+" } else { "" });
     within(query, scope);
     query.push(PRESENT_RECORD);
-    all_of(query, &filter.conditions, scope);
+    push_conditions(query, &filter.conditions, scope);
 }
 
 fn place(columns: &Columns<'_>) -> Result<Cursor, StoreError> {

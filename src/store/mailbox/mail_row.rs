@@ -30,16 +30,20 @@ pub struct MailRow<'m> {
     stripped_text: Text<'m>,
     auto_submitted: Option<Text<'m>>,
     disposition_notification_to: Option<Text<'m>>,
-    attachments: Vec<AttachmentRow<'m>>,
+    attachments: Vec<AttachmentRow>,
     findings: Cow<'m, [Finding]>,
     authentication: Option<Cow<'m, Results>>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct AttachmentRow<'m> {
+struct AttachmentRow(#[serde(with = "AttachmentFields")] Attachment);
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Attachment")]
+struct AttachmentFields {
     part: u32,
-    content_type: Text<'m>,
-    filename: Text<'m>,
+    content_type: String,
+    filename: String,
     size: u64,
     listed: bool,
 }
@@ -61,7 +65,7 @@ impl<'m> MailRow<'m> {
             stripped_text: Cow::Borrowed(&mail.stripped_text),
             auto_submitted: text(&mail.auto_submitted),
             disposition_notification_to: text(&mail.disposition_notification_to),
-            attachments: mail.attachments.iter().map(AttachmentRow::of).collect(),
+            attachments: mail.attachments.iter().cloned().map(AttachmentRow).collect(),
             findings: Cow::Borrowed(&mail.findings),
             authentication: authentication.map(Cow::Borrowed),
         }
@@ -82,31 +86,9 @@ impl<'m> MailRow<'m> {
             stripped_text: self.stripped_text.into_owned(),
             auto_submitted: text(self.auto_submitted),
             disposition_notification_to: text(self.disposition_notification_to),
-            attachments: self.attachments.into_iter().map(AttachmentRow::into_attachment).collect(),
+            attachments: self.attachments.into_iter().map(|row| row.0).collect(),
             findings: self.findings.into_owned(),
         };
         Ok((mail, self.authentication.map(|results| Arc::new(results.into_owned()))))
-    }
-}
-
-impl<'m> AttachmentRow<'m> {
-    fn of(from: &'m Attachment) -> Self {
-        Self {
-            part: from.part,
-            content_type: Cow::Borrowed(&from.content_type),
-            filename: Cow::Borrowed(&from.filename),
-            size: from.size,
-            listed: from.listed,
-        }
-    }
-
-    fn into_attachment(self) -> Attachment {
-        Attachment {
-            part: self.part,
-            content_type: self.content_type.into_owned(),
-            filename: self.filename.into_owned(),
-            size: self.size,
-            listed: self.listed,
-        }
     }
 }

@@ -1,15 +1,15 @@
 //! Messages in their rows: written by a commit, read back for the Agents.
 
-use super::entry::Arrived;
+use super::entry::FiledMessage;
 use super::mail_row::MailRow;
 use super::new_messages::{NewMessage, NewReceived};
-use super::packed::{self, Original as Kept};
+use super::packed::{self, StoredOriginal};
 use super::passage_row;
 use super::presence::PRESENT;
 use super::received_row::ReceivedRow;
-use crate::domain::clock::{TimeRange, Timestamp};
-use crate::domain::contact::{ContactChange, Handle};
-use crate::domain::id::{ContactId, MessageId, SessionId, ThreadId};
+use crate::domain::clock::Timestamp;
+use crate::domain::contact::Handle;
+use crate::domain::id::{MessageId, SessionId, ThreadId};
 use crate::domain::marker::Marker;
 use crate::domain::message::{Content, Digest, Mail, Mailed, Message, Passage, Received};
 use crate::domain::repeats::{LogCause, Repeats};
@@ -69,8 +69,8 @@ impl Base {
         let Some(row) = row else { return Ok(None) };
         let columns = Columns { table: "contents", row: &row };
         let name = match packed::original(&columns).await? {
-            Kept::Here(raw) => return Ok(Some(raw)),
-            Kept::Object(name) => name,
+            StoredOriginal::Here(raw) => return Ok(Some(raw)),
+            StoredOriginal::Object(name) => name,
         };
         let elsewhere = "the original is in a blob store: name the blob store with --blobs";
         let blobs = self.blobs().ok_or_else(|| columns.corrupt(elsewhere))?;
@@ -142,8 +142,8 @@ pub fn columns(message: &NewMessage, size: i64) -> Vec<Value> {
         message.tag.clone().into(),
         size.into(),
         message.digest.0.as_slice().into(),
-        passage_row::written(&message.passage).into(),
-        message.mail.subject.as_deref().map(listed).into(),
+        passage_row::to_json(&message.passage).into(),
+        message.mail.subject.as_deref().map(listed_subject).into(),
         Source::Email.as_str().into(),
     ]
 }
@@ -163,33 +163,31 @@ pub fn columns_of_received(message: &NewReceived, size: i64) -> Vec<Value> {
         None::<String>.into(),
         size.into(),
         message.digest.0.as_slice().into(),
-        passage_row::written(&Passage::default()).into(),
+        passage_row::to_json(&Passage::default()).into(),
         None::<String>.into(),
         handle.source().as_str().into(),
     ]
 }
 
 /// Cuts a subject to the length that lists and logs show.
-fn listed(subject: &str) -> String {
-    const SHOWN: usize = 1000;
-    subject.chars().take(SHOWN).collect()
+fn listed_subject(subject: &str) -> String {
+    subject.chars().take(1000).collect()
 }
 
 /// Writes new messages with the commit, each with its contact, thread, session and record.
-pub fn insert(
-    tx: &mut Transaction,
-    arrived: &[&Arrived],
-    met: &[(ContactId, ContactChange)],
-    (threads, sessions): (&[ThreadId], &[SessionId]),
-) {
-    let found = met.iter().zip(threads.iter().zip(sessions));
-    let rows = arrived.iter().zip(found).map(|(one, ((contact, _), (thread, session)))| {
-        let inbox = one.inbox.as_str().into();
-        let content = one.content_id.0.into();
-        let found = [contact.get().into(), thread.0.into(), session.0.into(), inbox, content];
-        let explanation = one.record.explanation.as_str().into();
-        let told = one.record.own.iter().cloned().chain([explanation]);
-        one.columns.iter().cloned().chain(found).chain(told).collect()
+pub fn insert(tx: &mut Transaction, filed: &[FiledMessage<'_>]) {
+    let rows = filed.iter().map(|one| {
+        let message = one.message;
+        let place = [
+            one.contact.get().into(),
+            one.thread.0.into(),
+            one.session.0.into(),
+            message.inbox.as_str().into(),
+            message.content_id.0.into(),
+        ];
+        let explanation = [message.record.explanation.as_str().into()];
+        let columns = message.columns.iter().cloned().chain(place);
+        columns.chain(message.record.own.iter().cloned()).chain(explanation).collect()
     });
     tx.later(many(
         "INSERT INTO messages (id, partner_id, reseller_id, organization_id, agent_id,
@@ -202,30 +200,32 @@ pub fn insert(
 
 /// Reads a message; fails if its contents are damaged.
 pub fn message(row: &Row) -> Result<Message, StoreError> {
-    with_content(row, |columns| Ok((content(columns)?, false)))
+    with_content(row, content)
 }
 
 /// Reads a message for a list. Damaged contents must not hide the rest of the list: such a mail is
 /// shown with the columns of its row only.
-fn shown_message(row: &Row, repeats: &Repeats) -> Result<Message, StoreError> {
-    with_content(row, |columns| match content(columns) {
-        Ok(content) => Ok((content, false)),
+fn listed_message(row: &Row, repeats: &Repeats) -> Result<Message, StoreError> {
+    let mut unreadable = false;
+    let message = with_content(row, |columns| match content(columns) {
         Err(error @ StoreError::Corrupt { .. }) => {
+            unreadable = true;
             let id = columns.uuid("id")?;
             if let Some(left_out) = repeats.due(LogCause::Message) {
                 tracing::error!(message.id = %id, %error, left_out, "{UNREADABLE}");
             }
-            Ok((beside(columns)?, true))
+            content_of_row(columns)
         }
-        Err(error) => Err(error),
-    })
+        read => read,
+    })?;
+    Ok(Message { unreadable, ..message })
 }
 
 /// Reads messages for a list, without those whose own row is damaged.
 pub fn listed_messages(rows: &[Row], repeats: &Repeats) -> Result<Vec<Message>, StoreError> {
     let mut messages = Vec::with_capacity(rows.len());
     for row in rows {
-        match shown_message(row, repeats) {
+        match listed_message(row, repeats) {
             Ok(message) => messages.push(message),
             Err(error @ StoreError::Corrupt { .. }) => {
                 if let Some(left_out) = repeats.due(LogCause::Message) {
@@ -243,11 +243,11 @@ const UNREADABLE: &str =
 
 fn with_content(
     row: &Row,
-    content: impl FnOnce(&Columns<'_>) -> Result<(Content, bool), StoreError>,
+    content: impl FnOnce(&Columns<'_>) -> Result<Content, StoreError>,
 ) -> Result<Message, StoreError> {
     let columns = Columns { table: "messages", row };
     let id = columns.uuid("id")?;
-    let (content, unreadable) = content(&columns)?;
+    let content = content(&columns)?;
     Ok(Message {
         id: MessageId(id),
         lineage: columns.lineage()?,
@@ -260,13 +260,13 @@ fn with_content(
         inbox: columns.word("inbox")?,
         size: columns.count("size")?,
         raw: columns.digest("digest")?,
-        unreadable,
+        unreadable: false,
         content,
     })
 }
 
 /// Builds contents from the columns of the row only: sender, and subject of a mail.
-fn beside(columns: &Columns<'_>) -> Result<Content, StoreError> {
+fn content_of_row(columns: &Columns<'_>) -> Result<Content, StoreError> {
     let source = columns.word::<Source>("source").unwrap_or(Source::Chat);
     let handle = columns.text("sender")?;
     let handle = handle.parse().unwrap_or(Handle::Elsewhere { source, address: handle });

@@ -10,10 +10,10 @@ use crate::store::engine::packing;
 use crate::store::engine::row::{Columns, stored};
 
 /// Most bytes of an original packed behind the parsed message: compression stores common text once.
-const TOGETHER: usize = 16_384;
+const PACKED_BEHIND: usize = 16_384;
 
 /// Bytes from which packing takes milliseconds, and so runs on a blocking thread.
-const LONG: usize = 262_144;
+const BLOCKING: usize = 262_144;
 
 pub struct Packed {
     /// Bytes of the parsed message before packing.
@@ -22,7 +22,7 @@ pub struct Packed {
     pub original: Option<Vec<u8>>,
 }
 
-pub enum Original {
+pub enum StoredOriginal {
     Here(Vec<u8>),
     /// In the blob store, under this name.
     Object(String),
@@ -35,7 +35,7 @@ impl Packed {
         original: &Bytes,
     ) -> Result<Self, StoreError> {
         let read = serde_json::to_vec(read).map_err(corrupt)?;
-        if read.len() + original.len() < LONG {
+        if read.len() + original.len() < BLOCKING {
             return Self::pack(&read, original);
         }
         let original = original.clone();
@@ -45,7 +45,7 @@ impl Packed {
 
     fn pack(read: &[u8], original: &[u8]) -> Result<Self, StoreError> {
         let octets = stored(u64::try_from(read.len()).unwrap_or(u64::MAX));
-        let (behind, apart) = match original.len() <= TOGETHER {
+        let (behind, apart) = match original.len() <= PACKED_BEHIND {
             true => (original, None),
             false => (&[][..], Some(packing::pack(&[original]).map_err(corrupt)?)),
         };
@@ -79,9 +79,9 @@ pub fn check(columns: &Columns<'_>) -> Result<(), StoreError> {
 }
 
 /// Returns the original from a row with all columns of its contents, and the `size` of the message.
-pub async fn original(columns: &Columns<'_>) -> Result<Original, StoreError> {
+pub async fn original(columns: &Columns<'_>) -> Result<StoredOriginal, StoreError> {
     if let Some(name) = columns.optional_text("object")? {
-        return Ok(Original::Object(name));
+        return Ok(StoredOriginal::Object(name));
     }
     let (octets, size) = (columns.count("octets")?, columns.count("size")?);
     let (packed, skipped) = match columns.optional_bytes("original")? {
@@ -90,7 +90,7 @@ pub async fn original(columns: &Columns<'_>) -> Result<Original, StoreError> {
     };
     let reading = tokio::task::spawn_blocking(move || packing::behind(&packed, skipped, size));
     let read = reading.await.map_err(|error| columns.corrupt(error))?;
-    read.map(Original::Here).map_err(|error| columns.corrupt(error))
+    read.map(StoredOriginal::Here).map_err(|error| columns.corrupt(error))
 }
 
 fn corrupt(error: impl ToString) -> StoreError {

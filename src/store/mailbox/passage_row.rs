@@ -17,7 +17,7 @@ struct PassageRow {
 }
 
 /// Returns the JSON; None if it cannot be written, which never happens.
-pub fn written(passage: &Passage) -> Option<String> {
+pub fn to_json(passage: &Passage) -> Option<String> {
     serde_json::to_string(&PassageRow::from(passage)).ok()
 }
 
@@ -63,7 +63,7 @@ mod tests {
                 marker: Marker::read(&[b'a'; 32]),
                 automation: Some(Automation { origin, may_auto_reply: false, signs }),
             };
-            assert_eq!(read(written(&passage).as_deref()), passage);
+            assert_eq!(read(to_json(&passage).as_deref()), passage);
         }
     }
 

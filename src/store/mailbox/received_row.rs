@@ -22,10 +22,12 @@ pub struct ReceivedRow {
     metadata: Map<String, Value>,
     outbound_url: Option<String>,
     chat_dialog: Option<Value>,
-    call: CallRow,
+    #[serde(with = "CallRow")]
+    call: Call,
 }
 
 #[derive(Serialize, Deserialize)]
+#[serde(remote = "Call")]
 struct CallRow {
     duration: Option<u64>,
     missed: bool,
@@ -53,7 +55,7 @@ impl From<&Received> for ReceivedRow {
             metadata: received.metadata,
             outbound_url: received.outbound_url,
             chat_dialog: received.chat_dialog,
-            call: CallRow::from(received.call),
+            call: received.call,
         }
     }
 }
@@ -75,23 +77,7 @@ impl From<ReceivedRow> for Received {
             metadata: row.metadata,
             outbound_url: row.outbound_url,
             chat_dialog: row.chat_dialog,
-            call: Call::from(row.call),
+            call: row.call,
         }
-    }
-}
-
-impl From<Call> for CallRow {
-    fn from(call: Call) -> Self {
-        let Call { duration, missed, cnam_spam, dialog, recording, diversion, summary, outcome } =
-            call;
-        Self { duration, missed, cnam_spam, dialog, recording, diversion, summary, outcome }
-    }
-}
-
-impl From<CallRow> for Call {
-    fn from(row: CallRow) -> Self {
-        let CallRow { duration, missed, cnam_spam, dialog, recording, diversion, summary, outcome } =
-            row;
-        Self { duration, missed, cnam_spam, dialog, recording, diversion, summary, outcome }
     }
 }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use super::messages;
 use super::presence::PRESENT_ROOM;
-use super::room_ranges::{Range, RoomPlace, TOGETHER, within as within_any_order};
+use super::room_ranges::{self, Enclosure, RANGES_AT_ONCE, RoomPlace, RoomRange, RowWindow};
+use super::rooms::room;
 use crate::domain::account::AccountType;
 use crate::domain::clock::Timestamp;
 use crate::domain::contact::Handle;
@@ -72,28 +73,28 @@ impl Base {
         most: u32,
     ) -> Result<RoomList, StoreError> {
         let end = self.end_of_rooms(scope, filter, page, most).await?;
-        let shown = |query: &mut Statement| shown(query, scope, filter, (page.before, end));
-        let more_than = page.limit.saturating_add(1);
-        let wanted = page.skip.saturating_add(more_than);
-        let ranges = self.room_ranges(scope, shown, wanted).await?;
-        let part = |query: &mut Statement, range: &Range| {
+        let conditions =
+            |query: &mut Statement| push_conditions(query, scope, filter, page.before, end);
+        let window = RowWindow { skip: page.skip, limit: page.limit.saturating_add(1) };
+        let wanted = window.skip.saturating_add(window.limit);
+        let ranges = self.room_ranges(scope, conditions, wanted).await?;
+        let part = |query: &mut Statement, range: &RoomRange| {
             query.push(
                 "SELECT contact_id, agent_id, inbox, started_at, last_at, last_message_id, preview,
                         messages, unread FROM rooms WHERE ",
             );
-            below(query, range.0, range.1);
-            shown(query);
+            below(query, range.level, range.account);
+            conditions(query);
         };
-        let reach = (page.skip, more_than);
-        let mut rows = self.first_of_ranges(&ranges, part, WITH_CONTACTS, reach).await?;
+        let mut rows = self.first_of_ranges(&ranges, part, WITH_CONTACTS, window).await?;
         let more = truncate_page(&mut rows, page.limit);
         let mut count = sql("SELECT COUNT(*) AS total FROM (SELECT contact_id FROM rooms WHERE ");
-        within_any_order(&mut count, scope);
-        shown(&mut count);
+        room_ranges::within(&mut count, scope);
+        conditions(&mut count);
         count.push(" LIMIT ").push_value(i64::from(most)).push(") AS given");
         let total = count.fetch_one(self.reader()).await?;
         let total = Columns { table: "rooms", row: &total }.count("total")?;
-        let rooms = self.described(&rows).await?;
+        let rooms = self.listed_rooms(&rows).await?;
         let last = rooms.last().map(|room| RoomPlace {
             at: room.last_at,
             contact: room.room.contact.get(),
@@ -116,27 +117,28 @@ impl Base {
         if !passes_over && self.erasures(0, 1).await?.is_empty() {
             return Ok(None);
         }
-        let lie = |query: &mut Statement| between(query, scope, filter.inbox, (page.before, None));
-        let ranges = self.room_ranges(scope, lie, most).await?;
+        let range =
+            |query: &mut Statement| push_range(query, scope, filter.inbox, page.before, None);
+        let ranges = self.room_ranges(scope, range, most).await?;
         let behind = |at| RoomPlace { at, contact: 0, agent: 0 };
-        if ranges.len() > TOGETHER {
+        if ranges.len() > RANGES_AT_ONCE {
             let of_each = most.checked_div(u32::try_from(ranges.len()).unwrap_or(u32::MAX));
-            let end = self.latest_of_organizations(scope, lie, of_each.unwrap_or(0)).await?;
+            let end = self.latest_of_organizations(scope, range, of_each.unwrap_or(0)).await?;
             return Ok(end.map(behind));
         }
-        let part = |query: &mut Statement, range: &Range| {
+        let part = |query: &mut Statement, one: &RoomRange| {
             query.push("SELECT contact_id, agent_id, last_at FROM rooms WHERE ");
-            below(query, range.0, range.1);
-            lie(query);
+            below(query, one.level, one.account);
+            range(query);
         };
-        let reach = (most.saturating_sub(1), 1);
-        let rows = self.first_of_ranges(&ranges, part, ("", ""), reach).await?;
+        let window = RowWindow { skip: most.saturating_sub(1), limit: 1 };
+        let rows = self.first_of_ranges(&ranges, part, Enclosure::default(), window).await?;
         let at = rows.first().map(|row| Columns { table: "rooms", row }.time("last_at"));
         Ok(at.transpose()?.map(behind))
     }
 
     /// Builds the listed rooms. A room without a stored preview gets one from its latest message.
-    async fn described(&self, rows: &[Row]) -> Result<Vec<ListedRoom>, StoreError> {
+    async fn listed_rooms(&self, rows: &[Row]) -> Result<Vec<ListedRoom>, StoreError> {
         let mut missing = Vec::new();
         for row in rows {
             let columns = Columns { table: "rooms", row };
@@ -159,10 +161,7 @@ impl Base {
             let begins = columns.optional_text("preview")?;
             let begins = begins.or_else(|| previews.remove(&last_message));
             rooms.push(ListedRoom {
-                room: Room {
-                    contact: columns.contact("contact_id")?,
-                    agent: columns.account("agent_id")?,
-                },
+                room: room(&columns)?,
                 name: columns.optional_text("name")?,
                 handle: columns.word("address")?,
                 inbox: columns.word("inbox")?,
@@ -178,34 +177,36 @@ impl Base {
     }
 }
 
-/// Surrounds the statement of a list of rooms, and joins the contacts.
-const WITH_CONTACTS: (&str, &str) = (
-    "SELECT walked.*, contacts.name, contacts.address FROM (",
-    ") AS walked CROSS JOIN contacts WHERE contacts.id = walked.contact_id",
-);
+/// Joins the contacts.
+const WITH_CONTACTS: Enclosure = Enclosure {
+    before: "SELECT walked.*, contacts.name, contacts.address FROM (",
+    after: ") AS walked CROSS JOIN contacts WHERE contacts.id = walked.contact_id",
+};
 
 /// Appends the conditions of a list.
-fn shown(
+fn push_conditions(
     query: &mut Statement,
     scope: &Scope,
     filter: RoomFilter,
-    places: (Option<RoomPlace>, Option<RoomPlace>),
+    before: Option<RoomPlace>,
+    until: Option<RoomPlace>,
 ) {
     permitted(query, scope);
     query.push(PRESENT_ROOM);
-    between(query, scope, filter.inbox, places);
+    push_range(query, scope, filter.inbox, before, until);
     if filter.unread {
         query.push(" AND unread > 0");
     }
 }
 
-/// Appends the range of the index behind the first place and not behind the second, spelled with
-/// the columns that the index has.
-fn between(
+/// Appends the range of the index behind `before` and not behind `until`, spelled with the columns
+/// that the index has.
+fn push_range(
     query: &mut Statement,
     scope: &Scope,
     inbox: Inbox,
-    (before, until): (Option<RoomPlace>, Option<RoomPlace>),
+    before: Option<RoomPlace>,
+    until: Option<RoomPlace>,
 ) {
     query.push(" AND inbox = ").push_value(inbox.as_str());
     let by_agent = scope.level() == AccountType::Agent;

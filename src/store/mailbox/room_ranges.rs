@@ -46,11 +46,29 @@ impl FromStr for RoomPlace {
     }
 }
 
-/// An organization or an Agent.
-pub type Range = (AccountType, AccountId);
+/// The rooms of one organization or one Agent, which an index has in order.
+#[derive(Clone, Copy, Debug)]
+pub struct RoomRange {
+    pub level: AccountType,
+    pub account: AccountId,
+}
+
+/// The rows of a sorted list that a statement returns.
+#[derive(Clone, Copy, Debug)]
+pub struct RowWindow {
+    pub skip: u32,
+    pub limit: u32,
+}
+
+/// SQL around the statement that lists rooms.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Enclosure {
+    pub before: &'static str,
+    pub after: &'static str,
+}
 
 /// Ranges per statement: SQLite allows at most 500 parts in a UNION, and there are two inboxes.
-pub const TOGETHER: usize = 100;
+pub const RANGES_AT_ONCE: usize = 100;
 
 const ORDER: &str = " ORDER BY last_at DESC, contact_id DESC, agent_id DESC";
 /// The organizations below an account; a condition on the account follows.
@@ -65,9 +83,9 @@ impl Base {
         scope: &Scope,
         conditions: impl Fn(&mut Statement),
         wanted: u32,
-    ) -> Result<Vec<Range>, StoreError> {
+    ) -> Result<Vec<RoomRange>, StoreError> {
         if !is_above_organizations(scope) {
-            return Ok(vec![(scope.level(), scope.root())]);
+            return Ok(vec![RoomRange { level: scope.level(), account: scope.root() }]);
         }
         let mut query = sql("SELECT id, (SELECT last_at FROM rooms
                                          WHERE rooms.organization_id = accounts.id");
@@ -86,7 +104,8 @@ impl Base {
         let last = usize::try_from(wanted.saturating_sub(1)).unwrap_or(usize::MAX);
         let last = found.get(last).map(|(latest, _)| *latest);
         found.retain(|(latest, _)| last.is_none_or(|last| *latest >= last));
-        Ok(found.into_iter().map(|(_, id)| (AccountType::Organization, id)).collect())
+        let level = AccountType::Organization;
+        Ok(found.into_iter().map(|(_, account)| RoomRange { level, account }).collect())
     }
 
     /// Takes room number `skipped` + 1 of each organization below a partner or a reseller, from the
@@ -111,23 +130,21 @@ impl Base {
         Columns { table: "rooms", row: &row }.optional_time("latest")
     }
 
-    /// Returns up to `limit` rooms of all ranges together, after the first `skip`. `part` writes
-    /// the statement of one range without its order; its columns include the place of a room.
-    /// `whole` surrounds each statement. A statement has at most `TOGETHER` ranges, and reads each
-    /// in the order of its index, no further than wanted.
+    /// Returns the rooms of a window over all ranges together. `part` writes the statement of one
+    /// range without its order; its columns include the place of a room. A statement has at most
+    /// `RANGES_AT_ONCE` ranges, and reads each in the order of its index, no further than wanted.
     pub(super) async fn first_of_ranges<T>(
         &self,
         ranges: &[T],
         part: impl Fn(&mut Statement, &T),
-        whole: (&str, &str),
-        (skip, limit): (u32, u32),
+        enclosure: Enclosure,
+        RowWindow { skip, limit }: RowWindow,
     ) -> Result<Vec<Row>, StoreError> {
-        let is_one = ranges.len() <= TOGETHER;
+        let is_one = ranges.len() <= RANGES_AT_ONCE;
         let (above, wanted) = if is_one { (skip, limit) } else { (0, skip.saturating_add(limit)) };
         let mut found = Vec::new();
-        for some in ranges.chunks(TOGETHER) {
-            let mut query = sql("");
-            query.push(whole.0);
+        for some in ranges.chunks(RANGES_AT_ONCE) {
+            let mut query = sql(enclosure.before);
             // SQLite merges sorted parts; PostgreSQL does so only if each part has an ORDER BY.
             let in_order = some.len() > 1 && self.reader().is_postgres();
             for (number, range) in some.iter().enumerate() {
@@ -140,7 +157,7 @@ impl Base {
                 }
             }
             query.push(ORDER).push(" LIMIT ").push_value(i64::from(wanted));
-            query.push(" OFFSET ").push_value(i64::from(above)).push(whole.1);
+            query.push(" OFFSET ").push_value(i64::from(above)).push(enclosure.after);
             if some.len() > 1 {
                 query.varying();
             }

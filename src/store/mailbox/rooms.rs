@@ -10,11 +10,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use uuid::Uuid;
 
 use super::contacts::LAST_SEEN;
-use super::entry::Arrived;
+use super::entry::FiledMessage;
 use crate::domain::account::{AccountType, Lineage};
 use crate::domain::clock::Timestamp;
-use crate::domain::contact::ContactChange;
-use crate::domain::id::{AccountId, ContactId, SessionId};
+use crate::domain::id::AccountId;
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 use crate::store::base::Base;
@@ -23,16 +22,17 @@ use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, stored};
-use crate::store::engine::sql::{Row, Value, sql};
+use crate::store::engine::sql::{Value, sql};
 
+/// A message that a transaction has deleted, and that its room still counts.
 #[derive(Clone, Copy, Debug)]
-pub struct Gone {
+pub struct DeletedMessage {
     pub room: Room,
     pub place: Cursor,
 }
 
 /// The row of a room, locked.
-struct KeptRoom {
+struct LockedRoom {
     messages: u64,
     unread: u64,
     started: Timestamp,
@@ -40,8 +40,6 @@ struct KeptRoom {
     read: Cursor,
     lineage: Lineage,
 }
-
-type Key = (ContactId, AccountId);
 
 impl Base {
     /// Marks each of these rooms as read up to a message, and never moves the mark back. Rooms that
@@ -52,24 +50,25 @@ impl Base {
         scope: &Scope,
         marks: &[(Room, Cursor)],
     ) -> Result<u64, StoreError> {
-        let mut wanted: BTreeMap<Key, Cursor> = BTreeMap::new();
+        let mut wanted: BTreeMap<Room, Cursor> = BTreeMap::new();
         for (room, cursor) in marks {
-            let mark = wanted.entry((room.contact, room.agent)).or_insert(*cursor);
+            let mark = wanted.entry(*room).or_insert(*cursor);
             *mark = (*cursor).max(*mark);
         }
         // One transaction per room, so that mail does not wait until all of them are counted.
         let mut changed = 0;
         for (room, mark) in wanted {
             changed += transact!(self, async |tx| {
-                let kept = lock(&mut tx, [room].iter()).await?;
-                let kept = kept.get(&room).filter(|kept| holds(scope, &kept.lineage, room.1));
-                if kept.is_none_or(|kept| kept.read >= mark) {
+                let locked = lock(&mut tx, [room].iter()).await?;
+                let locked = locked.get(&room);
+                let locked = locked.filter(|locked| contains(scope, &locked.lineage, room.agent));
+                if locked.is_none_or(|locked| locked.read >= mark) {
                     return Ok(0);
                 }
                 let changed = sql("UPDATE rooms SET read_at = $3, read_id = $4
                            WHERE contact_id = $1 AND agent_id = $2")
-                .bind(room.0.get())
-                .bind(room.1)
+                .bind(room.contact.get())
+                .bind(room.agent)
                 .bind(mark.at)
                 .bind(mark.id)
                 .execute(tx.on())
@@ -83,7 +82,8 @@ impl Base {
     }
 }
 
-pub fn holds(scope: &Scope, lineage: &Lineage, agent: AccountId) -> bool {
+/// Whether a row of this Agent lies in the scope.
+pub fn contains(scope: &Scope, lineage: &Lineage, agent: AccountId) -> bool {
     let below = match scope.level() {
         AccountType::Agent => agent == scope.root(),
         level => lineage.at(level) == Some(scope.root()),
@@ -92,18 +92,16 @@ pub fn holds(scope: &Scope, lineage: &Lineage, agent: AccountId) -> bool {
 }
 
 /// Adds new messages to their rooms. Returns the rooms that begin with them.
-pub async fn arrive(
+pub async fn add_messages(
     tx: &mut Transaction,
-    arrived: &[&Arrived],
-    (met, sessions): (&[(ContactId, ContactChange)], &[SessionId]),
+    filed: &[FiledMessage<'_>],
 ) -> Result<HashSet<Room>, StoreError> {
-    let mut rooms: BTreeMap<Key, (SessionId, Vec<&Arrived>)> = BTreeMap::new();
-    for ((one, (contact, _)), session) in arrived.iter().zip(met).zip(sessions) {
-        let room = rooms.entry((*contact, one.agent)).or_insert((*session, Vec::new()));
-        room.1.push(one);
+    let mut rooms: BTreeMap<Room, Vec<&FiledMessage<'_>>> = BTreeMap::new();
+    for one in filed {
+        rooms.entry(one.room()).or_default().push(one);
     }
-    let rows = rooms.iter().filter_map(|(room, new)| brought(*room, new));
-    let now = many(
+    let rows = rooms.values().filter_map(|new| new_row(new));
+    let written = many(
         "INSERT INTO rooms (contact_id, agent_id, partner_id, reseller_id, organization_id, inbox,
              started_at, last_at, last_message_id, preview, messages, unread, read_at, read_id,
              session_id, session_at, session_messages)
@@ -136,17 +134,17 @@ pub async fn arrive(
     .fetch_all(tx.on())
     .await?;
     let (mut begun, mut overtaken) = (HashSet::new(), Vec::new());
-    for row in &now {
+    for row in &written {
         let columns = Columns { table: "rooms", row };
-        let key = key(&columns)?;
-        let new = rooms.get(&key).map_or(&[][..], |(_, new)| new.as_slice());
-        if columns.count("messages")? == u64::try_from(new.len()).unwrap_or(u64::MAX) {
-            begun.insert(Room { contact: key.0, agent: key.1 });
+        let room = room(&columns)?;
+        let new = rooms.get(&room).map_or(&[][..], Vec::as_slice);
+        if columns.count("messages")? == count(new.len()) {
+            begun.insert(room);
         }
         // A message before the mark of the room: another gateway's clock is behind.
         let read = columns.time("read_at")?;
-        if new.iter().any(|one| one.at <= read) {
-            overtaken.push(key);
+        if new.iter().any(|one| one.message.at <= read) {
+            overtaken.push(room);
         }
     }
     if !overtaken.is_empty() {
@@ -157,64 +155,70 @@ pub async fn arrive(
 }
 
 /// Returns the row of a room with exactly these messages; None without messages.
-fn brought(room: Key, (session, new): &(SessionId, Vec<&Arrived>)) -> Option<Vec<Value>> {
-    let latest = new.iter().max_by_key(|one| (one.at, one.id))?;
-    let first = new.iter().map(|one| one.at).min()?;
-    let count = stored(u64::try_from(new.len()).unwrap_or(u64::MAX));
+fn new_row(new: &[&FiledMessage<'_>]) -> Option<Vec<Value>> {
+    let latest = new.iter().max_by_key(|one| (one.message.at, one.message.id))?;
+    let first = new.iter().map(|one| one.message.at).min()?;
+    let count = stored(count(new.len()));
+    let message = latest.message;
     Some(vec![
-        room.0.get().into(),
-        room.1.into(),
-        latest.lineage.partner.into(),
-        latest.lineage.reseller.into(),
-        latest.lineage.organization.into(),
-        latest.inbox.as_str().into(),
+        latest.contact.get().into(),
+        message.agent.into(),
+        message.lineage.partner.into(),
+        message.lineage.reseller.into(),
+        message.lineage.organization.into(),
+        message.inbox.as_str().into(),
         first.into(),
-        latest.at.into(),
-        latest.id.0.into(),
-        latest.preview.as_str().into(),
+        message.at.into(),
+        message.id.0.into(),
+        message.preview.as_str().into(),
         count.into(),
         count.into(),
         // Nothing read: a place before all messages.
         (-1).into(),
-        latest.id.0.into(),
-        session.0.into(),
+        message.id.0.into(),
+        latest.session.0.into(),
         first.into(),
         count.into(),
     ])
 }
 
+fn count(messages: usize) -> u64 {
+    u64::try_from(messages).unwrap_or(u64::MAX)
+}
+
 /// Removes deleted messages from their rooms. Deletes empty rooms and their sessions. The caller
 /// has called `lock_contacts`, because contacts are locked before rooms.
-pub async fn leave(tx: &mut Transaction, gone: &[Gone]) -> Result<(), StoreError> {
-    let mut rooms: BTreeMap<Key, Vec<Cursor>> = BTreeMap::new();
-    for one in gone {
-        rooms.entry((one.room.contact, one.room.agent)).or_default().push(one.place);
+pub async fn remove_messages(
+    tx: &mut Transaction,
+    deleted: &[DeletedMessage],
+) -> Result<(), StoreError> {
+    let mut rooms: BTreeMap<Room, Vec<Cursor>> = BTreeMap::new();
+    for one in deleted {
+        rooms.entry(one.room).or_default().push(one.place);
     }
-    remember_when(tx, gone).await?;
-    let kept = lock(tx, rooms.keys()).await?;
+    save_last_seen(tx, deleted).await?;
+    let locked = lock(tx, rooms.keys()).await?;
     let (mut empty, mut fewer, mut uncounted) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut headless, mut rootless) = (Vec::new(), Vec::new());
-    for (key, places) in &rooms {
-        let Some(kept) = kept.get(key) else { continue };
-        let room: [Value; 2] = [key.0.get().into(), key.1.into()];
-        let count = |places: usize| u64::try_from(places).unwrap_or(u64::MAX);
-        let messages = kept.messages.saturating_sub(count(places.len()));
+    let (mut without_latest, mut without_first) = (Vec::new(), Vec::new());
+    for (room, places) in &rooms {
+        let Some(locked) = locked.get(room) else { continue };
+        let messages = locked.messages.saturating_sub(count(places.len()));
         if messages == 0 {
-            empty.push(room.to_vec());
+            empty.push(key(room));
             continue;
         }
-        let unread = count(places.iter().filter(|place| **place > kept.read).count());
+        let unread = count(places.iter().filter(|place| **place > locked.read).count());
         // The count is a lower bound.
-        if unread > 0 && kept.unread >= COUNTED {
-            uncounted.push(*key);
+        if unread > 0 && locked.unread >= COUNTED {
+            uncounted.push(*room);
         }
-        let unread = kept.unread.saturating_sub(unread);
-        fewer.push([room.to_vec(), vec![stored(messages).into(), stored(unread).into()]].concat());
-        if places.iter().any(|place| place.id == kept.latest) {
-            headless.push(room.to_vec());
+        let unread = locked.unread.saturating_sub(unread);
+        fewer.push([key(room), vec![stored(messages).into(), stored(unread).into()]].concat());
+        if places.iter().any(|place| place.id == locked.latest) {
+            without_latest.push(key(room));
         }
-        if places.iter().any(|place| place.at <= kept.started) {
-            rootless.push(room.to_vec());
+        if places.iter().any(|place| place.at <= locked.started) {
+            without_first.push(key(room));
         }
     }
     many(
@@ -240,8 +244,8 @@ pub async fn leave(tx: &mut Transaction, gone: &[Gone]) -> Result<(), StoreError
     .execute(tx.on())
     .await?;
     recount(tx, uncounted.iter()).await?;
-    crown(tx, headless).await?;
-    root(tx, rootless).await
+    set_latest(tx, without_latest).await?;
+    set_first(tx, without_first).await
 }
 
 /// Locks the contacts whose latest message is one of these, in the same order as a commit, and
@@ -265,10 +269,11 @@ pub async fn lock_contacts(tx: &mut Transaction, messages: &[Value]) -> Result<(
 }
 
 /// Stores the time of the latest message in contacts whose latest message is deleted.
-async fn remember_when(tx: &mut Transaction, gone: &[Gone]) -> Result<(), StoreError> {
-    let message = |one: &Gone| {
-        vec![one.room.contact.get().into(), one.room.agent.into(), one.place.id.into()]
-    };
+async fn save_last_seen(
+    tx: &mut Transaction,
+    deleted: &[DeletedMessage],
+) -> Result<(), StoreError> {
+    let message = |one: &DeletedMessage| [key(&one.room), vec![one.place.id.into()]].concat();
     many(
         format!(
             "WITH given (contact, agent, message) AS ({{rows}})
@@ -277,7 +282,7 @@ async fn remember_when(tx: &mut Transaction, gone: &[Gone]) -> Result<(), StoreE
                  WHERE rooms.contact_id = given.contact AND rooms.agent_id = given.agent
                    AND rooms.last_message_id = given.message)"
         ),
-        gone.iter().map(message).collect(),
+        deleted.iter().map(message).collect(),
     )
     .execute(tx.on())
     .await
@@ -285,7 +290,7 @@ async fn remember_when(tx: &mut Transaction, gone: &[Gone]) -> Result<(), StoreE
 }
 
 /// Makes the oldest message left the first of its room. Deletes sessions that ended before it.
-async fn root(tx: &mut Transaction, rootless: Vec<Vec<Value>>) -> Result<(), StoreError> {
+async fn set_first(tx: &mut Transaction, rooms: Vec<Vec<Value>>) -> Result<(), StoreError> {
     many(
         "WITH given (contact, agent) AS ({rows}),
          oldest (contact, agent, at) AS (
@@ -296,7 +301,7 @@ async fn root(tx: &mut Transaction, rootless: Vec<Vec<Value>>) -> Result<(), Sto
          UPDATE rooms SET started_at = oldest.at
          FROM oldest
          WHERE contact_id = oldest.contact AND agent_id = oldest.agent AND oldest.at IS NOT NULL",
-        rootless.clone(),
+        rooms.clone(),
     )
     .execute(tx.on())
     .await?;
@@ -307,7 +312,7 @@ async fn root(tx: &mut Transaction, rootless: Vec<Vec<Value>>) -> Result<(), Sto
              WHERE rooms.contact_id = given.contact AND rooms.agent_id = given.agent
                AND sessions.contact_id = given.contact AND sessions.agent_id = given.agent
                AND sessions.ended_at < rooms.started_at)",
-        rootless,
+        rooms,
     )
     .execute(tx.on())
     .await
@@ -315,7 +320,7 @@ async fn root(tx: &mut Transaction, rootless: Vec<Vec<Value>>) -> Result<(), Sto
 }
 
 /// Makes the latest message left the latest of its room.
-async fn crown(tx: &mut Transaction, headless: Vec<Vec<Value>>) -> Result<(), StoreError> {
+async fn set_latest(tx: &mut Transaction, rooms: Vec<Vec<Value>>) -> Result<(), StoreError> {
     many(
         "WITH given (contact, agent) AS ({rows}),
          latest (contact, agent, message) AS (
@@ -328,7 +333,7 @@ async fn crown(tx: &mut Transaction, headless: Vec<Vec<Value>>) -> Result<(), St
          FROM latest CROSS JOIN messages
          WHERE rooms.contact_id = latest.contact AND rooms.agent_id = latest.agent
            AND messages.id = latest.message",
-        headless,
+        rooms,
     )
     .execute(tx.on())
     .await
@@ -342,7 +347,7 @@ const COUNTED: u64 = 1000;
 /// read. The caller holds the rooms locked.
 async fn recount(
     tx: &mut Transaction,
-    rooms: impl Iterator<Item = &Key>,
+    rooms: impl Iterator<Item = &Room>,
 ) -> Result<(), StoreError> {
     many(
         "WITH given (contact, agent) AS ({rows})
@@ -354,7 +359,7 @@ async fn recount(
                    AND (messages.at, messages.id) > (rooms.read_at, rooms.read_id)
                  LIMIT $1) AS walked)
          FROM given WHERE contact_id = given.contact AND agent_id = given.agent",
-        rooms.map(|(contact, agent)| vec![contact.get().into(), (*agent).into()]).collect(),
+        rooms.map(key).collect(),
     )
     .bind(stored(COUNTED))
     .execute(tx.on())
@@ -365,42 +370,39 @@ async fn recount(
 /// Locks these rooms until the transaction ends, in key order, and returns their rows.
 async fn lock(
     tx: &mut Transaction,
-    rooms: impl Iterator<Item = &Key>,
-) -> Result<HashMap<Key, KeptRoom>, StoreError> {
+    rooms: impl Iterator<Item = &Room>,
+) -> Result<HashMap<Room, LockedRoom>, StoreError> {
     let found = many(
         "WITH given (contact, agent) AS ({rows})
          SELECT contact_id, agent_id, rooms.partner_id, rooms.reseller_id, rooms.organization_id,
                 messages, unread, started_at, last_message_id, read_at, read_id
          FROM given CROSS JOIN rooms
          WHERE contact_id = given.contact AND agent_id = given.agent",
-        rooms.map(|(contact, agent)| vec![contact.get().into(), (*agent).into()]).collect(),
+        rooms.map(key).collect(),
     )
     .locking("ORDER BY contact_id, agent_id FOR NO KEY UPDATE OF rooms")
     .fetch_all(tx.on())
     .await?;
-    found.iter().map(kept).collect()
+    let locked = |row| {
+        let columns = Columns { table: "rooms", row };
+        let locked = LockedRoom {
+            messages: columns.count("messages")?,
+            unread: columns.count("unread")?,
+            started: columns.time("started_at")?,
+            latest: columns.uuid("last_message_id")?,
+            read: Cursor { at: columns.time("read_at")?, id: columns.uuid("read_id")? },
+            lineage: columns.lineage()?,
+        };
+        Ok((room(&columns)?, locked))
+    };
+    found.iter().map(locked).collect()
 }
 
-fn kept(row: &Row) -> Result<(Key, KeptRoom), StoreError> {
-    let columns = Columns { table: "rooms", row };
-    let key = key(&columns)?;
-    let lineage = Lineage {
-        partner: columns.optional_account("partner_id")?,
-        reseller: columns.optional_account("reseller_id")?,
-        organization: columns.optional_account("organization_id")?,
-        agent: Some(key.1),
-    };
-    let kept = KeptRoom {
-        messages: columns.count("messages")?,
-        unread: columns.count("unread")?,
-        started: columns.time("started_at")?,
-        latest: columns.uuid("last_message_id")?,
-        read: Cursor { at: columns.time("read_at")?, id: columns.uuid("read_id")? },
-        lineage,
-    };
-    Ok((key, kept))
+fn key(room: &Room) -> Vec<Value> {
+    vec![room.contact.get().into(), room.agent.into()]
 }
 
-fn key(columns: &Columns<'_>) -> Result<Key, StoreError> {
-    Ok((columns.contact("contact_id")?, columns.account("agent_id")?))
+pub fn room(columns: &Columns<'_>) -> Result<Room, StoreError> {
+    let (contact, agent) = (columns.contact("contact_id")?, columns.account("agent_id")?);
+    Ok(Room { contact, agent })
 }

@@ -41,7 +41,7 @@ pub enum Unindexed {
 
 /// Candidates that were read and matched.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Looked {
+pub struct MatchedMessages {
     /// The number of candidates read, from the first on.
     pub ids: usize,
     /// Bytes of the parsed candidates in total, before packing.
@@ -68,11 +68,11 @@ impl Base {
         let mut found = self.unindexed(scope, wanted, page, time).await?;
         let mut query = if self.reader().is_postgres() {
             sql("SELECT id, at FROM search_entries WHERE tokens @@ CAST($1 AS TSQUERY)")
-                .bind(expression(wanted, ('\'', "''"), [" & ", " | "]))
+                .bind(TSQUERY.expression(wanted))
         } else {
             sql("SELECT id, at FROM search_words CROSS JOIN search_entries
                  WHERE search_words MATCH $1 AND search_entries.number = search_words.rowid")
-            .bind(expression(wanted, ('"', "\"\""), [" AND ", " OR "]))
+            .bind(FTS5.expression(wanted))
         };
         if let Some(source) = wanted.source {
             query.push(" AND source = ").push_value(source.as_str());
@@ -137,7 +137,7 @@ impl Base {
         ids: &[MessageId],
         octets: u64,
         matches: impl Fn(&Message) -> bool + Send + 'static,
-    ) -> Result<Looked, StoreError> {
+    ) -> Result<MatchedMessages, StoreError> {
         let (few, sum) = self.first_within(ids, octets).await?;
         let rows = messages::by_ids(self.reader(), few.iter().copied()).await?;
         let (few, looked, scope) = (few.to_vec(), few.len(), scope.clone());
@@ -159,7 +159,7 @@ impl Base {
             detail: error.to_string(),
         };
         let found = tokio::task::spawn_blocking(reading).await.map_err(failed)??;
-        Ok(Looked { ids: looked, octets: sum, found })
+        Ok(MatchedMessages { ids: looked, octets: sum, found })
     }
 
     /// Returns the first ids whose parsed messages have at most `octets` bytes in total, but at
@@ -209,12 +209,33 @@ fn places(rows: &[Row]) -> Result<Vec<Cursor>, StoreError> {
     rows.iter().map(place).collect()
 }
 
-/// Builds the query: all tokens and one of the spans, each quoted so that none is an operator.
-fn expression(wanted: WantedWords<'_>, quote: (char, &str), [and, or]: [&str; 2]) -> String {
-    let (mark, twice) = quote;
-    let quoted =
-        |token: &String| format!("{mark}{}{mark}", token.replace('\\', "").replace(mark, twice));
-    let spans = wanted.spans.iter().map(quoted).collect::<Vec<_>>().join(or);
-    let tokens = wanted.all.iter().map(quoted);
-    tokens.chain([format!("({spans})")]).collect::<Vec<_>>().join(and)
+/// How a database writes the words of a query.
+struct QuerySyntax {
+    quote: char,
+    /// A quote inside quotes.
+    escaped_quote: &'static str,
+    and: &'static str,
+    or: &'static str,
+}
+
+/// Syntax of PostgreSQL.
+const TSQUERY: QuerySyntax =
+    QuerySyntax { quote: '\'', escaped_quote: "''", and: " & ", or: " | " };
+
+/// Syntax of SQLite.
+const FTS5: QuerySyntax =
+    QuerySyntax { quote: '"', escaped_quote: "\"\"", and: " AND ", or: " OR " };
+
+impl QuerySyntax {
+    /// Builds the query: all tokens and one of the spans, each quoted so that none is an operator.
+    fn expression(&self, wanted: WantedWords<'_>) -> String {
+        let Self { quote, escaped_quote, and, or } = self;
+        let quoted = |token: &String| {
+            let token = token.replace('\\', "").replace(*quote, escaped_quote);
+            format!("{quote}{token}{quote}")
+        };
+        let spans = wanted.spans.iter().map(quoted).collect::<Vec<_>>().join(or);
+        let tokens = wanted.all.iter().map(quoted);
+        tokens.chain([format!("({spans})")]).collect::<Vec<_>>().join(and)
+    }
 }

@@ -30,11 +30,19 @@ use crate::store::engine::sql::{Value, sql};
 /// Most bytes of parsed messages read back at a time, or one message; those in memory do not count.
 const READ_OCTETS: u64 = 4 << 20;
 
-/// An entry to be written: its columns, and its tokens, separated by spaces.
-type Entry = (MessageId, [Value; 5], String);
+/// An entry to be written.
+struct SearchEntry {
+    id: MessageId,
+    lineage: Lineage,
+    agent: AccountId,
+    at: Timestamp,
+    source: Source,
+    /// Separated by spaces.
+    tokens: String,
+}
 
 /// Writes with the commit that new messages wait for the index.
-pub fn wait(tx: &mut Transaction, arrived: &[&Arrived]) {
+pub fn insert_waiting(tx: &mut Transaction, arrived: &[&Arrived]) {
     let rows = arrived.iter().map(|one| vec![one.id.0.into(), one.organization.into()]).collect();
     tx.later(many("INSERT INTO search_waiting (message_id, organization_id) {rows}", rows));
 }
@@ -70,8 +78,8 @@ impl Base {
         let at_hand: HashSet<MessageId> = kept.iter().map(|(id, _)| *id).collect();
         let others: Vec<_> = ids.into_iter().filter(|id| !at_hand.contains(id)).collect();
         let (few, _) = self.first_within(&others, READ_OCTETS).await?;
-        let entries = self.entries(kept, few).await?;
-        let known: HashSet<MessageId> = entries.iter().map(|(id, ..)| *id).collect();
+        let entries = self.search_entries(kept, few).await?;
+        let known: HashSet<MessageId> = entries.iter().map(|entry| entry.id).collect();
         // Messages under erasure, or unreadable: nothing to index.
         let mut done: Vec<MessageId> =
             few.iter().filter(|id| !known.contains(id)).copied().collect();
@@ -79,7 +87,7 @@ impl Base {
         while entries.peek().is_some() || !done.is_empty() {
             let (mut piece, mut sum) = (Vec::new(), 0_usize);
             while let Some(entry) = entries.next_if(|_| has_concurrent_writers || sum < octets) {
-                sum = sum.saturating_add(entry.2.len());
+                sum = sum.saturating_add(entry.tokens.len());
                 piece.push(entry);
             }
             let mut tx = match turn.take() {
@@ -100,55 +108,63 @@ impl Base {
     }
 
     /// Makes the entries of the messages in memory, and of the readable ones among `ids`.
-    async fn entries(
+    async fn search_entries(
         &self,
         kept: Vec<(MessageId, UnindexedMail)>,
         ids: &[MessageId],
-    ) -> Result<Vec<Entry>, StoreError> {
+    ) -> Result<Vec<SearchEntry>, StoreError> {
         let rows = messages::by_ids(self.reader(), ids.iter().copied()).await?;
         let repeats = self.repeats.clone();
-        let cutting = move || {
+        let tokenizing = move || {
             let messages = messages::listed_messages(&rows, &repeats)?;
-            let read = messages.iter().map(entry);
-            Ok(kept.iter().map(entry_of_mail).chain(read).collect())
+            let kept = kept.iter().map(|(id, mail)| SearchEntry::of_mail(*id, mail));
+            Ok(kept.chain(messages.iter().map(SearchEntry::of_message)).collect())
         };
-        tokio::task::spawn_blocking(cutting)
+        tokio::task::spawn_blocking(tokenizing)
             .await
             .map_err(|error| StoreError::Corrupt { table: "contents", detail: error.to_string() })?
     }
 }
 
-fn entry(message: &Message) -> Entry {
-    let Message { id, lineage, agent, at, .. } = message;
-    entry_of(*id, (lineage, *agent, *at), message.source(), || Document::of(&message.content))
+impl SearchEntry {
+    fn of_message(message: &Message) -> Self {
+        let &Message { id, lineage, agent, at, .. } = message;
+        let tokens = tokenize(id, &lineage, at, || Document::of(&message.content));
+        Self { id, lineage, agent, at, source: message.source(), tokens }
+    }
+
+    fn of_mail(id: MessageId, waiting: &UnindexedMail) -> Self {
+        let &UnindexedMail { lineage, agent, at, ref mail } = waiting;
+        let tokens = tokenize(id, &lineage, at, || Document::of_mail(mail));
+        Self { id, lineage, agent, at, source: Source::Email, tokens }
+    }
+
+    /// Returns the columns of `search_entries` that both databases have.
+    fn columns(&self) -> Vec<Value> {
+        let (id, organization) = (self.id.0.into(), organization_of(&self.lineage).into());
+        vec![id, self.agent.into(), self.source.as_str().into(), self.at.into(), organization]
+    }
 }
 
-fn entry_of_mail((id, said): &(MessageId, UnindexedMail)) -> Entry {
-    let place = (&said.lineage, said.agent, said.at);
-    entry_of(*id, place, Source::Email, || Document::of_mail(&said.mail))
-}
-
-fn entry_of(
+fn tokenize(
     id: MessageId,
-    (lineage, agent, at): (&Lineage, AccountId, Timestamp),
-    source: Source,
+    lineage: &Lineage,
+    at: Timestamp,
     document: impl FnOnce() -> Document,
-) -> Entry {
+) -> String {
     let mut words = tokens::of_place(lineage, at).join(" ");
-    let said = cut_or_nothing(id, || tokens::of_document(&document()));
+    let said = tokens_or_none(id, || tokens::of_document(&document()));
     // A message without words gets no trailing space: a tsvector refuses an empty token.
     if !said.is_empty() {
         words.push(' ');
         words.push_str(&said);
     }
-    let organization = organization_of(lineage).into();
-    let columns = [id.0.into(), agent.into(), source.as_str().into(), at.into(), organization];
-    (id, columns, words)
+    words
 }
 
 /// Returns no words if tokenizing panics: such a message would block all messages behind it.
-fn cut_or_nothing(message: MessageId, cut: impl FnOnce() -> String) -> String {
-    catch_unwind(AssertUnwindSafe(cut)).unwrap_or_else(|_| {
+fn tokens_or_none(message: MessageId, tokenize: impl FnOnce() -> String) -> String {
+    catch_unwind(AssertUnwindSafe(tokenize)).unwrap_or_else(|_| {
         tracing::error!(
             %message,
             "cannot cut the text of a message into words: search does not find the message"
@@ -159,8 +175,11 @@ fn cut_or_nothing(message: MessageId, cut: impl FnOnce() -> String) -> String {
 
 /// Writes with the commit the entries of messages that still wait and that no other transaction is
 /// deleting. Returns their ids. Locks the rows of both tables and skips those that are locked.
-async fn insert(tx: &mut Transaction, entries: Vec<Entry>) -> Result<Vec<MessageId>, StoreError> {
-    let rows = entries.iter().map(|(id, ..)| vec![id.0.into()]).collect();
+async fn insert(
+    tx: &mut Transaction,
+    entries: Vec<SearchEntry>,
+) -> Result<Vec<MessageId>, StoreError> {
+    let rows = entries.iter().map(|entry| vec![entry.id.0.into()]).collect();
     let rows = many(
         "WITH given (message) AS ({rows})
          SELECT id FROM given CROSS JOIN search_waiting CROSS JOIN messages
@@ -177,21 +196,21 @@ async fn insert(tx: &mut Transaction, entries: Vec<Entry>) -> Result<Vec<Message
     .await?;
     let id = |row| Columns { table: "messages", row }.uuid("id").map(MessageId);
     let there = rows.iter().map(id).collect::<Result<HashSet<_>, _>>()?;
-    let entries = entries.into_iter().filter(|(id, ..)| there.contains(id));
+    let entries = entries.into_iter().filter(|entry| there.contains(&entry.id));
     if tx.has_concurrent_writers() {
-        let rows = entries.map(|(_, columns, words)| columns.into_iter().chain([words.into()]));
+        let rows = entries.map(|entry| [entry.columns(), vec![entry.tokens.into()]].concat());
         tx.later(many(
             "WITH given (id, agent_id, source, at, organization_id, tokens) AS ({rows})
              INSERT INTO search_entries (id, agent_id, source, at, organization_id, tokens)
              SELECT id, agent_id, source, at, organization_id,
                     array_to_tsvector(string_to_array(tokens, ' '))
              FROM given",
-            rows.map(Iterator::collect).collect(),
+            rows.collect(),
         ));
         return Ok(there.into_iter().collect());
     }
     let (rows, words) = entries
-        .map(|(id, columns, words)| (columns.to_vec(), vec![id.0.into(), words.into()]))
+        .map(|entry| (entry.columns(), vec![entry.id.0.into(), entry.tokens.into()]))
         .unzip();
     tx.later(many(
         "INSERT INTO search_entries (id, agent_id, source, at, organization_id) {rows}",
@@ -214,7 +233,7 @@ mod tests {
     #[test]
     fn a_message_that_cannot_be_cut_has_no_words_and_stops_nobody() {
         let message = MessageId(uuid::Uuid::nil());
-        assert_eq!(cut_or_nothing(message, || "due b:due".to_owned()), "due b:due");
-        assert_eq!(cut_or_nothing(message, || panic!("cut")), "");
+        assert_eq!(tokens_or_none(message, || "due b:due".to_owned()), "due b:due");
+        assert_eq!(tokens_or_none(message, || panic!("cut")), "");
     }
 }

@@ -7,15 +7,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::entry::Arrived;
+use super::entry::FiledMessage;
 use super::presence::PRESENT_ROOM;
-use super::room_ranges::{Range, RoomPlace, place};
-use super::rooms::holds;
+use super::room_ranges::{Enclosure, RoomPlace, RoomRange, RowWindow, place};
+use super::rooms::{contains, room};
 use crate::domain::account::AccountType;
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::TimeRange;
 use crate::domain::contact::ContactChange;
-use crate::domain::id::{AccountId, ContactId, SessionId};
+use crate::domain::id::{AccountId, SessionId};
 use crate::domain::room::Room;
 use crate::domain::scope::Scope;
 use crate::domain::session::{Ended, Session, SessionKey};
@@ -54,30 +54,33 @@ impl Base {
         limit: u32,
     ) -> Result<SessionList, StoreError> {
         let wanted = limit.saturating_add(1);
-        let mut ranges: Vec<(Range, Inbox)> = Vec::new();
+        let mut ranges: Vec<(RoomRange, Inbox)> = Vec::new();
         for inbox in Inbox::ALL.iter().copied() {
-            let whole = (scope.level(), scope.root());
-            let lie = |query: &mut Statement| behind(query, whole, inbox, before);
+            let whole = RoomRange { level: scope.level(), account: scope.root() };
+            let conditions = |query: &mut Statement| push_place(query, whole, inbox, before);
+            let agent =
+                |account: &AccountId| RoomRange { level: AccountType::Agent, account: *account };
             let some = match scope.permitted() {
-                None => self.room_ranges(scope, lie, wanted).await?,
-                Some(agents) => agents.iter().map(|agent| (AccountType::Agent, *agent)).collect(),
+                None => self.room_ranges(scope, conditions, wanted).await?,
+                Some(agents) => agents.iter().map(agent).collect(),
             };
             ranges.extend(some.into_iter().map(|range| (range, inbox)));
         }
-        let part = |query: &mut Statement, (range, inbox): &(Range, Inbox)| {
+        let part = |query: &mut Statement, (range, inbox): &(RoomRange, Inbox)| {
             query.push(
                 "SELECT contact_id, agent_id, session_id, session_at, session_messages, last_at
                  FROM rooms WHERE ",
             );
-            below(query, range.0, range.1);
+            below(query, range.level, range.account);
             if scope.permitted().is_some() {
                 // The sum keeps the planner from the account's index range, which is too wide.
                 query.push(" AND 0 + ");
                 in_range(query, scope);
             }
-            behind(query, *range, *inbox, before);
+            push_place(query, *range, *inbox, before);
         };
-        let rows = self.first_of_ranges(&ranges, part, ("", ""), (0, wanted)).await?;
+        let window = RowWindow { skip: 0, limit: wanted };
+        let rows = self.first_of_ranges(&ranges, part, Enclosure::default(), window).await?;
         let shown = usize::try_from(limit).unwrap_or(usize::MAX).min(rows.len());
         let mut found = Vec::with_capacity(shown);
         for row in rows.get(..shown).unwrap_or_default() {
@@ -86,7 +89,7 @@ impl Base {
         }
         let next = found.last().map(|(place, ..)| *place).filter(|_| rows.len() > shown);
         let subjects = found.iter().flat_map(|(_, room, _)| [room.contact.get(), room.agent.get()]);
-        let erased = erased(self.reader(), subjects.collect()).await?;
+        let erased = find_erased(self.reader(), subjects.collect()).await?;
         found.retain(|(_, room, _)| {
             ![room.contact.get(), room.agent.get()].iter().any(|id| erased.contains(id))
         });
@@ -100,7 +103,7 @@ impl Base {
         scope: &Scope,
         room: Room,
     ) -> Result<Option<Session>, StoreError> {
-        of_room(self.reader(), scope, room).await
+        find_current(self.reader(), scope, room).await
     }
 
     /// Returns a page of the ended sessions of a room, the newest first. The caller has checked
@@ -111,10 +114,10 @@ impl Base {
         before: Option<Cursor>,
         limit: u32,
     ) -> Result<Vec<Session>, StoreError> {
-        let mut query = ended().bind(room.contact.get()).bind(room.agent);
+        let mut query = select_ended().bind(room.contact.get()).bind(room.agent);
         let from = before.map(|cursor| (Direction::Before, cursor));
-        Page { limit, from, until: None }.read_by("ended_at", &mut query, TimeRange::default());
-        query.fetch_all(self.reader()).await?.iter().map(reset).collect()
+        Page { limit, from, until: None }.read_by("ended_at", &mut query, None, None);
+        query.fetch_all(self.reader()).await?.iter().map(ended_session).collect()
     }
 
     /// Returns a session of a room in `scope`, current or ended.
@@ -123,9 +126,9 @@ impl Base {
         scope: &Scope,
         key: SessionKey,
     ) -> Result<Option<Session>, StoreError> {
-        let current = of_room(self.reader(), scope, key.room).await?;
+        let current = find_current(self.reader(), scope, key.room).await?;
         match current {
-            Some(current) if current.key != key => one_ended(self.reader(), key).await,
+            Some(current) if current.key != key => find_ended(self.reader(), key).await,
             current => Ok(current),
         }
     }
@@ -150,7 +153,7 @@ impl Base {
         act: Act<'_>,
     ) -> Result<Option<ResetSession>, StoreError> {
         // Checks the scope before locking: a caller without access must not delay mail.
-        if of_room(self.reader(), scope, key.room).await?.is_none() {
+        if find_current(self.reader(), scope, key.room).await?.is_none() {
             return Ok(None);
         }
         let mut tx = self.begin().await?;
@@ -162,9 +165,9 @@ impl Base {
         let Some(contact) = contact else { return Ok(None) };
         let organization =
             Columns { table: "contacts", row: &contact }.account("organization_id")?;
-        let Some(current) = of_room(tx.on(), scope, key.room).await? else { return Ok(None) };
+        let Some(current) = find_current(tx.on(), scope, key.room).await? else { return Ok(None) };
         if current.key != key {
-            let ended = one_ended(tx.on(), key).await?;
+            let ended = find_ended(tx.on(), key).await?;
             return Ok(ended.map(|ended| ResetSession { ended: Some(ended), current }));
         }
         if current.messages == 0 {
@@ -188,7 +191,7 @@ impl Base {
         }
         let reason = reason.map(str::to_owned);
         let ended = Session { ended: Some(Ended { at, reason }), last_at: None, ..current.clone() };
-        keep(&mut tx, &ended, organization).await?;
+        insert_ended(&mut tx, &ended, organization).await?;
         let changes = [Change::new("sessionKey", Some(key), Some(next))];
         let (deed, object) = (Deed::SessionReset, key.room.to_string());
         let note = Note { account: key.room.agent, deed, object, changes: &changes };
@@ -199,52 +202,50 @@ impl Base {
     }
 }
 
-/// Returns the session of each message, in the order of the messages. The caller holds the contacts
-/// locked. A new session has the id of its first message, so that no two sessions share an id.
-pub async fn join(
+/// Finds or begins the session of each message. The caller holds the contacts locked. A new
+/// session has the id of its first message, so that no two sessions share an id.
+pub async fn assign(
     tx: &mut Transaction,
-    arrived: &[&Arrived],
-    met: &[(ContactId, ContactChange)],
-) -> Result<Vec<SessionId>, StoreError> {
-    let mut sessions: BTreeMap<(ContactId, AccountId), SessionId> = BTreeMap::new();
-    let mut strangers = BTreeSet::new();
-    for (one, (contact, change)) in arrived.iter().zip(met) {
-        sessions.entry((*contact, one.agent)).or_insert(SessionId(one.id.0));
-        if *change == ContactChange::Created {
-            strangers.insert(*contact);
+    filed: &mut [FiledMessage<'_>],
+) -> Result<(), StoreError> {
+    let mut sessions: BTreeMap<Room, SessionId> = BTreeMap::new();
+    let mut created = BTreeSet::new();
+    for one in filed.iter() {
+        sessions.entry(one.room()).or_insert(one.session);
+        if one.change == ContactChange::Created {
+            created.insert(one.contact);
         }
     }
     // New contacts have no rooms yet.
-    let known = sessions.keys().filter(|(contact, _)| !strangers.contains(contact));
+    let known = sessions.keys().filter(|room| !created.contains(&room.contact));
     let found = many(
         "WITH given (contact, agent) AS ({rows})
          SELECT contact_id, agent_id, session_id FROM given CROSS JOIN rooms
          WHERE contact_id = given.contact AND agent_id = given.agent",
-        known.map(|(contact, agent)| vec![contact.get().into(), (*agent).into()]).collect(),
+        known.map(|room| vec![room.contact.get().into(), room.agent.into()]).collect(),
     )
     .fetch_all(tx.on())
     .await?;
     for row in &found {
         let columns = Columns { table: "rooms", row };
         if let Some(id) = columns.optional_uuid("session_id")? {
-            let room = (columns.contact("contact_id")?, columns.account("agent_id")?);
-            sessions.insert(room, SessionId(id));
+            sessions.insert(room(&columns)?, SessionId(id));
         }
     }
-    let of = |(one, (contact, _)): (&&Arrived, &(ContactId, ContactChange))| {
-        sessions.get(&(*contact, one.agent)).copied().unwrap_or(SessionId(one.id.0))
-    };
-    Ok(arrived.iter().zip(met).map(of).collect())
+    for one in filed {
+        one.session = sessions.get(&one.room()).copied().unwrap_or(one.session);
+    }
+    Ok(())
 }
 
 /// Appends the condition for rooms of an inbox behind a place, spelled with the columns of the
 /// index: the index of an Agent's rooms does not have the Agent.
-fn behind(query: &mut Statement, range: Range, inbox: Inbox, before: Option<RoomPlace>) {
+fn push_place(query: &mut Statement, range: RoomRange, inbox: Inbox, before: Option<RoomPlace>) {
     query.push(" AND inbox = ").push_value(inbox.as_str());
     let Some(place) = before else { return };
-    match range {
-        (AccountType::Agent, agent) => {
-            let sign = if agent.get() < place.agent { "<=" } else { "<" };
+    match range.level {
+        AccountType::Agent => {
+            let sign = if range.account.get() < place.agent { "<=" } else { "<" };
             query.push(" AND (last_at, contact_id) ").push(sign).push(" (").push_value(place.at);
             query.push(", ").push_value(place.contact);
         }
@@ -257,7 +258,7 @@ fn behind(query: &mut Statement, range: Range, inbox: Inbox, before: Option<Room
 }
 
 /// Returns those of these contacts and Agents that are under erasure.
-async fn erased(on: Connection<'_>, ids: BTreeSet<i64>) -> Result<HashSet<i64>, StoreError> {
+async fn find_erased(on: Connection<'_>, ids: BTreeSet<i64>) -> Result<HashSet<i64>, StoreError> {
     let found = many(
         "WITH given (id) AS ({rows})
          SELECT subject FROM given CROSS JOIN erasures WHERE subject = given.id",
@@ -268,7 +269,7 @@ async fn erased(on: Connection<'_>, ids: BTreeSet<i64>) -> Result<HashSet<i64>, 
     found.iter().map(|row| Columns { table: "erasures", row }.integer("subject")).collect()
 }
 
-async fn of_room(
+async fn find_current(
     on: Connection<'_>,
     scope: &Scope,
     room: Room,
@@ -281,15 +282,10 @@ async fn of_room(
     query.push(PRESENT_ROOM);
     let Some(row) = query.fetch_optional(on).await? else { return Ok(None) };
     let columns = Columns { table: "rooms", row: &row };
-    match holds(scope, &columns.lineage()?, room.agent) {
+    match contains(scope, &columns.lineage()?, room.agent) {
         true => current(&columns),
         false => Ok(None),
     }
-}
-
-fn room(columns: &Columns<'_>) -> Result<Room, StoreError> {
-    let (contact, agent) = (columns.contact("contact_id")?, columns.account("agent_id")?);
-    Ok(Room { contact, agent })
 }
 
 /// Reads the current session from the row of its room.
@@ -306,18 +302,18 @@ fn current(columns: &Columns<'_>) -> Result<Option<Session>, StoreError> {
 }
 
 /// Selects ended sessions of a room; the contact and the Agent must be bound.
-fn ended() -> Statement {
+fn select_ended() -> Statement {
     sql("SELECT id, contact_id, agent_id, started_at, ended_at, messages, reason FROM sessions
          WHERE contact_id = $1 AND agent_id = $2")
 }
 
-async fn one_ended(on: Connection<'_>, key: SessionKey) -> Result<Option<Session>, StoreError> {
-    let mut query = ended().bind(key.room.contact.get()).bind(key.room.agent);
+async fn find_ended(on: Connection<'_>, key: SessionKey) -> Result<Option<Session>, StoreError> {
+    let mut query = select_ended().bind(key.room.contact.get()).bind(key.room.agent);
     query.push(" AND id = ").push_value(key.id.0);
-    query.fetch_optional(on).await?.as_ref().map(reset).transpose()
+    query.fetch_optional(on).await?.as_ref().map(ended_session).transpose()
 }
 
-fn reset(row: &Row) -> Result<Session, StoreError> {
+fn ended_session(row: &Row) -> Result<Session, StoreError> {
     let columns = Columns { table: "sessions", row };
     let (at, reason) = (columns.time("ended_at")?, columns.optional_text("reason")?);
     Ok(Session {
@@ -329,7 +325,7 @@ fn reset(row: &Row) -> Result<Session, StoreError> {
     })
 }
 
-async fn keep(
+async fn insert_ended(
     tx: &mut Transaction,
     session: &Session,
     organization: AccountId,

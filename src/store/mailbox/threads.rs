@@ -3,93 +3,84 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::entry::Arrived;
-use crate::domain::contact::ContactChange;
-use crate::domain::id::{AccountId, ContactId, MessageId, ThreadId};
+use super::entry::FiledMessage;
+use super::rooms::room;
+use crate::domain::id::{AccountId, MessageId, ThreadId};
+use crate::domain::room::Room;
 use crate::domain::thread::ThreadKey;
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::Value;
 
-/// The threads of new messages, and the keys by which later messages find them.
-pub struct Threads {
-    /// In the order of the messages.
-    pub found: Vec<ThreadId>,
-    /// The new rows of `thread_keys`.
-    new: BTreeMap<(ContactId, AccountId, ThreadKey), New>,
+/// The new rows of `thread_keys`, by which later messages find their threads.
+pub type NewThreadKeys = BTreeMap<(Room, ThreadKey), KeyedThread>;
+
+/// The thread that a key finds.
+pub struct KeyedThread {
+    thread: ThreadId,
+    /// The message with which the key is deleted.
+    message: MessageId,
+    organization: AccountId,
 }
 
-impl Threads {
-    /// Finds or begins the thread of each message. Messages of one room see each other, in their
-    /// order. The caller has locked the contacts, so no other gateway adds messages to these rooms.
-    pub(in crate::store) async fn find(
-        tx: &mut Transaction,
-        arrived: &[&Arrived],
-        met: &[(ContactId, ContactChange)],
-    ) -> Result<Self, StoreError> {
-        let mut asked = BTreeSet::new();
-        for (one, (contact, _)) in arrived.iter().zip(met) {
-            asked.extend(one.thread.all().map(|key| (*contact, one.agent, key)));
-        }
-        let mut known = known(tx, &asked).await?;
-        let mut threads = Self { found: Vec::with_capacity(arrived.len()), new: BTreeMap::new() };
-        for (one, (contact, _)) in arrived.iter().zip(met) {
-            let room = known.entry((*contact, one.agent)).or_default();
-            let mut new: BTreeSet<ThreadKey> =
-                one.thread.all().filter(|key| !room.contains_key(key)).collect();
-            // Its own key is deleted with it, not with a reply that arrived before.
-            new.extend(one.thread.own);
-            let thread = one.thread.join(one.id, room);
-            threads.found.push(thread);
-            for key in new {
-                let thread = room.get(&key).copied().unwrap_or(thread);
-                threads.new.insert((*contact, one.agent, key), (thread, one.id, one.organization));
-            }
-        }
-        Ok(threads)
-    }
-
-    /// Writes the new keys with the commit, after the messages.
-    pub(in crate::store) fn keep(self, tx: &mut Transaction) {
-        tx.later(many(
-            "INSERT INTO thread_keys (contact_id, agent_id, key, thread_id, message_id,
-                 organization_id) {rows}
-             ON CONFLICT (contact_id, agent_id, key, organization_id)
-                 DO UPDATE SET message_id = excluded.message_id",
-            self.new.into_iter().map(row).collect(),
-        ));
-    }
-}
-
-/// The thread of a key, the message with which the key is deleted, and their organization.
-type New = (ThreadId, MessageId, AccountId);
-
-fn row(
-    ((contact, agent, key), (thread, message, organization)): (
-        (ContactId, AccountId, ThreadKey),
-        New,
-    ),
-) -> Vec<Value> {
-    vec![
-        contact.get().into(),
-        agent.into(),
-        key.0.as_slice().into(),
-        thread.0.into(),
-        message.0.into(),
-        organization.into(),
-    ]
-}
-
-type KnownThreads = HashMap<(ContactId, AccountId), HashMap<ThreadKey, ThreadId>>;
-
-async fn known(
+/// Finds or begins the thread of each message, and returns the new keys. Messages of one room see
+/// each other, in their order. The caller has locked the contacts, so no other gateway adds
+/// messages to these rooms.
+pub async fn assign(
     tx: &mut Transaction,
-    asked: &BTreeSet<(ContactId, AccountId, ThreadKey)>,
-) -> Result<KnownThreads, StoreError> {
-    let rows = asked.iter().map(|(contact, agent, key)| {
-        vec![contact.get().into(), (*agent).into(), key.0.as_slice().into()]
+    filed: &mut [FiledMessage<'_>],
+) -> Result<NewThreadKeys, StoreError> {
+    let mut wanted = BTreeSet::new();
+    for one in filed.iter() {
+        wanted.extend(one.message.thread.all().map(|key| (one.room(), key)));
+    }
+    let mut known = find(tx, &wanted).await?;
+    let mut new_keys = NewThreadKeys::new();
+    for one in filed {
+        let (room, message) = (one.room(), one.message);
+        let threads = known.entry(room).or_default();
+        let mut new: BTreeSet<ThreadKey> =
+            message.thread.all().filter(|key| !threads.contains_key(key)).collect();
+        // Its own key is deleted with it, not with a reply that arrived before.
+        new.extend(message.thread.own);
+        one.thread = message.thread.join(message.id, threads);
+        for key in new {
+            let thread = threads.get(&key).copied().unwrap_or(one.thread);
+            let organization = message.organization;
+            new_keys.insert((room, key), KeyedThread { thread, message: message.id, organization });
+        }
+    }
+    Ok(new_keys)
+}
+
+/// Writes the new keys with the commit, after the messages.
+pub fn insert_keys(tx: &mut Transaction, new: NewThreadKeys) {
+    let rows = new.into_iter().map(|((room, key), new)| {
+        vec![
+            room.contact.get().into(),
+            room.agent.into(),
+            key.0.as_slice().into(),
+            new.thread.0.into(),
+            new.message.0.into(),
+            new.organization.into(),
+        ]
+    });
+    tx.later(many(
+        "INSERT INTO thread_keys (contact_id, agent_id, key, thread_id, message_id,
+             organization_id) {rows}
+         ON CONFLICT (contact_id, agent_id, key, organization_id)
+             DO UPDATE SET message_id = excluded.message_id",
+        rows.collect(),
+    ));
+}
+
+async fn find(
+    tx: &mut Transaction,
+    wanted: &BTreeSet<(Room, ThreadKey)>,
+) -> Result<HashMap<Room, HashMap<ThreadKey, ThreadId>>, StoreError> {
+    let rows = wanted.iter().map(|(room, key)| {
+        vec![room.contact.get().into(), room.agent.into(), key.0.as_slice().into()]
     });
     let found = many(
         "WITH given (contact, agent, name) AS ({rows})
@@ -99,13 +90,12 @@ async fn known(
     )
     .fetch_all(tx.on())
     .await?;
-    let mut known = KnownThreads::new();
+    let mut known: HashMap<Room, HashMap<ThreadKey, ThreadId>> = HashMap::new();
     for row in &found {
         let columns = Columns { table: "thread_keys", row };
         let key = <[u8; 16]>::try_from(columns.bytes("key")?);
         let key = key.map_err(|_| columns.corrupt("a key is not 16 bytes"))?;
-        let room = (columns.contact("contact_id")?, columns.account("agent_id")?);
-        let thread = ThreadId(columns.uuid("thread_id")?);
+        let (room, thread) = (room(&columns)?, ThreadId(columns.uuid("thread_id")?));
         known.entry(room).or_default().insert(ThreadKey(key), thread);
     }
     Ok(known)

@@ -42,7 +42,7 @@ impl Base {
         query.push(PRESENT_RECORD);
         page.read_between(&mut query, TimeRange { since: Some(since), before: None });
         let rows = query.fetch_all(self.reader()).await?;
-        let verdicts = rows.iter().map(past).collect::<Result<_, _>>()?;
+        let verdicts = rows.iter().map(past_verdict).collect::<Result<_, _>>()?;
         Ok(page.newest_first(verdicts))
     }
 
@@ -69,7 +69,7 @@ impl Base {
     }
 }
 
-fn past(row: &Row) -> Result<PastVerdict, StoreError> {
+fn past_verdict(row: &Row) -> Result<PastVerdict, StoreError> {
     let columns = Columns { table: "intake_records", row };
     let reason = columns.optional_word::<Reason>("reason")?;
     let source = columns.word::<Source>("source")?;

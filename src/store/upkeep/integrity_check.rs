@@ -10,7 +10,7 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, sql};
 use crate::store::mailbox::messages;
-use crate::store::mailbox::packed::{self, Original};
+use crate::store::mailbox::packed::{self, StoredOriginal};
 
 /// Ids in memory at a time.
 const PAGE: i64 = 500;
@@ -69,8 +69,8 @@ impl Base {
         let (size, digest) = (columns.count("size")?, columns.digest("digest")?);
         packed::check(&columns)?;
         let bytes = match packed::original(&columns).await? {
-            Original::Here(bytes) => bytes,
-            Original::Object(name) => {
+            StoredOriginal::Here(bytes) => bytes,
+            StoredOriginal::Object(name) => {
                 let elsewhere = "the original is in a blob store: name the blob store with --blobs";
                 let blobs = self.blobs().ok_or_else(|| columns.corrupt(elsewhere))?;
                 return blobs.get(&name, size, digest).await.map(drop);

@@ -21,7 +21,7 @@ use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Statement, Value, sql};
 use crate::store::mailbox::rooms;
-use crate::store::mailbox::rooms::Gone;
+use crate::store::mailbox::rooms::DeletedMessage;
 
 /// An account, and the time since which it keeps rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -320,15 +320,9 @@ pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<u64,
     // Another gateway may have erased the message since, and kept its record.
     execute_in(tx, KEEP_RECORDS, &ids, " ON CONFLICT (id, organization_id) DO NOTHING").await?;
     let end = " RETURNING id, at, contact_id, agent_id";
-    let gone = where_in("DELETE FROM messages WHERE id", &ids, end).fetch_all(tx.on()).await?;
-    let gone = gone.iter().map(|row| {
-        let columns = Columns { table: "messages", row };
-        let room =
-            Room { contact: columns.contact("contact_id")?, agent: columns.account("agent_id")? };
-        Ok(Gone { room, place: Cursor { at: columns.time("at")?, id: columns.uuid("id")? } })
-    });
-    let gone = gone.collect::<Result<Vec<_>, StoreError>>()?;
-    rooms::leave(tx, &gone).await?;
+    let gone = among("DELETE FROM messages WHERE id", &ids, end).fetch_all(tx.on()).await?;
+    let gone = gone.iter().map(gone_of).collect::<Result<Vec<_>, _>>()?;
+    rooms::remove_messages(tx, &gone).await?;
     for used in [
         "SELECT content_id FROM messages WHERE id",
         "SELECT DISTINCT content_id FROM messages WHERE content_id <> id AND content_id",
@@ -342,7 +336,14 @@ pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<u64,
     Ok(u64::try_from(gone.len()).unwrap_or(u64::MAX))
 }
 
-async fn content_ids(query: Statement, tx: &mut Transaction) -> Result<BTreeSet<Uuid>, StoreError> {
+fn gone_of(row: &Row) -> Result<DeletedMessage, StoreError> {
+    let columns = Columns { table: "messages", row };
+    let room =
+        Room { contact: columns.contact("contact_id")?, agent: columns.account("agent_id")? };
+    Ok(DeletedMessage { room, place: Cursor { at: columns.time("at")?, id: columns.uuid("id")? } })
+}
+
+async fn contents_of(query: Statement, tx: &mut Transaction) -> Result<BTreeSet<Uuid>, StoreError> {
     let rows = query.fetch_all(tx.on()).await?;
     rows.iter().map(|row| Columns { table: "contents", row }.uuid("content_id")).collect()
 }

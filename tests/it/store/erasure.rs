@@ -21,8 +21,8 @@ use gatepost::domain::verdict::Verdict;
 use gatepost::rules::Rules;
 use gatepost::run;
 use gatepost::store::{
-    Commit, Committed, DeliveryFilter, ErasureLimits, ErasureProgress, Intake, IntakeFilter,
-    Receipt, RoomFilter, RoomPage, Store,
+    Bucketing, Commit, Committed, DeliveryFilter, Erasing, Intake, IntakeFilter, Receipt,
+    RoomFilter, RoomPage, Store,
 };
 use zstd::stream::read::Decoder;
 
@@ -125,7 +125,8 @@ async fn told(store: &Store, account: &Account, one: IntakeId) -> [usize; 5] {
     let records = store.intake_records(&scope, &any, &page);
     let all = LogFilter { conditions: Vec::new(), since: None, before: None };
     let logs = store.logs(&scope, &all, &page, &[LogField::Sender]);
-    let (formula, by) = (Formula::Field(LogField::Count), (Interval::Day, None));
+    let formula = Formula::Field(LogField::Count);
+    let by = Bucketing { interval: Interval::Day, grouping: None };
     let tallies = store.log_tallies(&scope, &all, &formula, by, 99);
     let past = store.past_verdicts(&scope, &page, at(-DAY));
     let tallies = tallies.await.unwrap();
@@ -305,7 +306,7 @@ async fn a_deleted_account_is_unreadable_at_once(kind: Kind) {
     super::deletion::delete(&scene.store, &scene.organization, true).await;
     assert_eq!(told(&scene.store, &scene.partner, unknown.id).await, [1, 1, 1, 1, 0]);
     for scope in [subtree(&scene.partner), subtree(&scene.reseller)] {
-        assert_eq!(scene.store.list_contacts(&scope, (None, None), 9).await.unwrap(), []);
+        assert_eq!(scene.store.list_contacts(&scope, None, None, 9).await.unwrap(), []);
     }
     let subjects = scene.store.erasures(0, 9).await.unwrap();
     assert_eq!(subjects, [scene.organization.id.get(), scene.other.id.get()]);
@@ -354,7 +355,7 @@ async fn of_two_who_ask_at_once_one_is_told_that_it_was_there(kind: Kind) {
         let text = handed(&scene.agent, number, &format!("+1555123000{number}"));
         let Receipt::Stored(_) = scene.store.receive(&text).await.unwrap() else { panic!() };
     }
-    for contact in scene.store.list_contacts(&partner, (None, None), 9).await.unwrap() {
+    for contact in scene.store.list_contacts(&partner, None, None, 9).await.unwrap() {
         let (one, two) = tokio::join!(
             scene.store.erase_contact(&partner, contact.id, by(at(9))),
             other.erase_contact(&partner, contact.id, by(at(9))),
@@ -440,7 +441,7 @@ async fn a_list_ends_early_while_it_may_pass_over_what_is_erased(kind: Kind) {
     let (mut after, mut found) = (None, 0);
     loop {
         let until = store.end_of_contacts(&partner, after, 1).await.unwrap();
-        found += store.list_contacts(&partner, (after, until), 9).await.unwrap().len();
+        found += store.list_contacts(&partner, after, until, 9).await.unwrap().len();
         let Some(until) = until else { break };
         after = Some(until);
     }
@@ -462,7 +463,7 @@ async fn an_object_that_cannot_be_taken_away_ends_it(kind: Kind) {
     std::fs::create_dir(&before[1]).unwrap();
     std::fs::write(before[1].join("x"), "x").unwrap();
     let partner = subtree(&scene.partner);
-    let [contact] = &store.list_contacts(&partner, (None, None), 9).await.unwrap()[..] else {
+    let [contact] = &store.list_contacts(&partner, None, None, 9).await.unwrap()[..] else {
         panic!()
     };
     assert!(store.erase_contact(&partner, contact.id, by(at(9))).await.unwrap());

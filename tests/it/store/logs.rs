@@ -16,7 +16,7 @@ use gatepost::domain::metric::{Grouping, Interval, Tally};
 use gatepost::domain::reason::Reason;
 use gatepost::domain::source::Source;
 use gatepost::domain::verdict::Verdict;
-use gatepost::store::{Cursor, Intake, LogRow, Page};
+use gatepost::store::{Bucketing, Cursor, Intake, LogRow, Page};
 use proptest::prelude::{Just, Strategy, prop_oneof};
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
@@ -405,7 +405,7 @@ async fn a_formula_comes_to_what_it_says(kind: Kind) {
         let Ok(formula) = Formula::parse(&text) else { continue };
         let values: Vec<_> =
             rows.iter().filter_map(|row| value(&formula, &row.values, fields)).collect();
-        let by = (Interval::Month, None);
+        let by = Bucketing { interval: Interval::Month, grouping: None };
         let buckets = scene.store.log_tallies(&scope, &all, &formula, by, 99).await.unwrap();
         let mut found = Tally::default();
         buckets.iter().for_each(|bucket| found.add(&bucket.tally));
@@ -457,7 +457,7 @@ async fn buckets_are_those_of_the_calendar(kind: Kind) {
             ],
         ),
     ] {
-        let by = (interval, grouping);
+        let by = Bucketing { interval, grouping };
         let found = scene.store.log_tallies(&scope, &all, &one, by, 99).await.unwrap();
         let mut found: Vec<_> = found
             .into_iter()
@@ -473,7 +473,7 @@ async fn buckets_are_those_of_the_calendar(kind: Kind) {
         assert_eq!(few.len(), 2);
     }
     for grouping in [Grouping::Reason, Grouping::AccountId] {
-        let by = (Interval::Week, Some(grouping));
+        let by = Bucketing { interval: Interval::Week, grouping: Some(grouping) };
         let late = LogFilter { since: Some(at(8 * DAY)), before: Some(at(9 * DAY)), ..all.clone() };
         let found = scene.store.log_tallies(&scope, &late, &one, by, 9).await.unwrap();
         let agent = (grouping == Grouping::AccountId).then(|| scene.agent.id.to_string());
@@ -506,7 +506,8 @@ pub async fn exercise(scene: &Scene) {
                     store.count_logs(&scope, filter, &page).await.unwrap();
                 }
                 store.log_place(&scope, filter, until, 3).await.unwrap();
-                let by = (Interval::Week, Some(Grouping::Reason));
+                let grouping = Some(Grouping::Reason);
+                let by = Bucketing { interval: Interval::Week, grouping };
                 store.log_tallies(&scope, filter, &one, by, 9).await.unwrap();
             }
         }

@@ -281,7 +281,7 @@ pub async fn exercise(scene: &Scene, scope: &Scope, page: &Page) {
     for after in [None, Some(message.contact)] {
         let until = store.end_of_contacts(scope, after, 1).await.unwrap();
         for until in [None, until] {
-            store.list_contacts(scope, (after, until), 2).await.unwrap();
+            store.list_contacts(scope, after, until, 2).await.unwrap();
         }
     }
     let mark = Cursor { at: message.at, id: message.id.0 };

@@ -421,7 +421,7 @@ async fn when_a_contact_wrote_last_is_written_when_that_message_goes(kind: Kind)
     let kept = "SELECT last_seen - 1750000000000 FROM contacts";
     let shown = async || {
         let scope = subtree(&scene.organization);
-        scene.store.list_contacts(&scope, (None, None), 9).await.unwrap()[0].last_seen
+        scene.store.list_contacts(&scope, None, None, 9).await.unwrap()[0].last_seen
     };
     assert_eq!((scene.count(kept).await, shown().await), (10, at(70)));
     // Nothing that is not the latest of its room tells anything.
@@ -450,7 +450,7 @@ async fn contacts_are_shown_to_those_they_wrote_to(kind: Kind) {
         post(&scene, agent, millis, from, keys(1, &[])).await;
     }
     let list = async |scope, after: Option<ContactId>, limit| {
-        let found = store.list_contacts(&scope, (after, None), limit).await.unwrap();
+        let found = store.list_contacts(&scope, after, None, limit).await.unwrap();
         let told = |one: &gatepost::domain::contact::Contact| {
             let seen = [one.first_seen, one.last_seen].map(|seen| seen.millis() - at(0).millis());
             (one.handle.address().chars().next().unwrap(), seen)
