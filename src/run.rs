@@ -168,12 +168,12 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let kept = (rules.smtp.framing.bare_line_ends, rules.retention.clone());
     let preview = preview(&store, &apart, &intake, kept, &mint);
     let reception = Reception::new(store.clone(), mint.clone(), &intake, Arc::clone(&wake));
-    let of = (mint.clone(), relays.clone());
-    let gateway = Gateway::new(store.clone(), authenticator, intake, of, wake, settings.postmaster);
+    let gateway = Gateway::new(store.clone(), authenticator, intake, relays.clone(), wake)
+        .with_postmaster(settings.postmaster);
     let gateway = Arc::new(gateway);
-    let by = (mint.clock().clone(), rules.smtp.framing.bare_line_ends);
     let inbound = Arc::new(rules.inbound);
-    let inbound = Inbound::new(Arc::clone(&gateway), relays.clone(), signers, inbound, by);
+    let line_ends = rules.smtp.framing.bare_line_ends;
+    let inbound = Inbound::new(Arc::clone(&gateway), relays.clone(), signers, inbound, line_ends);
     let incoming = Incoming::listen(way, &rules.smtp, &tls, gateway, shutdown.clone()).await?;
 
     // The API.
@@ -297,8 +297,7 @@ fn heartbeat(
     rules: Gateways,
     bell: Bell,
 ) -> Heartbeat {
-    let stores = (beats.clone(), store.clone());
-    Heartbeat::new(stores, mint.clock().clone(), rules, Arc::new(bell))
+    Heartbeat::new(beats.clone(), store.clone(), mint.clock().clone(), rules, Arc::new(bell))
 }
 
 /// Delivers, and beats until the last claim is finished, returned or broken off. Then writes that

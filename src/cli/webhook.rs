@@ -108,7 +108,7 @@ impl WebhookArgs {
                 let account = in_use(&destinations, id).await?.account;
                 let extent = if all { Extent::All } else { Extent::Failed };
                 let since = since.before(clock.now());
-                let replay = destinations.replay(account, id, (since, extent)).await?;
+                let replay = destinations.replay(account, id, since, extent).await?;
                 if given.json {
                     print_json(&json!({
                         "id": replay.to_string(),

@@ -389,7 +389,7 @@ async fn carry<Q: Queue>(queue: Arc<Q>, sender: Sender, claim: Claim, behind: Be
     task.spawn(async move { attempting.attempt(&of, behind).await });
     let (attempt, outcome) = match task.join_next().await {
         Some(Ok(ended)) => ended,
-        _ => sender.stumbled(&claim),
+        _ => sender.panicked(&claim),
     };
     let took = Duration::from_millis(attempt.latency_ms.into());
     let destination = claim.destination.id;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 pub use self::error::AgentError;
 pub use self::staging::Changed;
-pub use self::template_migrations::Forecast;
+pub use self::template_migrations::{AgentPage, Forecast, MigrationTargets};
 pub use self::templates::{AppliedTemplate, TemplateUpdate};
 pub use self::versions::{Restored, VersionPage};
 use crate::domain::agent_config::{AgentConfig, AgentConfigs, Config, ConfigId};

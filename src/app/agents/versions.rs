@@ -77,7 +77,8 @@ impl Agents {
     pub async fn keep_version(
         &self,
         agent: AccountId,
-        (title, source): (&str, ConfigKind),
+        title: &str,
+        source: ConfigKind,
     ) -> Result<VersionId, AgentError> {
         let configs = self.store.agent_configs(agent).await?;
         let kept = configs.as_ref().map(|configs| configs.of(source)).filter(|one| one.is_set());
@@ -93,7 +94,8 @@ impl Agents {
         &self,
         agent: AccountId,
         id: VersionId,
-        (snapshot, at): (&Config, &str),
+        snapshot: &Config,
+        at: &str,
     ) -> Result<(), AgentError> {
         self.check(snapshot, at)?;
         // Null means no value, as in a change.

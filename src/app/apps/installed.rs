@@ -98,7 +98,7 @@ impl Apps {
         }
         let now = self.mint.clock().now();
         let empty = AppRecord::empty(account.id, Use::Installed, app.clone(), now).begun();
-        let (record, _) = self.laid_on(&empty, (Some(known), true), settings)?;
+        let (record, _) = self.merged(&empty, Some(known), true, settings)?;
         let most = self.rules.limits.max_installed;
         match self.store.insert_app_record(&record, most, self.act()).await? {
             NewRecord::Kept => self.installed(account, app, held).await,
@@ -121,7 +121,7 @@ impl Apps {
             let Some(known) = self.rules.app(app) else {
                 return Err(AppsError::Withdrawn(app.clone()));
             };
-            let (next, changed) = self.laid_on(&before, (Some(known), true), settings)?;
+            let (next, changed) = self.merged(&before, Some(known), true, settings)?;
             if changed.is_empty()
                 || self.store.update_app_record(&next, &changed, self.act()).await?
             {

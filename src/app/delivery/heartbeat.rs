@@ -29,7 +29,8 @@ pub struct Heartbeat {
 impl Heartbeat {
     /// The gateway has joined the store. Nothing else uses `beats`.
     pub fn new(
-        (beats, store): (Store, Store),
+        beats: Store,
+        store: Store,
         clock: Clock,
         rules: Gateways,
         wake: Arc<dyn Wake>,

@@ -19,8 +19,10 @@ pub mod payload;
 pub mod webhook_record;
 
 pub use advice::explanation;
-pub use destinations::{Added, Destinations};
+pub use destinations::{Added, DestinationDraft, Destinations};
 pub use error::DestinationError;
 pub use heartbeat::Heartbeat;
-pub use log::{Begin, Begun, EventLog, Full, Part, RenderedEvent, Waiting};
+pub use log::{
+    Begin, Beginning, EventLog, EventLogBounds, EventLogPage, Full, RenderedEvent, Waiting,
+};
 pub use outbox::Outbox;

@@ -26,7 +26,7 @@ const POSTMASTER: &str = "postmaster";
 pub struct Directory {
     store: Store,
     /// The address of the Agent that gets mail for `postmaster`.
-    postmaster: Option<Address>,
+    pub(super) postmaster: Option<Address>,
     memory: Mutex<Memory>,
 }
 

@@ -126,7 +126,8 @@ impl Preview {
     /// Computes the verdicts of the last `days` under the draft, of `most` records at most.
     pub async fn past(
         &self,
-        (agent, scope): (&Account, &Scope),
+        agent: &Account,
+        scope: &Scope,
         draft: &Draft,
         days: u64,
         most: u32,

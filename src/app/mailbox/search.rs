@@ -81,7 +81,8 @@ struct Window {
 impl<'s> Search<'s> {
     pub(super) fn new(
         store: &'s Store,
-        (scope, asked): (&'s Scope, &'s SearchRequest),
+        scope: &'s Scope,
+        asked: &'s SearchRequest,
         from: Option<(Direction, Cursor)>,
         limits: SearchLimits,
     ) -> Self {

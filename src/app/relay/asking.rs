@@ -40,7 +40,8 @@ impl Asking {
     /// message may be stored already.
     pub(super) async fn ask(
         &self,
-        (account, kind): (&Account, RelayType),
+        account: &Account,
+        kind: RelayType,
         content: [u8; 32],
         request: &Forwarded,
     ) -> Result<Option<Hop>, RelayError> {

@@ -22,9 +22,8 @@ use super::providers::{
 use super::signers::{SignerError, Signers};
 use super::tokens::Tokens;
 use super::{RelayError, Relays};
-use crate::app::intake::Gateway;
+use crate::app::intake::{Gateway, RefusedMessage};
 use crate::domain::account::Account;
-use crate::domain::clock::Clock;
 use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::path::{self, PathKind};
 use crate::domain::ports::{Client, Envelope, Intake as _, IntakeReply, Posted, Recipient};
@@ -48,8 +47,7 @@ pub struct Inbound {
     signers: Signers,
     tokens: Arc<Tokens>,
     rules: Arc<InboundRules>,
-    clock: Clock,
-    bare: BareLineEnds,
+    bare_line_ends: BareLineEnds,
     repeats: Repeats,
 }
 
@@ -91,19 +89,19 @@ enum Read {
 }
 
 impl Inbound {
-    /// Asks the applications of `relays`, then hands messages to `gateway`; `bare` is its SMTP's
-    /// rule for bare line ends.
+    /// Asks the applications of `relays`, then hands messages to `gateway`; `bare_line_ends` is
+    /// the rule of its SMTP.
     pub fn new(
         gateway: Arc<Gateway>,
         relays: Relays,
         signers: Signers,
         rules: Arc<InboundRules>,
-        (clock, bare): (Clock, BareLineEnds),
+        bare_line_ends: BareLineEnds,
     ) -> Self {
         let tokens = Arc::new(Tokens::new(rules.proofs.tokens));
         let asking = Asking::new(relays.clone(), rules.application);
         let repeats = Repeats::default();
-        Self { gateway, relays, asking, signers, tokens, rules, clock, bare, repeats }
+        Self { gateway, relays, asking, signers, tokens, rules, bare_line_ends, repeats }
     }
 
     /// The largest request, in bytes.
@@ -127,25 +125,24 @@ impl Inbound {
         from: IpAddr,
         request: Forwarded,
     ) -> Result<PostOutcome, InboundError> {
-        let kind = way.verification.kind();
         let size = u64::try_from(request.body.len()).unwrap_or(u64::MAX);
         let letter = match self.read(&way.verification, &request).await {
             Ok(Read::Letter(letter)) => letter,
             Ok(Read::Noted(what)) => {
-                info!(account.id = %way.account.id, provider = kind.as_str(), what, "provider noted");
+                info!(account.id = %way.account.id, provider = way.verification.kind().as_str(), what, "provider noted");
                 return Ok(PostOutcome::Noted(what));
             }
-            Err(refusal) => return self.refuse((&way.account, kind), from, refusal, size).await,
+            Err(refusal) => return self.refuse(&way, from, refusal, size).await,
         };
         if letter.token.is_some_and(|token| !self.tokens.admit(way.account.id, token)) {
-            return self.refuse((&way.account, kind), from, Forged::Token.into(), size).await;
+            return self.refuse(&way, from, Forged::Token.into(), size).await;
         }
-        self.deliver((&way.account, kind), letter, from, &request).await
+        self.deliver(&way, letter, from, &request).await
     }
 
     async fn refuse(
         &self,
-        whose: (&Account, RelayType),
+        way: &WayIn,
         from: IpAddr,
         refusal: Refusal,
         size: u64,
@@ -153,34 +150,35 @@ impl Inbound {
         let error = match refusal {
             Refusal::Unavailable(error) => return Err(error.into()),
             Refusal::Mode(error) => {
-                let answer = self.leave_trace(whose, from, &error.to_string(), size).await;
+                let answer = self.record_refusal(way, from, &error.to_string(), size).await;
                 return Ok(sum(&[answer]));
             }
             Refusal::Forged(error) => InboundError::from(error),
             Refusal::Broken(error) => error.into(),
         };
-        self.leave_trace(whose, from, &error.to_string(), size).await;
+        self.record_refusal(way, from, &error.to_string(), size).await;
         Err(error)
     }
 
     /// Logs for the operator, and records for the account, why a request was not read: the provider
     /// may drop the message without telling anybody.
-    async fn leave_trace(
+    async fn record_refusal(
         &self,
-        (account, kind): (&Account, RelayType),
+        way: &WayIn,
         from: IpAddr,
         words: &str,
         size: u64,
     ) -> IntakeReply {
-        let provider = kind.as_str();
+        let (account, kind) = (&way.account, way.verification.kind());
         if let Some(left_out) = self.repeats.due(LogCause::Provider) {
             const SAID: &str = "request of a provider refused";
-            warn!(account.id = %account.id, provider, reason = words, left_out, "{SAID}");
+            warn!(account.id = %account.id, provider = %kind, reason = words, left_out, "{SAID}");
         }
         let posted = posted(kind, "nothing was examined");
         let envelope = envelope(client(None, None, from), String::new(), posted);
-        let why = (Reason::Malformed, words);
-        self.gateway.turned_away(account, &envelope, why, size).await
+        let refused =
+            RefusedMessage { reason: Reason::Malformed, detail: words, head: &Bytes::new(), size };
+        self.gateway.refused_within(account, &envelope, refused).await
     }
 
     async fn read(
@@ -191,7 +189,7 @@ impl Inbound {
         if let Verification::Ses { topic } = verification {
             return self.read_sns(topic.as_deref(), request).await;
         }
-        let (ages, now) = (self.ages(), self.clock.now());
+        let (ages, now) = (self.ages(), self.relays.mint.clock().now());
         let (verification, copy) = (verification.clone(), request.clone());
         let letter = on_pool(request.body.len(), move || {
             let post = Post { headers: &copy.headers, body: &copy.body };
@@ -232,7 +230,7 @@ impl Inbound {
             }
             SignerError::Certificate(error) => Forged::from(error).into(),
         })?;
-        match said.believe(&signer, &self.ages(), self.clock.now())? {
+        match said.believe(&signer, &self.ages(), self.relays.mint.clock().now())? {
             sns::SnsRequest::Message(message) => {
                 ses::read(&message, topic.is_some()).map(Read::Letter)
             }
@@ -252,11 +250,12 @@ impl Inbound {
 
     async fn deliver(
         &self,
-        (account, kind): (&Account, RelayType),
+        way: &WayIn,
         letter: Letter,
         from: IpAddr,
         request: &Forwarded,
     ) -> Result<PostOutcome, InboundError> {
+        let (account, kind) = (&way.account, way.verification.kind());
         let (letter, content) = on_pool(letter.raw.len(), move || {
             let content = letter.content();
             (letter, content)
@@ -278,9 +277,13 @@ impl Inbound {
         };
         if let Some(words) = words {
             let whole = envelope(client, reverse_path, posted(kind, proof));
-            let why = (Reason::Malformed, words.as_str());
-            let answer = self.gateway.turned_away(account, &whole, why, size).await;
-            return Ok(sum(&[answer]));
+            let refused = RefusedMessage {
+                reason: Reason::Malformed,
+                detail: &words,
+                head: &Bytes::new(),
+                size,
+            };
+            return Ok(sum(&[self.gateway.refused_within(account, &whole, refused).await]));
         }
         let (mut answers, mut groups) = (Vec::new(), Groups::default());
         for path in &recipients {
@@ -293,7 +296,7 @@ impl Inbound {
         let mut posted = posted(kind, proof);
         let mut reason = None;
         if !groups.is_empty() {
-            let asked = self.asking.ask((account, kind), content, request).await;
+            let asked = self.asking.ask(account, kind, content, request).await;
             match asked? {
                 None => {}
                 Some(Hop::Passed) => posted.relayed = true,
@@ -324,7 +327,7 @@ impl Inbound {
     /// Restores the line ends of mail, as an SMTP session would: forms and JSON may have changed
     /// them.
     async fn as_mail(&self, raw: Bytes) -> Bytes {
-        let bare = self.bare;
+        let bare = self.bare_line_ends;
         on_pool(raw.len(), move || Bytes::from(as_received(raw.to_vec(), bare))).await
     }
 

@@ -26,20 +26,27 @@ use tracing::info;
 use url::Url;
 
 use self::attempts::Attempts;
-use self::forward::Forwarder;
+use self::forward::{AttemptStart, Forwarder};
 use self::places::Places;
 use crate::app::access::token;
 use crate::app::vault::Vault;
 use crate::domain::account::{Account, Lineage};
 use crate::domain::audit::Actor;
-use crate::domain::id::{Mint, RelayAttemptId};
+use crate::domain::id::{AccountId, Mint, RelayAttemptId};
 use crate::domain::relay::{Forwarded, Hop, Relay, RelayAttempt, RelayType, WayIn};
 use crate::egress::client::Client;
 use crate::rules::RelayRules;
 use crate::store::Store;
 
 pub use self::error::RelayError;
-pub use self::settings::{Configured, InboundWay, RelayChange};
+pub use self::settings::{InboundKey, RelayChange, RelaySettings};
+
+/// The place of a relay and of an inbound key: an account has at most one of each type.
+#[derive(Clone, Copy, Debug)]
+struct RelaySlot {
+    account: AccountId,
+    kind: RelayType,
+}
 
 /// The use cases. URLs were checked by the egress guard before.
 #[derive(Clone, Debug)]
@@ -72,6 +79,10 @@ impl Relays {
         let attempts = Attempts::new(store.clone(), attempts.kept, attempts.max_waiting);
         let (public_url, actor) = (None, Actor::OPERATOR);
         Self { store, vault, mint, forwarder, places, attempts, rules, public_url, actor }
+    }
+
+    pub(in crate::app) const fn mint(&self) -> &Mint {
+        &self.mint
     }
 
     /// Sets the public URL; without one the URLs of inbound keys are relative.
@@ -131,7 +142,8 @@ impl Relays {
         };
         let (id, at) = (RelayAttemptId(self.mint.uuid()), self.mint.clock().now());
         let began = Instant::now();
-        let (hop, status) = self.forwarder.ask(relay, (account, id, at), forwarded).await;
+        let start = AttemptStart { id, account, at };
+        let (hop, status) = self.forwarder.ask(relay, start, forwarded).await;
         let error = match &hop {
             Hop::Deferred(why) => Some(why.clone()),
             Hop::Passed | Hop::Refused => None,

@@ -58,10 +58,10 @@ pub(in crate::http) async fn visit(
         None => Some(Linked::Raw),
         Some(filename) => part(filename).map(|(number, name)| Linked::Part(number, name)),
     };
-    let said = (signed.expires.as_str(), signed.signature.as_str());
-    let opening = message
-        .zip(what)
-        .map_or(Opening::Never, |(message, what)| http.use_cases.links.check(message, what, said));
+    let links = &http.use_cases.links;
+    let opening = message.zip(what).map_or(Opening::Never, |(message, what)| {
+        links.check(message, what, &signed.expires, &signed.signature)
+    });
     let (Some(message), Opening::Now | Opening::Expired) = (message, opening) else {
         let refused = http.limits.admit(None, from, Effect::Read).map_err(|refused| {
             trace.leaves(refused.quota);

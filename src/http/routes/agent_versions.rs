@@ -117,7 +117,7 @@ struct New {
 pub async fn create(http: Arc<Http>, call: Call, asked: Create) -> Result<Created, Problem> {
     let (Line(title), source) = (asked.title, kind(asked.source));
     let agent = named(&http, &call, asked.agent_config_id).await?;
-    let id = call.agents(&http).keep_version(agent, (&title, source)).await?;
+    let id = call.agents(&http).keep_version(agent, &title, source).await?;
     Ok(Created { created_version: New { title, version_id: id.into() } })
 }
 
@@ -146,7 +146,7 @@ pub async fn replace(http: Arc<Http>, call: Call, asked: Replace) -> Result<Repl
     let (Named(id), SomeFields(snapshot)) = (asked.version_id, asked.snapshot);
     let agent = named(&http, &call, asked.agent_config_id).await?;
     check_delegate(&http, &call, &snapshot).await?;
-    call.agents(&http).replace_version(agent, id, (&snapshot, "/snapshot")).await?;
+    call.agents(&http).replace_version(agent, id, &snapshot, "/snapshot").await?;
     Ok(Replaced { version_id: id.into() })
 }
 

@@ -109,8 +109,8 @@ pub async fn patch(http: Arc<Http>, call: Call, asked: Patch) -> Result<Patched,
     let (computers, revision) = (call.computers(&http), revision(asked.revision));
     let replaced = asked.replace_paths.unwrap_or_default();
     let replaced: Vec<_> = replaced.iter().map(String::as_str).collect();
-    let change = (&asked.patch, replaced.as_slice());
-    Ok(Patched(shape(computers.patch(call.account().id, revision, change).await?)))
+    let agent = call.account().id;
+    Ok(Patched(shape(computers.patch(agent, revision, &asked.patch, &replaced).await?)))
 }
 
 /// A revision as the store counts; larger numbers become the largest.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::app::computers::Written;
+use crate::app::computers::WrittenFields;
 use crate::domain::computer::{Computer as Record, ComputerState};
 use crate::domain::id::AccountId;
 use crate::domain::words::words;
@@ -112,7 +112,7 @@ pub struct Create {
 
 pub async fn create(http: Arc<Http>, call: Call, asked: Create) -> Result<Created, Problem> {
     let config = asked.config.map(|Config(config)| config);
-    let written = Written { name: Some(asked.name), config };
+    let written = WrittenFields { name: Some(asked.name), config };
     let made = call.computers(&http).create(call.account(), written).await?;
     Ok(Created(ComputerAnswer { account: shape(&made) }))
 }
@@ -133,7 +133,8 @@ pub struct Update {
 }
 
 pub async fn update(http: Arc<Http>, call: Call, asked: Update) -> Result<Updated, Problem> {
-    let written = Written { name: asked.name, config: asked.config.map(|Config(config)| config) };
+    let written =
+        WrittenFields { name: asked.name, config: asked.config.map(|Config(config)| config) };
     let revision = asked.revision.map(revision);
     let new = call.computers(&http).update(call.account().id, revision, written).await?;
     Ok(Updated(ComputerAnswer { account: shape(&new) }))

@@ -38,9 +38,9 @@ successes! { Listed = OK "contacts found", pages; }
 pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Listed>, Problem> {
     let limit = page::at_most(asked.limit, &http.rules);
     let (mailbox, scope) = (&http.use_cases.mailbox, &call.target().scope);
-    let bounds = (limit.saturating_add(1), http.rules.limits.max_walk);
+    let (one_more, most) = (limit.saturating_add(1), http.rules.limits.max_walk);
     let before = asked.before.map(|Named(id)| id);
-    let (mut found, until) = mailbox.contacts(scope, before, bounds).await?;
+    let (mut found, until) = mailbox.contacts(scope, before, one_more, most).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = found.len() > limit;
     found.truncate(limit);

@@ -16,7 +16,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use tokio::time::{Instant, sleep_until};
 
-use crate::app::delivery::{RenderedEvent, Waiting};
+use crate::app::delivery::{EventLogBounds, RenderedEvent, Waiting};
 use crate::domain::id::EventId;
 use crate::http::connection::serve::Endless;
 use crate::http::request::call::{Again, STREAM};
@@ -129,7 +129,8 @@ impl Stream {
         let log = &self.http.use_cases.events;
         let (scope, filter) = (&self.view.scope, &self.view.filter);
         let rules = &self.http.rules;
-        let bounds = (rules.events.place_at_once, rules.events.max_chunk_bytes);
+        let events = rules.events.place_at_once;
+        let bounds = EventLogBounds { events, octets: rules.events.max_chunk_bytes };
         let Ok(part) = log.read_on(scope, filter, self.after, bounds).await else {
             return Next::End;
         };

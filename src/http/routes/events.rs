@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use crate::app::delivery::{Begin, Begun, Part, Waiting, catalog};
+use crate::app::delivery::{Begin, Beginning, EventLogBounds, EventLogPage, Waiting, catalog};
 use crate::domain::event::{Category, EventName};
 use crate::domain::id::EventId;
 use crate::domain::scope::Scope;
@@ -121,9 +121,9 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Followed, 
     };
     let log = &http.use_cases.events;
     let after = match log.begin(&view.scope, begin).await? {
-        Begun::At(after) => after,
-        Begun::Later => return Err(later(&http)),
-        Begun::Unknown => return Err(unknown()),
+        Beginning::At(after) => after,
+        Beginning::Later => return Err(later(&http)),
+        Beginning::Unknown => return Err(unknown()),
     };
     match waiting {
         Some(waiting) if call.wants_stream() => {
@@ -146,7 +146,7 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Followed, 
 }
 
 /// Each body is byte for byte that of a webhook.
-fn bodies(part: &Part) -> Result<Texts<Event>, Problem> {
+fn bodies(part: &EventLogPage) -> Result<Texts<Event>, Problem> {
     let bodies = part.events.iter().filter_map(|event| std::str::from_utf8(&event.body).ok());
     let array = format!("[{}]", bodies.collect::<Vec<_>>().join(","));
     Texts::of(array).map_err(|error| Problem::internal(error.to_string()))
@@ -193,7 +193,7 @@ pub async fn catalog(_: Arc<Http>, _: Call, _: ShowCatalog) -> Result<Catalog, P
 
 /// A page of the list.
 struct Page {
-    part: Arc<Part>,
+    part: Arc<EventLogPage>,
     /// The last position read.
     last: Option<EventPlace>,
     /// More may be committed already.
@@ -210,7 +210,7 @@ async fn read(
     (mut after, limit): (i64, u32),
 ) -> Result<Page, Problem> {
     let log = &http.use_cases.events;
-    let bounds = (limit, http.rules.limits.max_page_bytes);
+    let bounds = EventLogBounds { events: limit, octets: http.rules.limits.max_page_bytes };
     let mut behind = log.is_behind();
     let part = log.read(&view.scope, &view.filter, after, bounds).await?;
     let (mut passed, mut is_over) = (part.last, false);
@@ -252,8 +252,8 @@ async fn read(
 }
 
 fn place(http: &Http, call: &Call, scope: &Scope) -> Result<Waiting, Problem> {
-    let holder = (call.caller().key.id, call.caller().account.id);
-    let waiting = http.use_cases.events.wait(holder, scope);
+    let caller = call.caller();
+    let waiting = http.use_cases.events.wait(caller.key.id, caller.account.id, scope);
     waiting.map_err(|full| {
         let retry_after = Some(http.rules.limits.retry_after_seconds);
         Problem { retry_after, ..Problem::new(Code::RateLimited, full.to_string()) }

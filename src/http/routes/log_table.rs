@@ -11,7 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use csv::{Terminator, WriterBuilder};
 use futures_util::stream;
 
-use crate::app::mailbox::logs::cell;
+use crate::app::mailbox::logs::{NumberedPage, cell};
 use crate::domain::scope::Scope;
 use crate::http::error::Problem;
 use crate::http::limits::turns::{Turn, to_the_end};
@@ -55,7 +55,7 @@ pub(super) async fn table(
     let asked = Arc::new(TableQuery { scope: call.target().scope.clone(), wanted });
     let (mailbox, most) = (http.use_cases.mailbox.clone(), http.rules.logs.max_rows);
     let (of, held) = (Arc::clone(&asked), (Arc::clone(&turn), http.logs.permit().await?));
-    let page = (number.into(), size);
+    let page = NumberedPage { number: number.into(), size };
     let starting = async move { mailbox.log_start(&of.scope, &of.wanted.filter, page, most).await };
     let start = to_the_end(held, starting).await??;
     let left = if asked.wanted.is_paged { size } else { u32::MAX };

@@ -6,7 +6,7 @@ use axum::response::Response;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 
-use crate::app::mailbox::logs::{LogPage, LogRecord};
+use crate::app::mailbox::logs::{LogPage, LogRecord, NumberedPage};
 use crate::domain::log_field::{LogField, Op};
 use crate::http::answer::file::large;
 use crate::http::error::Problem;
@@ -133,7 +133,7 @@ async fn page(http: Arc<Http>, call: &Call, wanted: LogQuery) -> Result<Logs, Pr
     let (mailbox, permit) = (http.use_cases.mailbox.clone(), http.logs.permit().await?);
     let reading = async move {
         let LogQuery { filter, fields, .. } = &wanted;
-        let page = (number.into(), size);
+        let page = NumberedPage { number: number.into(), size };
         let found = mailbox.log_page(&scope, filter, page, fields, most).await;
         (found, wanted)
     };

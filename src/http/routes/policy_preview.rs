@@ -145,7 +145,7 @@ async fn past(http: &Http, call: &Call, draft: &Draft, days: u64) -> Result<Prev
         ));
     }
     let most = http.rules.limits.max_preview;
-    let found = preview.past((agent, &call.target().scope), draft, days, most).await?;
+    let found = preview.past(agent, &call.target().scope, draft, days, most).await?;
     let Days { was, would, changed, complete, since } = found;
     Ok(Previewed {
         examined: was.total(),

@@ -56,7 +56,7 @@ pub async fn messages(
         since: asked.since.map(|Moment(at)| at),
         until: asked.until.map(|Moment(at)| at),
     };
-    let search = http.use_cases.mailbox.search((scope, &asked), from, http.rules.search);
+    let search = http.use_cases.mailbox.search(scope, &asked, from, http.rules.search);
     let (rows, is_early) = read(&http, search, limit, from).await?;
     let mut answer = Records::page(&rows, &call, limit)?;
     if is_early {

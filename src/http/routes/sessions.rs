@@ -76,8 +76,9 @@ pub async fn list(http: Arc<Http>, call: Call, asked: List) -> Result<Headed<Lis
     let (computers, scope) = (call.computers(&http), &call.target().scope);
     let (found, next) = match asked.room_id {
         Some(RoomId(room)) => {
-            let page = (behind(asked.before)?, limit);
-            let found = computers.sessions_of_room(scope, room, page).await.map_err(placed)?;
+            let before = behind(asked.before)?;
+            let found = computers.sessions_of_room(scope, room, before, limit).await;
+            let found = found.map_err(placed)?;
             (found.sessions, found.next.map(|place| place.to_string()))
         }
         None => {

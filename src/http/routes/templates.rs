@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::app::agents::schema::{Line, SomeFields};
-use crate::app::agents::{Forecast, TemplateUpdate};
+use crate::app::agents::{AgentPage, Forecast, MigrationTargets, TemplateUpdate};
 use crate::domain::account::AccountType;
 use crate::domain::agent_config::ConfigKind;
 use crate::domain::id::TemplateId;
@@ -200,16 +200,17 @@ async fn migrate(
     mut asked: Migrate,
 ) -> Result<Either<Updated, Queued>, Problem> {
     let (owner, agents) = (call.account(), call.agents(http));
-    let page = (asked.after.map(|Named(id)| id), page::at_most(asked.limit, &http.rules));
+    let after = asked.after.map(|Named(id)| id);
+    let page = AgentPage { after, limit: page::at_most(asked.limit, &http.rules) };
     let targets = asked.target_account_ids.take();
     let targets = targets.map(|all| all.into_iter().map(|Named(id)| id).collect());
     let (is_dry, extent) = (asked.dry_run, asked.extent());
-    let extent = (&extent, targets.as_ref());
+    let wanted = MigrationTargets { extent: &extent, agents: targets.as_ref() };
     if is_dry {
-        let found = agents.foresee_migration(owner, id, extent, page).await?;
+        let found = agents.forecast_migration(owner, id, &wanted, page).await?;
         return Ok(Either::This(Updated { template: None, migration: Some(found) }));
     }
-    let asked = agents.ask_migration(owner, id, extent).await?;
+    let asked = agents.ask_migration(owner, id, &wanted).await?;
     Ok(Either::That(Queued { migration: asked.into() }))
 }
 

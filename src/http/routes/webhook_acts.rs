@@ -146,7 +146,7 @@ successes! {
 pub async fn replay(http: Arc<Http>, call: Call, asked: Replay) -> Result<Replayed, Problem> {
     let (Moment(since), only) = (asked.since, asked.only.map_or(Extent::Failed, |Word(only)| only));
     let id = in_use(&http, &call, DestinationId(asked.id.0)).await?.id;
-    let replay = call.destinations(&http).replay(call.account().id, id, (since, only)).await?;
+    let replay = call.destinations(&http).replay(call.account().id, id, since, only).await?;
     let replay = AcceptedReplay { id: Id(replay), since: Date(since), only: Word(only) };
     Ok(Replayed { replay })
 }

@@ -215,7 +215,7 @@ impl House {
         let clock = mint.clock().clone();
         let access = Access::new(store.clone(), clock, &access_rules, Arc::clone(&app_rules));
         let use_cases = UseCases {
-            inbound: inbound::of(&store, &rules, &mint, &dns, woken),
+            inbound: inbound::of(&store, &rules, &dns, woken),
             relays,
             agents: Agents::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
             apps: Apps::new(store.clone(), vault.clone(), mint.clone(), app_rules),

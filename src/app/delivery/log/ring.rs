@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::{Part, RenderedEvent};
+use super::{EventLogBounds, EventLogPage, RenderedEvent};
 use crate::domain::account::Lineage;
 use crate::domain::delivery::Content;
 use crate::domain::scope::Scope;
@@ -40,7 +40,7 @@ struct RingState {
     high: i64,
     octets: usize,
     entries: VecDeque<Entry>,
-    parts: Vec<(PageRequest, Arc<Part>)>,
+    parts: Vec<(PageRequest, Arc<EventLogPage>)>,
 }
 
 #[derive(Debug)]
@@ -57,7 +57,7 @@ struct PageRequest {
     scope: Scope,
     filter: EventFilter,
     after: i64,
-    bounds: (u32, usize),
+    bounds: EventLogBounds,
 }
 
 impl Entry {
@@ -108,13 +108,13 @@ impl Ring {
         scope: &Scope,
         filter: &EventFilter,
         after: i64,
-        bounds: (u32, usize),
-    ) -> Option<Arc<Part>> {
+        bounds: EventLogBounds,
+    ) -> Option<Arc<EventLogPage>> {
         let mut kept = self.lock();
         if !kept.follows || after < kept.low {
             return None;
         }
-        let asked = |one: &&(PageRequest, Arc<Part>)| {
+        let asked = |one: &&(PageRequest, Arc<EventLogPage>)| {
             let PageRequest { scope: of, filter: by, after: behind, bounds: within } = &one.0;
             (of, by, *behind, *within) == (scope, filter, after, bounds)
         };
@@ -154,11 +154,11 @@ impl RingState {
         scope: &Scope,
         filter: &EventFilter,
         after: i64,
-        (limit, most): (u32, usize),
+        bounds: EventLogBounds,
         lasts: Duration,
-    ) -> Option<Part> {
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let mut part = Part { through: self.high.max(after), ..Part::default() };
+    ) -> Option<EventLogPage> {
+        let limit = usize::try_from(bounds.events).unwrap_or(usize::MAX);
+        let mut part = EventLogPage { through: self.high.max(after), ..EventLogPage::default() };
         let mut octets = 0_usize;
         let begin = self.entries.partition_point(|entry| entry.placed.place.position <= after);
         for entry in self.entries.range(begin..) {
@@ -166,7 +166,7 @@ impl RingState {
             if !lies_within(scope, &lineage) {
                 continue;
             }
-            if part.events.len() >= limit || octets >= most {
+            if part.events.len() >= limit || octets >= bounds.octets {
                 part.through = part.last.map_or(after, |last| last.position);
                 part.more = true;
                 break;

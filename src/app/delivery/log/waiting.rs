@@ -100,7 +100,8 @@ impl Waiters {
 
     pub(super) fn join(
         &self,
-        (key, account): (KeyId, AccountId),
+        key: KeyId,
+        account: AccountId,
         scope: &Scope,
     ) -> Result<Waiting, Full> {
         let mut places = self.lock();
