@@ -24,7 +24,7 @@ use crate::app::mailbox::links::Links;
 use crate::app::mailbox::retention::Retention;
 use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
-use crate::app::relay::signers::Signers;
+use crate::app::relay::sns_certificates::SnsCertificates;
 use crate::app::vault::Vault;
 use crate::domain::clock::{Belief, Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
@@ -154,7 +154,7 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         Links::open(&store, mint.clock().clone(), &access).await?.at(settings.public_url.as_ref());
     let log = (streams.clone(), Arc::clone(&access), webhooks.payload, links.clone());
     let events = EventLog::new(log.0, log.1, log.2, log.3);
-    let signers = Signers::over(client.clone(), rules.inbound.proofs.certificates);
+    let signers = SnsCertificates::over(client.clone(), rules.inbound.proofs.certificates);
     let dispatcher = outgoing(&store, (client, &links), &webhooks, bell.clone(), &mint);
     let heartbeat = heartbeat((&beats, &store), &mint, rules.store.gateways, bell);
 

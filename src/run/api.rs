@@ -8,12 +8,12 @@ use crate::app::apps::Apps;
 use crate::app::audit::AuditLog;
 use crate::app::computers::Computers;
 use crate::app::delivery::{Destinations, EventLog};
+use crate::app::idempotency::KeptResponses;
 use crate::app::intake::preview::Preview;
 use crate::app::intake::reception::Reception;
 use crate::app::mailbox::Mailbox;
 use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
-use crate::app::once::Answers;
 use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
 use crate::app::tenancy::Tenancy;
@@ -41,7 +41,7 @@ pub(super) fn api(
 ) -> Http {
     let access = Access::new(store.clone(), mint.clock().clone(), &rules, Arc::clone(&apps));
     let use_cases = UseCases {
-        followers: access.of_followers(streams.clone()),
+        followers: access.for_followers(streams.clone()),
         access,
         tenancy: Tenancy::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         mailbox: Mailbox::new(store.clone()),
@@ -57,7 +57,7 @@ pub(super) fn api(
         apps: Apps::new(store.clone(), vault.clone(), mint.clone(), apps),
         computers: Computers::new(store.clone(), vault, mint.clone(), rules.keys.idle()),
         audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&rules)),
-        answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&rules)),
+        answers: KeptResponses::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         dns,
     };
     Http::new(use_cases, guard, mint, rules, readiness)

@@ -35,8 +35,6 @@ pub struct AppliedTemplate {
     pub template: Template,
     pub configs: AgentConfigs,
     pub plan: Plan,
-    /// Integrations to set up on the Agent.
-    pub required: Vec<Integration>,
 }
 
 impl Agents {
@@ -143,8 +141,7 @@ impl Agents {
         match self.store.apply_template(agent, id, (approved, most), self.act()).await? {
             Applied::Done(done) => {
                 let (configs, template, plan) = *done;
-                let required = required(&template);
-                Ok(AppliedTemplate { template, configs, plan, required })
+                Ok(AppliedTemplate { template, configs, plan })
             }
             Applied::NoTemplate | Applied::NoAgent => Err(AgentError::NoTemplate),
             Applied::Disabled => Err(AgentError::Draft),
@@ -160,10 +157,8 @@ impl Agents {
         agent: AccountId,
         id: TemplateId,
     ) -> Result<(), AgentError> {
-        match self.store.detach_template(agent, id, self.act()).await? {
-            true => Ok(()),
-            false => Err(AgentError::NotLinked),
-        }
+        let is_detached = self.store.detach_template(agent, id, self.act()).await?;
+        is_detached.then_some(()).ok_or(AgentError::NotLinked)
     }
 
     /// Returns a template that this account owns. Fails with `TemplateOf` if an account above owns
@@ -189,7 +184,7 @@ impl Agents {
             // Nothing checks that each Agent which gets the template may hand work there.
             if schema::delegate(config).is_some() {
                 let detail = "belongs to each Agent and cannot be in a template: leave it out";
-                return Err(mistake("/config/computerDelegateAccountId", detail));
+                return Err(invalid("/config/computerDelegateAccountId", detail));
             }
             content.config = merged(&before.config, config);
             self.check_size(&content.config, "/config")?;
@@ -207,16 +202,10 @@ impl Agents {
             None => Ok(content),
             Some((name, _)) => {
                 let detail = "is locked, but config does not have it: set it there, or unlock it";
-                Err(mistake(&join("/fields", name), detail))
+                Err(invalid(&join("/fields", name), detail))
             }
         }
     }
-}
-
-/// Returns the integrations to set up on an Agent after a template was applied. Only their names:
-/// GET /integration says whether each is set up.
-fn required(template: &Template) -> Vec<Integration> {
-    template.content.integrations.clone()
 }
 
 /// Only its owner sees a draft.
@@ -224,6 +213,6 @@ fn is_shown(head: &Head, account: &Account) -> bool {
     head.enabled || head.account == account.id
 }
 
-fn mistake(at: &str, detail: &str) -> AgentError {
-    AgentError::Invalid(vec![Fault { pointer: at.to_owned(), detail: detail.to_owned() }])
+fn invalid(at: &str, detail: &str) -> AgentError {
+    AgentError::Invalid(vec![Fault::new(at, detail)])
 }

@@ -118,10 +118,8 @@ impl Agents {
 
     /// Deletes a version. Its data is lost unless it is staged or live as well.
     pub async fn delete_version(&self, agent: AccountId, id: VersionId) -> Result<(), AgentError> {
-        match self.store.delete_agent_version(agent, id, self.act()).await? {
-            true => Ok(()),
-            false => Err(AgentError::NoConfig),
-        }
+        let is_deleted = self.store.delete_agent_version(agent, id, self.act()).await?;
+        is_deleted.then_some(()).ok_or(AgentError::NoConfig)
     }
 
     /// Restores a version to staging or live. Restoring to live publishes: the event is sent, and
@@ -148,7 +146,7 @@ impl Agents {
                 kind: target,
                 config: snapshot.clone(),
                 deed: Deed::VersionRestored,
-                told: vec![Change::made("version", id), Change::made("target", target)],
+                notes: vec![Change::made("version", id), Change::made("target", target)],
                 event: live.then_some(EventName::AgentPublished),
                 version: Some(id),
             })

@@ -147,12 +147,13 @@ impl Apps {
         held: &[Held],
     ) -> State {
         let known = self.rules.app(&app).cloned();
-        let missing = missing(known.as_ref(), record.as_ref());
+        let missing =
+            record.as_ref().map(|record| missing(known.as_ref(), record)).unwrap_or_default();
         let mut dependencies = Vec::new();
         if let Some(known) = &known {
             dependencies.extend(known.requires_apps.iter().map(|id| {
                 let works = |one: &AppRecord| {
-                    one.app.id() == id && missing_of(self.rules.app(&one.app), one).is_empty()
+                    one.app.id() == id && missing(self.rules.app(&one.app), one).is_empty()
                 };
                 Dependency::App { id: id.clone(), met: installed.iter().any(works) }
             }));
@@ -166,11 +167,7 @@ impl Apps {
     }
 }
 
-fn missing(known: Option<&App>, record: Option<&AppRecord>) -> Vec<String> {
-    record.map_or_else(Vec::new, |record| missing_of(known, record))
-}
-
-fn missing_of(known: Option<&App>, record: &AppRecord) -> Vec<String> {
+fn missing(known: Option<&App>, record: &AppRecord) -> Vec<String> {
     let settings = known.into_iter().flat_map(|known| &known.settings);
     let missing = settings.filter(|(name, setting)| setting.required && !record.has(name));
     missing.map(|(name, _)| name.clone()).collect()

@@ -23,7 +23,7 @@ impl Apps {
     /// Sets these fields of the account's data for an app; absent ones stay. Fields that the
     /// catalogue knows must have their types; all others are secrets. Removing the last field
     /// removes the row.
-    pub async fn keep_integration(
+    pub async fn set_integration(
         &self,
         account: AccountId,
         app: &AppRef,
@@ -63,7 +63,7 @@ impl Apps {
     }
 
     /// Reserves the id of a new account, and returns the records to insert with it: `data`, merged
-    /// as [`Apps::keep_integration`] does. Writes no record.
+    /// as [`Apps::set_integration`] does. Writes no record.
     pub async fn for_new_account(
         &self,
         data: &[(AppRef, &Map<String, Value>)],

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 pub use error::AppsError;
 pub use installed::{Dependency, State};
-pub use settings::{is_kept, present};
+pub use settings::present;
 
 use self::settings::{Merged, SortedFields};
 use crate::app::vault::{Vault, VaultError};

@@ -19,7 +19,7 @@ pub fn present(present: bool) -> Value {
 
 /// Whether a sent value is the placeholder that responses show for a secret. A client may send it
 /// back; it keeps the secret.
-pub fn is_kept(value: &Value) -> bool {
+pub fn is_placeholder(value: &Value) -> bool {
     *value == present(true) || *value == present(false)
 }
 
@@ -139,7 +139,7 @@ impl SortedFields {
             match value {
                 Value::Null => drop(sorted.gone.insert(name.clone())),
                 value if secret && *value == present(false) => {}
-                value if secret && is_kept(value) => drop(sorted.kept.insert(name.clone())),
+                value if secret && is_placeholder(value) => drop(sorted.kept.insert(name.clone())),
                 sent => {
                     if let Some(setting) = setting {
                         let value = |fault| SettingError::Value { name: name.clone(), fault };

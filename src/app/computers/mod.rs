@@ -110,7 +110,7 @@ impl Computers {
         written: WrittenFields,
     ) -> Result<Computer, ComputerError> {
         let whole = |_: &Map<String, Value>| Ok(written.clone());
-        self.change_by(agent, revision, whole, "/config").await
+        self.change_config(agent, revision, whole, "/config").await
     }
 
     /// Merges a patch into the configuration. Fails with `Stale` unless it has this revision.
@@ -125,12 +125,12 @@ impl Computers {
             let config = patch::merged(known, patch, replaced)?;
             Ok(WrittenFields { name: None, config: Some(config) })
         };
-        self.change_by(agent, Some(revision), merged, "/patch").await
+        self.change_config(agent, Some(revision), merged, "/patch").await
     }
 
     /// Reads, applies `written` to the configuration, and writes unless another request changed it;
     /// then tries again. `at` is the JSON Pointer of the configuration in the request.
-    async fn change_by(
+    async fn change_config(
         &self,
         agent: AccountId,
         revision: Option<i64>,

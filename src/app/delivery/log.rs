@@ -29,7 +29,7 @@ use uuid::Uuid;
 
 use self::ring::{Entry, Ring};
 use self::waiting::Waiters;
-pub use self::waiting::{Full, Waiting};
+pub use self::waiting::{TooManyReaders, Waiting};
 use super::payload;
 use crate::app::mailbox::links::Links;
 use crate::domain::clock::Timestamp;
@@ -249,7 +249,12 @@ impl EventLog {
 
     /// Registers a reader of `scope` with this key of this account. Read after this call: later
     /// events wake the reader.
-    pub fn wait(&self, key: KeyId, account: AccountId, scope: &Scope) -> Result<Waiting, Full> {
+    pub fn wait(
+        &self,
+        key: KeyId,
+        account: AccountId,
+        scope: &Scope,
+    ) -> Result<Waiting, TooManyReaders> {
         self.waiters.join(key, account, scope)
     }
 
@@ -279,11 +284,11 @@ impl EventLog {
     pub async fn run(self, stop: impl Future<Output = ()>) {
         tokio::select! {
             () = stop => {}
-            () = self.look() => {}
+            () = self.place_and_wake() => {}
         }
     }
 
-    async fn look(&self) {
+    async fn place_and_wake(&self) {
         // The place up to which readers were told; `None` while none waits.
         let mut seen = None;
         loop {
@@ -302,13 +307,13 @@ impl EventLog {
                 self.ring.end();
                 *seen = None;
             } else {
-                self.tell(seen).await?;
+                self.wake_concerned(seen).await?;
             }
             if placed > 0 {
                 sleep(rules.place_pause()).await;
             } else if seen.is_none() {
                 // Either outcome is a reason to look.
-                let _came = timeout(rules.poll(), self.waiters.somebody()).await;
+                let _came = timeout(rules.poll(), self.waiters.wait_for_reader()).await;
             } else if timeout(rules.poll(), self.waiters.bell()).await.is_ok() {
                 // Handles the events of many commits together.
                 sleep(rules.gather()).await;
@@ -335,7 +340,7 @@ impl EventLog {
     }
 
     /// Makes the bodies of newly placed events, wakes the readers concerned, and advances `seen`.
-    async fn tell(&self, seen: &mut Option<i64>) -> Result<(), StoreError> {
+    async fn wake_concerned(&self, seen: &mut Option<i64>) -> Result<(), StoreError> {
         let Some(mut from) = *seen else {
             // Wake all: an event may have got its place after a reader looked.
             let last = self.store.last_position().await?;

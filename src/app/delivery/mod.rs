@@ -23,6 +23,7 @@ pub use destinations::{Added, DestinationDraft, Destinations};
 pub use error::DestinationError;
 pub use heartbeat::Heartbeat;
 pub use log::{
-    Begin, Beginning, EventLog, EventLogBounds, EventLogPage, Full, RenderedEvent, Waiting,
+    Begin, Beginning, EventLog, EventLogBounds, EventLogPage, RenderedEvent, TooManyReaders,
+    Waiting,
 };
 pub use outbox::Outbox;

@@ -50,7 +50,7 @@ use self::judge::Basis;
 use self::rate_limits::RateLimits;
 use self::recipient::RcptQuestion;
 use self::refusal::RefusedMessage;
-use self::relay_step::{Asks, RelayStep};
+use self::relay_step::{ApplicationRequests, RelayStep};
 use self::standings::Standings;
 use crate::app::relay::Relays;
 
@@ -84,7 +84,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Stores mail in `store`; `relays` asks the applications of accounts.
+    /// Stores mail in `store`; `relays` requests the applications of accounts.
     pub fn new(
         store: Store,
         authenticator: Arc<Authenticator>,
@@ -166,7 +166,7 @@ impl Gateway {
             // This server's fault, not a verdict on the message: no record (contract §2.3).
             return Ok(IntakeReply { reason: Some(Reason::TooBusy), ..unavailable() });
         }
-        let mut asks = Asks::default();
+        let mut requests = ApplicationRequests::default();
         for tried in 0..DECISIONS {
             // Messages are listed by the time of acceptance; look-ups may have taken long.
             let basis = Basis { now: self.mint.clock().now(), anew: tried > 0 };
@@ -183,7 +183,7 @@ impl Gateway {
                 Err(_) if self.store.arrived_before(&judgement.commit).await? => None,
                 Err(over) => return self.defer_over_rate(judgement.commit, over).await,
             };
-            match self.ask_application(mail, &mut judgement, &mut asks).await? {
+            match self.ask_application(mail, &mut judgement, &mut requests).await? {
                 RelayStep::Settled => {}
                 RelayStep::Changed => {
                     taken.into_iter().for_each(|one| one.give_back(Instant::now()));

@@ -23,7 +23,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -32,6 +32,7 @@ use tracing::info;
 
 use super::step::step;
 use super::{Examination, Gateway};
+use crate::app::locked::locked;
 use crate::domain::address::Address;
 use crate::domain::contact::Handle;
 use crate::domain::evidence::Facts;
@@ -44,6 +45,7 @@ use crate::domain::ports::IntakeReply;
 use crate::domain::rate::{Rate, Share, Tallies};
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
+use crate::domain::words::words;
 use crate::rules::IntakeRates;
 use crate::store::{Commit, Intake, StoreError};
 
@@ -83,11 +85,12 @@ struct CountedKey<K> {
 
 type Shares<K> = Vec<(CountedKey<K>, Share)>;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ExceededRate {
-    Signature,
-    Sender,
-    Room,
+words! {
+    ExceededRate {
+        Signature = "signature",
+        Sender = "sender",
+        Room = "room",
+    }
 }
 
 /// A message that was decided to be accepted.
@@ -131,7 +134,7 @@ impl RateLimits {
         now: Instant,
     ) -> Result<RateCount<'_>, ExceededRate> {
         let at = self.moment(now);
-        let mut counted = self.counted();
+        let mut counted = locked(&self.counted);
         let Counters { signatures, sources, senders, rooms } = &mut *counted;
         let organizations: BTreeSet<AccountId> = message.agents.values().copied().collect();
         let of =
@@ -187,11 +190,6 @@ impl RateLimits {
             }
         }
     }
-
-    /// Locks the counts. A poisoned lock is used on: no panic can leave a count half changed.
-    fn counted(&self) -> MutexGuard<'_, Counters> {
-        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl<K: Clone + Eq + Hash> Counts<K> {
@@ -242,7 +240,7 @@ impl RateCount<'_> {
 
     fn keep_for(self, accounts: &BTreeSet<AccountId>, now: Instant) {
         let at = self.limits.moment(now);
-        let mut counted = self.limits.counted();
+        let mut counted = locked(&self.limits.counted);
         counted.signatures.give_back(&self.signatures, accounts, at);
         counted.sources.give_back(&self.sources, accounts, at);
         counted.senders.give_back(&self.senders, accounts, at);
@@ -296,13 +294,8 @@ impl Gateway {
         words: &str,
     ) -> Result<IntakeId, StoreError> {
         let reason = Reason::RateLimited;
-        let rate = match over {
-            ExceededRate::Signature => "signature",
-            ExceededRate::Sender => "sender",
-            ExceededRate::Room => "room",
-        };
         let facts = Facts::Rates(Rates {
-            over: rate.into(),
+            over: over.as_str().into(),
             signature_messages_per_minute: self.rate_limits.rules.signature_messages_per_minute,
             sender_messages_per_minute: self.rate_limits.rules.sender_messages_per_minute,
             room_messages_per_minute: self.rate_limits.rules.room_messages_per_minute,
@@ -318,7 +311,7 @@ impl Gateway {
             info!(
                 agent.id = agent,
                 record.id = %counted,
-                over = rate,
+                over = over.as_str(),
                 "mail deferred: rate exceeded"
             );
         }

@@ -14,12 +14,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tracing::{info, warn};
 
-use super::asking::Asking;
+use super::applications::Applications;
 use super::providers::{
-    Ages, Broken, CertificateError, Forged, Letter, Post, Refusal, Unavailable, mailgun, postmark,
-    sendgrid, ses, sns,
+    Ages, Broken, CertificateError, Forged, Post, ProviderMail, Refusal, Unavailable, mailgun,
+    postmark, sendgrid, ses, sns,
 };
-use super::signers::{SignerError, Signers};
+use super::sns_certificates::{SnsCertificateError, SnsCertificates};
 use super::tokens::Tokens;
 use super::{RelayError, Relays};
 use crate::app::intake::{Gateway, RefusedMessage};
@@ -43,8 +43,8 @@ const LARGE: usize = 256 * 1024;
 pub struct Inbound {
     gateway: Arc<Gateway>,
     relays: Relays,
-    asking: Asking,
-    signers: Signers,
+    applications: Applications,
+    signers: SnsCertificates,
     tokens: Arc<Tokens>,
     rules: Arc<InboundRules>,
     bare_line_ends: BareLineEnds,
@@ -84,7 +84,7 @@ pub enum InboundError {
 }
 
 enum Read {
-    Letter(Letter),
+    Mail(ProviderMail),
     Noted(&'static str),
 }
 
@@ -94,14 +94,14 @@ impl Inbound {
     pub fn new(
         gateway: Arc<Gateway>,
         relays: Relays,
-        signers: Signers,
+        signers: SnsCertificates,
         rules: Arc<InboundRules>,
         bare_line_ends: BareLineEnds,
     ) -> Self {
         let tokens = Arc::new(Tokens::new(rules.proofs.tokens));
-        let asking = Asking::new(relays.clone(), rules.application);
+        let applications = Applications::new(relays.clone(), rules.application);
         let repeats = Repeats::default();
-        Self { gateway, relays, asking, signers, tokens, rules, bare_line_ends, repeats }
+        Self { gateway, relays, applications, signers, tokens, rules, bare_line_ends, repeats }
     }
 
     /// The largest request, in bytes.
@@ -126,18 +126,18 @@ impl Inbound {
         request: Forwarded,
     ) -> Result<PostOutcome, InboundError> {
         let size = u64::try_from(request.body.len()).unwrap_or(u64::MAX);
-        let letter = match self.read(&way.verification, &request).await {
-            Ok(Read::Letter(letter)) => letter,
+        let mail = match self.read(&way.verification, &request).await {
+            Ok(Read::Mail(mail)) => mail,
             Ok(Read::Noted(what)) => {
                 info!(account.id = %way.account.id, provider = way.verification.kind().as_str(), what, "provider noted");
                 return Ok(PostOutcome::Noted(what));
             }
             Err(refusal) => return self.refuse(&way, from, refusal, size).await,
         };
-        if letter.token.is_some_and(|token| !self.tokens.admit(way.account.id, token)) {
+        if mail.token.is_some_and(|token| !self.tokens.admit(way.account.id, token)) {
             return self.refuse(&way, from, Forged::Token.into(), size).await;
         }
-        self.deliver(&way, letter, from, &request).await
+        self.deliver(&way, mail, from, &request).await
     }
 
     async fn refuse(
@@ -191,7 +191,7 @@ impl Inbound {
         }
         let (ages, now) = (self.ages(), self.relays.mint.clock().now());
         let (verification, copy) = (verification.clone(), request.clone());
-        let letter = on_pool(request.body.len(), move || {
+        let mail = on_pool(request.body.len(), move || {
             let post = Post { headers: &copy.headers, body: &copy.body };
             match &verification {
                 Verification::Mailgun { signing_key } => {
@@ -214,7 +214,7 @@ impl Inbound {
                 Verification::Ses { .. } => Err(Broken::Sns.into()),
             }
         });
-        letter.await.map(Read::Letter)
+        mail.await.map(Read::Mail)
     }
 
     async fn read_sns(&self, topic: Option<&str>, request: &Forwarded) -> Result<Read, Refusal> {
@@ -222,17 +222,19 @@ impl Inbound {
         let said = sns::SnsBody::read(&post, topic)?;
         let signer = self.signers.certificate(&said.certificate()?).await;
         let signer = signer.map_err(|error| match error {
-            SignerError::Unreachable(error) => Refusal::from(Unavailable::Certificate(error)),
+            SnsCertificateError::Unreachable(error) => {
+                Refusal::from(Unavailable::Certificate(error))
+            }
             // A page from a middlebox, or a certificate cut short: the provider's retry may
             // succeed.
-            SignerError::Certificate(error @ CertificateError::Unreadable) => {
+            SnsCertificateError::Certificate(error @ CertificateError::Unreadable) => {
                 Unavailable::CertificateUnreadable(error).into()
             }
-            SignerError::Certificate(error) => Forged::from(error).into(),
+            SnsCertificateError::Certificate(error) => Forged::from(error).into(),
         })?;
         match said.believe(&signer, &self.ages(), self.relays.mint.clock().now())? {
             sns::SnsRequest::Message(message) => {
-                ses::read(&message, topic.is_some()).map(Read::Letter)
+                ses::read(&message, topic.is_some()).map(Read::Mail)
             }
             sns::SnsRequest::Farewell => Ok(Read::Noted("the subscription has ended")),
             sns::SnsRequest::Confirmation(url) => {
@@ -251,17 +253,17 @@ impl Inbound {
     async fn deliver(
         &self,
         way: &WayIn,
-        letter: Letter,
+        mail: ProviderMail,
         from: IpAddr,
         request: &Forwarded,
     ) -> Result<PostOutcome, InboundError> {
         let (account, kind) = (&way.account, way.verification.kind());
-        let (letter, content) = on_pool(letter.raw.len(), move || {
-            let content = letter.content();
-            (letter, content)
+        let (mail, content) = on_pool(mail.raw.len(), move || {
+            let content = mail.content();
+            (mail, content)
         })
         .await;
-        let Letter { raw, reverse_path, recipients, client: said, helo, proof, .. } = letter;
+        let ProviderMail { raw, reverse_path, recipients, client: said, helo, proof, .. } = mail;
         let client = client(said, helo, from);
         let size = u64::try_from(raw.len()).unwrap_or(u64::MAX);
         // The provider's envelope is no cleaner than what SMTP gave the provider (RFC 5321 §4.1.2).
@@ -296,7 +298,7 @@ impl Inbound {
         let mut posted = posted(kind, proof);
         let mut reason = None;
         if !groups.is_empty() {
-            let asked = self.asking.ask(account, kind, content, request).await;
+            let asked = self.applications.ask(account, kind, content, request).await;
             match asked? {
                 None => {}
                 Some(Hop::Passed) => posted.relayed = true,

@@ -6,7 +6,7 @@
 //! that neither passes nor refuses, defers the message. Locks are in memory (passes, attempts,
 //! places), one at a time, never across an await.
 
-mod asking;
+mod applications;
 mod attempts;
 mod error;
 mod forward;
@@ -15,7 +15,7 @@ mod places;
 pub mod providers;
 mod sealed;
 mod settings;
-pub mod signers;
+pub mod sns_certificates;
 mod tokens;
 pub mod verification;
 
@@ -30,7 +30,7 @@ use self::forward::{AttemptStart, Forwarder};
 use self::places::Places;
 use crate::app::access::token;
 use crate::app::vault::Vault;
-use crate::domain::account::{Account, Lineage};
+use crate::domain::account::Lineage;
 use crate::domain::audit::Actor;
 use crate::domain::id::{AccountId, Mint, RelayAttemptId};
 use crate::domain::relay::{Forwarded, Hop, Relay, RelayAttempt, RelayType, WayIn};
@@ -107,16 +107,8 @@ impl Relays {
         Ok(Some(WayIn { account, verification }))
     }
 
-    /// Returns the relay of this account, or of the nearest account above it.
+    /// Returns the relay of the account of this lineage, or of the nearest account above it.
     pub async fn nearest(
-        &self,
-        kind: RelayType,
-        account: &Account,
-    ) -> Result<Option<Relay>, RelayError> {
-        self.nearest_to(kind, &account.lineage).await
-    }
-
-    pub async fn nearest_to(
         &self,
         kind: RelayType,
         lineage: &Lineage,

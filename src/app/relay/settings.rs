@@ -135,10 +135,8 @@ impl Relays {
     /// Removes the relay of this type, but no inbound key: messages are processed without the hop
     /// from now on.
     pub async fn remove(&self, account: AccountId, kind: RelayType) -> Result<(), RelayError> {
-        match self.store.remove_relay(account, kind, self.act()).await? {
-            true => Ok(()),
-            false => Err(RelayError::NoRelay),
-        }
+        let is_removed = self.store.remove_relay(account, kind, self.act()).await?;
+        is_removed.then_some(()).ok_or(RelayError::NoRelay)
     }
 
     /// Checks a change without regard to the present settings.

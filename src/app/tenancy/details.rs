@@ -116,7 +116,7 @@ const fn item_field(name: &'static str, part: Part, about: &'static str) -> Item
 }
 
 /// Declares the sets of details that requests may send; null removes a field.
-macro_rules! told {
+macro_rules! sent_details {
     ($($(#[$doc:meta])* $name:ident = [$($field:literal),+];)+) => {$(
         $(#[$doc])*
         #[derive(Debug, Deserialize)]
@@ -124,13 +124,13 @@ macro_rules! told {
         pub struct $name(pub Details);
 
         schema_of!([] $name, stringify!($name), {
-            let properties = [$($field),+].map(|name| (name.to_owned(), asked_for(name)));
+            let properties = [$($field),+].map(|name| (name.to_owned(), sent_schema(name)));
             json!({ "type": "object", "properties": Details::from_iter(properties) })
         });
     )+};
 }
 
-told! {
+sent_details! {
     /// Details of a new reseller.
     NewReseller = ["email", "offeredProductPlanId", "productPlanId", "hipaaEnabledDefault"];
     /// Details of a new organization.
@@ -156,7 +156,7 @@ told! {
 }
 
 /// Returns the schema of a field in a request, where null removes the field.
-fn asked_for(name: &str) -> Value {
+fn sent_schema(name: &str) -> Value {
     let mut schema = known(name).map(Field::schema).unwrap_or_default();
     if let Value::Object(keywords) = &mut schema {
         let kind = keywords.get("type").cloned();
@@ -222,8 +222,8 @@ impl StoredDetails {
     /// Takes the fields of the table; no other field of a record has one of their names.
     pub fn of(details: &Details) -> Self {
         let usual = ALWAYS.into_iter().map(str::to_owned).zip([json!(false), json!({})]);
-        let told = details.iter().filter(|(name, _)| known(name).is_some());
-        Self(usual.chain(told.map(|(name, value)| (name.clone(), value.clone()))).collect())
+        let stored = details.iter().filter(|(name, _)| known(name).is_some());
+        Self(usual.chain(stored.map(|(name, value)| (name.clone(), value.clone()))).collect())
     }
 }
 
@@ -233,15 +233,15 @@ schema_of!([] StoredDetails, "StoredDetails", {
 });
 
 /// Returns the sent fields as they are stored, or all mistakes in them.
-pub fn kept(told: Details) -> Result<Details, Vec<DetailError>> {
-    let (mut kept, mut wrong) = (Details::new(), Vec::new());
-    for (name, value) in told {
+pub fn stored_details(sent: Details) -> Result<Details, Vec<DetailError>> {
+    let (mut stored, mut wrong) = (Details::new(), Vec::new());
+    for (name, value) in sent {
         match checked(&name, &value) {
-            Ok(value) => drop(kept.insert(name, value)),
+            Ok(value) => drop(stored.insert(name, value)),
             Err(error) => wrong.push(error),
         }
     }
-    if wrong.is_empty() { Ok(kept) } else { Err(wrong) }
+    if wrong.is_empty() { Ok(stored) } else { Err(wrong) }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -352,11 +352,11 @@ fn list_shape(fields: &[ItemField]) -> String {
 
 /// Checks an item of a list and masks its credentials. Returns None if it does not fit.
 fn masked_item(item: &Value, fields: &[ItemField]) -> Option<Value> {
-    let mut kept = item.as_object()?.clone();
+    let mut masked_fields = item.as_object()?.clone();
     let is_known = |name: &String| fields.iter().any(|field| field.name == name);
-    let mut whole = kept.keys().all(is_known);
+    let mut whole = masked_fields.keys().all(is_known);
     for field in fields {
-        whole &= match (field.part, kept.get_mut(field.name)) {
+        whole &= match (field.part, masked_fields.get_mut(field.name)) {
             (Part::Text, Some(Value::String(text))) => unfit(text).is_none(),
             (Part::Flag, None | Some(Value::Bool(_))) => true,
             (Part::Secret, Some(secret @ Value::Object(_))) => {
@@ -366,7 +366,7 @@ fn masked_item(item: &Value, fields: &[ItemField]) -> Option<Value> {
             _ => false,
         };
     }
-    whole.then_some(Value::Object(kept))
+    whole.then_some(Value::Object(masked_fields))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! response again.
 //!
 //! Caller, rights and target are checked again each time: a caller that has lost them learns
-//! nothing. The store ensures the single execution (`app::once`); this file identifies the request
+//! nothing. The store ensures the single execution (`app::idempotency`); this file identifies the request
 //! and stores its response. A refusal (4xx) is not stored: the client may retry. A 5xx may have
 //! been carried out; a repeat then gets a 409, which says to look.
 
@@ -14,7 +14,7 @@ use axum::response::Response;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::app::once::RequestState;
+use crate::app::idempotency::RequestState;
 use crate::domain::audit::Once;
 use crate::domain::repeats::LogCause;
 use crate::http::answer::file;
@@ -112,7 +112,7 @@ pub(in crate::http) async fn perform(
 /// Returns the stored response, or None if the request is new. Fails with 409 if the response is
 /// unknown, or if the key was used for another request.
 async fn answered(http: &Http, asked: &IdempotentRequest) -> Result<Option<Response>, Problem> {
-    match http.use_cases.answers.known(&asked.once, &asked.token).await? {
+    match http.use_cases.answers.state(&asked.once, &asked.token).await? {
         RequestState::New => Ok(None),
         RequestState::Answered(kept) => {
             Ok(Some(replay(&kept).ok_or_else(|| Problem::from(StoreError::Repeated))?))
@@ -157,7 +157,7 @@ async fn keep(
         }
     };
     let answers = &http.use_cases.answers;
-    match answers.keep(&asked.once, asked.holder, &asked.token, kept).await {
+    match answers.keep_response(&asked.once, asked.holder, &asked.token, kept).await {
         Ok(true) => {}
         Ok(false) => return Ok(answered(http, asked).await?.unwrap_or(response)),
         Err(error) => {

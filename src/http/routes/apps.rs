@@ -271,7 +271,7 @@ pub async fn keep_integration(
 ) -> Result<Kept, Problem> {
     let app = named(&asked.slug, &asked.version, "integration")?;
     let apps = call.apps(&http);
-    let record = apps.keep_integration(call.account().id, &app, &asked.app_data).await?;
+    let record = apps.set_integration(call.account().id, &app, &asked.app_data).await?;
     Ok(Kept(data(&record, apps.rules().app(&app))))
 }
 

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::app::intake::preview::{Changed, Days, Looked, Tally};
+use crate::app::intake::preview::{ChangedVerdict, MessagePreview, PastPreview, Tally};
 use crate::app::mailbox::intake::WholeIntakeRecord;
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;
@@ -146,7 +146,7 @@ async fn past(http: &Http, call: &Call, draft: &Draft, days: u64) -> Result<Prev
     }
     let most = http.rules.limits.max_preview;
     let found = preview.past(agent, &call.target().scope, draft, days, most).await?;
-    let Days { was, would, changed, complete, since } = found;
+    let PastPreview { was, would, changed, complete, since } = found;
     Ok(Previewed {
         examined: was.total(),
         complete,
@@ -185,7 +185,7 @@ async fn message(
         Ok::<_, Problem>(Bytes::from_owner(HeldMessage { octets, _place: place }))
     });
     let raw = read.await.map_err(|error| Problem::internal(error.to_string()))??;
-    let Looked { current, draft } = preview.message(call.account(), draft, &raw).await?;
+    let MessagePreview { current, draft } = preview.message(call.account(), draft, &raw).await?;
     drop(raw);
     let (was, would) = (current.verdict, draft.verdict);
     let (mut before, mut after) = (Tally::default(), Tally::default());
@@ -232,7 +232,7 @@ fn unkept(record: &IntakeRecord) -> WholeIntakeRecord {
     shown
 }
 
-fn shape(Changed { past, would }: Changed) -> PreviewChange {
+fn shape(ChangedVerdict { past, would }: ChangedVerdict) -> PreviewChange {
     change(Some(Id(past.id.0)), past.sender.as_ref(), past.at, (past.verdict, would))
 }
 

@@ -341,7 +341,7 @@ pub async fn apply(
         revision: Revision(staging.revision),
         changed: done.plan.changed,
         overrides: done.plan.overrides,
-        required_integrations: integrations(&done.required),
+        required_integrations: integrations(&done.template.content.integrations),
     };
     Ok(Either::This(Applied { agent }))
 }

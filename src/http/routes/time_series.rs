@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::app::mailbox::series::{self, Question, Unmeasured};
+use crate::app::mailbox::series::{self, MetricError, MetricRequest};
 use crate::domain::metric::{Grouping, Interval};
 use crate::http::error::Problem;
 use crate::http::limits::turns::to_the_end;
@@ -83,14 +83,14 @@ pub async fn measure(http: Arc<Http>, call: Call, asked: Measure) -> Result<Meas
     }
     let interval = asked.interval.map_or(Interval::Day, |Word(interval)| interval);
     let grouping = asked.group_by.map(|Word(grouping)| grouping);
-    let question = Question { metric: defined.metric, since, before, interval, grouping };
+    let question = MetricRequest { metric: defined.metric, since, before, interval, grouping };
     check_delivery_terms(question.metric.delivery_terms(), &rules)?;
     let turn = call.turn_at_logs(&http)?;
     let (mailbox, permit) = (http.use_cases.mailbox.clone(), http.logs.permit().await?);
     let scope = call.target().scope.clone();
     let measuring = async move { mailbox.measure(&scope, &question, &rules).await };
     let measured = to_the_end((turn, permit), measuring).await?.map_err(|why| match why {
-        Unmeasured::Store(error) => error.into(),
+        MetricError::Store(error) => error.into(),
         too_much => Problem::invalid(too_much.to_string()),
     })?;
     Ok(Measured {

@@ -17,7 +17,7 @@ use url::Url;
 
 use crate::app::intake::Gateway;
 use crate::app::relay::inbound::Inbound;
-use crate::app::relay::signers::{AskError, Signers};
+use crate::app::relay::sns_certificates::{FetchError, SnsCertificates};
 use crate::app::relay::{RelayChange, Relays};
 use crate::domain::clock::Timestamp;
 use crate::domain::id::Mint;
@@ -60,13 +60,13 @@ pub(super) fn of(
 ) -> Inbound {
     let (intake, dns) = (Arc::new(rules.intake.clone()), Arc::clone(dns));
     let gateway = Arc::new(Gateway::new(store.clone(), dns, intake, relays.clone(), wake));
-    let signers = Signers::new(8, |url: Url| async move {
+    let signers = SnsCertificates::new(8, |url: Url| async move {
         ASKED.lock().unwrap().push(url.to_string());
         match url.as_str() {
             Sns::CERTIFICATE => Ok(SNS.certificate().as_bytes().to_vec()),
             Sns::CONFIRM => Ok(b"<ConfirmSubscriptionResponse/>".to_vec()),
             page if page.contains("eu-central-1") => Ok(b"<html>Log in</html>".to_vec()),
-            _ => Err(AskError::Status(404)),
+            _ => Err(FetchError::Status(404)),
         }
     });
     let bare_line_ends = rules.smtp.framing.bare_line_ends;

@@ -7,13 +7,14 @@
 //! readers whose range includes its place read from the store.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::{EventLogBounds, EventLogPage, RenderedEvent};
+use crate::app::locked::locked;
 use crate::domain::account::Lineage;
 use crate::domain::delivery::Content;
 use crate::domain::scope::Scope;
@@ -73,18 +74,19 @@ impl Ring {
 
     /// Starts empty behind this place.
     pub(super) fn begin(&self, high: i64) {
-        *self.lock() = RingState { follows: true, low: high, high, ..RingState::default() };
+        *locked(&self.0.kept) =
+            RingState { follows: true, low: high, high, ..RingState::default() };
     }
 
     /// Drops everything: no reader waits.
     pub(super) fn end(&self) {
-        *self.lock() = RingState::default();
+        *locked(&self.0.kept) = RingState::default();
     }
 
     /// Appends the events placed next, up to place `high`, and drops the oldest beyond the bounds.
     pub(super) fn append(&self, entries: Vec<Entry>, high: i64) {
         let rules = &self.0.rules;
-        let mut kept = self.lock();
+        let mut kept = locked(&self.0.kept);
         kept.parts.clear();
         kept.high = high;
         kept.octets += entries.iter().map(Entry::octets).sum::<usize>();
@@ -110,7 +112,7 @@ impl Ring {
         after: i64,
         bounds: EventLogBounds,
     ) -> Option<Arc<EventLogPage>> {
-        let mut kept = self.lock();
+        let mut kept = locked(&self.0.kept);
         if !kept.follows || after < kept.low {
             return None;
         }
@@ -131,7 +133,7 @@ impl Ring {
 
     /// Drops the outdated bodies at these places.
     pub(super) fn forget(&self, changed: &[i64]) {
-        let mut kept = self.lock();
+        let mut kept = locked(&self.0.kept);
         let RingState { entries, parts, octets, .. } = &mut *kept;
         for entry in entries.iter_mut() {
             if changed.contains(&entry.placed.place.position) {
@@ -140,11 +142,6 @@ impl Ring {
             }
         }
         parts.retain(|(_, part)| !part.made.iter().any(|(place, _)| changed.contains(place)));
-    }
-
-    /// Nothing panics while it holds the lock; even then the state would be whole.
-    fn lock(&self) -> MutexGuard<'_, RingState> {
-        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -242,6 +239,6 @@ mod tests {
         }
         assert_eq!(places(&ring, &scope, 2), Some(vec![3, 4]));
         assert_eq!(places(&ring, &scope, 3), Some(vec![4]));
-        assert_eq!(ring.lock().octets, 30);
+        assert_eq!(locked(&ring.0.kept).octets, 30);
     }
 }

@@ -432,7 +432,7 @@ async fn keep_apps(house: &House, account: &Account, mark: &str) {
         ("baseUrl".to_owned(), url),
         ("apiToken".to_owned(), json!(mark)),
     ]);
-    apps.keep_integration(account.id, &app("crm"), &kept).await.unwrap();
+    apps.set_integration(account.id, &app("crm"), &kept).await.unwrap();
     if account.kind == AccountType::Agent {
         apps.install(account, &app("crm"), &kept, &held).await.unwrap();
         apps.install(account, &app("webhook"), &serde_json::Map::new(), &held).await.unwrap();
