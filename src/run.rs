@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::agents::Agents;
 use crate::app::audit::AuditLog;
-use crate::app::delivery::{EventLog, Heartbeat, Outbox};
+use crate::app::delivery::{EventLog, Heartbeat};
 use crate::app::intake::Gateway;
 use crate::app::intake::preview::Preview;
 use crate::app::intake::reception::Reception;
@@ -47,6 +47,7 @@ use crate::tls::acme::Acme;
 use crate::verify::{Authenticator, Servers, VerifyError};
 use crate::webhook::attempt::Sender;
 use crate::webhook::dispatcher::{Bell, Dispatcher};
+use crate::webhook::queue::Outbox;
 
 mod api;
 mod readiness;
