@@ -189,7 +189,8 @@ mod tests {
     #[test]
     fn an_entry_is_of_one_key_one_operation_and_one_minute() {
         let of = |key: u128, minute, operation: &str| {
-            entry_of(&(KeyId(Uuid::from_u128(key)), minute, operation.to_owned()))
+            let key = KeyId(Uuid::from_u128(key));
+            entry_of(&DenialKey { key, minute, operation: operation.to_owned() })
         };
         assert_eq!(of(1, 7, "GET /a"), of(1, 7, "GET /a"));
         for other in [of(1, 8, "GET /a"), of(2, 7, "GET /a"), of(1, 7, "GET /b")] {

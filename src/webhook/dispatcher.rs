@@ -361,7 +361,7 @@ impl<Q: Queue> Dispatcher<Q> {
     }
 
     fn handle_end(&mut self, ended: Result<EndedAttempt, tokio::task::JoinError>) {
-        // `attempt_and_record` catches panics; it fails only when it is aborted with the dispatcher.
+        // `attempt_and_record` catches panics; it fails only when the dispatcher is dropped.
         let Ok(EndedAttempt { destination, took, halts, frees, unrecorded }) = ended else {
             return;
         };

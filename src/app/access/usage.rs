@@ -89,6 +89,6 @@ mod tests {
         let again = under_way.place(id(0));
         assert!(again.is_some() && under_way.place(id(AT_ONCE)).is_none());
         drop((places, again));
-        assert!(under_way.ids().is_empty());
+        assert!(locked(&under_way.0).is_empty());
     }
 }

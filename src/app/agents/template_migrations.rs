@@ -12,9 +12,9 @@ use tokio::time::sleep;
 use super::versions::length;
 use super::{AgentError, Agents};
 use crate::domain::account::Account;
-use crate::domain::agent_config::{AgentConfigs, Config};
+use crate::domain::agent_config::AgentConfigs;
 use crate::domain::id::{AccountId, TemplateId};
-use crate::domain::template::{Extent, Link, Migration, Template, plan};
+use crate::domain::template::{Extent, Link, Migration, plan};
 use crate::store::{MigrationRequest, StoreError, Working};
 use crate::wire::{Number, Revision};
 

@@ -147,13 +147,12 @@ impl Apps {
         held: &[Held],
     ) -> State {
         let known = self.rules.app(&app).cloned();
-        let missing =
-            record.as_ref().map(|record| missing(known.as_ref(), record)).unwrap_or_default();
+        let missing = record.as_ref().map(|record| missing_settings(known.as_ref(), record));
         let mut dependencies = Vec::new();
         if let Some(known) = &known {
             dependencies.extend(known.requires_apps.iter().map(|id| {
                 let works = |one: &AppRecord| {
-                    one.app.id() == id && missing(self.rules.app(&one.app), one).is_empty()
+                    one.app.id() == id && missing_settings(self.rules.app(&one.app), one).is_empty()
                 };
                 Dependency::App { id: id.clone(), met: installed.iter().any(works) }
             }));
@@ -163,11 +162,11 @@ impl Apps {
                     .map(|feature| Dependency::Feature { feature, met: has(held, feature) }),
             );
         }
-        State { app, known, record, missing, dependencies }
+        State { app, known, record, missing: missing.unwrap_or_default(), dependencies }
     }
 }
 
-fn missing(known: Option<&App>, record: &AppRecord) -> Vec<String> {
+fn missing_settings(known: Option<&App>, record: &AppRecord) -> Vec<String> {
     let settings = known.into_iter().flat_map(|known| &known.settings);
     let missing = settings.filter(|(name, setting)| setting.required && !record.has(name));
     missing.map(|(name, _)| name.clone()).collect()

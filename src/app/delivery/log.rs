@@ -192,8 +192,7 @@ impl EventLog {
         Ok(changed.map(|(position, _)| *position).collect())
     }
 
-    /// Reads the next events of `scope` behind a place: within these
-    /// bounds.
+    /// Reads the next events of `scope` behind a place, within these bounds.
     pub async fn read(
         &self,
         scope: &Scope,

@@ -37,7 +37,7 @@ use tokio::time::Instant;
 use tracing::{error, info};
 
 use crate::domain::address::Address;
-use crate::domain::id::{MessageId, Mint};
+use crate::domain::id::{IntakeId, MessageId, Mint};
 use crate::domain::policy::Proof;
 use crate::domain::ports::{Client, Envelope, Intake, IntakeReply, Recipient, Wake};
 use crate::domain::reason::Reason;
@@ -49,7 +49,6 @@ use crate::verify::Authenticator;
 use self::judge::Basis;
 use self::rate_limits::RateLimits;
 use self::recipient::RcptQuestion;
-use self::refusal::RefusedMessage;
 use self::relay_step::{ApplicationRequests, RelayStep};
 use self::standings::Standings;
 use crate::app::relay::Relays;

@@ -10,7 +10,6 @@ use super::{Examined, Gateway, Resolved, examine};
 use crate::domain::account::Account;
 use crate::domain::path::{self, PathKind};
 use crate::domain::ports::{Client, Envelope, IntakeReply, Recipient};
-use crate::domain::reason::Reason;
 use crate::store::{Listing, StoreError};
 
 impl Gateway {

@@ -23,7 +23,6 @@ use super::sns_certificates::{SnsCertificateError, SnsCertificates};
 use super::tokens::Tokens;
 use super::{RelayError, Relays};
 use crate::app::intake::{Gateway, RefusedMessage};
-use crate::domain::account::Account;
 use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::path::{self, PathKind};
 use crate::domain::ports::{Client, Envelope, Intake as _, IntakeReply, Posted, Recipient};

@@ -20,7 +20,6 @@ use crate::app::relay::inbound::Inbound;
 use crate::app::relay::sns_certificates::{FetchError, SnsCertificates};
 use crate::app::relay::{RelayChange, Relays};
 use crate::domain::clock::Timestamp;
-use crate::domain::id::Mint;
 use crate::domain::policy::Mode;
 use crate::domain::ports::Wake;
 use crate::domain::relay::RelayType;

@@ -223,7 +223,8 @@ mod tests {
 
     /// The places of the bodies that are read behind a place without the store.
     fn places(ring: &Ring, scope: &Scope, after: i64) -> Option<Vec<i64>> {
-        let part = ring.read(scope, &EventFilter::ALL, after, (9, 999))?;
+        let part =
+            ring.read(scope, &EventFilter::ALL, after, EventLogBounds { events: 9, octets: 999 })?;
         Some(part.made.iter().map(|(place, _)| *place).collect())
     }
 

@@ -38,10 +38,8 @@ impl Waiting {
     /// the log; None if that is unknown.
     pub async fn changed(&self) -> Option<i64> {
         self.woken.notified().await;
-        locked(&self.waiters.0.places)
-            .taken
-            .get_mut(&self.number)
-            .and_then(|reader| reader.quiet.take())
+        let mut places = locked(&self.waiters.0.places);
+        places.taken.get_mut(&self.number)?.quiet.take()
     }
 
     /// Changes the scope of the reader. Read after this call.
@@ -54,7 +52,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        locked(&self.waiters.0.places).remove(&self.number);
+        locked(&self.waiters.0.places).taken.remove(&self.number);
     }
 }
 
@@ -88,12 +86,6 @@ struct Reader {
 
 fn concerned(scope: &Scope) -> Vec<AccountId> {
     scope.permitted().map_or_else(|| vec![scope.root()], <[AccountId]>::to_vec)
-}
-
-impl Places {
-    fn remove(&mut self, number: &u64) {
-        self.taken.remove(number);
-    }
 }
 
 impl Waiters {
@@ -149,12 +141,8 @@ impl Waiters {
 
     /// The accounts whose events readers wait for.
     pub(super) fn concerned(&self) -> HashSet<AccountId> {
-        locked(&self.0.places)
-            .taken
-            .values()
-            .flat_map(|reader| &reader.concerned)
-            .copied()
-            .collect()
+        let places = locked(&self.0.places);
+        places.taken.values().flat_map(|reader| &reader.concerned).copied().collect()
     }
 
     /// Wakes all readers, for whom no place is known to be quiet.
@@ -201,19 +189,19 @@ mod tests {
         let key = |number| KeyId(Uuid::from_u128(number));
         let account = |id| AccountId::new(id).unwrap();
         let all = |id| Scope::subtree(account(id), AccountType::Organization);
-        let first = waiters.join((key(1), account(9)), &all(1)).unwrap();
-        let second = waiters.join((key(1), account(9)), &all(2)).unwrap();
-        let full = waiters.join((key(1), account(9)), &all(1)).unwrap_err();
+        let first = waiters.join(key(1), account(9), &all(1)).unwrap();
+        let second = waiters.join(key(1), account(9), &all(2)).unwrap();
+        let full = waiters.join(key(1), account(9), &all(1)).unwrap_err();
         assert_eq!(full, TooManyReaders::Key);
         let restricted = all(1).only(vec![account(3)]);
-        let third = waiters.join((key(2), account(9)), &restricted).unwrap();
-        let full = waiters.join((key(3), account(9)), &all(1)).unwrap_err();
+        let third = waiters.join(key(2), account(9), &restricted).unwrap();
+        let full = waiters.join(key(3), account(9), &all(1)).unwrap_err();
         assert_eq!(full, TooManyReaders::Account);
-        let fourth = waiters.join((key(4), account(8)), &all(4)).unwrap();
-        let full = waiters.join((key(5), account(7)), &all(1)).unwrap_err();
+        let fourth = waiters.join(key(4), account(8), &all(4)).unwrap();
+        let full = waiters.join(key(5), account(7), &all(1)).unwrap_err();
         assert_eq!(full, TooManyReaders::Gateway);
         drop(fourth);
-        let fourth = waiters.join((key(4), account(8)), &all(4)).unwrap();
+        let fourth = waiters.join(key(4), account(8), &all(4)).unwrap();
         let woken = async |waiting: &Waiting| {
             tokio::time::timeout(std::time::Duration::ZERO, waiting.changed()).await.ok()
         };
