@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::attempt::Sender;
@@ -82,7 +82,7 @@ impl Wake for Bell {
 }
 
 /// The end of one attempt, for the lanes.
-struct EndedAttempt {
+struct AttemptEnd {
     destination: DestinationId,
     took: Duration,
     /// No more attempts may begin for the destination.
@@ -115,7 +115,7 @@ pub struct Dispatcher<Q> {
     sender: Sender,
     bell: Bell,
     lanes: Lanes<Box<Claim>>,
-    running: JoinSet<EndedAttempt>,
+    running: JoinSet<AttemptEnd>,
     /// Delivered attempts being recorded. They hold no place of their destination: on a busy disk
     /// the next attempt must not wait for the last record.
     recording: JoinSet<()>,
@@ -264,11 +264,7 @@ impl<Q: Queue> Dispatcher<Q> {
     }
 
     /// Handles a result of the queue, and decides when to ask next.
-    fn handle_reply(
-        &mut self,
-        asked: Result<QueueReply, tokio::task::JoinError>,
-        shutdown: &Shutdown,
-    ) {
+    fn handle_reply(&mut self, asked: Result<QueueReply, JoinError>, shutdown: &Shutdown) {
         let (at, holder, limit, claims) = match asked {
             Ok(QueueReply::Claims { at, holder, limit, claims }) => (at, holder, limit, claims),
             Ok(QueueReply::Pause(pause)) => {
@@ -360,9 +356,9 @@ impl<Q: Queue> Dispatcher<Q> {
         self.running.spawn(attempting);
     }
 
-    fn handle_end(&mut self, ended: Result<EndedAttempt, tokio::task::JoinError>) {
+    fn handle_end(&mut self, ended: Result<AttemptEnd, JoinError>) {
         // `attempt_and_record` catches panics; it fails only when the dispatcher is dropped.
-        let Ok(EndedAttempt { destination, took, halts, frees, unrecorded }) = ended else {
+        let Ok(AttemptEnd { destination, took, halts, frees, unrecorded }) = ended else {
             return;
         };
         let now = Instant::now();
@@ -393,7 +389,7 @@ async fn attempt_and_record<Q: Queue>(
     sender: Sender,
     claim: Claim,
     behind: Behind,
-) -> EndedAttempt {
+) -> AttemptEnd {
     let claim = Arc::new(claim);
     // Tasks of a `JoinSet` end with it, so that nothing outlives the dispatcher.
     let mut task = JoinSet::new();
@@ -410,13 +406,13 @@ async fn attempt_and_record<Q: Queue>(
     let frees = claim.destination.wants.ordered || probed;
     if outcome == Outcome::Delivered && !frees {
         let unrecorded = Some(Unrecorded { claim, attempt });
-        return EndedAttempt { destination, took, halts: false, frees, unrecorded };
+        return AttemptEnd { destination, took, halts: false, frees, unrecorded };
     }
     let mut task = JoinSet::new();
     task.spawn(async move { record(&*queue, &sender.rules, &claim, attempt, outcome).await });
     // If the queue panics, nothing is recorded: the delivery is due again when its lease ends.
     let halts = matches!(task.join_next().await, Some(Ok(true)));
-    EndedAttempt { destination, took, halts, frees, unrecorded: None }
+    AttemptEnd { destination, took, halts, frees, unrecorded: None }
 }
 
 /// Records the end of an attempt, with retries while the lease lasts: a lost record costs the

@@ -83,7 +83,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Stores mail in `store`; `relays` requests the applications of accounts.
+    /// Stores mail in `store`; `relays` asks the applications of accounts.
     pub fn new(
         store: Store,
         authenticator: Arc<Authenticator>,

@@ -13,7 +13,7 @@
 //!
 //! The genuine message cannot be told from altered copies, and a rate per copy would limit nothing.
 //! But hasty copies come from few networks, and not from the sender's. So a network that has
-//! message no copy for a minute may bring one beyond the rate, up to a minute's worth for all
+//! brought no copy for a minute may bring one beyond the rate, up to a minute's worth for all
 //! networks. To defer the genuine message, an attacker needs more networks than the rate, every
 //! minute; and the sender retries after the 450, so nothing is lost.
 //!

@@ -2,8 +2,6 @@
 
 use std::time::Instant;
 
-use bytes::Bytes;
-
 use super::Gateway;
 use super::recipient::network;
 use super::session;
@@ -25,7 +23,7 @@ pub struct RefusedMessage<'m> {
     pub reason: Reason,
     pub detail: &'m str,
     /// The beginning of the message, as far as it was kept.
-    pub head: &'m Bytes,
+    pub head: &'m [u8],
     /// Bytes read or declared.
     pub size: u64,
 }

@@ -51,7 +51,7 @@ pub(super) enum RelayStep {
 }
 
 impl Gateway {
-    /// ApplicationRequests the application of the relay that `judgement` rests on, if there is one, and writes the
+    /// Asks the application of the relay that `judgement` rests on, if there is one, and writes the
     /// answer into the judgement. Does not ask about a message that has arrived before: it stores
     /// nothing new.
     pub(super) async fn ask_application(

@@ -39,8 +39,7 @@ pub struct LogStart {
 }
 
 impl Mailbox {
-    /// Returns a page. Reads the newest `most` rows within
-    /// the time of the filter, and none older.
+    /// Returns a page. Reads the newest `most` rows within the time of the filter, and none older.
     pub async fn log_page(
         &self,
         scope: &Scope,

@@ -175,8 +175,7 @@ impl Inbound {
         }
         let posted = posted(kind, "nothing was examined");
         let envelope = envelope(client(None, None, from), String::new(), posted);
-        let refused =
-            RefusedMessage { reason: Reason::Malformed, detail: words, head: &Bytes::new(), size };
+        let refused = RefusedMessage { reason: Reason::Malformed, detail: words, head: &[], size };
         self.gateway.refused_within(account, &envelope, refused).await
     }
 
@@ -278,12 +277,8 @@ impl Inbound {
         };
         if let Some(words) = words {
             let whole = envelope(client, reverse_path, posted(kind, proof));
-            let refused = RefusedMessage {
-                reason: Reason::Malformed,
-                detail: &words,
-                head: &Bytes::new(),
-                size,
-            };
+            let reason = Reason::Malformed;
+            let refused = RefusedMessage { reason, detail: &words, head: &[], size };
             return Ok(sum(&[self.gateway.refused_within(account, &whole, refused).await]));
         }
         let (mut answers, mut groups) = (Vec::new(), Groups::default());
