@@ -107,10 +107,8 @@ impl AuditLog {
         let now = self.clock.now();
         let minute = now.millis().div_euclid(MINUTE_MILLIS);
         let actor = Actor { once: None, ..actor.clone() };
-        self.count(
-            DenialKey { key, minute, operation: operation.to_owned() },
-            DenialCount { actor, at: now, count: 1 },
-        );
+        let of = DenialKey { key, minute, operation: operation.to_owned() };
+        self.count(of, DenialCount { actor, at: now, count: 1 });
         self.denied.came.notify_one();
     }
 

@@ -78,7 +78,7 @@ impl Agents {
     ) -> Result<Forecast, AgentError> {
         let template = self.own_template(owner, id).await?;
         self.check_linked(id, wanted.agents).await?;
-        let revision = Revision(template.head.revision);
+        let (config, revision) = (&template.content.config, Revision(template.head.revision));
         let limits = &self.rules.limits;
         let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
         let mut from = page.after.map_or(0, AccountId::get);
@@ -89,15 +89,14 @@ impl Agents {
                 let configs = self.store.agent_configs(link.agent).await?;
                 let staged = configs.as_ref().map(AgentConfigs::base).cloned().unwrap_or_default();
                 // Bounds the bytes read; the response is shorter.
-                octets =
-                    octets.saturating_add(length(&staged)).saturating_add(length(&link.applied));
+                let read = length(&staged).saturating_add(length(&link.applied));
+                octets = octets.saturating_add(read);
                 let full = agents.len() >= limit || octets > limits.max_page_bytes;
                 if full && !agents.is_empty() {
                     let next = agents.last().map(|last| last.account_id);
                     return Ok(Forecast { dry_run: true, revision, agents, next });
                 }
-                let plan =
-                    plan(&staged, Some(&link.applied), &template.content.config, wanted.extent);
+                let plan = plan(&staged, Some(&link.applied), config, wanted.extent);
                 agents.push(AgentForecast {
                     account_id: link.agent.into(),
                     too_large: self.check_size(&plan.config, "").is_err(),

@@ -169,11 +169,10 @@ impl Agents {
         id: TemplateId,
     ) -> Result<Template, AgentError> {
         let found = self.template(owner, id).await?;
-        let account = found.head.account;
-        if account == owner.id {
-            return Ok(found);
+        match found.head.account {
+            account if account == owner.id => Ok(found),
+            account => Err(AgentError::TemplateOf(account)),
         }
-        Err(AgentError::TemplateOf(account))
     }
 
     /// Returns the content after a change.

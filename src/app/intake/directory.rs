@@ -44,11 +44,9 @@ pub struct Resolved {
 
 impl Directory {
     pub fn new(store: Store, postmaster: Option<Address>, rules: DirectoryRules) -> Self {
-        let memory = Memory {
-            version: 0,
-            named: Recent::new(rules.named_entries),
-            guessed: Recent::new(rules.guessed_entries),
-        };
+        let (named, guessed) =
+            (Recent::new(rules.named_entries), Recent::new(rules.guessed_entries));
+        let memory = Memory { version: 0, named, guessed };
         Self { store, postmaster, memory: Mutex::new(memory) }
     }
 

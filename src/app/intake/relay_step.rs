@@ -77,10 +77,10 @@ impl Gateway {
             }
             None => {
                 let began = Instant::now();
-                let Some(intake) = judgement.commit.intakes.get(at) else {
+                let intake = judgement.commit.intakes.get(at);
+                let Some(accepted) = intake.and_then(|intake| intake.accepted.as_ref()) else {
                     return Ok(RelayStep::Settled);
                 };
-                let Some(accepted) = &intake.accepted else { return Ok(RelayStep::Settled) };
                 let recipient = mail.envelope.recipients.get(at);
                 let (relay, hop) = match self.nearest(&accepted.message.lineage).await? {
                     Nearest::Relay(relay)

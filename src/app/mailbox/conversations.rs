@@ -129,12 +129,9 @@ impl Mailbox {
         for thread in order.iter().map(|one| one.thread) {
             let outline = outlines.get(&thread).map_or(&[][..], Vec::as_slice);
             if gathering.begin(thread, outline.len()) {
-                let wanted_of = |(message, octets): &(MessageId, u64)| WantedMessage {
-                    thread,
-                    message: *message,
-                    octets: *octets,
-                };
-                wanted.extend(outline.iter().map(wanted_of));
+                for &(message, octets) in outline {
+                    wanted.push(WantedMessage { thread, message, octets });
+                }
             }
         }
         self.gather(scope, &wanted, &mut gathering).await?;

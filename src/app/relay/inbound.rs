@@ -128,7 +128,8 @@ impl Inbound {
         let mail = match self.read(&way.verification, &request).await {
             Ok(Read::Mail(mail)) => mail,
             Ok(Read::Noted(what)) => {
-                info!(account.id = %way.account.id, provider = way.verification.kind().as_str(), what, "provider noted");
+                let (account, provider) = (way.account.id, way.verification.kind().as_str());
+                info!(account.id = %account, provider, what, "provider noted");
                 return Ok(PostOutcome::Noted(what));
             }
             Err(refusal) => return self.refuse(&way, from, refusal, size).await,

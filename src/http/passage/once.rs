@@ -3,8 +3,8 @@
 //!
 //! Caller, rights and target are checked again each time: a caller that has lost them learns
 //! nothing. The store ensures the single execution (`app::idempotency`); this file identifies the
-//! request and stores its response. A refusal (4xx) is not stored: the client may retry. A 5xx may have
-//! been carried out; a repeat then gets a 409, which says to look.
+//! request and stores its response. A refusal (4xx) is not stored: the client may retry. A 5xx may
+//! have been carried out; a repeat then gets a 409, which says to look.
 
 use std::sync::Arc;
 
