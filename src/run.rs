@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::agents::Agents;
 use crate::app::audit::AuditLog;
-use crate::app::delivery::{EventLog, Heartbeat, Outbox};
+use crate::app::delivery::{EventLog, Heartbeat};
 use crate::app::intake::Gateway;
 use crate::app::intake::preview::Preview;
 use crate::app::intake::reception::Reception;
@@ -46,6 +46,7 @@ use crate::tls::acme::Acme;
 use crate::verify::{Authenticator, Servers, VerifyError};
 use crate::webhook::attempt::Sender;
 use crate::webhook::dispatcher::{Bell, Dispatcher};
+use crate::webhook::queue::Outbox;
 
 mod api;
 mod readiness;
@@ -186,8 +187,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         mint.clone(),
     );
     let reception = Reception::new(store.clone(), mint.clone(), &intake, Arc::clone(&wake));
-    let of = (mint.clone(), relays.clone());
-    let gateway = Gateway::new(store.clone(), authenticator, intake, of, wake, settings.postmaster);
+    let gateway = Gateway::new(store.clone(), authenticator, intake, relays.clone(), wake)
+        .with_postmaster(settings.postmaster);
     let gateway = Arc::new(gateway);
     let by = (mint.clock().clone(), line_ends);
     let inbound = Arc::new(rules.inbound);

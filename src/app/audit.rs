@@ -14,13 +14,14 @@ use std::collections::hash_map::Entry as Slot;
 use std::error::Error;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use uuid::Uuid;
 
+use crate::app::locked::locked;
 use crate::domain::audit::{Actor, Entry, Who};
 use crate::domain::clock::{Clock, TimeRange, Timestamp};
 use crate::domain::id::{AuditId, KeyId};
@@ -41,15 +42,21 @@ pub struct AuditLog {
 /// Denied requests that are not written yet.
 #[derive(Debug, Default)]
 struct Denied {
-    waiting: Mutex<HashMap<Of, Attempts>>,
+    waiting: Mutex<HashMap<DenialKey, DenialCount>>,
     came: Notify,
 }
 
-/// The key, the minute since 1970, and the operation of denied requests.
-type Of = (KeyId, i64, String);
+/// Denied requests that are counted together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct DenialKey {
+    key: KeyId,
+    /// Since 1970.
+    minute: i64,
+    operation: String,
+}
 
 #[derive(Clone, Debug)]
-struct Attempts {
+struct DenialCount {
     /// The actor of the first one.
     actor: Actor,
     at: Timestamp,
@@ -100,7 +107,8 @@ impl AuditLog {
         let now = self.clock.now();
         let minute = now.millis().div_euclid(MINUTE_MILLIS);
         let actor = Actor { once: None, ..actor.clone() };
-        self.count((key, minute, operation.to_owned()), Attempts { actor, at: now, count: 1 });
+        let of = DenialKey { key, minute, operation: operation.to_owned() };
+        self.count(of, DenialCount { actor, at: now, count: 1 });
         self.denied.came.notify_one();
     }
 
@@ -123,12 +131,12 @@ impl AuditLog {
     }
 
     async fn write(&self) {
-        let mut waiting: Vec<_> = self.lock().drain().collect();
+        let mut waiting: Vec<_> = locked(&self.denied.waiting).drain().collect();
         // All gateways write in one order, so that none waits for another in a circle.
         waiting.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        for (of, attempts) in waiting {
-            let Attempts { actor, at, count } = &attempts;
-            let (id, operation) = (entry_of(&of), &of.2);
+        for (of, denials) in waiting {
+            let DenialCount { actor, at, count } = &denials;
+            let (id, operation) = (entry_of(&of), &of.operation);
             let written = self.store.count_denials(id, actor.at(*at), operation, *count).await;
             if let Err(error) = written {
                 let error = &error as &(dyn Error + 'static);
@@ -136,7 +144,7 @@ impl AuditLog {
                     error,
                     "cannot write refused attempts to the audit log: trying again"
                 );
-                self.count(of, attempts);
+                self.count(of, denials);
                 self.denied.came.notify_one();
             }
         }
@@ -144,28 +152,23 @@ impl AuditLog {
 
     /// Adds to a count. When `max_denied` counts wait, a new one is dropped: only many keys at once
     /// get that far.
-    fn count(&self, of: Of, attempts: Attempts) {
-        let mut waiting = self.lock();
+    fn count(&self, of: DenialKey, denials: DenialCount) {
+        let mut waiting = locked(&self.denied.waiting);
         let is_full = waiting.len() >= self.rules.rates.max_denied;
         match waiting.entry(of) {
             Slot::Occupied(mut slot) => {
                 let counted = slot.get_mut();
-                counted.count = counted.count.saturating_add(attempts.count);
+                counted.count = counted.count.saturating_add(denials.count);
             }
-            Slot::Vacant(slot) if !is_full => drop(slot.insert(attempts)),
+            Slot::Vacant(slot) if !is_full => drop(slot.insert(denials)),
             Slot::Vacant(_) => {}
         }
-    }
-
-    /// Locks the counts. A poisoned lock is used on: no panic can leave a count half changed.
-    fn lock(&self) -> MutexGuard<'_, HashMap<Of, Attempts>> {
-        self.denied.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Returns the id of the entry for this key, operation and minute, equal on all gateways: a UUIDv7
 /// of the minute whose random part is a hash of all three.
-fn entry_of((key, minute, operation): &Of) -> AuditId {
+fn entry_of(DenialKey { key, minute, operation }: &DenialKey) -> AuditId {
     let millis = minute.saturating_mul(MINUTE_MILLIS);
     let (name, at) = (b"access.denied".as_slice(), minute.to_be_bytes());
     let named = [name, key.0.as_bytes(), &at, operation.as_bytes()].concat();
@@ -184,7 +187,8 @@ mod tests {
     #[test]
     fn an_entry_is_of_one_key_one_operation_and_one_minute() {
         let of = |key: u128, minute, operation: &str| {
-            entry_of(&(KeyId(Uuid::from_u128(key)), minute, operation.to_owned()))
+            let key = KeyId(Uuid::from_u128(key));
+            entry_of(&DenialKey { key, minute, operation: operation.to_owned() })
         };
         assert_eq!(of(1, 7, "GET /a"), of(1, 7, "GET /a"));
         for other in [of(1, 8, "GET /a"), of(2, 7, "GET /a"), of(1, 7, "GET /b")] {

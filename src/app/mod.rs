@@ -3,7 +3,7 @@
 //! Called by `http`, `cli` and, through `domain::ports`, by the SMTP room. `intake` takes messages
 //! in. `access` answers "may I?". `tenancy` keeps accounts and what belongs to them. `mailbox`
 //! reads messages. `delivery` keeps outgoing work. `relay`, `agents`, `apps` and `computers` are
-//! set up by accounts. `audit` reads who did what, `once` keeps the responses of idempotent
+//! set up by accounts. `audit` reads who did what, `idempotency` keeps the responses of idempotent
 //! requests, and `vault` seals secrets. Records that the API, events and the command line share
 //! have their shapes here, made of `wire`.
 
@@ -37,9 +37,10 @@ pub mod apps;
 pub mod audit;
 pub mod computers;
 pub mod delivery;
+pub mod idempotency;
 pub mod intake;
+mod locked;
 pub mod mailbox;
-pub mod once;
 pub mod relay;
 pub mod tenancy;
 pub mod vault;

@@ -15,7 +15,7 @@ use super::account_name::AccountName;
 use super::global_args::GlobalArgs;
 use super::when::When;
 use super::{Failure, print_read, reading};
-use crate::app::delivery::{Begin, Begun, EventLog, RenderedEvent};
+use crate::app::delivery::{Begin, Beginning, EventLog, EventLogBounds, RenderedEvent};
 use crate::app::mailbox::links::Links;
 use crate::domain::clock::Clock;
 use crate::domain::event::EventName;
@@ -77,12 +77,13 @@ impl EventsArgs {
         let pause = access.events.poll();
         let mut after = loop {
             match log.begin(&scope, self.begin(&clock)).await? {
-                Begun::At(position) => break position,
-                Begun::Later => sleep(pause).await,
-                Begun::Unknown => return Err(NO_EVENT.into()),
+                Beginning::At(position) => break position,
+                Beginning::Later => sleep(pause).await,
+                Beginning::Unknown => return Err(NO_EVENT.into()),
             }
         };
-        let bounds = (access.limits.page_step, access.limits.max_page_bytes);
+        let octets = access.limits.max_page_bytes;
+        let bounds = EventLogBounds { events: access.limits.page_step, octets };
         loop {
             // Orders the events committed by now; they are read below.
             let known = log.begin(&scope, Begin::Now).await?;
@@ -101,7 +102,7 @@ impl EventsArgs {
             if !self.follow {
                 return Ok(());
             }
-            if let Begun::At(known) = known {
+            if let Beginning::At(known) = known {
                 after = after.max(known);
             }
             sleep(pause).await;

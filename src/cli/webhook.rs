@@ -108,8 +108,8 @@ impl WebhookArgs {
                 let account = in_use(&destinations, id).await?.account;
                 let extent = if all { Extent::All } else { Extent::Failed };
                 let since = since.before(clock.now());
-                let replay = destinations.replay(account, id, (since, extent)).await?;
-                if global.json {
+                let replay = destinations.replay(account, id, since, extent).await?;
+                if given.json {
                     print_json(&json!({
                         "id": replay.to_string(),
                         "since": since.to_string(),

@@ -13,12 +13,12 @@ use crate::app::apps::Apps;
 use crate::app::audit::AuditLog;
 use crate::app::computers::Computers;
 use crate::app::delivery::{Destinations, EventLog};
+use crate::app::idempotency::KeptResponses;
 use crate::app::intake::preview::Preview;
 use crate::app::intake::reception::Reception;
 use crate::app::mailbox::Mailbox;
 use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
-use crate::app::once::Answers;
 use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
 use crate::app::tenancy::Tenancy;
@@ -55,7 +55,7 @@ pub struct UseCases {
     pub apps: Apps,
     pub computers: Computers,
     pub audit: AuditLog,
-    pub answers: Answers,
+    pub answers: KeptResponses,
     /// DNS for tenants' requests; shares nothing with the DNS of incoming mail.
     pub dns: Arc<Authenticator>,
 }

@@ -43,20 +43,20 @@ impl Sender {
         let Request { headers, body } = request;
         let sent = self.client.post(&claim.destination.url, headers, body, behind).await;
         // The time shown follows the clock as it is at the end, in case it was set meanwhile.
-        let ended = self.conclude(claim, clock.wall_of(steady), began.elapsed(), sent);
-        log(claim, &ended);
-        ended
+        let (attempt, outcome) = self.conclude(claim, clock.wall_of(steady), began.elapsed(), sent);
+        log(claim, &attempt, outcome);
+        (attempt, outcome)
     }
 
     /// Ends an attempt that panicked. It counts as failed, so that an event that always panics
     /// exhausts its schedule like any other.
-    pub fn stumbled(&self, claim: &Claim) -> (Attempt, Outcome) {
+    pub fn panicked(&self, claim: &Claim) -> (Attempt, Outcome) {
         let at = self.mint.clock().now();
         let (attempt, outcome) = self.conclude(claim, at, Duration::ZERO, Err(EgressError::Broken));
         let error = Some("the gateway could not make this request".to_owned());
-        let ended = (Attempt { error, ..attempt }, outcome);
-        log(claim, &ended);
-        ended
+        let attempt = Attempt { error, ..attempt };
+        log(claim, &attempt, outcome);
+        (attempt, outcome)
     }
 
     fn conclude(
@@ -133,7 +133,7 @@ pub fn prepare(claim: &Claim, at: Timestamp, rules: &PayloadRules, links: &Links
 }
 
 /// Logs an attempt, without the URL (its query may hold a secret), the body or the response.
-fn log(claim: &Claim, (attempt, outcome): &(Attempt, Outcome)) {
+fn log(claim: &Claim, attempt: &Attempt, outcome: Outcome) {
     tracing::info!(
         delivery.id = %claim.delivery,
         destination.id = %claim.destination.id,
@@ -142,7 +142,7 @@ fn log(claim: &Claim, (attempt, outcome): &(Attempt, Outcome)) {
         attempt.number = claim.attempts.saturating_add(1),
         http.status = attempt.status,
         latency_ms = attempt.latency_ms,
-        outcome = outcome::word(*outcome),
+        outcome = outcome::word(outcome),
         error = attempt.error.as_deref(),
         "webhook attempt ended"
     );

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::attempt::Sender;
@@ -82,7 +82,7 @@ impl Wake for Bell {
 }
 
 /// The end of one attempt, for the lanes.
-struct Ended {
+struct AttemptEnd {
     destination: DestinationId,
     took: Duration,
     /// No more attempts may begin for the destination.
@@ -115,7 +115,7 @@ pub struct Dispatcher<Q> {
     sender: Sender,
     bell: Bell,
     lanes: Lanes<Box<Claim>>,
-    running: JoinSet<Ended>,
+    running: JoinSet<AttemptEnd>,
     /// Delivered attempts being recorded. They hold no place of their destination: on a busy disk
     /// the next attempt must not wait for the last record.
     recording: JoinSet<()>,
@@ -127,7 +127,7 @@ pub struct Dispatcher<Q> {
     /// Destinations halted since the last claim was asked for: no more attempts may begin.
     halted: HashSet<DestinationId>,
     /// More work may be due than the claim under way has seen.
-    hurried: bool,
+    may_have_more: bool,
     /// The name under which the waiting claims in lanes were made.
     holder: Option<i64>,
     /// The earliest time of the next request to the queue.
@@ -150,7 +150,7 @@ impl<Q: Queue> Dispatcher<Q> {
             asking: JoinSet::new(),
             passed_over: HashSet::new(),
             halted: HashSet::new(),
-            hurried: false,
+            may_have_more: false,
             holder: None,
             ask_at: Instant::now(),
             failures: 0,
@@ -176,22 +176,22 @@ impl<Q: Queue> Dispatcher<Q> {
             }
             tokio::select! {
                 () = shutdown.soft() => break,
-                Some(ended) = self.running.join_next() => self.ended(ended),
-                Some(asked) = self.asking.join_next() => self.answered(asked, &shutdown),
+                Some(ended) = self.running.join_next() => self.handle_end(ended),
+                Some(asked) = self.asking.join_next() => self.handle_reply(asked, &shutdown),
                 Some(_) = self.recording.join_next() => {}
                 Some(_) = self.returning.join_next() => {}
-                () = self.bell.0.notified() => self.hurry(),
+                () = self.bell.0.notified() => self.ask_soon(),
                 () = sleep_until(self.ask_at), if may_ask => {}
             }
         }
         self.give_back_all();
         // Not aborted: claims already handed out must be given back.
         while let Some(asked) = self.asking.join_next().await {
-            self.answered(asked, &shutdown);
+            self.handle_reply(asked, &shutdown);
         }
         while self.returning.join_next().await.is_some() {}
         while let Some(ended) = self.running.join_next().await {
-            self.ended(ended);
+            self.handle_end(ended);
         }
         while self.recording.join_next().await.is_some() {}
     }
@@ -253,7 +253,7 @@ impl<Q: Queue> Dispatcher<Q> {
         let busy = self.lanes.busy(at);
         self.passed_over = busy.iter().copied().collect();
         self.halted.clear();
-        self.hurried = false;
+        self.may_have_more = false;
         let (queue, holder) = (Arc::clone(&self.queue), self.holder);
         let within = self.rules().dispatcher.lease();
         self.asking.spawn(async move {
@@ -264,7 +264,7 @@ impl<Q: Queue> Dispatcher<Q> {
     }
 
     /// Handles a result of the queue, and decides when to ask next.
-    fn answered(&mut self, asked: Result<QueueReply, tokio::task::JoinError>, shutdown: &Shutdown) {
+    fn handle_reply(&mut self, asked: Result<QueueReply, JoinError>, shutdown: &Shutdown) {
         let (at, holder, limit, claims) = match asked {
             Ok(QueueReply::Claims { at, holder, limit, claims }) => (at, holder, limit, claims),
             Ok(QueueReply::Pause(pause)) => {
@@ -287,7 +287,7 @@ impl<Q: Queue> Dispatcher<Q> {
             return self.back_off(&QueueError::TooSlow);
         }
         self.failures = 0;
-        let mut more = self.hurried || claims.len() >= limit;
+        let mut more = self.may_have_more || claims.len() >= limit;
         let halted = |claim: &Claim| self.halted.contains(&claim.destination.id);
         let (unbegun, claims): (Vec<_>, Vec<_>) = claims.into_iter().partition(halted);
         self.give_back(unbegun);
@@ -339,11 +339,11 @@ impl<Q: Queue> Dispatcher<Q> {
     }
 
     /// Asks soon, because there may be work; a failing queue is still given its pause.
-    fn hurry(&mut self) {
+    fn ask_soon(&mut self) {
         if self.failures == 0 {
             self.ask_at = Instant::now();
         }
-        self.hurried = true;
+        self.may_have_more = true;
     }
 
     fn start(&mut self, claim: Box<Claim>) {
@@ -351,13 +351,16 @@ impl<Q: Queue> Dispatcher<Q> {
             true => AfterResponse::Keep,
             false => AfterResponse::Close,
         };
-        let carried = carry(Arc::clone(&self.queue), self.sender.clone(), *claim, behind);
-        self.running.spawn(carried);
+        let attempting =
+            attempt_and_record(Arc::clone(&self.queue), self.sender.clone(), *claim, behind);
+        self.running.spawn(attempting);
     }
 
-    fn ended(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
-        // `carry` catches panics; it fails only when it is aborted with the dispatcher.
-        let Ok(Ended { destination, took, halts, frees, unrecorded }) = ended else { return };
+    fn handle_end(&mut self, ended: Result<AttemptEnd, JoinError>) {
+        // `attempt_and_record` catches panics; it fails only when the dispatcher is dropped.
+        let Ok(AttemptEnd { destination, took, halts, frees, unrecorded }) = ended else {
+            return;
+        };
         let now = Instant::now();
         self.lanes.done(destination, took, now);
         if let Some(Unrecorded { claim, attempt }) = unrecorded {
@@ -374,19 +377,19 @@ impl<Q: Queue> Dispatcher<Q> {
         }
         let more = frees || self.passed_over.contains(&destination);
         if more && self.lanes.is_open(destination, now) {
-            self.hurry();
+            self.ask_soon();
         }
     }
 }
 
 /// Attempts a delivery, and records the end unless nothing else depends on the record. A panic is
 /// recorded as a failed attempt: left to its lease, the delivery would come back forever.
-async fn carry<Q: Queue>(
+async fn attempt_and_record<Q: Queue>(
     queue: Arc<Q>,
     sender: Sender,
     claim: Claim,
     behind: AfterResponse,
-) -> Ended {
+) -> AttemptEnd {
     let claim = Arc::new(claim);
     // Tasks of a `JoinSet` end with it, so that nothing outlives the dispatcher.
     let mut task = JoinSet::new();
@@ -394,7 +397,7 @@ async fn carry<Q: Queue>(
     task.spawn(async move { attempting.attempt(&of, behind).await });
     let (attempt, outcome) = match task.join_next().await {
         Some(Ok(ended)) => ended,
-        _ => sender.stumbled(&claim),
+        _ => sender.panicked(&claim),
     };
     let took = Duration::from_millis(attempt.latency_ms.into());
     let destination = claim.destination.id;
@@ -403,13 +406,13 @@ async fn carry<Q: Queue>(
     let frees = claim.destination.wants.ordered || probed;
     if outcome == Outcome::Delivered && !frees {
         let unrecorded = Some(Unrecorded { claim, attempt });
-        return Ended { destination, took, halts: false, frees, unrecorded };
+        return AttemptEnd { destination, took, halts: false, frees, unrecorded };
     }
     let mut task = JoinSet::new();
     task.spawn(async move { record(&*queue, &sender.rules, &claim, attempt, outcome).await });
     // If the queue panics, nothing is recorded: the delivery is due again when its lease ends.
     let halts = matches!(task.join_next().await, Some(Ok(true)));
-    Ended { destination, took, halts, frees, unrecorded: None }
+    AttemptEnd { destination, took, halts, frees, unrecorded: None }
 }
 
 /// Records the end of an attempt, with retries while the lease lasts: a lost record costs the

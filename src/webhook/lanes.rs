@@ -160,12 +160,11 @@ impl<T> Lanes<T> {
     /// is about to end, and another gateway may then claim them.
     pub fn ready(&mut self, now: Instant) -> Vec<T> {
         let mut started = Vec::new();
-        let candidates: Vec<DestinationId> = if self.waiting == 0 {
-            Vec::new()
-        } else {
-            let waits = self.lanes.iter().filter(|(_, lane)| !lane.waiting.is_empty());
-            waits.map(|(id, _)| *id).collect()
-        };
+        if self.waiting == 0 {
+            return started;
+        }
+        let waits = self.lanes.iter().filter(|(_, lane)| !lane.waiting.is_empty());
+        let candidates: Vec<DestinationId> = waits.map(|(id, _)| *id).collect();
         for destination in candidates {
             while let Some(claim) = self.next_of(destination, now) {
                 started.push(claim);

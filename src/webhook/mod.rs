@@ -12,7 +12,7 @@ pub mod dispatcher;
 pub mod lanes;
 mod masked;
 pub mod outcome;
-mod queue;
+pub mod queue;
 
 #[cfg(test)]
 pub(crate) mod sample;

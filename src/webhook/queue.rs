@@ -1,11 +1,26 @@
-//! Implements the dispatcher's queue by the outbox of the store.
+//! The dispatcher's queue: the deliveries that wait in the store.
+
+use std::time::Duration;
 
 use super::dispatcher::{Queue, QueueError};
-use crate::app::delivery::Outbox;
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::{Clock, Timestamp};
 use crate::domain::delivery::{Attempt, Claim, Outcome};
 use crate::domain::id::DestinationId;
-use crate::store::StoreError;
+use crate::store::{Store, StoreError};
+
+/// Due deliveries, each claimed by one gateway at a time.
+#[derive(Clone, Debug)]
+pub struct Outbox {
+    store: Store,
+    clock: Clock,
+    lease: Duration,
+}
+
+impl Outbox {
+    pub const fn new(store: Store, clock: Clock, lease: Duration) -> Self {
+        Self { store, clock, lease }
+    }
+}
 
 impl From<StoreError> for QueueError {
     fn from(error: StoreError) -> Self {
@@ -15,7 +30,8 @@ impl From<StoreError> for QueueError {
 
 impl Queue for Outbox {
     async fn claim(&self, limit: usize, busy: &[DestinationId]) -> Result<Vec<Claim>, QueueError> {
-        Ok(self.claim(limit, busy).await?)
+        let now = self.clock.steady();
+        Ok(self.store.claim_deliveries(now, now.plus(self.lease), limit, busy).await?)
     }
 
     async fn finish(
@@ -24,18 +40,18 @@ impl Queue for Outbox {
         attempt: Attempt,
         outcome: Outcome,
     ) -> Result<bool, QueueError> {
-        Ok(self.finish(claim, &attempt, outcome).await?)
-    }
-
-    fn holder(&self) -> Option<i64> {
-        self.holder()
+        Ok(self.store.finish_delivery(claim, &attempt, outcome).await?.halts)
     }
 
     async fn release(&self, claims: &[Claim]) -> Result<(), QueueError> {
-        Ok(self.release(claims).await?)
+        Ok(self.store.release_deliveries(claims).await?)
+    }
+
+    fn holder(&self) -> Option<i64> {
+        self.store.holder()
     }
 
     async fn next_due(&self) -> Result<Option<Timestamp>, QueueError> {
-        Ok(self.next_due().await?)
+        Ok(self.store.next_due(self.clock.steady()).await?)
     }
 }

@@ -3,27 +3,17 @@
 use crate::domain::account::{Account, AccountType};
 use crate::domain::id::AccountId;
 use crate::domain::member::Member;
+use crate::domain::words::words;
 
-/// `accountType` of the owner of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IdentityType {
-    Partner,
-    Reseller,
-    Organization,
-    Agent,
-    /// A member: a person with access to an account.
-    User,
-}
-
-impl IdentityType {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Partner => "partner",
-            Self::Reseller => "reseller",
-            Self::Organization => "organization",
-            Self::Agent => "account",
-            Self::User => "user",
-        }
+words! {
+    /// `accountType` of the owner of a key.
+    IdentityType {
+        Partner = "partner",
+        Reseller = "reseller",
+        Organization = "organization",
+        Agent = "account",
+        /// A member: a person with access to an account.
+        User = "user",
     }
 }
 

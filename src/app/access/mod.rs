@@ -80,21 +80,21 @@ pub struct Access {
     /// The rules that say which features accounts have by default.
     apps: Arc<AppRules>,
     /// Whether look-ups share one statement with other callers that ask at the same time.
-    together: bool,
+    shares_reads: bool,
 }
 
 impl Access {
     /// Uses `clock` for the expiry of keys, and `rules` for how often the use of a key is noted.
     pub fn new(store: Store, clock: Clock, rules: &AccessRules, apps: Arc<AppRules>) -> Self {
         let usage = Usage::new(store.clone(), rules.keys.last_used());
-        Self { store, clock, usage, apps, together: false }
+        Self { store, clock, usage, apps, shares_reads: false }
     }
 
     /// Returns a copy for followers of the event log: it uses the connections of `store`, and each
     /// look-up shares one statement with others that are made at the same time.
     #[must_use]
-    pub fn of_followers(&self, store: Store) -> Self {
-        Self { store, together: true, ..self.clone() }
+    pub fn for_followers(&self, store: Store) -> Self {
+        Self { store, shares_reads: true, ..self.clone() }
     }
 
     /// Returns the caller that owns this token, or [`Denied::NoKey`]. Every request reads the
@@ -102,7 +102,7 @@ impl Access {
     pub async fn caller(&self, token: Option<&str>) -> Result<Caller, Denied> {
         // A malformed token takes as long as an unknown one: the store is asked all the same.
         let hash = token.and_then(token::hash).unwrap_or(token::NOBODYS);
-        let found = match self.together {
+        let found = match self.shares_reads {
             true => self.store.key_holder_with_others(hash).await?,
             false => self.store.key_holder(hash).await?,
         };
@@ -120,7 +120,7 @@ impl Access {
     /// Returns the rows that the holder of a signed link to this message may read: the rows of the
     /// message's Agent. None if there is no such message, or if the Agent or an account above it is
     /// inactive.
-    pub async fn bearer(&self, message: MessageId) -> Result<Option<Scope>, StoreError> {
+    pub async fn link_scope(&self, message: MessageId) -> Result<Option<Scope>, StoreError> {
         let agent = self.store.agent_of_message(message).await?;
         Ok(agent.map(|agent| Scope::subtree(agent, AccountType::Agent)))
     }
@@ -140,7 +140,7 @@ impl Access {
         requested: Option<AccountId>,
         need: Need,
     ) -> Result<Target, Denied> {
-        if let Some(own) = itself(caller, requested, need) {
+        if let Some(own) = own_membership(caller, requested, need) {
             return Ok(own);
         }
         if caller.level < need.scope {
@@ -155,7 +155,7 @@ impl Access {
         let found = match requested {
             None => (caller.account.clone(), None),
             Some(id) if id == caller.account.id => (caller.account.clone(), None),
-            Some(id) if self.together => {
+            Some(id) if self.shares_reads => {
                 let found = self.store.account_or_member_with_others(id).await?;
                 found.ok_or(Denied::OutOfScope)?
             }
@@ -196,7 +196,7 @@ impl Access {
 }
 
 /// Returns the target of a member that acts on itself. Restrictions to Agents do not apply here.
-fn itself(caller: &Caller, requested: Option<AccountId>, need: Need) -> Option<Target> {
+fn own_membership(caller: &Caller, requested: Option<AccountId>, need: Need) -> Option<Target> {
     let member = caller.member.as_ref()?;
     let own = requested.is_none_or(|id| id.get() == member.id.get());
     (own && need.target == TargetType::Identity).then(|| Target {

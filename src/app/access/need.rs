@@ -3,24 +3,16 @@
 
 use crate::domain::account::AccountType;
 use crate::domain::feature::Feature;
+use crate::domain::words::words;
 
 use super::identity::Level;
 
-/// Whether an operation changes anything. A POST that only reads has a request too long for a
-/// query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Effect {
-    Read,
-    Write,
-}
-
-impl Effect {
-    /// The word in the log.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-        }
+words! {
+    /// Whether an operation changes anything. A POST that only reads has a request too long for a
+    /// query.
+    Effect {
+        Read = "read",
+        Write = "write",
     }
 }
 

@@ -5,9 +5,10 @@
 //! it; if the store is busy or down, a later request notes the use.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::app::locked::locked;
 use crate::domain::clock::Timestamp;
 use crate::domain::id::KeyId;
 use crate::domain::key::Key;
@@ -54,13 +55,9 @@ impl UnderWay {
     /// Reserves a place for a note; None if a note of this key is being written, or [`AT_ONCE`]
     /// others are.
     fn place(&self, id: KeyId) -> Option<NotePlace> {
-        let mut ids = self.ids();
+        let mut ids = locked(&self.0);
         let new = ids.len() < AT_ONCE && ids.insert(id);
         new.then(|| NotePlace { id, under_way: self.clone() })
-    }
-
-    fn ids(&self) -> MutexGuard<'_, HashSet<KeyId>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -72,7 +69,7 @@ struct NotePlace {
 
 impl Drop for NotePlace {
     fn drop(&mut self) {
-        self.under_way.ids().remove(&self.id);
+        locked(&self.under_way.0).remove(&self.id);
     }
 }
 
@@ -92,6 +89,6 @@ mod tests {
         let again = under_way.place(id(0));
         assert!(again.is_some() && under_way.place(id(AT_ONCE)).is_none());
         drop((places, again));
-        assert!(under_way.ids().is_empty());
+        assert!(locked(&under_way.0).is_empty());
     }
 }

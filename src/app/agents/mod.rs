@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 pub use self::error::AgentError;
 pub use self::staging::Changed;
-pub use self::template_migrations::Forecast;
+pub use self::template_migrations::{AgentPage, Forecast, MigrationTargets};
 pub use self::templates::{AppliedTemplate, TemplateUpdate};
 pub use self::versions::{Restored, VersionPage};
 use crate::domain::agent_config::{AgentConfig, AgentConfigs, Config, ConfigId};
@@ -74,13 +74,11 @@ impl Agents {
     /// Fails if a whole configuration is too long as JSON.
     fn check_size(&self, config: &Config, at: &str) -> Result<(), AgentError> {
         let most = self.rules().max_config_bytes;
-        let length = serde_json::to_string(config).map_or(usize::MAX, |text| text.len());
+        let length = versions::length(config);
         if length <= most {
             return Ok(());
         }
-        let detail = format!(
-            "the configuration would have {length} bytes of JSON: at most {most} are allowed"
-        );
+        let detail = AgentError::TooLarge { length, most }.to_string();
         Err(AgentError::Invalid(vec![Fault::new(at, detail)]))
     }
 }

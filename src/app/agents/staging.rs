@@ -28,10 +28,16 @@ pub(super) struct Decision {
     pub config: Config,
     pub deed: Deed,
     /// Entries for the audit log beside the names of the fields.
-    pub told: Vec<Change>,
+    pub notes: Vec<Change>,
     pub event: Option<EventName>,
     /// The version that is restored.
     pub version: Option<VersionId>,
+}
+
+impl Decision {
+    const fn new(kind: ConfigKind, config: Config, deed: Deed) -> Self {
+        Self { kind, config, deed, notes: Vec::new(), event: None, version: None }
+    }
 }
 
 impl Agents {
@@ -50,14 +56,7 @@ impl Agents {
             let base = configs.map(AgentConfigs::base);
             let config = merged(base.unwrap_or(&Config::new()), fields);
             self.check_size(&config, "")?;
-            Ok(Decision {
-                kind: ConfigKind::Staging,
-                config,
-                deed: Deed::AgentStaged,
-                told: Vec::new(),
-                event: None,
-                version: None,
-            })
+            Ok(Decision::new(ConfigKind::Staging, config, Deed::AgentStaged))
         };
         self.change(agent, decide).await
     }
@@ -75,13 +74,11 @@ impl Agents {
             let staging = staging.ok_or(AgentError::NothingStaged)?;
             is_at(revision, staging.revision, "staging")?;
             self.publishable(&staging.config)?;
+            let config = staging.config.clone();
+            let event = Some(EventName::AgentPublished);
             Ok(Decision {
-                kind: ConfigKind::Default,
-                config: staging.config.clone(),
-                deed: Deed::AgentPublished,
-                told: Vec::new(),
-                event: Some(EventName::AgentPublished),
-                version: None,
+                event,
+                ..Decision::new(ConfigKind::Default, config, Deed::AgentPublished)
             })
         };
         self.change(agent, decide).await
@@ -98,13 +95,11 @@ impl Agents {
             let configs = configs.filter(|configs| configs.live.is_set());
             let configs = configs.ok_or(AgentError::NothingToRevertTo)?;
             is_at(revision, configs.staging.revision, "staging")?;
+            let config = configs.live.config.clone();
+            let event = Some(EventName::AgentReverted);
             Ok(Decision {
-                kind: ConfigKind::Staging,
-                config: configs.live.config.clone(),
-                deed: Deed::AgentReverted,
-                told: Vec::new(),
-                event: Some(EventName::AgentReverted),
-                version: None,
+                event,
+                ..Decision::new(ConfigKind::Staging, config, Deed::AgentReverted)
             })
         };
         self.change(agent, decide).await
@@ -158,7 +153,7 @@ impl Agents {
         fields: &[String],
     ) -> Result<ConfigOutcome, AgentError> {
         let named = fields.iter().map(|field| Change::made("changed", field));
-        let changes: Vec<Change> = decision.told.iter().cloned().chain(named).collect();
+        let changes: Vec<Change> = decision.notes.iter().cloned().chain(named).collect();
         let version = decision.version;
         let event = decision.event.map(|name| ConfigEvent { name, changed: fields, version });
         let replaces = decision.kind == ConfigKind::Default;

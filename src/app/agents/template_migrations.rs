@@ -12,14 +12,29 @@ use tokio::time::sleep;
 use super::versions::length;
 use super::{AgentError, Agents};
 use crate::domain::account::Account;
-use crate::domain::agent_config::{AgentConfigs, Config};
+use crate::domain::agent_config::AgentConfigs;
 use crate::domain::id::{AccountId, TemplateId};
-use crate::domain::template::{Extent, Link, Migration, Template, plan};
-use crate::store::{MigrationOutcome, MigrationScope, StoreError, TemplateProgress, TemplateStep};
+use crate::domain::template::{Extent, Link, Migration, plan};
+use crate::store::{MigrationRequest, StoreError, Working};
 use crate::wire::{Number, Revision};
 
 /// Templates read by one statement.
 const PAGE: u32 = 100;
+
+/// The Agents that a migration changes, and how far it does.
+#[derive(Clone, Copy, Debug)]
+pub struct MigrationTargets<'m> {
+    pub extent: &'m Extent,
+    /// None for all linked Agents.
+    pub agents: Option<&'m BTreeSet<AccountId>>,
+}
+
+/// A page of Agents, by their ids.
+#[derive(Clone, Copy, Debug)]
+pub struct AgentPage {
+    pub after: Option<AccountId>,
+    pub limit: u32,
+}
 
 /// The forecast of a migration, page by page, in the order of the Agents' ids.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -31,7 +46,7 @@ pub struct Forecast {
     /// Revision of the template.
     revision: Revision,
     /// Agents by id, smallest first.
-    agents: Vec<Foreseen>,
+    agents: Vec<AgentForecast>,
     /// The next page begins after this Agent; null on the last page.
     next: Option<Number>,
 }
@@ -40,7 +55,7 @@ pub struct Forecast {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(inline)]
-struct Foreseen {
+struct AgentForecast {
     /// The Agent.
     account_id: Number,
     /// Fields that would change.
@@ -54,36 +69,40 @@ struct Foreseen {
 impl Agents {
     /// Forecasts a migration for up to `limit` Agents with ids above `after`. Long configurations
     /// make the page shorter. Changes nothing.
-    pub async fn foresee_migration(
+    pub async fn forecast_migration(
         &self,
         owner: &Account,
         id: TemplateId,
-        (extent, targets): (&Extent, Option<&BTreeSet<AccountId>>),
-        (after, limit): (Option<AccountId>, u32),
+        wanted: &MigrationTargets<'_>,
+        page: AgentPage,
     ) -> Result<Forecast, AgentError> {
         let template = self.own_template(owner, id).await?;
-        if let Some(targets) = targets {
-            self.all_linked(id, targets).await?;
-        }
-        let revision = Revision(template.head.revision);
+        self.check_linked(id, wanted.agents).await?;
+        let (config, revision) = (&template.content.config, Revision(template.head.revision));
         let limits = &self.rules.limits;
-        let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
-        let mut from = after.map_or(0, AccountId::get);
-        let (mut agents, mut octets) = (Vec::<Foreseen>::new(), 0_usize);
+        let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
+        let mut from = page.after.map_or(0, AccountId::get);
+        let (mut agents, mut octets) = (Vec::<AgentForecast>::new(), 0_usize);
         loop {
-            let (links, last) = self.some_links(id, targets, (from, limits.page_step)).await?;
+            let (links, last) = self.some_links(id, wanted.agents, from, limits.page_step).await?;
             for link in &links {
                 let configs = self.store.agent_configs(link.agent).await?;
                 let staged = configs.as_ref().map(AgentConfigs::base).cloned().unwrap_or_default();
                 // Bounds the bytes read; the response is shorter.
-                octets =
-                    octets.saturating_add(length(&staged)).saturating_add(length(&link.applied));
-                let full = agents.len() >= wanted || octets > limits.max_page_bytes;
+                let read = length(&staged).saturating_add(length(&link.applied));
+                octets = octets.saturating_add(read);
+                let full = agents.len() >= limit || octets > limits.max_page_bytes;
                 if full && !agents.is_empty() {
                     let next = agents.last().map(|last| last.account_id);
                     return Ok(Forecast { dry_run: true, revision, agents, next });
                 }
-                agents.push(self.foresee(&template, (link, staged), extent));
+                let plan = plan(&staged, Some(&link.applied), config, wanted.extent);
+                agents.push(AgentForecast {
+                    account_id: link.agent.into(),
+                    too_large: self.check_size(&plan.config, "").is_err(),
+                    changed: plan.changed,
+                    overrides: plan.overrides,
+                });
             }
             match last {
                 Some(last) => from = last.get(),
@@ -98,7 +117,8 @@ impl Agents {
         &self,
         id: TemplateId,
         targets: Option<&BTreeSet<AccountId>>,
-        (from, step): (i64, u32),
+        from: i64,
+        step: u32,
     ) -> Result<(Vec<Link>, Option<AccountId>), AgentError> {
         let most = usize::try_from(step).unwrap_or(usize::MAX);
         let Some(targets) = targets else {
@@ -116,36 +136,22 @@ impl Agents {
         Ok((links, few.last().copied().filter(|_| few.len() >= most)))
     }
 
-    fn foresee(
-        &self,
-        template: &Template,
-        (link, staged): (&Link, Config),
-        extent: &Extent,
-    ) -> Foreseen {
-        let plan = plan(&staged, Some(&link.applied), &template.content.config, extent);
-        let too_large = self.check_size(&plan.config, "").is_err();
-        let (changed, overrides) = (plan.changed, plan.overrides);
-        Foreseen { account_id: link.agent.into(), changed, overrides, too_large }
-    }
-
     /// Requests a migration of all linked Agents, or of `targets`. The task of a gateway carries it
     /// out, with the template as it is now.
     pub async fn ask_migration(
         &self,
         owner: &Account,
         id: TemplateId,
-        (extent, targets): (&Extent, Option<&BTreeSet<AccountId>>),
+        wanted: &MigrationTargets<'_>,
     ) -> Result<Migration, AgentError> {
         self.own_template(owner, id).await?;
-        if let Some(targets) = targets {
-            self.all_linked(id, targets).await?;
-        }
-        let scope = MigrationScope { extent, targets };
-        match self.store.ask_migration(owner.id, id, scope, self.act()).await? {
-            MigrationOutcome::Done(migration) => Ok(*migration),
-            MigrationOutcome::Missing => Err(AgentError::NoTemplate),
-            MigrationOutcome::Disabled => Err(AgentError::Draft),
-            MigrationOutcome::UnderWay => Err(AgentError::MigrationUnderWay),
+        self.check_linked(id, wanted.agents).await?;
+        let extent = (wanted.extent, wanted.agents);
+        match self.store.ask_migration(owner.id, id, extent, self.act()).await? {
+            MigrationRequest::Done(migration) => Ok(*migration),
+            MigrationRequest::Missing => Err(AgentError::NoTemplate),
+            MigrationRequest::Disabled => Err(AgentError::Draft),
+            MigrationRequest::UnderWay => Err(AgentError::MigrationUnderWay),
         }
     }
 
@@ -154,11 +160,12 @@ impl Agents {
     }
 
     /// Fails with `TargetNotLinked` if one of these Agents is not linked with the template.
-    async fn all_linked(
+    async fn check_linked(
         &self,
         id: TemplateId,
-        targets: &BTreeSet<AccountId>,
+        targets: Option<&BTreeSet<AccountId>>,
     ) -> Result<(), AgentError> {
+        let Some(targets) = targets else { return Ok(()) };
         let linked = self.store.linked_with_template(id, targets).await?;
         match targets.difference(&linked).next() {
             None => Ok(()),

@@ -38,8 +38,6 @@ pub struct AppliedTemplate {
     pub template: Template,
     pub configs: AgentConfigs,
     pub plan: Plan,
-    /// Integrations to set up on the Agent.
-    pub required: Vec<Integration>,
 }
 
 impl Agents {
@@ -148,8 +146,7 @@ impl Agents {
         match self.store.apply_template(agent, application, self.act()).await? {
             ApplyOutcome::Done(done) => {
                 let (configs, template, plan) = *done;
-                let required = required(&template);
-                Ok(AppliedTemplate { template, configs, plan, required })
+                Ok(AppliedTemplate { template, configs, plan })
             }
             ApplyOutcome::NoTemplate => Err(AgentError::NoTemplate),
             ApplyOutcome::Disabled => Err(AgentError::Draft),
@@ -165,10 +162,8 @@ impl Agents {
         agent: AccountId,
         id: TemplateId,
     ) -> Result<(), AgentError> {
-        match self.store.detach_template(agent, id, self.act()).await? {
-            true => Ok(()),
-            false => Err(AgentError::NotLinked),
-        }
+        let is_detached = self.store.detach_template(agent, id, self.act()).await?;
+        is_detached.then_some(()).ok_or(AgentError::NotLinked)
     }
 
     /// Returns a template that this account owns. Fails with `TemplateOf` if an account above owns
@@ -179,11 +174,10 @@ impl Agents {
         id: TemplateId,
     ) -> Result<Template, AgentError> {
         let found = self.template(owner, id).await?;
-        let account = found.head.account;
-        if account == owner.id {
-            return Ok(found);
+        match found.head.account {
+            account if account == owner.id => Ok(found),
+            account => Err(AgentError::TemplateOf(account)),
         }
-        Err(AgentError::TemplateOf(account))
     }
 
     /// Returns the content after a change.
@@ -194,7 +188,7 @@ impl Agents {
             // Nothing checks that each Agent which gets the template may hand work there.
             if schema::delegate(config).is_some() {
                 let detail = "belongs to each Agent and cannot be in a template: leave it out";
-                return Err(mistake("/config/computerDelegateAccountId", detail));
+                return Err(invalid("/config/computerDelegateAccountId", detail));
             }
             content.config = merged(&before.config, config);
             self.check_size(&content.config, "/config")?;
@@ -212,16 +206,10 @@ impl Agents {
             None => Ok(content),
             Some((name, _)) => {
                 let detail = "is locked, but config does not have it: set it there, or unlock it";
-                Err(mistake(&join("/fields", name), detail))
+                Err(invalid(&join("/fields", name), detail))
             }
         }
     }
-}
-
-/// Returns the integrations to set up on an Agent after a template was applied. Only their names:
-/// GET /integration says whether each is set up.
-fn required(template: &Template) -> Vec<Integration> {
-    template.content.integrations.clone()
 }
 
 /// Only its owner sees a draft.
@@ -229,6 +217,6 @@ fn is_shown(head: &Head, account: &Account) -> bool {
     head.enabled || head.account == account.id
 }
 
-fn mistake(at: &str, detail: &str) -> AgentError {
-    AgentError::Invalid(vec![Fault { pointer: at.to_owned(), detail: detail.to_owned() }])
+fn invalid(at: &str, detail: &str) -> AgentError {
+    AgentError::Invalid(vec![Fault::new(at, detail)])
 }

@@ -77,7 +77,8 @@ impl Agents {
     pub async fn keep_version(
         &self,
         agent: AccountId,
-        (title, source): (&str, ConfigKind),
+        title: &str,
+        source: ConfigKind,
     ) -> Result<VersionId, AgentError> {
         let configs = self.store.agent_configs(agent).await?;
         let kept = configs.as_ref().map(|configs| configs.of(source)).filter(|one| one.is_set());
@@ -93,7 +94,8 @@ impl Agents {
         &self,
         agent: AccountId,
         id: VersionId,
-        (snapshot, at): (&Config, &str),
+        snapshot: &Config,
+        at: &str,
     ) -> Result<(), AgentError> {
         self.check(snapshot, at)?;
         // Null means no value, as in a change.
@@ -117,10 +119,8 @@ impl Agents {
 
     /// Deletes a version. Its data is lost unless it is staged or live as well.
     pub async fn delete_version(&self, agent: AccountId, id: VersionId) -> Result<(), AgentError> {
-        match self.store.delete_agent_version(agent, id, self.act()).await? {
-            true => Ok(()),
-            false => Err(AgentError::NoConfig),
-        }
+        let is_deleted = self.store.delete_agent_version(agent, id, self.act()).await?;
+        is_deleted.then_some(()).ok_or(AgentError::NoConfig)
     }
 
     /// Restores a version to staging or live. Restoring to live publishes: the event is sent, and
@@ -147,7 +147,7 @@ impl Agents {
                 kind: target,
                 config: snapshot.clone(),
                 deed: Deed::VersionRestored,
-                told: vec![Change::made("version", id), Change::made("target", target)],
+                notes: vec![Change::made("version", id), Change::made("target", target)],
                 event: live.then_some(EventName::AgentPublished),
                 version: Some(id),
             })

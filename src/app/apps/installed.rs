@@ -98,7 +98,7 @@ impl Apps {
         }
         let now = self.mint.clock().now();
         let empty = AppRecord::empty(account.id, Use::Installed, app.clone(), now).begun();
-        let (record, _) = self.laid_on(&empty, (Some(known), true), settings)?;
+        let (record, _) = self.merged(&empty, Some(known), true, settings)?;
         let most = self.rules.limits.max_installed;
         match self.store.insert_app_record(&record, most, self.act()).await? {
             AppRecordInsertion::Inserted => self.installed(account, app, held).await,
@@ -121,7 +121,7 @@ impl Apps {
             let Some(known) = self.rules.app(app) else {
                 return Err(AppsError::Withdrawn(app.clone()));
             };
-            let (next, changed) = self.laid_on(&before, (Some(known), true), settings)?;
+            let (next, changed) = self.merged(&before, Some(known), true, settings)?;
             if changed.is_empty()
                 || self.store.update_app_record(&next, &changed, self.act()).await?
             {
@@ -147,12 +147,12 @@ impl Apps {
         held: &[Held],
     ) -> State {
         let known = self.rules.app(&app).cloned();
-        let missing = missing(known.as_ref(), record.as_ref());
+        let missing = record.as_ref().map(|record| missing_settings(known.as_ref(), record));
         let mut dependencies = Vec::new();
         if let Some(known) = &known {
             dependencies.extend(known.requires_apps.iter().map(|id| {
                 let works = |one: &AppRecord| {
-                    one.app.id() == id && missing_of(self.rules.app(&one.app), one).is_empty()
+                    one.app.id() == id && missing_settings(self.rules.app(&one.app), one).is_empty()
                 };
                 Dependency::App { id: id.clone(), met: installed.iter().any(works) }
             }));
@@ -162,15 +162,11 @@ impl Apps {
                     .map(|feature| Dependency::Feature { feature, met: has(held, feature) }),
             );
         }
-        State { app, known, record, missing, dependencies }
+        State { app, known, record, missing: missing.unwrap_or_default(), dependencies }
     }
 }
 
-fn missing(known: Option<&App>, record: Option<&AppRecord>) -> Vec<String> {
-    record.map_or_else(Vec::new, |record| missing_of(known, record))
-}
-
-fn missing_of(known: Option<&App>, record: &AppRecord) -> Vec<String> {
+fn missing_settings(known: Option<&App>, record: &AppRecord) -> Vec<String> {
     let settings = known.into_iter().flat_map(|known| &known.settings);
     let missing = settings.filter(|(name, setting)| setting.required && !record.has(name));
     missing.map(|(name, _)| name.clone()).collect()

@@ -23,18 +23,18 @@ impl Apps {
     /// Sets these fields of the account's data for an app; absent ones stay. Fields that the
     /// catalogue knows must have their types; all others are secrets. Removing the last field
     /// removes the row.
-    pub async fn keep_integration(
+    pub async fn set_integration(
         &self,
         account: AccountId,
         app: &AppRef,
         data: &Map<String, Value>,
     ) -> Result<AppRecord, AppsError> {
-        let known = (self.rules.app(app), false);
+        let known = self.rules.app(app);
         for _ in 0..TRIES {
             let found = self.store.app_record(account, Use::Integration, app).await?;
             let kept = match &found {
                 Some(before) => {
-                    let (next, changed) = self.laid_on(before, known, data)?;
+                    let (next, changed) = self.merged(before, known, false, data)?;
                     let same = changed.is_empty() && !next.is_bare();
                     let kept =
                         same || self.store.update_app_record(&next, &changed, self.act()).await?;
@@ -48,7 +48,7 @@ impl Apps {
                     let now = self.mint.clock().now();
                     let empty =
                         AppRecord::empty(account, Use::Integration, app.clone(), now).begun();
-                    let (next, _) = self.laid_on(&empty, known, data)?;
+                    let (next, _) = self.merged(&empty, known, false, data)?;
                     if next.is_bare() {
                         return Ok(next);
                     }
@@ -63,7 +63,7 @@ impl Apps {
     }
 
     /// Reserves the id of a new account, and returns the records to insert with it: `data`, merged
-    /// as [`Apps::keep_integration`] does. Writes no record.
+    /// as [`Apps::set_integration`] does. Writes no record.
     pub async fn for_new_account(
         &self,
         data: &[(AppRef, &Map<String, Value>)],
@@ -80,7 +80,7 @@ impl Apps {
         let now = self.mint.clock().now();
         let kept = data.iter().map(|(app, data)| {
             let empty = AppRecord::empty(account, Use::Integration, app.clone(), now).begun();
-            self.laid_on(&empty, (self.rules.app(app), false), data).map(|(record, _)| record)
+            self.merged(&empty, self.rules.app(app), false, data).map(|(record, _)| record)
         });
         let mut kept = kept.collect::<Result<Vec<_>, _>>()?;
         kept.retain(|record| !record.is_bare());

@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 pub use error::AppsError;
 pub use installed::{Dependency, State};
-pub use settings::{is_kept, present};
+pub use settings::present;
 
-use self::settings::Merged;
+use self::settings::{Merged, SortedFields};
 use crate::app::vault::{Vault, VaultError};
 use crate::domain::app::AppRecord;
 use crate::domain::audit::Actor;
@@ -53,20 +53,21 @@ impl Apps {
 
     /// Merges fields into a record and seals its secrets. Returns the record and the names of the
     /// changed fields. With `strict`, fails on fields that the catalogue's `app` lacks.
-    fn laid_on(
+    fn merged(
         &self,
         record: &AppRecord,
-        (app, strict): (Option<&App>, bool),
+        app: Option<&App>,
+        strict: bool,
         fields: &Map<String, Value>,
     ) -> Result<(AppRecord, Vec<String>), AppsError> {
-        let mut given = settings::given(app, strict, fields, self.rules.limits.max_value_bytes)?;
-        given.take_new_secrets(app, record);
+        let limits = &self.rules.limits;
+        let mut sent = SortedFields::of(fields, app, strict, limits.max_value_bytes)?;
+        sent.take_new_secrets(app, record);
         // Opens the secrets only if a field touches them.
-        let known = if given.touches_secrets(record) { self.opened(record, &given)? } else { None };
-        let Merged { mut record, secrets, changed } = given.laid_on(record, known)?;
-        if record.shown.len().saturating_add(record.secrets.len()) > self.rules.limits.max_fields {
-            let most = self.rules.limits.max_fields;
-            return Err(AppsError::TooManyFields { most });
+        let known = if sent.touches_secrets(record) { self.opened(record, &sent)? } else { None };
+        let Merged { mut record, secrets, changed } = sent.merged_into(record, known)?;
+        if record.shown.len().saturating_add(record.secrets.len()) > limits.max_fields {
+            return Err(AppsError::TooManyFields { most: limits.max_fields });
         }
         let mut octets = Value::Object(record.shown.clone()).to_string().len();
         if let Some(secrets) = secrets {
@@ -79,24 +80,23 @@ impl Apps {
         } else if let Some(sealed) = &record.sealed {
             octets = octets.saturating_add(sealed.len());
         }
-        if octets > self.rules.limits.max_data_bytes {
-            let most = self.rules.limits.max_data_bytes;
-            return Err(AppsError::TooLarge { most });
+        if octets > limits.max_data_bytes {
+            return Err(AppsError::TooLarge { most: limits.max_data_bytes });
         }
         Ok((record, changed))
     }
 
     /// Opens the secrets of a record. If no key of the vault opens them, returns none, provided
-    /// that `given` replaces or removes every one; otherwise fails with `NotOurs`.
+    /// that `sent` replaces or removes every one; otherwise fails with `NotOurs`.
     fn opened(
         &self,
         record: &AppRecord,
-        given: &settings::SortedFields,
+        sent: &SortedFields,
     ) -> Result<Option<Map<String, Value>>, AppsError> {
         let Some(sealed) = &record.sealed else { return Ok(Some(Map::new())) };
         let open = match self.vault.open(&record.place(), sealed) {
             Ok(open) => open,
-            Err(VaultError::NotOurs) if given.replaces_all(&record.secrets) => {
+            Err(VaultError::NotOurs) if sent.replaces_all(&record.secrets) => {
                 return Ok(Some(Map::new()));
             }
             Err(error) => return Err(error.into()),

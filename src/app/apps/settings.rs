@@ -19,7 +19,7 @@ pub fn present(present: bool) -> Value {
 
 /// Whether a sent value is the placeholder that responses show for a secret. A client may send it
 /// back; it keeps the secret.
-pub fn is_kept(value: &Value) -> bool {
+pub fn is_placeholder(value: &Value) -> bool {
     *value == present(true) || *value == present(false)
 }
 
@@ -79,44 +79,6 @@ pub enum ValueFault {
     Password,
 }
 
-/// Sorts the fields by the settings of `app`. A field that `app` lacks is a secret, or with
-/// `strict` an error.
-pub(super) fn given(
-    app: Option<&App>,
-    strict: bool,
-    fields: &Map<String, Value>,
-    longest: usize,
-) -> Result<SortedFields, SettingError> {
-    let mut given = SortedFields::default();
-    for (name, value) in fields {
-        let setting = app.and_then(|app| app.settings.get(name));
-        if setting.is_none() && strict {
-            let known = app.into_iter().flat_map(|app| app.settings.keys().cloned());
-            let known: Vec<String> = known.collect();
-            let name = is_name(name, LONGEST_NAME).then(|| name.clone());
-            return Err(SettingError::Unknown { name, known });
-        }
-        if !is_name(name, LONGEST_NAME) {
-            return Err(SettingError::Name);
-        }
-        let secret = setting.is_none_or(|setting| setting.secret);
-        match value {
-            Value::Null => drop(given.gone.insert(name.clone())),
-            value if secret && *value == present(false) => {}
-            value if secret && is_kept(value) => drop(given.kept.insert(name.clone())),
-            sent => {
-                if let Some(setting) = setting {
-                    let value = |fault| SettingError::Value { name: name.clone(), fault };
-                    fits(setting, sent, longest).map_err(value)?;
-                }
-                let among = if secret { &mut given.secrets } else { &mut given.shown };
-                among.insert(name.clone(), sent.clone());
-            }
-        }
-    }
-    Ok(given)
-}
-
 /// Fails if a setting does not take a value.
 fn fits(setting: &Setting, value: &Value, longest: usize) -> Result<(), ValueFault> {
     let shape = |shape| Err(ValueFault::Shape(shape));
@@ -153,6 +115,44 @@ fn is_text(text: &str, longest: usize) -> Result<(), ValueFault> {
 }
 
 impl SortedFields {
+    /// Sorts the fields by the settings of `app`. A field that `app` lacks is a secret, or with
+    /// `strict` an error.
+    pub(super) fn of(
+        fields: &Map<String, Value>,
+        app: Option<&App>,
+        strict: bool,
+        longest: usize,
+    ) -> Result<Self, SettingError> {
+        let mut sorted = Self::default();
+        for (name, value) in fields {
+            let setting = app.and_then(|app| app.settings.get(name));
+            if setting.is_none() && strict {
+                let known = app.into_iter().flat_map(|app| app.settings.keys().cloned());
+                let known: Vec<String> = known.collect();
+                let name = is_name(name, LONGEST_NAME).then(|| name.clone());
+                return Err(SettingError::Unknown { name, known });
+            }
+            if !is_name(name, LONGEST_NAME) {
+                return Err(SettingError::Name);
+            }
+            let secret = setting.is_none_or(|setting| setting.secret);
+            match value {
+                Value::Null => drop(sorted.gone.insert(name.clone())),
+                value if secret && *value == present(false) => {}
+                value if secret && is_placeholder(value) => drop(sorted.kept.insert(name.clone())),
+                sent => {
+                    if let Some(setting) = setting {
+                        let value = |fault| SettingError::Value { name: name.clone(), fault };
+                        fits(setting, sent, longest).map_err(value)?;
+                    }
+                    let among = if secret { &mut sorted.secrets } else { &mut sorted.shown };
+                    among.insert(name.clone(), sent.clone());
+                }
+            }
+        }
+        Ok(sorted)
+    }
+
     /// Moves values to the secrets that the record has in clear, and that the catalogue calls
     /// secret by now. So any change seals them.
     pub(super) fn take_new_secrets(&mut self, app: Option<&App>, record: &AppRecord) {
@@ -184,7 +184,7 @@ impl SortedFields {
     }
 
     /// Merges the fields into a record. `known` has its secrets; `None` if none is touched.
-    pub(super) fn laid_on(
+    pub(super) fn merged_into(
         self,
         record: &AppRecord,
         known: Option<Map<String, Value>>,
@@ -256,7 +256,7 @@ mod tests {
             ("tickets", json!({ "priority": "high", "notifyCustomer": false })),
             ("webhook", json!({ "url": "https://u:hunter2@hooks.example/x" })),
         ] {
-            given(Some(&app(id, "v1")), true, &object(fields.clone()), 100)
+            SortedFields::of(&object(fields.clone()), Some(&app(id, "v1")), true, 100)
                 .unwrap_or_else(|error| panic!("{fields}: {error}"));
         }
         let long = "hunter2".repeat(20);
@@ -275,7 +275,8 @@ mod tests {
             ("tickets", json!({ "priority": "hunter2" }), "must be one of low, normal, high"),
             ("tickets", json!({ "notifyCustomer": "hunter2" }), "must be true or false"),
         ] {
-            let refused = given(Some(&app(id, "v1")), true, &object(fields.clone()), 100);
+            let refused =
+                SortedFields::of(&object(fields.clone()), Some(&app(id, "v1")), true, 100);
             let error = refused.err().unwrap_or_else(|| panic!("{fields} is taken")).to_string();
             assert!(error.contains(expected), "{fields}: {error}");
             assert!(!error.contains("hunter2"), "{error}");
@@ -285,26 +286,30 @@ mod tests {
     #[test]
     fn what_nobody_knows_is_a_secret() {
         let fields = object(json!({ "a": 1, "baseUrl": "https://crm.example" }));
-        let unknown = given(None, false, &fields, 100).unwrap();
+        let unknown = SortedFields::of(&fields, None, false, 100).unwrap();
         assert_eq!((unknown.shown.len(), unknown.secrets.len()), (0, 2));
-        let known = given(Some(&app("crm", "v1")), false, &fields, 100).unwrap();
+        let known = SortedFields::of(&fields, Some(&app("crm", "v1")), false, 100).unwrap();
         assert_eq!((known.shown.len(), known.secrets.len()), (1, 1));
         for name in ["a b", "", "a\0", &"a".repeat(65)] {
-            assert!(given(None, false, &object(json!({ name: 1 })), 100).is_err(), "{name:?}");
+            assert!(
+                SortedFields::of(&object(json!({ name: 1 })), None, false, 100).is_err(),
+                "{name:?}"
+            );
         }
     }
 
     /// Merges fields into a record and its secrets; returns both and the names of the changed
     /// fields.
-    fn lay(
-        (record, secrets): (&AppRecord, &Value),
+    fn merge(
+        record: &AppRecord,
+        secrets: &Value,
         fields: Value,
     ) -> Result<(AppRecord, Value, Vec<String>), SettingError> {
         let app = app("crm", "v1");
-        let mut given = given(Some(&app), false, &object(fields), 100)?;
-        given.take_new_secrets(Some(&app), record);
-        let known = given.touches_secrets(record).then(|| object(secrets.clone()));
-        let merged = given.laid_on(record, known)?;
+        let mut sent = SortedFields::of(&object(fields), Some(&app), false, 100)?;
+        sent.take_new_secrets(Some(&app), record);
+        let known = sent.touches_secrets(record).then(|| object(secrets.clone()));
+        let merged = sent.merged_into(record, known)?;
         let left = merged.secrets.map_or_else(|| secrets.clone(), Value::Object);
         Ok((merged.record, left, merged.changed))
     }
@@ -312,7 +317,7 @@ mod tests {
     #[test]
     fn what_is_left_out_stays_null_takes_away_and_the_same_changes_nothing() {
         let fields = json!({ "apiToken": "s", "other": [1], "pipeline": "p" });
-        let (one, secrets, changed) = lay((&record(), &json!({})), fields.clone()).unwrap();
+        let (one, secrets, changed) = merge(&record(), &json!({}), fields.clone()).unwrap();
         assert_eq!(changed, ["apiToken", "other", "pipeline"]);
         assert_eq!(
             (&one.shown, &secrets),
@@ -321,14 +326,14 @@ mod tests {
         assert_eq!(Vec::from_iter(one.secrets.clone()), ["apiToken", "other"]);
         let kept = json!({ "apiToken": { "present": true }, "gone": { "present": false } });
         for same in [json!({}), fields, kept, json!({ "nothing": null })] {
-            let (next, left, changed) = lay((&one, &secrets), same.clone()).unwrap();
+            let (next, left, changed) = merge(&one, &secrets, same.clone()).unwrap();
             assert_eq!((next, left, changed), (one.clone(), secrets.clone(), vec![]), "{same}");
         }
         let fields = json!({ "apiToken": null, "pipeline": null, "other": "x" });
-        let (two, left, changed) = lay((&one, &secrets), fields).unwrap();
+        let (two, left, changed) = merge(&one, &secrets, fields).unwrap();
         assert_eq!(changed, ["apiToken", "other", "pipeline"]);
         assert_eq!((two.shown.len(), left), (0, json!({ "other": "x" })));
-        let error = lay((&two, &json!({})), json!({ "apiToken": { "present": true } }));
+        let error = merge(&two, &json!({}), json!({ "apiToken": { "present": true } }));
         assert_eq!(error.unwrap_err(), SettingError::NothingKept("apiToken".into()));
     }
 
@@ -338,12 +343,12 @@ mod tests {
         was.shown.insert("apiToken".into(), json!("old"));
         was.shown.insert("pipeline".into(), json!("p"));
         for fields in [json!({}), json!({ "apiToken": { "present": true } })] {
-            let (now, secrets, changed) = lay((&was, &json!({})), fields).unwrap();
+            let (now, secrets, changed) = merge(&was, &json!({}), fields).unwrap();
             assert_eq!(now.shown, object(json!({ "pipeline": "p" })));
             assert_eq!((secrets, changed), (json!({ "apiToken": "old" }), vec!["apiToken".into()]));
             assert_eq!(Vec::from_iter(now.secrets), ["apiToken"]);
         }
-        let (now, secrets, changed) = lay((&was, &json!({})), json!({ "apiToken": null })).unwrap();
+        let (now, secrets, changed) = merge(&was, &json!({}), json!({ "apiToken": null })).unwrap();
         assert_eq!((secrets, changed), (json!({}), vec!["apiToken".into()]));
         assert!(!now.has("apiToken"));
     }
@@ -355,7 +360,7 @@ mod tests {
         was.shown.insert("apiToken".into(), json!("old"));
         let before = json!({ "pipeline": "p" });
         let fields = json!({ "pipeline": "p", "apiToken": "old" });
-        let (now, secrets, changed) = lay((&was, &before), fields).unwrap();
+        let (now, secrets, changed) = merge(&was, &before, fields).unwrap();
         assert_eq!(changed, ["apiToken", "pipeline"]);
         assert_eq!(
             (now.shown, secrets),

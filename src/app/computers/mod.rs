@@ -48,7 +48,7 @@ pub struct Computers {
 
 /// The fields of a record that a request writes.
 #[derive(Clone, Debug, Default)]
-pub struct Written {
+pub struct WrittenFields {
     /// `Some(None)` removes the name.
     pub name: Option<Option<String>>,
     /// The whole configuration; replaces the existing one.
@@ -91,10 +91,10 @@ impl Computers {
     pub async fn create(
         &self,
         agent: &Account,
-        written: Written,
+        written: WrittenFields,
     ) -> Result<Computer, ComputerError> {
         let nothing = Configuration::default();
-        let change = self.change(agent.id, &nothing, (written, "/config"))?;
+        let change = self.change(agent.id, &nothing, written, "/config")?;
         if !self.store.create_computer(agent, &change, self.act()).await? {
             return Err(ComputerError::Exists);
         }
@@ -107,10 +107,10 @@ impl Computers {
         &self,
         agent: AccountId,
         revision: Option<i64>,
-        written: Written,
+        written: WrittenFields,
     ) -> Result<Computer, ComputerError> {
         let whole = |_: &Map<String, Value>| Ok(written.clone());
-        self.change_by(agent, revision, (whole, "/config")).await
+        self.change_config(agent, revision, whole, "/config").await
     }
 
     /// Merges a patch into the configuration. Fails with `Stale` unless it has this revision.
@@ -118,30 +118,32 @@ impl Computers {
         &self,
         agent: AccountId,
         revision: i64,
-        (patch, replaced): (&Map<String, Value>, &[&str]),
+        patch: &Map<String, Value>,
+        replaced: &[&str],
     ) -> Result<Computer, ComputerError> {
         let merged = |known: &Map<String, Value>| {
             let config = patch::merged(known, patch, replaced)?;
-            Ok(Written { name: None, config: Some(config) })
+            Ok(WrittenFields { name: None, config: Some(config) })
         };
-        self.change_by(agent, Some(revision), (merged, "/patch")).await
+        self.change_config(agent, Some(revision), merged, "/patch").await
     }
 
     /// Reads, applies `written` to the configuration, and writes unless another request changed it;
     /// then tries again. `at` is the JSON Pointer of the configuration in the request.
-    async fn change_by(
+    async fn change_config(
         &self,
         agent: AccountId,
         revision: Option<i64>,
-        (written, at): (impl Fn(&Map<String, Value>) -> Result<Written, ComputerError>, &str),
+        written: impl Fn(&Map<String, Value>) -> Result<WrittenFields, ComputerError>,
+        at: &str,
     ) -> Result<Computer, ComputerError> {
         for _ in 0..TRIES {
             let known = self.show(agent).await?;
             if revision.is_some_and(|revision| revision != known.revision) {
                 return Err(ComputerError::Stale { current: known.revision });
             }
-            let change =
-                self.change(agent, &known.config, (written(&known.config.authored)?, at))?;
+            let written = written(&known.config.authored)?;
+            let change = self.change(agent, &known.config, written, at)?;
             let changing = self.store.change_computer(agent, known.revision, &change, self.act());
             match changing.await? {
                 ComputerOutcome::Done(new) => return Ok(*new),
@@ -190,7 +192,8 @@ impl Computers {
         &self,
         agent: AccountId,
         known: &Configuration,
-        (written, at): (Written, &str),
+        written: WrittenFields,
+        at: &str,
     ) -> Result<ComputerChange, ComputerError> {
         let bad = |c: char| c.is_control();
         if let Some(Some(name)) = &written.name
@@ -205,7 +208,7 @@ impl Computers {
         if !faults.is_empty() {
             return Err(ComputerError::Configuration(faults));
         }
-        let (sealed, secrets_changed) = self.seal(agent, known, (&mut authored, at))?;
+        let (sealed, secrets_changed) = self.seal(agent, known, &mut authored, at)?;
         let names = known.authored.keys().chain(authored.keys());
         let differs = |name: &&String| {
             known.authored.get(*name) != authored.get(*name)
@@ -223,7 +226,8 @@ impl Computers {
         &self,
         agent: AccountId,
         known: &Configuration,
-        (authored, at): (&mut Map<String, Value>, &str),
+        authored: &mut Map<String, Value>,
+        at: &str,
     ) -> Result<(Option<Vec<u8>>, bool), ComputerError> {
         let Some(Value::Object(secrets)) = authored.get_mut(config::SECRETS) else {
             return Ok((None, false));

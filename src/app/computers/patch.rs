@@ -32,14 +32,15 @@ pub(super) fn merged(
         }
     }
     let mut new = config.clone();
-    merge(&mut new, patch, ("", whole), DEEPEST)?;
+    merge(&mut new, patch, "", whole, DEEPEST)?;
     Ok(new)
 }
 
 fn merge(
     target: &mut Map<String, Value>,
     patch: &Map<String, Value>,
-    (at, whole): (&str, &[&str]),
+    at: &str,
+    whole: &[&str],
     deep: usize,
 ) -> Result<(), PatchError> {
     for (name, value) in patch {
@@ -54,7 +55,7 @@ fn merge(
                     Some(Value::Object(known)) if !whole.contains(&place.as_str()) => known,
                     _ => Map::new(),
                 };
-                merge(&mut known, inner, (&place, whole), left)?;
+                merge(&mut known, inner, &place, whole, left)?;
                 target.insert(name.clone(), Value::Object(known));
             }
             other => drop(target.insert(name.clone(), other.clone())),

@@ -52,7 +52,8 @@ impl Computers {
         &self,
         scope: &Scope,
         room: Room,
-        (before, limit): (Option<Behind<Cursor>>, u32),
+        before: Option<Behind<Cursor>>,
+        limit: u32,
     ) -> Result<RoomSessions, ComputerError> {
         let current = self.store.room_session(scope, room).await?;
         let current = current.ok_or(ComputerError::NoRoom)?;

@@ -24,6 +24,15 @@ use crate::store::{
 /// In bytes: long enough to name an application; bounds each list.
 pub(super) const LONGEST_LABEL: usize = 200;
 
+/// A destination to add.
+#[derive(Clone, Debug)]
+pub struct DestinationDraft<'d> {
+    pub url: Url,
+    pub category: Category,
+    pub label: &'d str,
+    pub wants: Wants,
+}
+
 /// The result of adding a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Added {
@@ -65,17 +74,17 @@ impl Destinations {
         category: Category,
         label: &str,
     ) -> Result<Added, DestinationError> {
-        self.add_wanting(account, (url, category), label, Wants::default()).await
+        let wants = Wants::default();
+        self.add_with(account, DestinationDraft { url, category, label, wants }).await
     }
 
     /// Adds a destination with these settings and a new secret.
-    pub async fn add_wanting(
+    pub async fn add_with(
         &self,
         account: AccountId,
-        (url, category): (Url, Category),
-        label: &str,
-        wants: Wants,
+        draft: DestinationDraft<'_>,
     ) -> Result<Added, DestinationError> {
+        let DestinationDraft { url, category, label, wants } = draft;
         check_label(label)?;
         let new = Destination {
             id: DestinationId(self.mint.uuid()),
@@ -189,7 +198,8 @@ impl Destinations {
         &self,
         account: AccountId,
         id: DestinationId,
-        (since, extent): (Timestamp, Extent),
+        since: Timestamp,
+        extent: Extent,
     ) -> Result<Uuid, DestinationError> {
         let act = self.act();
         if since > act.at {

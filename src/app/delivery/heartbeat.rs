@@ -29,7 +29,8 @@ pub struct Heartbeat {
 impl Heartbeat {
     /// The gateway has joined the store. Nothing else uses `beats`.
     pub fn new(
-        (beats, store): (Store, Store),
+        beats: Store,
+        store: Store,
         clock: Clock,
         rules: Gateways,
         wake: Arc<dyn Wake>,
@@ -39,7 +40,7 @@ impl Heartbeat {
 
     /// Never ends. Safe to drop at any moment: the others then see this gateway fall silent.
     pub async fn run(&self) {
-        tokio::join!(self.go_on(), self.mend());
+        tokio::join!(self.beat_forever(), self.mend());
     }
 
     /// Writes that this gateway ends and holds no claims. If that fails, the others see it fall
@@ -60,9 +61,9 @@ impl Heartbeat {
         }
     }
 
-    async fn go_on(&self) {
+    async fn beat_forever(&self) {
         loop {
-            if self.look_at_the_clock() {
+            if self.check_clock() {
                 self.was_set.notify_one();
             }
             self.beat().await;
@@ -71,7 +72,7 @@ impl Heartbeat {
         }
     }
 
-    fn look_at_the_clock(&self) -> bool {
+    fn check_clock(&self) -> bool {
         let Some(step) = self.clock.look(self.rules.step()) else { return false };
         tracing::warn!(
             clock.step_ms = step,

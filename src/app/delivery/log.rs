@@ -29,7 +29,7 @@ use uuid::Uuid;
 
 use self::ring::{Entry, Ring};
 use self::waiting::Waiters;
-pub use self::waiting::{Full, Waiting};
+pub use self::waiting::{TooManyReaders, Waiting};
 use super::payload;
 use crate::app::mailbox::links::Links;
 use crate::domain::clock::Timestamp;
@@ -78,7 +78,7 @@ pub enum Begin {
 
 /// The result of looking for a beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begun {
+pub enum Beginning {
     /// Behind this place.
     At(i64),
     /// The named event has no place yet: try again later.
@@ -87,9 +87,16 @@ pub enum Begun {
     Unknown,
 }
 
+/// The most events of a page, and the bytes after which no further event begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventLogBounds {
+    pub events: u32,
+    pub octets: usize,
+}
+
 /// A page of the log. Readers who ask for the same recent events share one.
 #[derive(Debug, Default)]
-pub struct Part {
+pub struct EventLogPage {
     pub events: Vec<RenderedEvent>,
     /// The last event of the scope that was read, if any.
     pub last: Option<EventPlace>,
@@ -102,7 +109,7 @@ pub struct Part {
     text: OnceLock<Bytes>,
 }
 
-impl Part {
+impl EventLogPage {
     /// Returns the text of this page for streams. The first caller makes it.
     pub fn text(&self, write: impl FnOnce(&[RenderedEvent]) -> String) -> Bytes {
         self.text.get_or_init(|| write(&self.events).into()).clone()
@@ -129,17 +136,17 @@ impl EventLog {
     /// Returns the place behind which a reader of `scope` begins; 0 if the named event is older
     /// than all kept ones. First gives places to what is committed, up to a bound. Beyond that
     /// bound, the log ends for now at the last placed event.
-    pub async fn begin(&self, scope: &Scope, begin: Begin) -> Result<Begun, StoreError> {
+    pub async fn begin(&self, scope: &Scope, begin: Begin) -> Result<Beginning, StoreError> {
         self.place_some().await?;
         Ok(match begin {
-            Begin::Oldest => Begun::At(0),
-            Begin::Now => Begun::At(self.store.last_position().await?),
-            Begin::Since(since) => Begun::At(self.store.position_before(scope, since).await?),
+            Begin::Oldest => Beginning::At(0),
+            Begin::Now => Beginning::At(self.store.last_position().await?),
+            Begin::Since(since) => Beginning::At(self.store.position_before(scope, since).await?),
             Begin::After(event) => match self.store.find_event(scope, event).await? {
-                FoundEvent::At(position) => Begun::At(position),
-                FoundEvent::Older => Begun::At(0),
-                FoundEvent::Unplaced => Begun::Later,
-                FoundEvent::Unknown => Begun::Unknown,
+                FoundEvent::At(position) => Beginning::At(position),
+                FoundEvent::Older => Beginning::At(0),
+                FoundEvent::Unplaced => Beginning::Later,
+                FoundEvent::Unknown => Beginning::Unknown,
             },
         })
     }
@@ -164,8 +171,8 @@ impl EventLog {
         scope: &Scope,
         filter: &EventFilter,
         after: i64,
-        bounds: (u32, usize),
-    ) -> Result<Arc<Part>, StoreError> {
+        bounds: EventLogBounds,
+    ) -> Result<Arc<EventLogPage>, StoreError> {
         if let Some(part) = self.ring.read(scope, filter, after, bounds) {
             let changed = self.changed(&part).await?;
             if changed.is_empty() {
@@ -178,7 +185,7 @@ impl EventLog {
 
     /// Returns the places of bodies whose subjects have changed since. Readers share one look-up in
     /// the store, after they found the bodies.
-    async fn changed(&self, part: &Part) -> Result<Vec<i64>, StoreError> {
+    async fn changed(&self, part: &EventLogPage) -> Result<Vec<i64>, StoreError> {
         let (Some((first, _)), Some((last, _))) = (part.made.first(), part.made.last()) else {
             return Ok(Vec::new());
         };
@@ -188,27 +195,26 @@ impl EventLog {
         Ok(changed.map(|(position, _)| *position).collect())
     }
 
-    /// Reads the next events of `scope` behind a place: up to `limit`, and at most one beyond
-    /// `most` bytes.
+    /// Reads the next events of `scope` behind a place, within these bounds.
     pub async fn read(
         &self,
         scope: &Scope,
         filter: &EventFilter,
         mut after: i64,
-        (limit, most): (u32, usize),
-    ) -> Result<Arc<Part>, StoreError> {
+        bounds: EventLogBounds,
+    ) -> Result<Arc<EventLogPage>, StoreError> {
         let limits = &self.rules.limits;
-        let mut part = Part { more: true, through: after, ..Part::default() };
-        let (mut octets, mut left) = (0_usize, limit);
-        while part.more && left > 0 && octets < most {
-            let step = limits.page_step.min(left);
-            let page = self.store.events(scope, filter, after, step, limits.max_walk).await?;
+        let mut part = EventLogPage { more: true, through: after, ..EventLogPage::default() };
+        let (mut octets, mut left) = (0_usize, bounds.events);
+        while part.more && left > 0 && octets < bounds.octets {
+            let step = (limits.page_step.min(left), limits.max_walk);
+            let page = self.store.events(scope, filter, after, step).await?;
             let mut events = page.events.iter();
             for (event, subject) in events.by_ref() {
                 let body = self.body(event, subject);
                 octets = octets.saturating_add(body.len());
                 part.events.push(RenderedEvent { id: event.id, name: event.name, body });
-                if octets >= most {
+                if octets >= bounds.octets {
                     break;
                 }
             }
@@ -231,7 +237,7 @@ impl EventLog {
             (part.last, part.through, after) = (Some(last), last.position, last.position);
             let found = u32::try_from(page.events.len()).unwrap_or(u32::MAX);
             left = left.saturating_sub(found);
-            if found < step {
+            if found < step.0 {
                 break;
             }
         }
@@ -245,8 +251,13 @@ impl EventLog {
 
     /// Registers a reader of `scope` with this key of this account. Read after this call: later
     /// events wake the reader.
-    pub fn wait(&self, holder: (KeyId, AccountId), scope: &Scope) -> Result<Waiting, Full> {
-        self.waiters.join(holder, scope)
+    pub fn wait(
+        &self,
+        key: KeyId,
+        account: AccountId,
+        scope: &Scope,
+    ) -> Result<Waiting, TooManyReaders> {
+        self.waiters.join(key, account, scope)
     }
 
     #[cfg(test)]
@@ -275,11 +286,11 @@ impl EventLog {
     pub async fn run(self, stop: impl Future<Output = ()>) {
         tokio::select! {
             () = stop => {}
-            () = self.look() => {}
+            () = self.place_and_wake() => {}
         }
     }
 
-    async fn look(&self) {
+    async fn place_and_wake(&self) {
         // The place up to which readers were told; `None` while none waits.
         let mut seen = None;
         loop {
@@ -298,13 +309,13 @@ impl EventLog {
                 self.ring.end();
                 *seen = None;
             } else {
-                self.tell(seen).await?;
+                self.wake_concerned(seen).await?;
             }
             if placed > 0 {
                 sleep(rules.place_pause()).await;
             } else if seen.is_none() {
                 // Either outcome is a reason to look.
-                let _came = timeout(rules.poll(), self.waiters.somebody()).await;
+                let _came = timeout(rules.poll(), self.waiters.wait_for_reader()).await;
             } else if timeout(rules.poll(), self.waiters.bell()).await.is_ok() {
                 // Handles the events of many commits together.
                 sleep(rules.gather()).await;
@@ -331,7 +342,7 @@ impl EventLog {
     }
 
     /// Makes the bodies of newly placed events, wakes the readers concerned, and advances `seen`.
-    async fn tell(&self, seen: &mut Option<i64>) -> Result<(), StoreError> {
+    async fn wake_concerned(&self, seen: &mut Option<i64>) -> Result<(), StoreError> {
         let Some(mut from) = *seen else {
             // Wake all: an event may have got its place after a reader looked.
             let last = self.store.last_position().await?;

@@ -1,7 +1,7 @@
 //! Destinations, and the deliveries that wait for them.
 //!
 //! `http` manages destinations and deliveries through [`Destinations`]. The dispatcher in `webhook`
-//! claims and finishes deliveries through [`Outbox`]. Clients that pull events read [`EventLog`].
+//! claims and finishes deliveries. Clients that pull events read [`EventLog`].
 //! [`payload`] makes the bodies for all of them. The transaction that an event announces makes the
 //! event and its deliveries, never this room.
 //!
@@ -14,13 +14,14 @@ mod destinations;
 mod error;
 mod heartbeat;
 mod log;
-mod outbox;
 pub mod payload;
 pub mod webhook_record;
 
 pub use advice::explanation;
-pub use destinations::{Added, Destinations};
+pub use destinations::{Added, DestinationDraft, Destinations};
 pub use error::DestinationError;
 pub use heartbeat::Heartbeat;
-pub use log::{Begin, Begun, EventLog, Full, Part, RenderedEvent, Waiting};
-pub use outbox::Outbox;
+pub use log::{
+    Begin, Beginning, EventLog, EventLogBounds, EventLogPage, RenderedEvent, TooManyReaders,
+    Waiting,
+};

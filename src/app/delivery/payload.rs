@@ -65,7 +65,7 @@ fn full<'e>(
 ) -> Body<Beside, Data<'e>> {
     let mut whole = of(event, beside(event, subject), data(event, subject, max_text, links));
     if record(&mut whole).is_some_and(|record| record.truncated) {
-        say_cut(&mut whole, event);
+        mark_cut(&mut whole, event);
     }
     whole
 }
@@ -178,32 +178,32 @@ fn capped(
     subject: &Subject,
     max: usize,
 ) -> String {
-    let mut text = written(&whole);
+    let mut text = to_json(&whole);
     if text.len() <= max {
         return text;
     }
-    say_cut(&mut whole, event);
+    mark_cut(&mut whole, event);
     for step in cutting::STEPS {
         if let Some(record) = record(&mut whole) {
             step(record);
             record.truncated = true;
-            text = written(&whole);
+            text = to_json(&whole);
             if text.len() <= max {
                 return text;
             }
         }
     }
     let mut ids = thin(event, subject);
-    say_cut(&mut ids, event);
-    written(&ids)
+    mark_cut(&mut ids, event);
+    to_json(&ids)
 }
 
-fn written(body: &Body<Beside, Data<'_>>) -> String {
+fn to_json(body: &Body<Beside, Data<'_>>) -> String {
     // Cannot fail: all keys of maps are texts.
     serde_json::to_string(body).unwrap_or_default()
 }
 
-fn say_cut(body: &mut Body<Beside, Data<'_>>, event: &Event) {
+fn mark_cut(body: &mut Body<Beside, Data<'_>>, event: &Event) {
     body.truncated = true;
     let account = event.lineage.ids().last().map_or(0, |id| id.get());
     let path = match event.message {

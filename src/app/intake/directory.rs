@@ -12,8 +12,9 @@
 //! The memory has one lock, never held across an await.
 
 use std::mem;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
+use crate::app::locked::locked;
 use crate::domain::account::Lineage;
 use crate::domain::address::Address;
 use crate::domain::recent::Recent;
@@ -26,7 +27,7 @@ const POSTMASTER: &str = "postmaster";
 pub struct Directory {
     store: Store,
     /// The address of the Agent that gets mail for `postmaster`.
-    postmaster: Option<Address>,
+    pub(super) postmaster: Option<Address>,
     memory: Mutex<Memory>,
 }
 
@@ -43,11 +44,9 @@ pub struct Resolved {
 
 impl Directory {
     pub fn new(store: Store, postmaster: Option<Address>, rules: DirectoryRules) -> Self {
-        let memory = Memory {
-            version: 0,
-            named: Recent::new(rules.named_entries),
-            guessed: Recent::new(rules.guessed_entries),
-        };
+        let (named, guessed) =
+            (Recent::new(rules.named_entries), Recent::new(rules.guessed_entries));
+        let memory = Memory { version: 0, named, guessed };
         Self { store, postmaster, memory: Mutex::new(memory) }
     }
 
@@ -77,26 +76,23 @@ impl Directory {
     }
 
     async fn list(&self, asked: &Option<Address>) -> Result<Listing, StoreError> {
-        if self.memory().find(asked).is_some() {
+        if locked(&self.memory).find(asked).is_some() {
             let version = self.store.directory_version().await?;
-            let forgotten = self.memory().forget_unless(version);
+            let forgotten = locked(&self.memory).forget_unless(version);
             // Dropped outside the lock: it may be large.
             drop(forgotten);
-            if let Some(listing) = self.memory().find(asked).filter(|one| one.version == version) {
+            if let Some(listing) =
+                locked(&self.memory).find(asked).filter(|one| one.version == version)
+            {
                 return Ok(listing);
             }
         }
         let stand_in = asked.as_ref().filter(|address| address.local() == POSTMASTER);
         let stand_in = stand_in.and(self.postmaster.as_ref());
         let listing = self.store.look_up(asked.as_ref(), stand_in).await?;
-        let forgotten = self.memory().keep(asked, listing);
+        let forgotten = locked(&self.memory).keep(asked, listing);
         drop(forgotten);
         Ok(listing)
-    }
-
-    /// Locks the memory. A poisoned lock is used on: no panic can leave an entry half written.
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -89,7 +89,7 @@ pub async fn examine(
     examination.add([step(
         Facts::Automation(signs.facts),
         signs.automation.origin.as_str(),
-        told(&signs.automation),
+        describe(&signs.automation),
         began,
     )]);
     (examination.automation, examination.markers) = (Some(signs.automation), signs.markers);
@@ -178,7 +178,7 @@ impl Examination {
     }
 }
 
-fn told(automation: &Automation) -> String {
+fn describe(automation: &Automation) -> String {
     match automation.signs.as_slice() {
         [] => "nothing says that a machine sent it".to_owned(),
         signs => format!("no automatic answer should be sent: {}", signs.join(", ")),

@@ -16,11 +16,11 @@
 mod arrival;
 mod directory;
 mod examine;
-mod flood;
 pub mod judge;
 mod loops;
 mod posted;
 pub mod preview;
+mod rate_limits;
 pub mod reception;
 mod recipient;
 mod refusal;
@@ -37,7 +37,7 @@ use tokio::time::Instant;
 use tracing::{error, info};
 
 use crate::domain::address::Address;
-use crate::domain::id::{MessageId, Mint};
+use crate::domain::id::{IntakeId, MessageId, Mint};
 use crate::domain::policy::Proof;
 use crate::domain::ports::{Client, Envelope, Intake, IntakeReply, Recipient, Wake};
 use crate::domain::reason::Reason;
@@ -46,11 +46,10 @@ use crate::rules::IntakeRules;
 use crate::store::{Commit, Committed, Store, StoreError};
 use crate::verify::Authenticator;
 
-use self::flood::Flood;
 use self::judge::Basis;
+use self::rate_limits::RateLimits;
 use self::recipient::RcptQuestion;
-use self::refusal::Turned;
-use self::relay_step::{Asks, RelayStep};
+use self::relay_step::{ApplicationRequests, RelayStep};
 use self::standings::Standings;
 use crate::app::relay::Relays;
 
@@ -58,6 +57,7 @@ pub use directory::{Directory, Resolved};
 pub use examine::{Examination, examine, examine_file, sha256};
 pub use judge::{Case, judge};
 pub use loops::{Visit, marker};
+pub use refusal::RefusedMessage;
 
 /// Decisions per message: after this many changes of a policy meanwhile, the message is deferred.
 const DECISIONS: usize = 6;
@@ -77,26 +77,24 @@ pub struct Gateway {
     wake: Arc<dyn Wake>,
     directory: Directory,
     standings: Standings,
-    flood: Flood,
+    rate_limits: RateLimits,
     relays: Relays,
     repeats: Repeats,
 }
 
 impl Gateway {
-    /// Stores mail in `store`; `relays` asks the applications of accounts. `postmaster` is the
-    /// address of the Agent that gets mail for `postmaster`.
+    /// Stores mail in `store`; `relays` asks the applications of accounts.
     pub fn new(
         store: Store,
         authenticator: Arc<Authenticator>,
         rules: Arc<IntakeRules>,
-        (mint, relays): (Mint, Relays),
+        relays: Relays,
         wake: Arc<dyn Wake>,
-        postmaster: Option<Address>,
     ) -> Self {
-        let directory = Directory::new(store.clone(), postmaster, rules.directory);
+        let directory = Directory::new(store.clone(), None, rules.directory);
         let standings = Standings::new(rules.directory.named_entries);
-        let flood = Flood::new(rules.rates);
-        let repeats = Repeats::default();
+        let rate_limits = RateLimits::new(rules.rates);
+        let (mint, repeats) = (relays.mint().clone(), Repeats::default());
         Self {
             store,
             authenticator,
@@ -105,10 +103,17 @@ impl Gateway {
             wake,
             directory,
             standings,
-            flood,
+            rate_limits,
             relays,
             repeats,
         }
+    }
+
+    /// Sets the address of the Agent that gets mail for `postmaster`.
+    #[must_use]
+    pub fn with_postmaster(mut self, postmaster: Option<Address>) -> Self {
+        self.directory.postmaster = postmaster;
+        self
     }
 
     /// The largest message accepted, in bytes.
@@ -130,6 +135,22 @@ impl Gateway {
         }
     }
 
+    /// Returns the reply after a refusal was counted, or could not be.
+    fn counted_reply(
+        &self,
+        counted: Result<IntakeId, StoreError>,
+        reason: Reason,
+        detail: Option<&str>,
+    ) -> IntakeReply {
+        let reply = |record| IntakeReply {
+            reason: Some(reason),
+            detail: detail.map(str::to_owned),
+            record: Some(record),
+            again: false,
+        };
+        counted.map_or_else(|error| self.trouble(&error), reply)
+    }
+
     async fn take_in(&self, envelope: &Envelope, raw: &Bytes) -> Result<IntakeReply, StoreError> {
         let (arrived, began) = (self.mint.clock().now(), Instant::now());
         let examination = examine(&self.authenticator, &self.rules, envelope, raw, arrived).await;
@@ -144,7 +165,7 @@ impl Gateway {
             // This server's fault, not a verdict on the message: no record (contract §2.3).
             return Ok(IntakeReply { reason: Some(Reason::TooBusy), ..unavailable() });
         }
-        let mut asks = Asks::default();
+        let mut requests = ApplicationRequests::default();
         for tried in 0..DECISIONS {
             // Messages are listed by the time of acceptance; look-ups may have taken long.
             let basis = Basis { now: self.mint.clock().now(), anew: tried > 0 };
@@ -159,9 +180,9 @@ impl Gateway {
                 Err(_) if !basis.anew => continue,
                 // A repeat counts nothing, and its sender must be told so (contract §2, Repeats).
                 Err(_) if self.store.arrived_before(&judgement.commit).await? => None,
-                Err(over) => return self.put_off(judgement.commit, over).await,
+                Err(over) => return self.defer_over_rate(judgement.commit, over).await,
             };
-            match self.ask_application(mail, &mut judgement, &mut asks).await? {
+            match self.ask_application(mail, &mut judgement, &mut requests).await? {
                 RelayStep::Settled => {}
                 RelayStep::Changed => {
                     taken.into_iter().for_each(|one| one.give_back(Instant::now()));
@@ -217,15 +238,7 @@ impl Intake for Gateway {
             }
             Err(error) => Err(error),
         };
-        counted.map_or_else(
-            |error| self.trouble(&error),
-            |record| IntakeReply {
-                reason: Some(reason),
-                detail: None,
-                record: Some(record),
-                again: false,
-            },
-        )
+        self.counted_reply(counted, reason, None)
     }
 
     async fn recipient(
@@ -249,8 +262,8 @@ impl Intake for Gateway {
         head: Bytes,
         size: u64,
     ) -> IntakeReply {
-        let turned = Turned { reason, detail: &detail, head: &head, size };
-        let recorded = self.record_refusal(&envelope, turned).await;
+        let refused = RefusedMessage { reason, detail: &detail, head: &head, size };
+        let recorded = self.record_refusal(&envelope, refused).await;
         recorded.unwrap_or_else(|error| self.trouble(&error))
     }
 }

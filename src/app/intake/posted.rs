@@ -5,12 +5,11 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::recipient::{RcptQuestion, network};
-use super::refusal::Turned;
+use super::refusal::RefusedMessage;
 use super::{Examined, Gateway, Resolved, examine};
 use crate::domain::account::Account;
 use crate::domain::path::{self, PathKind};
 use crate::domain::ports::{Client, Envelope, IntakeReply, Recipient};
-use crate::domain::reason::Reason;
 use crate::store::{Listing, StoreError};
 
 impl Gateway {
@@ -68,24 +67,14 @@ impl Gateway {
 
     /// Records a request to this account that was refused before its recipients were known; counted
     /// like a refusal at RCPT.
-    pub async fn turned_away(
+    pub async fn refused_within(
         &self,
         within: &Account,
         envelope: &Envelope,
-        (reason, detail): (Reason, &str),
-        size: u64,
+        refused: RefusedMessage<'_>,
     ) -> IntakeReply {
-        let turned = Turned { reason, detail, head: &Bytes::new(), size };
-        let record = self.refusal(envelope, turned, within.lineage, None);
+        let record = self.refusal(envelope, refused, within.lineage, None);
         let counted = self.store.count_refusal(&record, &network(envelope.client.address)).await;
-        counted.map_or_else(
-            |error| self.trouble(&error),
-            |record| IntakeReply {
-                reason: Some(reason),
-                detail: Some(detail.to_owned()),
-                record: Some(record),
-                again: false,
-            },
-        )
+        self.counted_reply(counted, refused.reason, Some(refused.detail))
     }
 }

@@ -44,18 +44,18 @@ pub struct Preview {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changed {
+pub struct ChangedVerdict {
     pub past: PastVerdict,
     pub would: Verdict,
 }
 
 /// The verdicts on the mail of the last days, before and under the draft.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Days {
+pub struct PastPreview {
     pub was: Tally,
     pub would: Tally,
     /// The newest first.
-    pub changed: Vec<Changed>,
+    pub changed: Vec<ChangedVerdict>,
     /// Whether every record of these days was read.
     pub complete: bool,
     /// The beginning of the time that was read.
@@ -90,7 +90,7 @@ impl Tally {
 
 /// The records of one message under the present policy and under the draft; neither is stored.
 #[derive(Clone, Debug)]
-pub struct Looked {
+pub struct MessagePreview {
     pub current: IntakeRecord,
     pub draft: IntakeRecord,
 }
@@ -128,16 +128,17 @@ impl Preview {
     /// Computes the verdicts of the last `days` under the draft, of `most` records at most.
     pub async fn past(
         &self,
-        (agent, scope): (&Account, &Scope),
+        agent: &Account,
+        scope: &Scope,
         draft: &Draft,
         days: u64,
         most: u32,
-    ) -> Result<Days, StoreError> {
+    ) -> Result<PastPreview, StoreError> {
         let mode = self.mode(agent).await?;
         let span = Duration::from_secs(days.saturating_mul(DAY.as_secs()));
         let since = self.mint.clock().now().minus(span);
         let (was, would) = (Tally::default(), Tally::default());
-        let mut found = Days { was, would, changed: Vec::new(), complete: true, since };
+        let mut found = PastPreview { was, would, changed: Vec::new(), complete: true, since };
         let (mut left, mut from) = (most, None);
         // Records that wait to be erased are skipped; they count towards `most`.
         let until = self.end_of_past(scope, since, most).await?;
@@ -148,7 +149,7 @@ impl Preview {
             let mut records = self.store.past_verdicts(scope, &page, since).await?;
             let more = truncate_page(&mut records, step);
             let last = records.last().map(|last| Cursor { at: last.at, id: last.id.0 });
-            self.weigh(agent, draft, mode, records, &mut found).await?;
+            self.compare(agent, draft, mode, records, &mut found).await?;
             let Some(last) = last.filter(|_| more) else {
                 if let Some(until) = until {
                     (found.complete, found.since) = (false, until.at);
@@ -179,13 +180,13 @@ impl Preview {
         self.store.end_of_walk(List::IntakeRecords, scope, &whole, time, most).await
     }
 
-    async fn weigh(
+    async fn compare(
         &self,
         agent: &Account,
         draft: &Draft,
         mode: Mode,
         mut records: Vec<PastVerdict>,
-        found: &mut Days,
+        found: &mut PastPreview,
     ) -> Result<(), StoreError> {
         // A policy applies to mail only.
         records.retain(|record| record.source == Source::Email);
@@ -199,7 +200,7 @@ impl Preview {
             found.was.count(past.verdict);
             found.would.count(would);
             if would != past.verdict {
-                found.changed.push(Changed { past, would });
+                found.changed.push(ChangedVerdict { past, would });
             }
         }
         Ok(())
@@ -211,7 +212,7 @@ impl Preview {
         agent: &Account,
         draft: &Draft,
         raw: &Bytes,
-    ) -> Result<Looked, StoreError> {
+    ) -> Result<MessagePreview, StoreError> {
         let now = self.mint.clock().now();
         let address = self.store.addresses(agent.id).await?.into_iter().next();
         let recipient = address.map(|held| Recipient {
@@ -236,7 +237,7 @@ impl Preview {
             (record.lineage, record.agent) = (agent.lineage, Some(agent.id));
             record
         };
-        Ok(Looked { current: record(&current), draft: record(&under) })
+        Ok(MessagePreview { current: record(&current), draft: record(&under) })
     }
 
     /// Returns the standing; an Agent without an address has one made of its policy.

@@ -4,7 +4,7 @@
 //!
 //! Mail is never submitted here: mail is proven, or it is not mail (contract §1, Sender).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use tracing::info;
 use super::examine::sha256;
 use super::step::step;
 use super::thread;
+use crate::app::locked::locked;
 use crate::domain::account::Account;
 use crate::domain::audit::{Actor, Who};
 use crate::domain::contact::Handle;
@@ -201,8 +202,7 @@ impl Rooms {
     fn take(&self, agent: AccountId, handle: &Handle) -> Result<Option<Share>, ReceptionError> {
         let Some(rate) = self.rate else { return Ok(None) };
         let (key, now) = ((agent, handle.clone()), self.began.elapsed());
-        // A poisoned lock is used on: no panic can leave a count half changed.
-        let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tallies = locked(&self.tallies);
         if !tallies.may(&key, rate, now) {
             let wait = tallies.wait(&key, rate, now);
             return Err(ReceptionError::TooMany { per_minute: self.per_minute, wait });
@@ -212,7 +212,7 @@ impl Rooms {
 
     fn give_back(&self, agent: AccountId, handle: Handle, share: Option<Share>) {
         if let Some(share) = share {
-            let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut tallies = locked(&self.tallies);
             tallies.give_back(&(agent, handle), share, self.began.elapsed());
         }
     }

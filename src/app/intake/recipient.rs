@@ -56,15 +56,7 @@ impl Gateway {
             _ => Reason::UnknownRecipient,
         };
         let counted = self.count(asked, &listing, reason).await;
-        Err(match counted {
-            Ok(record) => IntakeReply {
-                reason: Some(reason),
-                detail: None,
-                record: Some(record),
-                again: false,
-            },
-            Err(error) => self.trouble(&error),
-        })
+        Err(self.counted_reply(counted, reason, None))
     }
 
     /// Records a refusal at RCPT, or at MAIL, where `path` is empty. Refusals are counted per

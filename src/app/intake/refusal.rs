@@ -2,8 +2,6 @@
 
 use std::time::Instant;
 
-use bytes::Bytes;
-
 use super::Gateway;
 use super::recipient::network;
 use super::session;
@@ -19,13 +17,13 @@ use crate::domain::verdict::Verdict;
 use crate::mail::scan;
 use crate::store::{Commit, Intake, StoreError};
 
-/// Why a session refused a message, and the part that it had read.
+/// A message that was refused before it was examined, and the part of it that was read.
 #[derive(Clone, Copy)]
-pub(super) struct Turned<'t> {
+pub struct RefusedMessage<'m> {
     pub reason: Reason,
-    pub detail: &'t str,
+    pub detail: &'m str,
     /// The beginning of the message, as far as it was kept.
-    pub head: &'t Bytes,
+    pub head: &'m [u8],
     /// Bytes read or declared.
     pub size: u64,
 }
@@ -36,16 +34,16 @@ impl Gateway {
     pub(super) async fn record_refusal(
         &self,
         envelope: &Envelope,
-        turned: Turned<'_>,
+        refused: RefusedMessage<'_>,
     ) -> Result<IntakeReply, StoreError> {
         let answer = |record| IntakeReply {
-            reason: Some(turned.reason),
-            detail: Some(turned.detail.to_owned()),
+            reason: Some(refused.reason),
+            detail: Some(refused.detail.to_owned()),
             record,
             again: false,
         };
         if envelope.recipients.is_empty() {
-            let record = self.refusal(envelope, turned, self.directory.partner().await?, None);
+            let record = self.refusal(envelope, refused, self.directory.partner().await?, None);
             let network = network(envelope.client.address);
             return Ok(answer(Some(self.store.count_refusal(&record, &network).await?)));
         }
@@ -56,7 +54,7 @@ impl Gateway {
                 Some(agent) => agent.lineage,
                 None => self.directory.partner().await?,
             };
-            let record = self.refusal(envelope, turned, lineage, Some(recipient));
+            let record = self.refusal(envelope, refused, lineage, Some(recipient));
             intakes.push(Intake { record, accepted: None });
         }
         let first = intakes.first().map(|intake| intake.record.id);
@@ -67,7 +65,7 @@ impl Gateway {
     pub(super) fn refusal(
         &self,
         envelope: &Envelope,
-        Turned { reason, detail, head, size }: Turned<'_>,
+        RefusedMessage { reason, detail, head, size }: RefusedMessage<'_>,
         lineage: Lineage,
         recipient: Option<&Recipient>,
     ) -> IntakeRecord {

@@ -19,11 +19,11 @@ use crate::store::{Accepted, StoreError};
 
 /// Requests to applications about one message, at most: the relay may change once meanwhile. The
 /// sending server waits for each.
-const MOST: usize = 2;
+const MAX_REQUESTS: usize = 2;
 
 /// The requests made about one message, kept across re-decisions.
 #[derive(Default)]
-pub(super) struct Asks {
+pub(super) struct ApplicationRequests {
     passed: Option<Passed>,
     made: usize,
 }
@@ -58,7 +58,7 @@ impl Gateway {
         &self,
         mail: Examined<'_>,
         judgement: &mut Judgement,
-        asks: &mut Asks,
+        asks: &mut ApplicationRequests,
     ) -> Result<RelayStep, StoreError> {
         // A provider's own hop has already asked about posted mail (contract §6).
         if mail.envelope.posted.is_some() {
@@ -77,13 +77,15 @@ impl Gateway {
             }
             None => {
                 let began = Instant::now();
-                let Some(intake) = judgement.commit.intakes.get(at) else {
+                let intake = judgement.commit.intakes.get(at);
+                let Some(accepted) = intake.and_then(|intake| intake.accepted.as_ref()) else {
                     return Ok(RelayStep::Settled);
                 };
-                let Some(accepted) = &intake.accepted else { return Ok(RelayStep::Settled) };
                 let recipient = mail.envelope.recipients.get(at);
                 let (relay, hop) = match self.nearest(&accepted.message.lineage).await? {
-                    Nearest::Relay(relay) if relay.relayed() == wanted && asks.made == MOST => {
+                    Nearest::Relay(relay)
+                        if relay.relayed() == wanted && asks.made == MAX_REQUESTS =>
+                    {
                         (Some(relay), Hop::Deferred(CHANGING.to_owned()))
                     }
                     Nearest::Relay(relay) if relay.relayed() == wanted => {
@@ -102,7 +104,7 @@ impl Gateway {
                     Nearest::Relay(_) | Nearest::None => return Ok(RelayStep::Changed),
                     Nearest::Closed(error) => (None, Hop::Deferred(error.to_string())),
                 };
-                let step = told(wanted, relay.as_deref(), &hop, began);
+                let step = evidence_step(wanted, relay.as_deref(), &hop, began);
                 if hop != Hop::Passed {
                     turn_down(judgement, at, &hop, step);
                     return Ok(RelayStep::Settled);
@@ -123,7 +125,7 @@ impl Gateway {
     }
 
     async fn nearest(&self, lineage: &Lineage) -> Result<Nearest, StoreError> {
-        match self.relays.nearest_to(RelayType::Smtp, lineage).await {
+        match self.relays.nearest(RelayType::Smtp, lineage).await {
             Ok(Some(relay)) => Ok(Nearest::Relay(Box::new(relay))),
             Ok(None) => Ok(Nearest::None),
             Err(RelayError::Store(error)) => Err(error),
@@ -173,7 +175,7 @@ fn forwarded(
     }
 }
 
-fn told(wanted: Relayed, relay: Option<&Relay>, hop: &Hop, began: Instant) -> Step {
+fn evidence_step(wanted: Relayed, relay: Option<&Relay>, hop: &Hop, began: Instant) -> Step {
     let detail = match hop {
         Hop::Passed => "the application let it pass",
         Hop::Refused => "the application refused it (406)",

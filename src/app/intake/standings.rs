@@ -3,8 +3,9 @@
 //! changed. Refusals and deferrals are always decided by a fresh read, and are not remembered: so
 //! strangers displace no entry.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
+use crate::app::locked::locked;
 use crate::domain::address::Address;
 use crate::domain::id::AccountId;
 use crate::domain::ports::Recipient;
@@ -30,17 +31,12 @@ impl Standings {
     }
 
     /// Returns the last remembered standing, if any.
-    pub(super) fn lately(&self, recipient: &Recipient, sender: &Address) -> Option<AddressedAgent> {
-        self.known().find(&Key::of(recipient, sender), |_| true).cloned()
+    pub(super) fn lately(&self, recipient: &Recipient, sender: &Address) -> Option<Addressed> {
+        locked(&self.known).find(&Key::of(recipient, sender), |_| true).cloned()
     }
 
-    pub(super) fn keep(&self, recipient: &Recipient, sender: &Address, now: &AddressedAgent) {
-        self.known().keep(Key::of(recipient, sender), now.clone(), 1);
-    }
-
-    /// Locks the memory. A poisoned lock is used on: no panic can leave an entry half written.
-    fn known(&self) -> MutexGuard<'_, Recent<Key, AddressedAgent>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn keep(&self, recipient: &Recipient, sender: &Address, now: &Addressed) {
+        locked(&self.known).keep(Key::of(recipient, sender), now.clone(), 1);
     }
 }
 

@@ -129,7 +129,9 @@ impl Mailbox {
         for thread in order.iter().map(|one| one.thread) {
             let outline = outlines.get(&thread).map_or(&[][..], Vec::as_slice);
             if gathering.begin(thread, outline.len()) {
-                wanted.extend(outline.iter().map(|(id, octets)| (thread, *id, *octets)));
+                for &(message, octets) in outline {
+                    wanted.push(WantedMessage { thread, message, octets });
+                }
             }
         }
         self.gather(scope, &wanted, &mut gathering).await?;
@@ -148,22 +150,22 @@ impl Mailbox {
     async fn gather(
         &self,
         scope: &Scope,
-        wanted: &[(ThreadId, MessageId, u64)],
+        wanted: &[WantedMessage],
         gathering: &mut Gathering,
     ) -> Result<(), StoreError> {
         let mut rest = wanted;
         for _ in 0..PIECES {
             let (mut ids, mut octets, mut taken) = (Vec::new(), 0_u64, 0);
-            for (thread, id, size) in rest {
-                let size = (*size).min(LONGEST_TEXT);
+            for one in rest {
+                let size = one.octets.min(LONGEST_TEXT);
                 let fits = octets.saturating_add(size) <= PIECE_OCTETS && ids.len() < PIECE;
                 if !fits && !ids.is_empty() {
                     break;
                 }
                 taken += 1;
-                if gathering.whole.contains_key(thread) {
+                if gathering.whole.contains_key(&one.thread) {
                     octets = octets.saturating_add(size);
-                    ids.push(*id);
+                    ids.push(one.message);
                 }
             }
             if ids.is_empty() {
@@ -174,15 +176,15 @@ impl Mailbox {
                 read.insert(message.id, message);
             }
             let (now, later) = rest.split_at(taken.min(rest.len()));
-            for (thread, id, _) in now {
-                if let Some(message) = read.get(id) {
-                    gathering.add(*thread, Turn::of(message));
+            for one in now {
+                if let Some(message) = read.get(&one.message) {
+                    gathering.add(one.thread, Turn::of(message));
                 }
             }
             rest = later;
         }
         // A thread that was not read to its end is not whole.
-        rest.iter().for_each(|(thread, ..)| gathering.give_up(*thread));
+        rest.iter().for_each(|one| gathering.give_up(one.thread));
         Ok(())
     }
 
@@ -201,11 +203,19 @@ impl Mailbox {
         &self,
         scope: &Scope,
         after: Option<ContactId>,
-        (limit, most): (u32, u32),
+        limit: u32,
+        most: u32,
     ) -> Result<(Vec<Contact>, Option<ContactId>), StoreError> {
         let until = self.store.end_of_contacts(scope, after, most).await?;
         Ok((self.store.list_contacts(scope, after, until, limit).await?, until))
     }
+}
+
+/// A message to read for its thread, and the bytes of its original.
+struct WantedMessage {
+    thread: ThreadId,
+    message: MessageId,
+    octets: u64,
 }
 
 /// Threads gathered for one response. One that is too large gives its space back.

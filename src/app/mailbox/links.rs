@@ -109,7 +109,8 @@ impl Links {
         &self,
         message: MessageId,
         what: Linked<'_>,
-        (expires, signature): (&str, &str),
+        expires: &str,
+        signature: &str,
     ) -> Opening {
         // Only the canonical spelling of a moment counts.
         let moment = expires.parse::<i64>().ok().filter(|at| at.to_string() == expires);
@@ -200,11 +201,11 @@ mod tests {
         assert!(link.starts_with(path), "{link}");
         let (at, signature) = said(&link);
         let what = Linked::Part(3, "a b.pdf");
-        assert_eq!(links.check(id, what, (&at, &signature)), Opening::Now);
+        assert_eq!(links.check(id, what, &at, &signature), Opening::Now);
         now.store(expires.millis() - 1, Ordering::Relaxed);
-        assert_eq!(links.check(id, what, (&at, &signature)), Opening::Now);
+        assert_eq!(links.check(id, what, &at, &signature), Opening::Now);
         now.store(expires.millis(), Ordering::Relaxed);
-        assert_eq!(links.check(id, what, (&at, &signature)), Opening::Expired);
+        assert_eq!(links.check(id, what, &at, &signature), Opening::Expired);
     }
 
     #[test]
@@ -213,7 +214,7 @@ mod tests {
         let id = MessageId(Uuid::from_u128(1));
         let (at, signature) = said(&links.raw(id, links.expiry()));
         let shorter = Links { lasts: Duration::from_secs(1800), ..links.clone() };
-        let found = |links: &Links| links.check(id, Linked::Raw, (&at, &signature));
+        let found = |links: &Links| links.check(id, Linked::Raw, &at, &signature);
         assert_eq!((found(&links), found(&shorter)), (Opening::Now, Opening::Expired));
         now.store(NOW - 59_000, Ordering::Relaxed);
         assert_eq!(found(&links), Opening::Now, "another clock");
@@ -248,10 +249,10 @@ mod tests {
             (id, what, &at, ""),
             (id, what, &at, &"A".repeat(43)),
         ] {
-            assert_eq!(links.check(id, what, (expires, signature)), Opening::Never, "{expires}");
+            assert_eq!(links.check(id, what, expires, signature), Opening::Never, "{expires}");
         }
-        assert_eq!(links.check(id, what, (&at, &signature)), Opening::Now);
-        assert_eq!(self::links(8).0.check(id, what, (&at, &signature)), Opening::Never);
+        assert_eq!(links.check(id, what, &at, &signature), Opening::Now);
+        assert_eq!(self::links(8).0.check(id, what, &at, &signature), Opening::Never);
     }
 
     #[test]

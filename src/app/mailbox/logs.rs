@@ -12,6 +12,13 @@ use crate::domain::log_field::{Kind, LogField, LogValue};
 use crate::domain::scope::Scope;
 use crate::store::{Cursor, LogRow, Page, StoreError};
 
+/// The page of this number, counted from 1, if each page has `size` rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NumberedPage {
+    pub number: u64,
+    pub size: u32,
+}
+
 /// A page of the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogPage {
@@ -32,24 +39,23 @@ pub struct LogStart {
 }
 
 impl Mailbox {
-    /// Returns page `number`, counted from 1, of `size` rows. Reads the newest `most` rows within
-    /// the time of the filter, and none older.
+    /// Returns a page. Reads the newest `most` rows within the time of the filter, and none older.
     pub async fn log_page(
         &self,
         scope: &Scope,
         filter: &LogFilter,
-        (number, size): (u64, u32),
+        wanted: NumberedPage,
         fields: &[LogField],
         most: u32,
     ) -> Result<LogPage, StoreError> {
-        let start = self.log_start(scope, filter, (number, size), most).await?;
+        let start = self.log_start(scope, filter, wanted, most).await?;
         let rows = match &start.page {
             Some(page) => self.store.logs(scope, filter, page, fields).await?,
             None => Vec::new(),
         };
         let found = u32::try_from(rows.len()).unwrap_or(u32::MAX);
         // A first page that is not full has all rows.
-        let total = if found < size && number <= 1 {
+        let total = if found < wanted.size && wanted.number <= 1 {
             found.into()
         } else {
             let whole = Page { limit: u32::MAX, from: None, until: start.until };
@@ -58,18 +64,18 @@ impl Mailbox {
         Ok(LogPage { rows, total, complete: start.until.is_none() })
     }
 
-    /// Returns the start of page `number`, counted from 1, and the end of what the request reads.
+    /// Returns the start of a page, and the end of what the request reads.
     pub async fn log_start(
         &self,
         scope: &Scope,
         filter: &LogFilter,
-        (number, size): (u64, u32),
+        wanted: NumberedPage,
         most: u32,
     ) -> Result<LogStart, StoreError> {
-        let most = most.saturating_add(1);
-        let until = self.store.end_of_log(scope, filter.time(), most).await?;
-        let page = Page { limit: size, from: None, until };
-        let skip = number.saturating_sub(1).saturating_mul(size.into());
+        let time = (filter.since, filter.before);
+        let until = self.store.end_of_log(scope, time, most.saturating_add(1)).await?;
+        let page = Page { limit: wanted.size, from: None, until };
+        let skip = wanted.number.saturating_sub(1).saturating_mul(wanted.size.into());
         if skip == 0 {
             return Ok(LogStart { page: Some(page), until });
         }

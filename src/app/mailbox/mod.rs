@@ -68,11 +68,12 @@ impl Mailbox {
     /// Begins a search at the newest message, or at a cursor.
     pub fn search<'s>(
         &'s self,
-        asked: (&'s Scope, &'s search::SearchRequest),
+        scope: &'s Scope,
+        request: &'s search::SearchRequest,
         from: Option<(Direction, Cursor)>,
         limits: SearchLimits,
     ) -> search::Search<'s> {
-        search::Search::new(&self.store, asked, from, limits)
+        search::Search::new(&self.store, scope, request, from, limits)
     }
 
     pub async fn message(

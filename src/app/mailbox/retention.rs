@@ -119,7 +119,7 @@ impl Retention {
 
     pub async fn pass(&mut self) -> Passed {
         let mut passed = Passed::default();
-        let ended = match self.go_through(&mut passed).await {
+        let ended = match self.run_steps(&mut passed).await {
             Ok(()) => "complete",
             Err(Halt::Enough) => "incomplete, the next pass continues",
             Err(Halt::Taken) => "left to another gateway",
@@ -160,15 +160,15 @@ impl Retention {
         }
     }
 
-    async fn go_through(&mut self, passed: &mut Passed) -> Result<(), Halt> {
+    async fn run_steps(&mut self, passed: &mut Passed) -> Result<(), Halt> {
         let (now, steady) = (self.belief.now(), self.clock.steady());
         while let Some(step) = STEPS.get(self.place.steps) {
             match step {
                 Step::Arrivals => self.forget_arrivals(steady, passed).await?,
                 Step::Requests => self.forget_requests(steady, passed).await?,
                 Step::Secrets => self.forget_secrets(now, passed).await?,
-                Step::Rows(kept) => self.go_through_accounts(*kept, now, passed).await?,
-                Step::Leavings => self.clear_away(passed).await?,
+                Step::Rows(kept) => self.delete_rows_by_account(*kept, now, passed).await?,
+                Step::Leavings => self.delete_all_leavings(passed).await?,
             }
             self.place = PassPosition { steps: self.place.steps + 1, ..PassPosition::default() };
         }
@@ -178,7 +178,7 @@ impl Retention {
 
     async fn forget_arrivals(&self, now: Timestamp, passed: &mut Passed) -> Result<(), Halt> {
         loop {
-            self.may_go_on(passed).await?;
+            self.pause_between_batches(passed).await?;
             let gone = self.store.delete_arrivals(now, self.rows()).await?.ok_or(Halt::Taken)?;
             passed.batches += 1;
             passed.arrivals += gone;
@@ -196,7 +196,7 @@ impl Retention {
             if gone < self.rules.pass.batch_rows.into() {
                 return Ok(());
             }
-            self.may_go_on(passed).await?;
+            self.pause_between_batches(passed).await?;
         }
     }
 
@@ -210,11 +210,11 @@ impl Retention {
             if behind.is_none() {
                 return Ok(());
             }
-            self.may_go_on(passed).await?;
+            self.pause_between_batches(passed).await?;
         }
     }
 
-    async fn go_through_accounts(
+    async fn delete_rows_by_account(
         &mut self,
         kept: RetainedKind,
         now: Timestamp,
@@ -251,7 +251,7 @@ impl Retention {
         Some(now.minus(self.rules.keep(kept, &keeper.lineage)?))
     }
 
-    async fn clear_away(&mut self, passed: &mut Passed) -> Result<(), Halt> {
+    async fn delete_all_leavings(&mut self, passed: &mut Passed) -> Result<(), Halt> {
         loop {
             let accounts = self.store.accounts_after(self.place.account, self.rows()).await?;
             let Some(last) = accounts.last() else { return Ok(()) };
@@ -259,8 +259,8 @@ impl Retention {
             let deleted: Vec<AccountId> = deleted.map(|keeper| keeper.account).collect();
             for account in self.store.with_leftovers(&deleted).await? {
                 loop {
-                    self.may_go_on(passed).await?;
-                    let gone = self.store.delete_leftovers(account, self.rows()).await?;
+                    self.pause_between_batches(passed).await?;
+                    let gone = self.store.delete_leavings(account, self.rows()).await?;
                     let gone = gone.ok_or(Halt::Taken)?;
                     passed.batches += 1;
                     passed.leavings += gone;
@@ -312,7 +312,7 @@ impl Retention {
     ) -> Result<(), Halt> {
         let mut rest = batch.as_slice();
         while !rest.is_empty() {
-            self.may_go_on(passed).await?;
+            self.pause_between_batches(passed).await?;
             let (now, later) = rest.split_at(self.as_many_as_fit(rest));
             let deleted = self.store.delete_expired(kept, now, self.rows()).await?;
             let deleted = deleted.ok_or(Halt::Taken)?;
@@ -341,7 +341,7 @@ impl Retention {
     }
 
     /// Ends the pass after `batches_per_pass`. Otherwise pauses, so that commits go first.
-    async fn may_go_on(&self, passed: &Passed) -> Result<(), Halt> {
+    async fn pause_between_batches(&self, passed: &Passed) -> Result<(), Halt> {
         if passed.batches >= self.rules.pass.batches_per_pass {
             return Err(Halt::Enough);
         }

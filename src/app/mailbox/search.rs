@@ -81,7 +81,8 @@ struct Window {
 impl<'s> Search<'s> {
     pub(super) fn new(
         store: &'s Store,
-        (scope, asked): (&'s Scope, &'s SearchRequest),
+        scope: &'s Scope,
+        asked: &'s SearchRequest,
         from: Option<(Direction, Cursor)>,
         limits: SearchLimits,
     ) -> Self {
@@ -112,7 +113,7 @@ impl<'s> Search<'s> {
         let mut found = Vec::new();
         while found.len() < most && !self.ended {
             if self.waiting.is_empty() {
-                self.look().await?;
+                self.fetch_candidates().await?;
                 continue;
             }
             if self.octets == 0 || self.has_read && self.is_late() {
@@ -142,7 +143,7 @@ impl<'s> Search<'s> {
     }
 
     /// Fetches the next candidates, or opens the next window, or ends.
-    async fn look(&mut self) -> Result<(), StoreError> {
+    async fn fetch_candidates(&mut self) -> Result<(), StoreError> {
         let Some(window) = &self.window else { return self.open().await };
         if self.candidates == 0 {
             self.end_here();
@@ -216,7 +217,7 @@ impl<'s> Search<'s> {
         let last = match end {
             Some(end) => end,
             // No end within reach: take the other end of the list.
-            None => self.place(self.far(), 1).await?.unwrap_or(first),
+            None => self.place(self.other_end(), 1).await?.unwrap_or(first),
         };
         let (low, high) = (first.at.min(last.at), first.at.max(last.at));
         let (level, root) = (self.scope.level(), self.scope.root());
@@ -237,7 +238,7 @@ impl<'s> Search<'s> {
     }
 
     /// Returns the start of a walk the other way.
-    fn far(&self) -> Option<(Direction, Cursor)> {
+    fn other_end(&self) -> Option<(Direction, Cursor)> {
         let first = Cursor { at: Timestamp::from_millis(i64::MIN), id: Uuid::nil() };
         match self.direction {
             Direction::Before => Some((Direction::After, first)),

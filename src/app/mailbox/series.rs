@@ -20,7 +20,7 @@ use crate::wire::{Date, Number, Seconds};
 
 /// A metric with its time and grouping.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Question {
+pub struct MetricRequest {
     pub metric: Metric,
     /// The time is bounded on both sides: from `since` on, and before `before`.
     pub since: Timestamp,
@@ -95,7 +95,7 @@ pub struct Measured {
 
 /// Why a metric has no result.
 #[derive(Debug, thiserror::Error)]
-pub enum Unmeasured {
+pub enum MetricError {
     #[error(
         "more than {0} records lie between start and end: narrow start and end, or choose a target \
          with fewer accounts below it"
@@ -125,17 +125,17 @@ impl Mailbox {
     pub async fn measure(
         &self,
         scope: &Scope,
-        asked: &Question,
+        asked: &MetricRequest,
         rules: &LogRules,
-    ) -> Result<Measured, Unmeasured> {
+    ) -> Result<Measured, MetricError> {
         let starts = starts(asked, rules.max_buckets)
-            .ok_or(Unmeasured::TooManyBuckets(rules.max_buckets))?;
+            .ok_or(MetricError::TooManyBuckets(rules.max_buckets))?;
         let conditions = asked.metric.filters.clone();
         let (since, before) = (Some(asked.since), Some(asked.before));
         let filter = LogFilter { conditions, since, before }.narrowed();
-        let most = rules.max_metric_rows.saturating_add(1);
-        if self.store.end_of_log(scope, filter.time(), most).await?.is_some() {
-            return Err(Unmeasured::TooManyRows(rules.max_metric_rows));
+        let (time, most) = ((filter.since, filter.before), rules.max_metric_rows);
+        if self.store.end_of_log(scope, time, most.saturating_add(1)).await?.is_some() {
+            return Err(MetricError::TooManyRows(rules.max_metric_rows));
         }
         let most = match asked.interval {
             Interval::Month => rules.max_points.saturating_mul(DAYS),
@@ -146,7 +146,7 @@ impl Mailbox {
         let found =
             self.store.log_tallies(scope, &filter, &asked.metric.formula, by, wanted).await?;
         if found.len() > most {
-            return Err(Unmeasured::TooManyPoints(rules.max_points));
+            return Err(MetricError::TooManyPoints(rules.max_points));
         }
         let mut all = Tallies::new();
         let mut groups: BTreeMap<Option<String>, Tallies> = BTreeMap::new();
@@ -159,10 +159,10 @@ impl Mailbox {
             }
         }
         if groups.len() > rules.max_groups {
-            return Err(Unmeasured::TooManyGroups(rules.max_groups));
+            return Err(MetricError::TooManyGroups(rules.max_groups));
         }
         if groups.len().saturating_mul(starts.len()) > rules.max_points {
-            return Err(Unmeasured::TooManyPoints(rules.max_points));
+            return Err(MetricError::TooManyPoints(rules.max_points));
         }
         let series = |found: &Tallies| series(&asked.metric, &starts, found);
         let group = |(word, found): (Option<String>, Tallies)| Group {
@@ -201,7 +201,7 @@ fn key(by: Option<Grouping>, word: String) -> Key {
 }
 
 /// Returns the beginnings of the buckets, or None if there are more than `most`.
-fn starts(asked: &Question, most: usize) -> Option<Vec<Timestamp>> {
+fn starts(asked: &MetricRequest, most: usize) -> Option<Vec<Timestamp>> {
     let mut starts = Vec::new();
     let mut start = begin(asked.since, asked.interval);
     while start < asked.before {
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn buckets_begin_where_calendars_have_them() {
-        let question = |since, before, interval| Question {
+        let question = |since, before, interval| MetricRequest {
             metric: Metric::ready("accepted").unwrap(),
             since: at(since),
             before: at(before),

@@ -3,10 +3,11 @@
 //! attempt that cannot be written, or finds the queue full, is dropped with a warning.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tracing::warn;
 
+use crate::app::locked::locked;
 use crate::domain::relay::RelayAttempt;
 use crate::domain::repeats::{LogCause, Repeats};
 use crate::store::Store;
@@ -47,7 +48,7 @@ impl Attempts {
 
     pub(super) fn note(&self, attempt: RelayAttempt) {
         let relay = attempt.relay;
-        let queued = self.queue().add(attempt);
+        let queued = locked(&self.queue).add(attempt);
         match queued {
             Queued::Waits => {}
             Queued::Unserved => drop(tokio::spawn(self.clone().write())),
@@ -62,7 +63,7 @@ impl Attempts {
 
     async fn write(self) {
         loop {
-            let next = self.queue().next();
+            let next = locked(&self.queue).next();
             let Some(attempt) = next else { return };
             if let Err(error) = self.store.insert_relay_attempt(&attempt, self.kept).await
                 && let Some(left_out) = self.repeats.due(LogCause::RelayAttempt)
@@ -71,11 +72,6 @@ impl Attempts {
                 warn!(error, left_out, "cannot record a relay attempt: its result still counts");
             }
         }
-    }
-
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        // A poisoned lock is used on: no panic can leave the queue half changed.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

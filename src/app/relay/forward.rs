@@ -28,6 +28,14 @@ const OF_CONNECTION: &[&str] = &[
     "upgrade",
 ];
 
+/// An attempt that begins, for this account.
+#[derive(Clone, Copy)]
+pub(super) struct AttemptStart {
+    pub id: RelayAttemptId,
+    pub account: AccountId,
+    pub at: Timestamp,
+}
+
 #[derive(Clone)]
 pub(super) struct Forwarder {
     client: Client,
@@ -48,13 +56,13 @@ impl Forwarder {
     pub(super) async fn ask(
         &self,
         relay: &Relay,
-        (whose, id, at): (AccountId, RelayAttemptId, Timestamp),
+        start: AttemptStart,
         forwarded: &Forwarded,
     ) -> (Hop, Option<u16>) {
         let Ok(method) = Method::from_bytes(forwarded.method.as_bytes()) else {
             return (Hop::Deferred("the request has no method".to_owned()), None);
         };
-        let headers = headers(relay, (whose, id, at), forwarded);
+        let headers = headers(relay, start, forwarded);
         let body = forwarded.body.clone();
         match self.client.forward(method, &relay.url, headers, body, relay.timeout).await {
             Ok(status) => (relay.judge(status), Some(status)),
@@ -67,7 +75,7 @@ impl Forwarder {
 /// account's, which replace them; then ours, which replace both.
 fn headers(
     relay: &Relay,
-    (whose, id, at): (AccountId, RelayAttemptId, Timestamp),
+    AttemptStart { id, account, at }: AttemptStart,
     forwarded: &Forwarded,
 ) -> HeaderMap {
     let named = |(name, value): &(String, Vec<u8>)| {
@@ -106,7 +114,7 @@ fn headers(
         ("webhook-timestamp", at.seconds().to_string()),
         ("webhook-signature", signed),
         ("x-gatepost-relay", relay.kind.to_string()),
-        ("x-gatepost-account", whose.to_string()),
+        ("x-gatepost-account", account.to_string()),
     ] {
         if let Ok(value) = HeaderValue::try_from(value) {
             headers.insert(HeaderName::from_static(name), value);

@@ -14,17 +14,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tracing::{info, warn};
 
-use super::asking::Asking;
+use super::applications::Applications;
 use super::providers::{
-    Ages, Broken, CertificateError, Forged, Letter, Post, Refusal, Unavailable, mailgun, postmark,
-    sendgrid, ses, sns,
+    Ages, Broken, CertificateError, Forged, Post, ProviderMail, Refusal, Unavailable, mailgun,
+    postmark, sendgrid, ses, sns,
 };
-use super::signers::{SignerError, Signers};
+use super::sns_certificates::{SnsCertificateError, SnsCertificates};
 use super::tokens::Tokens;
 use super::{RelayError, Relays};
-use crate::app::intake::Gateway;
-use crate::domain::account::Account;
-use crate::domain::clock::Clock;
+use crate::app::intake::{Gateway, RefusedMessage};
 use crate::domain::id::{AccountId, IntakeId};
 use crate::domain::path::{self, PathKind};
 use crate::domain::ports::{Client, Envelope, Intake as _, IntakeReply, Posted, Recipient};
@@ -44,12 +42,11 @@ const LARGE: usize = 256 * 1024;
 pub struct Inbound {
     gateway: Arc<Gateway>,
     relays: Relays,
-    asking: Asking,
-    signers: Signers,
+    applications: Applications,
+    signers: SnsCertificates,
     tokens: Arc<Tokens>,
     rules: Arc<InboundRules>,
-    clock: Clock,
-    bare: BareLineEnds,
+    bare_line_ends: BareLineEnds,
     repeats: Repeats,
 }
 
@@ -86,24 +83,24 @@ pub enum InboundError {
 }
 
 enum Read {
-    Letter(Letter),
+    Mail(ProviderMail),
     Noted(&'static str),
 }
 
 impl Inbound {
-    /// Asks the applications of `relays`, then hands messages to `gateway`; `bare` is its SMTP's
-    /// rule for bare line ends.
+    /// Asks the applications of `relays`, then hands messages to `gateway`; `bare_line_ends` is
+    /// the rule of its SMTP.
     pub fn new(
         gateway: Arc<Gateway>,
         relays: Relays,
-        signers: Signers,
+        signers: SnsCertificates,
         rules: Arc<InboundRules>,
-        (clock, bare): (Clock, BareLineEnds),
+        bare_line_ends: BareLineEnds,
     ) -> Self {
         let tokens = Arc::new(Tokens::new(rules.proofs.tokens));
-        let asking = Asking::new(relays.clone(), rules.application);
+        let applications = Applications::new(relays.clone(), rules.application);
         let repeats = Repeats::default();
-        Self { gateway, relays, asking, signers, tokens, rules, clock, bare, repeats }
+        Self { gateway, relays, applications, signers, tokens, rules, bare_line_ends, repeats }
     }
 
     /// The largest request, in bytes.
@@ -127,25 +124,25 @@ impl Inbound {
         from: IpAddr,
         request: Forwarded,
     ) -> Result<PostOutcome, InboundError> {
-        let kind = way.verification.kind();
         let size = u64::try_from(request.body.len()).unwrap_or(u64::MAX);
-        let letter = match self.read(&way.verification, &request).await {
-            Ok(Read::Letter(letter)) => letter,
+        let mail = match self.read(&way.verification, &request).await {
+            Ok(Read::Mail(mail)) => mail,
             Ok(Read::Noted(what)) => {
-                info!(account.id = %way.account.id, provider = kind.as_str(), what, "provider noted");
+                let (account, provider) = (way.account.id, way.verification.kind().as_str());
+                info!(account.id = %account, provider, what, "provider noted");
                 return Ok(PostOutcome::Noted(what));
             }
-            Err(refusal) => return self.refuse((&way.account, kind), from, refusal, size).await,
+            Err(refusal) => return self.refuse(&way, from, refusal, size).await,
         };
-        if letter.token.is_some_and(|token| !self.tokens.admit(way.account.id, token)) {
-            return self.refuse((&way.account, kind), from, Forged::Token.into(), size).await;
+        if mail.token.is_some_and(|token| !self.tokens.admit(way.account.id, token)) {
+            return self.refuse(&way, from, Forged::Token.into(), size).await;
         }
-        self.deliver((&way.account, kind), letter, from, &request).await
+        self.deliver(&way, mail, from, &request).await
     }
 
     async fn refuse(
         &self,
-        whose: (&Account, RelayType),
+        way: &WayIn,
         from: IpAddr,
         refusal: Refusal,
         size: u64,
@@ -153,34 +150,34 @@ impl Inbound {
         let error = match refusal {
             Refusal::Unavailable(error) => return Err(error.into()),
             Refusal::Mode(error) => {
-                let answer = self.leave_trace(whose, from, &error.to_string(), size).await;
+                let answer = self.record_refusal(way, from, &error.to_string(), size).await;
                 return Ok(sum(&[answer]));
             }
             Refusal::Forged(error) => InboundError::from(error),
             Refusal::Broken(error) => error.into(),
         };
-        self.leave_trace(whose, from, &error.to_string(), size).await;
+        self.record_refusal(way, from, &error.to_string(), size).await;
         Err(error)
     }
 
     /// Logs for the operator, and records for the account, why a request was not read: the provider
     /// may drop the message without telling anybody.
-    async fn leave_trace(
+    async fn record_refusal(
         &self,
-        (account, kind): (&Account, RelayType),
+        way: &WayIn,
         from: IpAddr,
         words: &str,
         size: u64,
     ) -> IntakeReply {
-        let provider = kind.as_str();
+        let (account, kind) = (&way.account, way.verification.kind());
         if let Some(left_out) = self.repeats.due(LogCause::Provider) {
             const SAID: &str = "request of a provider refused";
-            warn!(account.id = %account.id, provider, reason = words, left_out, "{SAID}");
+            warn!(account.id = %account.id, provider = %kind, reason = words, left_out, "{SAID}");
         }
         let posted = posted(kind, "nothing was examined");
         let envelope = envelope(client(None, None, from), String::new(), posted);
-        let why = (Reason::Malformed, words);
-        self.gateway.turned_away(account, &envelope, why, size).await
+        let refused = RefusedMessage { reason: Reason::Malformed, detail: words, head: &[], size };
+        self.gateway.refused_within(account, &envelope, refused).await
     }
 
     async fn read(
@@ -191,9 +188,9 @@ impl Inbound {
         if let Verification::Ses { topic } = verification {
             return self.read_sns(topic.as_deref(), request).await;
         }
-        let (ages, now) = (self.ages(), self.clock.now());
+        let (ages, now) = (self.ages(), self.relays.mint.clock().now());
         let (verification, copy) = (verification.clone(), request.clone());
-        let letter = on_pool(request.body.len(), move || {
+        let mail = on_pool(request.body.len(), move || {
             let post = Post { headers: &copy.headers, body: &copy.body };
             match &verification {
                 Verification::Mailgun { signing_key } => {
@@ -216,7 +213,7 @@ impl Inbound {
                 Verification::Ses { .. } => Err(Broken::Sns.into()),
             }
         });
-        letter.await.map(Read::Letter)
+        mail.await.map(Read::Mail)
     }
 
     async fn read_sns(&self, topic: Option<&str>, request: &Forwarded) -> Result<Read, Refusal> {
@@ -224,17 +221,19 @@ impl Inbound {
         let said = sns::SnsBody::read(&post, topic)?;
         let signer = self.signers.certificate(&said.certificate()?).await;
         let signer = signer.map_err(|error| match error {
-            SignerError::Unreachable(error) => Refusal::from(Unavailable::Certificate(error)),
+            SnsCertificateError::Unreachable(error) => {
+                Refusal::from(Unavailable::Certificate(error))
+            }
             // A page from a middlebox, or a certificate cut short: the provider's retry may
             // succeed.
-            SignerError::Certificate(error @ CertificateError::Unreadable) => {
+            SnsCertificateError::Certificate(error @ CertificateError::Unreadable) => {
                 Unavailable::CertificateUnreadable(error).into()
             }
-            SignerError::Certificate(error) => Forged::from(error).into(),
+            SnsCertificateError::Certificate(error) => Forged::from(error).into(),
         })?;
-        match said.believe(&signer, &self.ages(), self.clock.now())? {
+        match said.believe(&signer, &self.ages(), self.relays.mint.clock().now())? {
             sns::SnsRequest::Message(message) => {
-                ses::read(&message, topic.is_some()).map(Read::Letter)
+                ses::read(&message, topic.is_some()).map(Read::Mail)
             }
             sns::SnsRequest::Farewell => Ok(Read::Noted("the subscription has ended")),
             sns::SnsRequest::Confirmation(url) => {
@@ -252,17 +251,18 @@ impl Inbound {
 
     async fn deliver(
         &self,
-        (account, kind): (&Account, RelayType),
-        letter: Letter,
+        way: &WayIn,
+        mail: ProviderMail,
         from: IpAddr,
         request: &Forwarded,
     ) -> Result<PostOutcome, InboundError> {
-        let (letter, content) = on_pool(letter.raw.len(), move || {
-            let content = letter.content();
-            (letter, content)
+        let (account, kind) = (&way.account, way.verification.kind());
+        let (mail, content) = on_pool(mail.raw.len(), move || {
+            let content = mail.content();
+            (mail, content)
         })
         .await;
-        let Letter { raw, reverse_path, recipients, client: said, helo, proof, .. } = letter;
+        let ProviderMail { raw, reverse_path, recipients, client: said, helo, proof, .. } = mail;
         let client = client(said, helo, from);
         let size = u64::try_from(raw.len()).unwrap_or(u64::MAX);
         // The provider's envelope is no cleaner than what SMTP gave the provider (RFC 5321 §4.1.2).
@@ -278,9 +278,9 @@ impl Inbound {
         };
         if let Some(words) = words {
             let whole = envelope(client, reverse_path, posted(kind, proof));
-            let why = (Reason::Malformed, words.as_str());
-            let answer = self.gateway.turned_away(account, &whole, why, size).await;
-            return Ok(sum(&[answer]));
+            let reason = Reason::Malformed;
+            let refused = RefusedMessage { reason, detail: &words, head: &[], size };
+            return Ok(sum(&[self.gateway.refused_within(account, &whole, refused).await]));
         }
         let (mut answers, mut groups) = (Vec::new(), Groups::default());
         for path in &recipients {
@@ -293,7 +293,7 @@ impl Inbound {
         let mut posted = posted(kind, proof);
         let mut reason = None;
         if !groups.is_empty() {
-            let asked = self.asking.ask((account, kind), content, request).await;
+            let asked = self.applications.ask(account, kind, content, request).await;
             match asked? {
                 None => {}
                 Some(Hop::Passed) => posted.relayed = true,
@@ -324,7 +324,7 @@ impl Inbound {
     /// Restores the line ends of mail, as an SMTP session would: forms and JSON may have changed
     /// them.
     async fn as_mail(&self, raw: Bytes) -> Bytes {
-        let bare = self.bare;
+        let bare = self.bare_line_ends;
         on_pool(raw.len(), move || Bytes::from(as_received(raw.to_vec(), bare))).await
     }
 

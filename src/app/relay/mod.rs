@@ -6,7 +6,7 @@
 //! that neither passes nor refuses, defers the message. Locks are in memory (passes, attempts,
 //! places), one at a time, never across an await.
 
-mod asking;
+mod applications;
 mod attempts;
 mod error;
 mod forward;
@@ -15,7 +15,7 @@ mod places;
 pub mod providers;
 mod sealed;
 mod settings;
-pub mod signers;
+pub mod sns_certificates;
 mod tokens;
 pub mod verification;
 
@@ -26,20 +26,27 @@ use tracing::info;
 use url::Url;
 
 use self::attempts::Attempts;
-use self::forward::Forwarder;
+use self::forward::{AttemptStart, Forwarder};
 use self::places::Places;
 use crate::app::access::token;
 use crate::app::vault::Vault;
-use crate::domain::account::{Account, Lineage};
+use crate::domain::account::Lineage;
 use crate::domain::audit::Actor;
-use crate::domain::id::{Mint, RelayAttemptId};
+use crate::domain::id::{AccountId, Mint, RelayAttemptId};
 use crate::domain::relay::{Forwarded, Hop, Relay, RelayAttempt, RelayType, WayIn};
 use crate::egress::client::Client;
 use crate::rules::RelayRules;
 use crate::store::Store;
 
 pub use self::error::RelayError;
-pub use self::settings::{Configured, InboundWay, RelayChange};
+pub use self::settings::{InboundKey, RelayChange, RelaySettings};
+
+/// The place of a relay and of an inbound key: an account has at most one of each type.
+#[derive(Clone, Copy, Debug)]
+struct RelaySlot {
+    account: AccountId,
+    kind: RelayType,
+}
 
 /// The use cases. URLs were checked by the egress guard before.
 #[derive(Clone, Debug)]
@@ -74,6 +81,10 @@ impl Relays {
         Self { store, vault, mint, forwarder, places, attempts, rules, public_url, actor }
     }
 
+    pub(in crate::app) const fn mint(&self) -> &Mint {
+        &self.mint
+    }
+
     /// Sets the public URL; without one the URLs of inbound keys are relative.
     #[must_use]
     pub fn at(self, public_url: Option<&Url>) -> Self {
@@ -96,16 +107,8 @@ impl Relays {
         Ok(Some(WayIn { account, verification }))
     }
 
-    /// Returns the relay of this account, or of the nearest account above it.
+    /// Returns the relay of the account of this lineage, or of the nearest account above it.
     pub async fn nearest(
-        &self,
-        kind: RelayType,
-        account: &Account,
-    ) -> Result<Option<Relay>, RelayError> {
-        self.nearest_to(kind, &account.lineage).await
-    }
-
-    pub async fn nearest_to(
         &self,
         kind: RelayType,
         lineage: &Lineage,
@@ -131,7 +134,8 @@ impl Relays {
         };
         let (id, at) = (RelayAttemptId(self.mint.uuid()), self.mint.clock().now());
         let began = Instant::now();
-        let (hop, status) = self.forwarder.ask(relay, (account, id, at), forwarded).await;
+        let start = AttemptStart { id, account, at };
+        let (hop, status) = self.forwarder.ask(relay, start, forwarded).await;
         let error = match &hop {
             Hop::Deferred(why) => Some(why.clone()),
             Hop::Passed | Hop::Refused => None,

@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use crate::app::locked::locked;
 use crate::domain::id::{AccountId, RelayId};
 use crate::rules::ForwardRules;
 
@@ -38,8 +39,7 @@ impl Places {
 
     /// Counts a request of this organization to this relay; None if a bound is reached.
     pub(super) fn take(&self, tenant: AccountId, relay: RelayId) -> Option<RelayPlace> {
-        // A poisoned lock is used on: no panic can leave a count half changed.
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = locked(&self.taken);
         let of_tenant = taken.of_tenant.get(&tenant).copied().unwrap_or_default();
         let of_relay = taken.of_relay.get(&relay).copied().unwrap_or_default();
         if taken.all >= self.rules.max_at_once
@@ -57,7 +57,7 @@ impl Places {
 
 impl Drop for RelayPlace {
     fn drop(&mut self) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = locked(&self.taken);
         taken.all = taken.all.saturating_sub(1);
         one_less(&mut taken.of_tenant, &self.tenant);
         one_less(&mut taken.of_relay, &self.relay);

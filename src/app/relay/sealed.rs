@@ -3,29 +3,25 @@
 
 use serde_json::{Value, json};
 
-use super::{RelayError, Relays};
+use super::verification::{self, as_text};
+use super::{RelayError, RelaySlot, Relays};
 use crate::app::vault::VaultError;
-use crate::domain::id::AccountId;
-use crate::domain::relay::{CustomHeader, Relay, RelayType, Verification};
+use crate::domain::relay::{CustomHeader, Relay, Verification};
 use crate::domain::secret::Secret;
+use crate::domain::words::words;
 use crate::store::{SealedRelay, SealedWay};
 
-#[derive(Clone, Copy, Debug)]
-pub(super) enum SecretKind {
-    Headers,
-    Secret,
-    Key,
-    Verification,
+words! {
+    SecretKind {
+        Headers = "headers",
+        Secret = "secret",
+        Key = "key",
+        Verification = "verification",
+    }
 }
 
-fn place(account: AccountId, kind: RelayType, kept: SecretKind) -> String {
-    let name = match kept {
-        SecretKind::Headers => "headers",
-        SecretKind::Secret => "secret",
-        SecretKind::Key => "key",
-        SecretKind::Verification => "verification",
-    };
-    format!("relay/{account}/{kind}/{name}")
+fn place(RelaySlot { account, kind }: RelaySlot, secret: SecretKind) -> String {
+    format!("relay/{account}/{kind}/{secret}")
 }
 
 /// Returns None for a value that the configured keys do not open; other errors are kept.
@@ -57,52 +53,54 @@ pub(super) fn closed(sealed: SealedRelay) -> Relay {
 impl Relays {
     pub(super) fn seal(
         &self,
-        (account, kind): (AccountId, RelayType),
-        kept: SecretKind,
+        slot: RelaySlot,
+        kind: SecretKind,
         open: &[u8],
     ) -> Result<Vec<u8>, VaultError> {
-        self.vault.seal(&place(account, kind, kept), open)
+        self.vault.seal(&place(slot, kind), open)
     }
 
-    fn unseal(
+    pub(super) fn unseal(
         &self,
-        (account, kind): (AccountId, RelayType),
-        kept: SecretKind,
+        slot: RelaySlot,
+        kind: SecretKind,
         sealed: &[u8],
     ) -> Result<Secret, VaultError> {
-        self.vault.open(&place(account, kind, kept), sealed)
+        self.vault.open(&place(slot, kind), sealed)
     }
 
     pub(super) fn open_relay(&self, sealed: SealedRelay) -> Result<Relay, RelayError> {
-        let whose = (sealed.account, sealed.kind);
-        let headers = self.unseal(whose, SecretKind::Headers, &sealed.headers)?;
+        let slot = RelaySlot { account: sealed.account, kind: sealed.kind };
+        let headers = self.unseal(slot, SecretKind::Headers, &sealed.headers)?;
         let pairs: Vec<(String, String)> =
             serde_json::from_slice(headers.expose()).map_err(|_| VaultError::NotOurs)?;
         let header =
             |(name, value): (String, String)| CustomHeader { name, value: Secret::new(value) };
         let headers = pairs.into_iter().map(header).collect();
-        let secret = self.unseal(whose, SecretKind::Secret, &sealed.secret)?;
+        let secret = self.unseal(slot, SecretKind::Secret, &sealed.secret)?;
         Ok(Relay { headers, secret, ..closed(sealed) })
     }
 
     /// Returns the relay for its account to see; without the sealed values if they cannot be
     /// opened.
-    pub(super) fn shown_relay(&self, sealed: SealedRelay) -> Result<Relay, RelayError> {
+    pub(super) fn relay_for_owner(&self, sealed: SealedRelay) -> Result<Relay, RelayError> {
         let opened = known(self.open_relay(sealed.clone()))?;
         Ok(opened.unwrap_or_else(|| closed(sealed)))
     }
 
     pub(super) fn seal_relay(&self, relay: &Relay) -> Result<SealedRelay, RelayError> {
-        let whose = (relay.account, relay.kind);
-        let headers = seen(&relay.headers).to_string();
+        let slot = RelaySlot { account: relay.account, kind: relay.kind };
+        // Values of headers are text by their rules.
+        let pair = |header: &CustomHeader| json!([header.name, as_text(&header.value)]);
+        let headers = relay.headers.iter().map(pair).collect::<Value>().to_string();
         Ok(SealedRelay {
             id: relay.id,
             account: relay.account,
             kind: relay.kind,
             url: relay.url.clone(),
             timeout: relay.timeout,
-            headers: self.seal(whose, SecretKind::Headers, headers.as_bytes())?,
-            secret: self.seal(whose, SecretKind::Secret, relay.secret.expose())?,
+            headers: self.seal(slot, SecretKind::Headers, headers.as_bytes())?,
+            secret: self.seal(slot, SecretKind::Secret, relay.secret.expose())?,
             success: relay.success.clone(),
             revision: relay.revision,
             created_at: relay.created_at,
@@ -110,59 +108,21 @@ impl Relays {
         })
     }
 
-    pub(super) fn open_key(&self, way: &SealedWay) -> Result<Secret, VaultError> {
-        self.unseal((way.account, way.kind), SecretKind::Key, &way.key)
-    }
-
-    pub(super) fn open_verification(&self, way: &SealedWay) -> Result<Verification, VaultError> {
-        let open =
-            self.unseal((way.account, way.kind), SecretKind::Verification, &way.verification)?;
-        let value = serde_json::from_slice(open.expose()).map_err(|_| VaultError::NotOurs)?;
-        verification(way.kind, &value).ok_or(VaultError::NotOurs)
+    pub(super) fn open_verification(&self, key: &SealedWay) -> Result<Verification, VaultError> {
+        let slot = RelaySlot { account: key.account, kind: key.kind };
+        let open = self.unseal(slot, SecretKind::Verification, &key.verification)?;
+        let fields: Value =
+            serde_json::from_slice(open.expose()).map_err(|_| VaultError::NotOurs)?;
+        let field = |name: &str| fields.get(name).and_then(Value::as_str).map(str::to_owned);
+        verification::from_fields(slot.kind, field).ok_or(VaultError::NotOurs)
     }
 
     pub(super) fn seal_verification(
         &self,
-        account: AccountId,
+        slot: RelaySlot,
         verification: &Verification,
     ) -> Result<Vec<u8>, VaultError> {
-        let text = kept(verification).to_string();
-        self.seal((account, verification.kind()), SecretKind::Verification, text.as_bytes())
+        let fields: Value = verification::fields(verification).collect();
+        self.seal(slot, SecretKind::Verification, fields.to_string().as_bytes())
     }
-}
-
-/// Values of headers are text by their rules.
-fn seen(headers: &[CustomHeader]) -> Value {
-    let pair = |header: &CustomHeader| json!([header.name, text(&header.value)]);
-    headers.iter().map(pair).collect()
-}
-
-fn text(secret: &Secret) -> String {
-    String::from_utf8_lossy(secret.expose()).into_owned()
-}
-
-fn kept(verification: &Verification) -> Value {
-    match verification {
-        Verification::Mailgun { signing_key } => json!({ "signingKey": text(signing_key) }),
-        Verification::Sendgrid { public_key } => json!({ "publicKey": public_key }),
-        Verification::Postmark { basic: None } => json!({}),
-        Verification::Postmark { basic: Some((username, password)) } => {
-            json!({ "username": username, "password": text(password) })
-        }
-        Verification::Ses { topic } => json!({ "topicArn": topic }),
-    }
-}
-
-fn verification(kind: RelayType, value: &Value) -> Option<Verification> {
-    let field = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-    let secret = |name: &str| field(name).map(Secret::new);
-    Some(match kind {
-        RelayType::Mailgun => Verification::Mailgun { signing_key: secret("signingKey")? },
-        RelayType::Sendgrid => Verification::Sendgrid { public_key: field("publicKey") },
-        RelayType::Postmark => {
-            Verification::Postmark { basic: field("username").zip(secret("password")) }
-        }
-        RelayType::Ses => Verification::Ses { topic: field("topicArn") },
-        RelayType::Smtp => return None,
-    })
 }

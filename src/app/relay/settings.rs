@@ -6,7 +6,7 @@ use url::Url;
 
 use super::sealed::{SecretKind, closed, known};
 use super::verification::{self, SentFields};
-use super::{RelayError, Relays};
+use super::{RelayError, RelaySlot, Relays};
 use crate::app::access::token;
 use crate::domain::audit::{Change, Deed};
 use crate::domain::clock::Timestamp;
@@ -37,17 +37,17 @@ pub struct RelayChange {
 
 /// The relay and the inbound key that an account has of one type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Configured {
+pub struct RelaySettings {
     pub kind: RelayType,
     pub relay: Option<Relay>,
-    pub way: Option<InboundWay>,
+    pub inbound_key: Option<InboundKey>,
     /// Made by this request: only its response may show the relay's secret.
     pub is_new: bool,
 }
 
 /// The URL that a provider posts to. Values that cannot be opened are None; they can be set again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InboundWay {
+pub struct InboundKey {
     /// Contains the inbound key: for its account only, never for a log.
     pub url: Option<Secret>,
     pub verification: Option<Verification>,
@@ -55,30 +55,33 @@ pub struct InboundWay {
     pub rotated_at: Option<Timestamp>,
 }
 
+/// The relay before a change; None also if the change concerns no relay.
+enum FormerRelay {
+    None,
+    /// Its secrets cannot be opened.
+    Closed(SealedRelay),
+    Opened(Relay),
+}
+
 impl Relays {
+    /// Returns the types that this server offers, each with its description.
     pub fn types(&self) -> Vec<(RelayType, &str)> {
-        let told = |kind: &RelayType| {
+        let offered = |kind: &RelayType| {
             let rule = self.rules.of_type(*kind);
             rule.enabled.then_some((*kind, rule.description.as_str()))
         };
-        RelayType::ALL.iter().filter_map(told).collect()
+        RelayType::ALL.iter().filter_map(offered).collect()
     }
 
-    pub async fn list(&self, account: AccountId) -> Result<Vec<Configured>, RelayError> {
-        let mut relays = self.store.relays(account).await?;
-        let mut ways = self.store.inbound_ways(account).await?;
-        let mut configured = Vec::new();
-        for kind in RelayType::ALL.iter().copied() {
-            let relay = relays.iter().position(|one| one.kind == kind);
-            let way = ways.iter().position(|one| one.kind == kind);
-            if relay.is_none() && way.is_none() {
-                continue;
-            }
-            let relay = relay.map(|at| self.shown_relay(relays.swap_remove(at))).transpose()?;
-            let way = way.map(|at| self.open_way(&ways.swap_remove(at))).transpose()?;
-            configured.push(Configured { kind, relay, way, is_new: false });
-        }
-        Ok(configured)
+    pub async fn list(&self, account: AccountId) -> Result<Vec<RelaySettings>, RelayError> {
+        let relays = self.store.relays(account).await?;
+        let keys = self.store.inbound_ways(account).await?;
+        let of_type = |kind: &RelayType| {
+            let relay = relays.iter().find(|relay| relay.kind == *kind).cloned();
+            let key = keys.iter().find(|key| key.kind == *kind);
+            self.opened(*kind, relay, key).transpose()
+        };
+        RelayType::ALL.iter().filter_map(of_type).collect()
     }
 
     /// Returns the relay and inbound key of this type; fails if there is neither.
@@ -86,15 +89,24 @@ impl Relays {
         &self,
         account: AccountId,
         kind: RelayType,
-    ) -> Result<Configured, RelayError> {
+    ) -> Result<RelaySettings, RelayError> {
         let relay = self.store.relay(account, kind).await?;
-        let way = self.store.inbound_way(account, kind).await?;
-        if relay.is_none() && way.is_none() {
-            return Err(RelayError::NoRelay);
+        let key = self.store.inbound_way(account, kind).await?;
+        self.opened(kind, relay, key.as_ref())?.ok_or(RelayError::NoRelay)
+    }
+
+    fn opened(
+        &self,
+        kind: RelayType,
+        relay: Option<SealedRelay>,
+        key: Option<&SealedWay>,
+    ) -> Result<Option<RelaySettings>, RelayError> {
+        if relay.is_none() && key.is_none() {
+            return Ok(None);
         }
-        let relay = relay.map(|relay| self.shown_relay(relay)).transpose()?;
-        let way = way.map(|way| self.open_way(&way)).transpose()?;
-        Ok(Configured { kind, relay, way, is_new: false })
+        let relay = relay.map(|relay| self.relay_for_owner(relay)).transpose()?;
+        let inbound_key = key.map(|key| self.open_inbound_key(key)).transpose()?;
+        Ok(Some(RelaySettings { kind, relay, inbound_key, is_new: false }))
     }
 
     /// Returns the last attempts of a relay, the newest first.
@@ -109,12 +121,12 @@ impl Relays {
         account: AccountId,
         kind: RelayType,
         change: &RelayChange,
-    ) -> Result<Configured, RelayError> {
+    ) -> Result<RelaySettings, RelayError> {
         self.check(kind, change)?;
         for _ in 0..TRIES {
-            let (put, is_new) = self.prepare(account, kind, change).await?;
+            let (put, is_new) = self.prepare(RelaySlot { account, kind }, change).await?;
             if put.notes.is_empty() || self.store.put_relay(&put, self.act()).await? {
-                return Ok(Configured { is_new, ..self.show(account, kind).await? });
+                return Ok(RelaySettings { is_new, ..self.show(account, kind).await? });
             }
         }
         Err(RelayError::Busy)
@@ -123,10 +135,8 @@ impl Relays {
     /// Removes the relay of this type, but no inbound key: messages are processed without the hop
     /// from now on.
     pub async fn remove(&self, account: AccountId, kind: RelayType) -> Result<(), RelayError> {
-        match self.store.remove_relay(account, kind, self.act()).await? {
-            true => Ok(()),
-            false => Err(RelayError::NoRelay),
-        }
+        let is_removed = self.store.remove_relay(account, kind, self.act()).await?;
+        is_removed.then_some(()).ok_or(RelayError::NoRelay)
     }
 
     /// Checks a change without regard to the present settings.
@@ -134,13 +144,13 @@ impl Relays {
         if !self.rules.of_type(kind).enabled {
             return Err(RelayError::NotOffered(kind));
         }
-        let of_way = change.rotate_key || change.verification.is_some();
-        if of_way && !kind.has_way_in() {
+        let of_key = change.rotate_key || change.verification.is_some();
+        if of_key && !kind.has_way_in() {
             return Err(RelayError::NoWayIn);
         }
         let of_relay =
             change.timeout.is_some() || change.headers.is_some() || change.success.is_some();
-        if change.url.is_none() && (of_relay || !of_way) {
+        if change.url.is_none() && (of_relay || !of_key) {
             return Err(RelayError::NoUrl);
         }
         let (shortest, longest) = (ForwardRules::SHORTEST, self.rules.forward.max_timeout());
@@ -154,103 +164,99 @@ impl Relays {
         if codes.contains(&REFUSES) {
             return Err(RelayError::CodeRefuses);
         }
-        match codes.iter().find(|code| !(200..600).contains(*code)) {
-            Some(code) => Err(RelayError::CodeEndsNothing(*code)),
-            None => Ok(()),
-        }
+        let wrong = codes.iter().find(|code| !(200..600).contains(*code));
+        wrong.map_or(Ok(()), |code| Err(RelayError::CodeEndsNothing(*code)))
     }
 
     async fn prepare(
         &self,
-        account: AccountId,
-        kind: RelayType,
+        slot: RelaySlot,
         change: &RelayChange,
     ) -> Result<(RelayPut, bool), RelayError> {
-        let old = self.store.relay(account, kind).await?;
-        let old_way = self.store.inbound_way(account, kind).await?;
-        let relay_before = old.as_ref().map(SealedRelay::relayed);
-        let way_revision_before = old_way.as_ref().map(|way| way.revision);
+        let RelaySlot { account, kind } = slot;
+        let relay = self.store.relay(account, kind).await?;
+        let key = self.store.inbound_way(account, kind).await?;
+        let was = (relay.as_ref().map(SealedRelay::relayed), key.as_ref().map(|key| key.revision));
         let mut notes = Vec::new();
         let way = match kind.has_way_in() {
-            true => self.new_way((account, kind), old_way, change, &mut notes)?,
+            true => self.new_inbound_key(slot, key, change, &mut notes)?,
             false => None,
         };
-        let opened = match (&change.url, &old) {
-            (Some(_), Some(old)) => known(self.open_relay(old.clone()))?,
-            _ => None,
+        let former = match (&change.url, relay) {
+            (Some(_), Some(sealed)) => match known(self.open_relay(sealed.clone()))? {
+                Some(relay) => FormerRelay::Opened(relay),
+                None => FormerRelay::Closed(sealed),
+            },
+            _ => FormerRelay::None,
         };
-        let was_closed = opened.is_none();
         // A gateway without the key must not drop headers that other gateways can open.
-        if change.url.is_some() && old.is_some() && was_closed && change.headers.is_none() {
+        if matches!(former, FormerRelay::Closed(_)) && change.headers.is_none() {
             return Err(RelayError::Closed { what: "headers (an empty list for none)" });
         }
-        let relay = match &change.url {
-            Some(url) => self.new_relay((account, kind), url, (old, opened), change, &mut notes)?,
-            None => None,
-        };
+        let was_opened = matches!(former, FormerRelay::Opened(_));
+        let relay = self.new_relay(slot, former, change, &mut notes)?;
         let relay = relay.map(|relay| self.seal_relay(&relay)).transpose()?;
-        let is_new = relay.is_some() && was_closed;
-        let put = RelayPut { account, kind, relay, way, relay_before, way_revision_before, notes };
-        Ok((put, is_new))
+        let is_new = relay.is_some() && !was_opened;
+        Ok((RelayPut { account, kind, relay, way, was, notes }, is_new))
     }
 
-    /// Returns the relay to store, or None if nothing changes. `old` is None if there was none, or
-    /// if it could not be opened: then the relay gets a new secret, and only the headers sent now.
+    /// Returns the relay to store, or None if nothing changes. One that could not be opened gets a
+    /// new secret, and only the headers sent now.
     fn new_relay(
         &self,
-        (account, kind): (AccountId, RelayType),
-        url: &Url,
-        (sealed, old): (Option<SealedRelay>, Option<Relay>),
+        RelaySlot { account, kind }: RelaySlot,
+        former: FormerRelay,
         change: &RelayChange,
         notes: &mut Vec<RelayNote>,
     ) -> Result<Option<Relay>, RelayError> {
+        let Some(url) = &change.url else { return Ok(None) };
         let now = self.mint.clock().now();
-        let (is_new, old) = (sealed.is_none(), old.as_ref());
-        let known = old.map(|old| old.headers.as_slice()).unwrap_or_default();
-        let bounds = self.rules.header_bounds();
-        let headers = change.headers.clone();
-        let headers = headers.map(|fields| custom_header::merged(fields, known, bounds));
-        let base = || Relay {
-            id: RelayId(self.mint.uuid()),
-            account,
-            kind,
-            url: url.clone(),
-            timeout: self.rules.forward.default_timeout(),
-            headers: Vec::new(),
-            success: Vec::new(),
-            secret: Secret::new(self.mint.secret()),
-            revision: 0,
-            created_at: now,
-            updated_at: now,
+        let secret = || Secret::new(self.mint.secret());
+        let (deed, old) = match &former {
+            FormerRelay::None => (Deed::RelayAdded, None),
+            FormerRelay::Closed(_) => (Deed::RelayUpdated, None),
+            FormerRelay::Opened(relay) => (Deed::RelayUpdated, Some(relay.clone())),
         };
-        let again = |sealed| Relay { secret: Secret::new(self.mint.secret()), ..closed(sealed) };
-        let mut new = match (old, sealed) {
-            (Some(old), _) => old.clone(),
-            (None, Some(sealed)) => again(sealed),
-            (None, None) => base(),
+        let mut new = match former {
+            FormerRelay::Opened(relay) => relay,
+            FormerRelay::Closed(sealed) => Relay { secret: secret(), ..closed(sealed) },
+            FormerRelay::None => Relay {
+                id: RelayId(self.mint.uuid()),
+                account,
+                kind,
+                url: url.clone(),
+                timeout: self.rules.forward.default_timeout(),
+                headers: Vec::new(),
+                success: Vec::new(),
+                secret: secret(),
+                revision: 0,
+                created_at: now,
+                updated_at: now,
+            },
         };
+        if let Some(sent) = change.headers.clone() {
+            new.headers = custom_header::merged(sent, &new.headers, self.rules.header_bounds())?;
+        }
         new.url = url.clone();
         new.timeout = change.timeout.unwrap_or(new.timeout);
-        new.headers = headers.transpose()?.unwrap_or(new.headers);
         if let Some(codes) = &change.success {
             new.success.clone_from(codes);
             new.success.sort_unstable();
             new.success.dedup();
         }
-        let changes = differences(old, &new);
+        let changes = differences(old.as_ref(), &new);
         if changes.is_empty() {
             return Ok(None);
         }
-        let deed = if is_new { Deed::RelayAdded } else { Deed::RelayUpdated };
         notes.push(RelayNote { deed, changes });
         Ok(Some(Relay { revision: new.revision + 1, updated_at: now, ..new }))
     }
 
     /// Returns the inbound key to store, or None if nothing changes. One whose verification cannot
     /// be opened admits nothing, so it is set up anew, with a new key.
-    fn new_way(
+    fn new_inbound_key(
         &self,
-        (account, kind): (AccountId, RelayType),
+        slot: RelaySlot,
         old: Option<SealedWay>,
         change: &RelayChange,
         notes: &mut Vec<RelayNote>,
@@ -267,23 +273,24 @@ impl Relays {
                         true";
             return Err(RelayError::Closed { what });
         }
-        let wanted = verification::wanted(kind, change.verification.as_ref(), verified.as_ref())?;
+        let wanted =
+            verification::merged(slot.kind, change.verification.as_ref(), verified.as_ref())?;
         let changed = verified.as_ref() != Some(&wanted);
         let rotates = change.rotate_key || verified.is_none();
         if !is_new && !changed && !rotates {
             return Ok(None);
         }
         let before = old.as_ref().map(|old| old.last_four.clone());
-        let mut way = match old {
+        let mut new = match old {
             Some(old) if !rotates => old,
-            old => self.with_new_key((account, kind), old)?,
+            old => self.with_new_key(slot, old)?,
         };
-        way.verification = self.seal_verification(account, &wanted)?;
-        way.revision += 1;
+        new.verification = self.seal_verification(slot, &wanted)?;
+        new.revision += 1;
         if is_new || rotates {
             let deed = if is_new { Deed::InboundAdded } else { Deed::InboundRotated };
-            let changes = vec![Change::new("keyLastFour", before, Some(&way.last_four))];
-            way.rotated_at = (!is_new).then_some(now);
+            let changes = vec![Change::new("keyLastFour", before, Some(&new.last_four))];
+            new.rotated_at = (!is_new).then_some(now);
             notes.push(RelayNote { deed, changes });
         }
         if !is_new && changed {
@@ -291,20 +298,20 @@ impl Relays {
             let changes = vec![Change::made("verification", "changed")];
             notes.push(RelayNote { deed: Deed::InboundUpdated, changes });
         }
-        Ok(Some(way))
+        Ok(Some(new))
     }
 
     fn with_new_key(
         &self,
-        (account, kind): (AccountId, RelayType),
+        slot: RelaySlot,
         old: Option<SealedWay>,
     ) -> Result<SealedWay, RelayError> {
         let (key, key_hash) = token::INBOUND.mint(&self.mint);
-        let sealed = self.seal((account, kind), SecretKind::Key, key.as_bytes())?;
-        let way = old.unwrap_or_else(|| SealedWay {
+        let sealed = self.seal(slot, SecretKind::Key, key.as_bytes())?;
+        let new = old.unwrap_or_else(|| SealedWay {
             id: WayId(self.mint.uuid()),
-            account,
-            kind,
+            account: slot.account,
+            kind: slot.kind,
             key_hash,
             key: Vec::new(),
             last_four: String::new(),
@@ -313,22 +320,23 @@ impl Relays {
             created_at: self.mint.clock().now(),
             rotated_at: None,
         });
-        Ok(SealedWay { key_hash, key: sealed, last_four: token::last_four(&key), ..way })
+        Ok(SealedWay { key_hash, key: sealed, last_four: token::last_four(&key), ..new })
     }
 
-    fn open_way(&self, way: &SealedWay) -> Result<InboundWay, RelayError> {
+    fn open_inbound_key(&self, key: &SealedWay) -> Result<InboundKey, RelayError> {
         let base = self.public_url.as_ref().map(|url| url.as_str().trim_end_matches('/'));
-        let url = |key: Secret| {
-            let key = String::from_utf8_lossy(key.expose());
+        let url = |text: Secret| {
+            let text = String::from_utf8_lossy(text.expose());
             // Mailgun posts whole messages only to a path with this end.
-            let end = if way.kind == RelayType::Mailgun { "/mime" } else { "" };
-            Secret::new(format!("{}/inbound/{}/{key}{end}", base.unwrap_or_default(), way.kind))
+            let end = if key.kind == RelayType::Mailgun { "/mime" } else { "" };
+            Secret::new(format!("{}/inbound/{}/{text}{end}", base.unwrap_or_default(), key.kind))
         };
-        Ok(InboundWay {
-            url: known(self.open_key(way))?.map(url),
-            verification: known(self.open_verification(way))?,
-            created_at: way.created_at,
-            rotated_at: way.rotated_at,
+        let slot = RelaySlot { account: key.account, kind: key.kind };
+        Ok(InboundKey {
+            url: known(self.unseal(slot, SecretKind::Key, &key.key))?.map(url),
+            verification: known(self.open_verification(key))?,
+            created_at: key.created_at,
+            rotated_at: key.rotated_at,
         })
     }
 }
@@ -348,9 +356,9 @@ fn differences(old: Option<&Relay>, new: &Relay) -> Vec<Change> {
     let timeout = |one: &Relay| one.timeout.as_millis().to_string();
     let same = |equal: fn(&Relay, &Relay) -> bool| old.is_some_and(|old| equal(old, new));
     let mut changes = Vec::new();
-    let mut note = |same: bool, field: &str, told: &dyn Fn(&Relay) -> String| {
+    let mut note = |same: bool, field: &str, text: &dyn Fn(&Relay) -> String| {
         if !same {
-            changes.push(Change::new(field, old.map(told), Some(told(new))));
+            changes.push(Change::new(field, old.map(text), Some(text(new))));
         }
     };
     note(same(|old, new| old.url == new.url), "origin", &origin);

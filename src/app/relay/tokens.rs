@@ -3,9 +3,10 @@
 //! Repeats).
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use super::providers::Token;
+use crate::app::locked::locked;
 use crate::domain::id::AccountId;
 
 /// The last `most` tokens of this gateway. When full, the account with the most tokens loses its
@@ -18,13 +19,13 @@ pub(super) struct Tokens {
 
 #[derive(Debug, Default)]
 struct Seen {
-    accounts: HashMap<AccountId, OfOne>,
+    accounts: HashMap<AccountId, AccountTokens>,
     all: usize,
 }
 
 /// The tokens of one account; equal tokens of two accounts are unrelated.
 #[derive(Debug, Default)]
-struct OfOne {
+struct AccountTokens {
     contents: HashMap<[u8; 32], [u8; 32]>,
     order: VecDeque<[u8; 32]>,
 }
@@ -36,7 +37,7 @@ impl Tokens {
 
     /// Returns false if the token came with other content before, for this account.
     pub(super) fn admit(&self, account: AccountId, token: Token) -> bool {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = locked(&self.seen);
         let content = seen.accounts.get(&account).and_then(|one| one.contents.get(&token.token));
         if let Some(content) = content {
             return *content == token.content;

@@ -48,87 +48,104 @@ fn names(kind: RelayType) -> &'static [&'static str] {
 
 /// Merges the fields sent with the known ones. All but Mailgun's signing key may be missing: then
 /// that proof is not checked.
-pub(super) fn wanted(
+pub(super) fn merged(
     kind: RelayType,
-    given: Option<&SentFields>,
+    sent: Option<&SentFields>,
     known: Option<&Verification>,
 ) -> Result<Verification, VerificationError> {
     let empty = SentFields::new();
-    let given = given.unwrap_or(&empty);
-    if let Some(name) = given.keys().find(|name| !names(kind).contains(&name.as_str())) {
+    let sent = sent.unwrap_or(&empty);
+    if let Some(name) = sent.keys().find(|name| !names(kind).contains(&name.as_str())) {
         return Err(VerificationError::Unknown { kind, name: name.clone() });
     }
     let bad = |text: &String| {
         text.is_empty() || text.len() > LONGEST || text.chars().any(|sign| sign.is_control())
     };
-    if let Some((name, _)) = given.iter().find(|(_, text)| text.as_ref().is_some_and(bad)) {
+    if let Some((name, _)) = sent.iter().find(|(_, text)| text.as_ref().is_some_and(bad)) {
         return Err(VerificationError::Text { name: name.clone() });
     }
-    let of = |name: &str| match given.get(name) {
+    let merged = |name: &str| match sent.get(name) {
         // A mask keeps the known value.
-        Some(Some(text)) if text == MASK => known.and_then(|known| kept(known, name)),
-        Some(text) => text.clone(),
-        None => known.and_then(|known| kept(known, name)),
+        Some(text) if text.as_deref() != Some(MASK) => text.clone(),
+        _ => known.and_then(|known| field(known, name)),
     };
-    Ok(match kind {
-        RelayType::Mailgun => {
-            let signing_key = of("signingKey").ok_or(VerificationError::NoSigningKey)?;
-            Verification::Mailgun { signing_key: Secret::new(signing_key) }
-        }
+    match kind {
         RelayType::Sendgrid => {
-            let public_key = of("publicKey");
             // An unreadable key would refuse all mail, which SendGrid then drops.
-            if public_key.as_deref().is_some_and(|key| PublicKey::parse(key).is_none()) {
+            if merged("publicKey").is_some_and(|key| PublicKey::parse(&key).is_none()) {
                 return Err(VerificationError::PublicKey);
             }
-            Verification::Sendgrid { public_key }
         }
-        RelayType::Postmark => match (of("username"), of("password")) {
-            (None, None) => Verification::Postmark { basic: None },
-            (Some(username), Some(password)) if !username.contains(':') => {
-                Verification::Postmark { basic: Some((username, Secret::new(password))) }
+        RelayType::Postmark => match (merged("username"), merged("password")) {
+            (Some(username), Some(_)) if username.contains(':') => {
+                return Err(VerificationError::Colon);
             }
-            (Some(_), Some(_)) => return Err(VerificationError::Colon),
-            _ => return Err(VerificationError::HalfALogin),
+            (Some(_), None) | (None, Some(_)) => return Err(VerificationError::HalfALogin),
+            _ => {}
         },
-        RelayType::Ses => Verification::Ses { topic: of("topicArn") },
         RelayType::Smtp => return Err(VerificationError::Smtp),
+        RelayType::Mailgun | RelayType::Ses => {}
+    }
+    from_fields(kind, merged).ok_or(VerificationError::NoSigningKey)
+}
+
+/// Makes the verification of a provider of its fields; None if a required one is missing.
+pub(super) fn from_fields(
+    kind: RelayType,
+    field: impl Fn(&str) -> Option<String>,
+) -> Option<Verification> {
+    let secret = |name: &str| field(name).map(Secret::new);
+    Some(match kind {
+        RelayType::Mailgun => Verification::Mailgun { signing_key: secret("signingKey")? },
+        RelayType::Sendgrid => Verification::Sendgrid { public_key: field("publicKey") },
+        RelayType::Postmark => {
+            Verification::Postmark { basic: field("username").zip(secret("password")) }
+        }
+        RelayType::Ses => Verification::Ses { topic: field("topicArn") },
+        RelayType::Smtp => return None,
     })
 }
 
-fn kept(known: &Verification, name: &str) -> Option<String> {
-    let text = |secret: &Secret| String::from_utf8_lossy(secret.expose()).into_owned();
-    match (known, name) {
-        (Verification::Mailgun { signing_key }, "signingKey") => Some(text(signing_key)),
+fn field(verification: &Verification, name: &str) -> Option<String> {
+    match (verification, name) {
+        (Verification::Mailgun { signing_key }, "signingKey") => Some(as_text(signing_key)),
         (Verification::Sendgrid { public_key }, "publicKey") => public_key.clone(),
         (Verification::Postmark { basic }, "username") => {
             basic.as_ref().map(|(username, _)| username.clone())
         }
         (Verification::Postmark { basic }, "password") => {
-            basic.as_ref().map(|(_, password)| text(password))
+            basic.as_ref().map(|(_, password)| as_text(password))
         }
         (Verification::Ses { topic }, "topicArn") => topic.clone(),
         _ => None,
     }
 }
 
-/// Returns the fields to show; a secret is masked.
-pub fn shown(verification: &Verification) -> Vec<(&'static str, Option<String>)> {
-    names(verification.kind())
-        .iter()
-        .map(|name| {
-            let secret = matches!(*name, "signingKey" | "password");
-            let value = kept(verification, name);
-            (*name, if secret { value.map(|_| MASK.to_owned()) } else { value })
-        })
-        .collect()
+pub(super) fn as_text(secret: &Secret) -> String {
+    String::from_utf8_lossy(secret.expose()).into_owned()
+}
+
+/// Returns all fields, with their secrets.
+pub(super) fn fields(
+    verification: &Verification,
+) -> impl Iterator<Item = (&'static str, Option<String>)> {
+    names(verification.kind()).iter().map(|name| (*name, field(verification, name)))
+}
+
+/// Returns the fields for answers: secrets are masked.
+pub fn masked_fields(verification: &Verification) -> Vec<(&'static str, Option<String>)> {
+    let masked = |(name, value): (&'static str, Option<String>)| match name {
+        "signingKey" | "password" => (name, value.map(|_| MASK.to_owned())),
+        _ => (name, value),
+    };
+    fields(verification).map(masked).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn given(fields: &[(&str, Option<&str>)]) -> SentFields {
+    fn sent_fields(fields: &[(&str, Option<&str>)]) -> SentFields {
         let own =
             |(name, text): &(&str, Option<&str>)| ((*name).to_owned(), text.map(ToOwned::to_owned));
         fields.iter().map(own).collect()
@@ -136,42 +153,43 @@ mod tests {
 
     #[test]
     fn mailgun_is_not_set_up_without_its_key_and_keeps_it_where_it_is_masked() {
-        let error = wanted(RelayType::Mailgun, None, None).unwrap_err().to_string();
+        let error = merged(RelayType::Mailgun, None, None).unwrap_err().to_string();
         assert!(error.contains("signingKey") && error.contains("HTTP webhook"), "{error}");
-        let key = given(&[("signingKey", Some("canary"))]);
-        let set = wanted(RelayType::Mailgun, Some(&key), None).unwrap();
-        assert_eq!(shown(&set), [("signingKey", Some(MASK.to_owned()))]);
+        let key = sent_fields(&[("signingKey", Some("canary"))]);
+        let set = merged(RelayType::Mailgun, Some(&key), None).unwrap();
+        assert_eq!(masked_fields(&set), [("signingKey", Some(MASK.to_owned()))]);
         assert!(!format!("{set:?}").contains("canary"));
-        let masked = given(&[("signingKey", Some(MASK))]);
-        assert_eq!(wanted(RelayType::Mailgun, Some(&masked), Some(&set)).unwrap(), set);
-        assert_eq!(wanted(RelayType::Mailgun, None, Some(&set)).unwrap(), set);
-        assert!(wanted(RelayType::Mailgun, Some(&masked), None).is_err());
-        let gone = given(&[("signingKey", None)]);
-        assert!(wanted(RelayType::Mailgun, Some(&gone), Some(&set)).is_err());
+        let masked = sent_fields(&[("signingKey", Some(MASK))]);
+        assert_eq!(merged(RelayType::Mailgun, Some(&masked), Some(&set)).unwrap(), set);
+        assert_eq!(merged(RelayType::Mailgun, None, Some(&set)).unwrap(), set);
+        assert!(merged(RelayType::Mailgun, Some(&masked), None).is_err());
+        let gone = sent_fields(&[("signingKey", None)]);
+        assert!(merged(RelayType::Mailgun, Some(&gone), Some(&set)).is_err());
     }
 
     #[test]
     fn each_provider_has_fields_of_its_own() {
         for kind in RelayType::ALL.iter().copied().filter(|kind| kind.has_way_in()) {
-            let foreign = given(&[("secretKey", Some("x"))]);
-            let error = wanted(kind, Some(&foreign), None).unwrap_err().to_string();
+            let foreign = sent_fields(&[("secretKey", Some("x"))]);
+            let error = merged(kind, Some(&foreign), None).unwrap_err().to_string();
             assert!(error.contains("secretKey"), "{error}");
             for name in names(kind) {
                 for bad in ["", "a\nb", &"x".repeat(LONGEST + 1)] {
-                    assert!(wanted(kind, Some(&given(&[(name, Some(bad))])), None).is_err());
+                    assert!(merged(kind, Some(&sent_fields(&[(name, Some(bad))])), None).is_err());
                 }
             }
         }
-        let half = given(&[("username", Some("u"))]);
-        assert!(wanted(RelayType::Postmark, Some(&half), None).is_err());
-        let colon = given(&[("username", Some("a:b")), ("password", Some("p"))]);
-        assert!(wanted(RelayType::Postmark, Some(&colon), None).is_err());
-        let basic = given(&[("username", Some("u")), ("password", Some("p"))]);
-        let set = wanted(RelayType::Postmark, Some(&basic), None).unwrap();
-        let told = [("username", Some("u".to_owned())), ("password", Some(MASK.to_owned()))];
-        assert_eq!(shown(&set), told);
-        let neither = given(&[("username", None), ("password", None)]);
-        let open = wanted(RelayType::Postmark, Some(&neither), Some(&set)).unwrap();
+        let half = sent_fields(&[("username", Some("u"))]);
+        assert!(merged(RelayType::Postmark, Some(&half), None).is_err());
+        let colon = sent_fields(&[("username", Some("a:b")), ("password", Some("p"))]);
+        assert!(merged(RelayType::Postmark, Some(&colon), None).is_err());
+        let basic = sent_fields(&[("username", Some("u")), ("password", Some("p"))]);
+        let set = merged(RelayType::Postmark, Some(&basic), None).unwrap();
+        let masked_login =
+            [("username", Some("u".to_owned())), ("password", Some(MASK.to_owned()))];
+        assert_eq!(masked_fields(&set), masked_login);
+        let neither = sent_fields(&[("username", None), ("password", None)]);
+        let open = merged(RelayType::Postmark, Some(&neither), Some(&set)).unwrap();
         assert_eq!(open, Verification::Postmark { basic: None });
     }
 }

@@ -73,11 +73,8 @@ impl Tenancy {
         agent: AccountId,
         address: &Address,
     ) -> Result<(), TenancyError> {
-        if self.store.release_address(agent, address, self.act()).await? {
-            Ok(())
-        } else {
-            Err(TenancyError::AddressElsewhere(address.clone()))
-        }
+        let is_released = self.store.release_address(agent, address, self.act()).await?;
+        is_released.then_some(()).ok_or_else(|| TenancyError::AddressElsewhere(address.clone()))
     }
 
     pub(super) fn refused_address(

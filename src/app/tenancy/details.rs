@@ -30,7 +30,7 @@ enum Kind {
     Word(&'static [&'static str]),
     /// Any object; the names of its fields tell which are secrets.
     Object,
-    List(&'static [(&'static str, Part, &'static str)]),
+    List(&'static [ItemField]),
 }
 
 /// The type of a field of an object in a list.
@@ -41,6 +41,13 @@ enum Part {
     Flag,
     /// An object of credentials.
     Secret,
+}
+
+/// A field of an object in a list.
+struct ItemField {
+    name: &'static str,
+    part: Part,
+    about: &'static str,
 }
 
 struct Field {
@@ -75,18 +82,22 @@ const FIELDS: &[Field] = &[
     field(
         "numberingProviders",
         Kind::List(&[
-            ("providerId", Part::Text, "The provider."),
-            ("default", Part::Flag, "Whether this provider is the default."),
-            ("config", Part::Secret, "The credentials; answers show only whether there are any."),
+            item_field("providerId", Part::Text, "The provider."),
+            item_field("default", Part::Flag, "Whether this provider is the default."),
+            item_field(
+                "config",
+                Part::Secret,
+                "The credentials; answers show only whether there are any.",
+            ),
         ]),
         "Providers of telephone numbers.",
     ),
     field(
         "integrations",
         Kind::List(&[
-            ("appId", Part::Text, "The app."),
-            ("appVersion", Part::Text, "The version of the app."),
-            (
+            item_field("appId", Part::Text, "The app."),
+            item_field("appVersion", Part::Text, "The version of the app."),
+            item_field(
                 "appData",
                 Part::Secret,
                 "The settings of the app; answers show only whether there are any.",
@@ -100,8 +111,12 @@ const fn field(name: &'static str, kind: Kind, about: &'static str) -> Field {
     Field { name, kind, about }
 }
 
+const fn item_field(name: &'static str, part: Part, about: &'static str) -> ItemField {
+    ItemField { name, part, about }
+}
+
 /// Declares the sets of details that requests may send; null removes a field.
-macro_rules! told {
+macro_rules! sent_details {
     ($($(#[$doc:meta])* $name:ident = [$($field:literal),+];)+) => {$(
         $(#[$doc])*
         #[derive(Debug, Deserialize)]
@@ -109,13 +124,13 @@ macro_rules! told {
         pub struct $name(pub Details);
 
         schema_of!([] $name, stringify!($name), {
-            let properties = [$($field),+].map(|name| (name.to_owned(), asked_for(name)));
+            let properties = [$($field),+].map(|name| (name.to_owned(), sent_schema(name)));
             json!({ "type": "object", "properties": Details::from_iter(properties) })
         });
     )+};
 }
 
-told! {
+sent_details! {
     /// Details of a new reseller.
     NewReseller = ["email", "offeredProductPlanId", "productPlanId", "hipaaEnabledDefault"];
     /// Details of a new organization.
@@ -141,7 +156,7 @@ told! {
 }
 
 /// Returns the schema of a field in a request, where null removes the field.
-fn asked_for(name: &str) -> Value {
+fn sent_schema(name: &str) -> Value {
     let mut schema = known(name).map(Field::schema).unwrap_or_default();
     if let Value::Object(keywords) = &mut schema {
         let kind = keywords.get("type").cloned();
@@ -175,8 +190,8 @@ impl Field {
     }
 }
 
-fn item(parts: &[(&str, Part, &str)]) -> Value {
-    let part = |(name, part, about): &(&str, Part, &str)| {
+fn item(fields: &[ItemField]) -> Value {
+    let property = |ItemField { name, part, about }: &ItemField| {
         let schema = match part {
             Part::Text => json!({ "type": "string", "description": about }),
             Part::Flag => json!({ "type": "boolean", "description": about }),
@@ -186,11 +201,11 @@ fn item(parts: &[(&str, Part, &str)]) -> Value {
         };
         ((*name).to_owned(), schema)
     };
-    let needed = parts.iter().filter(|(_, part, _)| *part != Part::Flag);
+    let needed = fields.iter().filter(|field| field.part != Part::Flag);
     json!({
         "type": "object",
-        "properties": parts.iter().map(part).collect::<Details>(),
-        "required": needed.map(|(name, ..)| *name).collect::<Vec<_>>(),
+        "properties": fields.iter().map(property).collect::<Details>(),
+        "required": needed.map(|field| field.name).collect::<Vec<_>>(),
         "additionalProperties": false,
     })
 }
@@ -207,8 +222,8 @@ impl StoredDetails {
     /// Takes the fields of the table; no other field of a record has one of their names.
     pub fn of(details: &Details) -> Self {
         let usual = ALWAYS.into_iter().map(str::to_owned).zip([json!(false), json!({})]);
-        let told = details.iter().filter(|(name, _)| known(name).is_some());
-        Self(usual.chain(told.map(|(name, value)| (name.clone(), value.clone()))).collect())
+        let stored = details.iter().filter(|(name, _)| known(name).is_some());
+        Self(usual.chain(stored.map(|(name, value)| (name.clone(), value.clone()))).collect())
     }
 }
 
@@ -218,15 +233,15 @@ schema_of!([] StoredDetails, "StoredDetails", {
 });
 
 /// Returns the sent fields as they are stored, or all mistakes in them.
-pub fn kept(told: Details) -> Result<Details, Vec<DetailError>> {
-    let (mut kept, mut wrong) = (Details::new(), Vec::new());
-    for (name, value) in told {
+pub fn stored_details(sent: Details) -> Result<Details, Vec<DetailError>> {
+    let (mut stored, mut wrong) = (Details::new(), Vec::new());
+    for (name, value) in sent {
         match checked(&name, &value) {
-            Ok(value) => drop(kept.insert(name, value)),
+            Ok(value) => drop(stored.insert(name, value)),
             Err(error) => wrong.push(error),
         }
     }
-    if wrong.is_empty() { Ok(kept) } else { Err(wrong) }
+    if wrong.is_empty() { Ok(stored) } else { Err(wrong) }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -288,7 +303,8 @@ fn fitting(name: &str, value: &Value) -> Result<Value, DetailFault> {
         }
         (Kind::Object, Value::Object(fields)) => Ok(Value::Object(without_secrets(fields))),
         (Kind::List(parts), Value::Array(items)) => {
-            let items = items.iter().map(|item| listed(item, parts)).collect::<Option<Vec<_>>>();
+            let items =
+                items.iter().map(|item| masked_item(item, parts)).collect::<Option<Vec<_>>>();
             items.map(Value::from).map_or_else(|| wrong(&list_shape(parts)), Ok)
         }
         (Kind::Text | Kind::Email, _) => wrong("a string"),
@@ -329,18 +345,18 @@ fn fit(value: &Value, depth: usize) -> Result<(), DetailFault> {
     }
 }
 
-fn list_shape(parts: &[(&str, Part, &str)]) -> String {
-    let names: Vec<&str> = parts.iter().map(|(name, ..)| *name).collect();
+fn list_shape(fields: &[ItemField]) -> String {
+    let names: Vec<&str> = fields.iter().map(|field| field.name).collect();
     format!("an array of objects with {}", names.join(", "))
 }
 
 /// Checks an item of a list and masks its credentials. Returns None if it does not fit.
-fn listed(item: &Value, parts: &[(&str, Part, &str)]) -> Option<Value> {
-    let mut kept = item.as_object()?.clone();
-    let is_known = |name: &String| parts.iter().any(|(known, ..)| known == name);
-    let mut whole = kept.keys().all(is_known);
-    for (name, part, _) in parts {
-        whole &= match (part, kept.get_mut(*name)) {
+fn masked_item(item: &Value, fields: &[ItemField]) -> Option<Value> {
+    let mut masked_fields = item.as_object()?.clone();
+    let is_known = |name: &String| fields.iter().any(|field| field.name == name);
+    let mut whole = masked_fields.keys().all(is_known);
+    for field in fields {
+        whole &= match (field.part, masked_fields.get_mut(field.name)) {
             (Part::Text, Some(Value::String(text))) => unfit(text).is_none(),
             (Part::Flag, None | Some(Value::Bool(_))) => true,
             (Part::Secret, Some(secret @ Value::Object(_))) => {
@@ -350,7 +366,7 @@ fn listed(item: &Value, parts: &[(&str, Part, &str)]) -> Option<Value> {
             _ => false,
         };
     }
-    whole.then_some(Value::Object(kept))
+    whole.then_some(Value::Object(masked_fields))
 }
 
 #[cfg(test)]

@@ -80,10 +80,8 @@ impl Tenancy {
 
     /// Revokes a key: the next request with it gets 401. Fails with `NoKey` if it is not in force.
     pub async fn revoke_key(&self, id: KeyId) -> Result<(), TenancyError> {
-        match self.revoke_key_among(RevocableKeys::All, NamedKey::Id(id)).await? {
-            Some(_) => Ok(()),
-            None => Err(TenancyError::NoKey(id)),
-        }
+        let revoked = self.revoke_key_among(Whose::Anybody, NamedKey::Id(id)).await?;
+        revoked.map(drop).ok_or(TenancyError::NoKey(id))
     }
 
     /// Revokes a key of `whose` and returns it, or None if it is not in force.

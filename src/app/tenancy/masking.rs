@@ -8,17 +8,17 @@ use crate::domain::secret::MASK;
 /// Masks the texts in fields with names of secrets; numbers and flags stay.
 pub(super) fn without_secrets(fields: &Map<String, Value>) -> Map<String, Value> {
     let kept = |(name, value): (&String, &Value)| {
-        let value = if names_a_secret(name) { hushed(value) } else { searched(value) };
+        let value = if names_a_secret(name) { texts_masked(value) } else { secrets_masked(value) };
         (name.clone(), value)
     };
     fields.iter().map(kept).collect()
 }
 
 /// `details.rs` bounds the nesting before.
-fn searched(value: &Value) -> Value {
+fn secrets_masked(value: &Value) -> Value {
     match value {
         Value::Object(fields) => Value::Object(without_secrets(fields)),
-        Value::Array(items) => items.iter().map(searched).collect(),
+        Value::Array(items) => items.iter().map(secrets_masked).collect(),
         value => value.clone(),
     }
 }
@@ -35,12 +35,12 @@ pub(super) fn masked(value: &Value) -> Value {
 }
 
 /// Masks texts. Numbers and flags stay: `maxTokens` is no secret.
-fn hushed(value: &Value) -> Value {
+fn texts_masked(value: &Value) -> Value {
     match value {
         Value::String(_) => MASK.into(),
-        Value::Array(items) => items.iter().map(hushed).collect(),
+        Value::Array(items) => items.iter().map(texts_masked).collect(),
         Value::Object(fields) => {
-            fields.iter().map(|(name, value)| (name.clone(), hushed(value))).collect()
+            fields.iter().map(|(name, value)| (name.clone(), texts_masked(value))).collect()
         }
         value => value.clone(),
     }

@@ -81,11 +81,8 @@ impl Tenancy {
     /// Lists the members of an account, oldest first; of an Agent, the members of its organization
     /// who may act on it.
     pub async fn members(&self, target: &Account) -> Result<Vec<Member>, TenancyError> {
-        let account = match target.kind {
-            AccountType::Agent => target.parent.unwrap_or(target.id),
-            _ => target.id,
-        };
-        let mut members = self.store.members(account).await?;
+        let parent = target.parent.filter(|_| target.kind == AccountType::Agent);
+        let mut members = self.store.members(parent.unwrap_or(target.id)).await?;
         members.retain(|member| member.is_of(target));
         Ok(members)
     }
@@ -122,10 +119,8 @@ impl Tenancy {
 
     fn check_permitted(&self, permitted: &BTreeSet<AccountId>) -> Result<(), TenancyError> {
         let most = self.rules.members.max_permitted;
-        if permitted.len() <= most {
-            return Ok(());
-        }
-        Err(TenancyError::TooManyPermitted { most })
+        let fits = permitted.len() <= most;
+        fits.then_some(()).ok_or(TenancyError::TooManyPermitted { most })
     }
 
     fn settled(&self, membership: MemberOutcome) -> Result<Member, TenancyError> {

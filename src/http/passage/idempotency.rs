@@ -2,9 +2,9 @@
 //! response again.
 //!
 //! Caller, rights and target are checked again each time: a caller that has lost them learns
-//! nothing. The store ensures the single execution (`app::once`); this file identifies the request
-//! and stores its response. A refusal (4xx) is not stored: the client may retry. A 5xx may have
-//! been carried out; a repeat then gets a 409, which says to look.
+//! nothing. The store ensures the single execution (`app::idempotency`); this file identifies the
+//! request and stores its response. A refusal (4xx) is not stored: the client may retry. A 5xx may
+//! have been carried out; a repeat then gets a 409, which says to look.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use axum::response::Response;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::app::once::RequestState;
+use crate::app::idempotency::RequestState;
 use crate::domain::audit::Once;
 use crate::domain::repeats::LogCause;
 use crate::http::answer::file;

@@ -86,7 +86,7 @@ pub(in crate::http) async fn visit(
     if !body.is_end_stream() {
         return Err(Problem::invalid("this operation takes no body: use the query"));
     }
-    let scope = http.use_cases.access.bearer(message).await?;
+    let scope = http.use_cases.access.link_scope(message).await?;
     let scope = scope.ok_or_else(|| Problem::not_found("message"))?;
     let filename = filename.unwrap_or_default().to_owned();
     let (reader, conditions) = (Reader::Link(Network::of_client(from)), Conditions::of(&parts));

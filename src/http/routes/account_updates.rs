@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::app::tenancy::details::{OfAgent, OfOrganization, Own, kept};
+use crate::app::tenancy::details::{OfAgent, OfOrganization, Own, stored_details};
 use crate::app::tenancy::record::AccountRecord;
 use crate::domain::account::AccountType;
 use crate::http::error::{Code, Problem};
@@ -178,7 +178,7 @@ async fn update(
         return Err(Problem::new(Code::Forbidden, detail));
     }
     let name = new_name(names, account.kind)?;
-    let change = AccountUpdate { name, details: kept(change.details)?, ..change };
+    let change = AccountUpdate { name, details: stored_details(change.details)?, ..change };
     let account = call.tenancy().update_account(account.id, change).await?;
     let settings = Settings { updated_settings: sent, failed_settings: Vec::new() };
     Ok((AccountRecord::of(&account), settings))

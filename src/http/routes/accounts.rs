@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::app::tenancy::NewNode;
-use crate::app::tenancy::details::{NewAgent, NewOrganization, NewReseller, kept};
+use crate::app::tenancy::details::{NewAgent, NewOrganization, NewReseller, stored_details};
 use crate::app::tenancy::record::AccountRecord;
 use crate::domain::account::{Account, AccountType, Details, ResellerStatus};
 use crate::domain::app::AppRef;
@@ -125,7 +125,7 @@ async fn create(
     let integrations: Option<Vec<Integration>> =
         serde_json::from_value(integrations).map_err(|error| refused("integrations", &error))?;
     let integrations = integrations.unwrap_or_default();
-    new.details = kept(details)?;
+    new.details = stored_details(details)?;
     new.details.retain(|_, value| !value.is_null());
     if !integrations.is_empty() {
         let app = |one: &Integration| AppRef::new(&one.app_id, &one.app_version);

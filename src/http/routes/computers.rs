@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::app::computers::Written;
+use crate::app::computers::WrittenFields;
 use crate::domain::computer::{Computer as Record, ComputerState};
 use crate::domain::id::AccountId;
 use crate::domain::words::words;

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use tokio::time::{Instant, sleep_until};
 
-use crate::app::delivery::{RenderedEvent, Waiting};
+use crate::app::delivery::{EventLogBounds, RenderedEvent, Waiting};
 use crate::domain::id::EventId;
 use crate::http::connection::serve::Endless;
 use crate::http::request::call::STREAM;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use crate::app::delivery::{Begin, Begun, Part, Waiting, catalog};
+use crate::app::delivery::{Begin, Beginning, EventLogBounds, EventLogPage, Waiting, catalog};
 use crate::domain::event::{Category, EventName};
 use crate::domain::id::EventId;
 use crate::domain::scope::Scope;
@@ -181,7 +181,7 @@ pub async fn catalog(_: Call, _: ShowCatalog) -> Result<Catalog, Problem> {
 
 /// A page of the list.
 struct Page {
-    part: Arc<Part>,
+    part: Arc<EventLogPage>,
     /// The last position read.
     last: Option<EventPlace>,
     /// More may be committed already.
@@ -204,7 +204,7 @@ async fn read(
 ) -> Result<Page, Problem> {
     let http = Arc::clone(&followed.http);
     let log = &http.use_cases.events;
-    let bounds = (limit, http.rules.limits.max_page_bytes);
+    let bounds = EventLogBounds { events: limit, octets: http.rules.limits.max_page_bytes };
     let mut behind = log.is_behind();
     let View { scope, filter } = &followed.view;
     let part = log.read(scope, filter, after, bounds).await?;

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use csv::{Terminator, WriterBuilder};
 use futures_util::stream;
 
-use crate::app::mailbox::logs::cell;
+use crate::app::mailbox::logs::{NumberedPage, cell};
 use crate::domain::scope::Scope;
 use crate::http::error::Problem;
 use crate::http::limits::turns::{Turn, to_the_end};

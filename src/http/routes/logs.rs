@@ -4,7 +4,7 @@ use axum::response::Response;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 
-use crate::app::mailbox::logs::{LogPage, LogRecord};
+use crate::app::mailbox::logs::{LogPage, LogRecord, NumberedPage};
 use crate::domain::log_field::{LogField, Op};
 use crate::http::answer::file::large;
 use crate::http::limits::downloads::DownloadPlace;
@@ -125,7 +125,7 @@ async fn page(call: &Call, wanted: LogQuery) -> Result<Logs, Problem> {
     let (mailbox, permit) = (call.http.use_cases.mailbox.clone(), call.http.logs.permit().await?);
     let reading = async move {
         let LogQuery { filter, fields, .. } = &wanted;
-        let page = (number.into(), size);
+        let page = NumberedPage { number: number.into(), size };
         let found = mailbox.log_page(&scope, filter, page, fields, most).await;
         (found, wanted)
     };

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::app::intake::preview::{Changed, Days, Looked, Tally};
+use crate::app::intake::preview::{ChangedVerdict, MessagePreview, PastPreview, Tally};
 use crate::app::mailbox::intake::WholeIntakeRecord;
 use crate::domain::address::Address;
 use crate::domain::clock::Timestamp;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::app::agents::schema::{Line, SomeFields};
-use crate::app::agents::{Forecast, TemplateUpdate};
+use crate::app::agents::{AgentPage, Forecast, MigrationTargets, TemplateUpdate};
 use crate::domain::account::AccountType;
 use crate::domain::agent_config::ConfigKind;
 use crate::domain::id::TemplateId;
@@ -154,7 +154,7 @@ async fn migrate(
     let (is_dry, extent) = (request.dry_run, request.extent());
     let extent = (&extent, targets.as_ref());
     if is_dry {
-        let found = agents.foresee_migration(owner, id, extent, page).await?;
+        let found = agents.forecast_migration(owner, id, &wanted, page).await?;
         return Ok(Either::This(Updated { template: None, migration: Some(found) }));
     }
     let request = agents.ask_migration(owner, id, extent).await?;
@@ -288,7 +288,7 @@ pub async fn apply(call: Call, request: Apply) -> Result<Either<Applied, Detache
         revision: Revision(staging.revision),
         changed: done.plan.changed,
         overrides: done.plan.overrides,
-        required_integrations: integrations(&done.required),
+        required_integrations: integrations(&done.template.content.integrations),
     };
     Ok(Either::This(Applied { agent }))
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::app::mailbox::series::{self, Question, Unmeasured};
+use crate::app::mailbox::series::{self, MetricError, MetricRequest};
 use crate::domain::metric::{Grouping, Interval};
 use crate::http::limits::turns::to_the_end;
 use crate::http::routes::log_filter::check_delivery_terms;
@@ -82,7 +82,7 @@ pub async fn measure(call: Call, request: Measure) -> Result<Measured, Problem> 
     let scope = call.target.scope.clone();
     let measuring = async move { mailbox.measure(&scope, &question, &rules).await };
     let measured = to_the_end((turn, permit), measuring).await?.map_err(|why| match why {
-        Unmeasured::Store(error) => error.into(),
+        MetricError::Store(error) => error.into(),
         too_much => Problem::invalid(too_much.to_string()),
     })?;
     Ok(Measured {

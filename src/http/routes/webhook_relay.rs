@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::app::delivery::webhook_record::CustomHeader;
 use crate::app::relay::verification;
-use crate::app::relay::{Configured, InboundWay, RelayChange};
+use crate::app::relay::{InboundKey, RelayChange, RelaySettings};
 use crate::domain::relay::{HopOutcome, Relay, RelayAttempt, RelayType};
 use crate::domain::secret::MASK;
 use crate::egress::signature;
@@ -288,18 +288,18 @@ fn millis(duration: Duration) -> u64 {
 
 /// Shows no secret except the inbound key, which the account gives to its provider. Headers show
 /// their names, and that they have values.
-fn shape(configured: &Configured) -> Config {
-    let Configured { kind, relay, way, is_new: _ } = configured;
+fn shape(configured: &RelaySettings) -> Config {
+    let RelaySettings { kind, relay, inbound_key, is_new: _ } = configured;
     let relay = relay.as_ref();
     let headers =
         |relay: &Relay| relay.headers.iter().map(|one| CustomHeader::masked(&one.name)).collect();
     let codes = |relay: &Relay| relay.success.iter().copied().map(SuccessCode).collect();
-    let (url, verification) = match way {
-        Some(InboundWay { url, verification, .. }) => (url.as_ref(), verification.as_ref()),
+    let (url, verification) = match inbound_key {
+        Some(InboundKey { url, verification, .. }) => (url.as_ref(), verification.as_ref()),
         None => (None, None),
     };
     let shown = |proof| {
-        let shown = verification::shown(proof).into_iter();
+        let shown = verification::masked_fields(proof).into_iter();
         Verification(shown.map(|(name, value)| (name.to_owned(), value)).collect())
     };
     Config {

@@ -6,7 +6,6 @@ use serde_json::json;
 use url::Url;
 
 use crate::app::access::Denied;
-use crate::app::delivery::Added;
 use crate::app::delivery::webhook_record::{CustomHeader, Webhook};
 use crate::domain::destination::{Destination, Payload, Wants};
 use crate::domain::event::Category;
@@ -86,8 +85,8 @@ async fn create(call: &Call, request: Keep) -> Result<Created, Problem> {
         payload: request.payload.map_or(Payload::Full, |Word(payload)| payload),
         headers: headers.transpose()?.unwrap_or_default(),
     };
-    let account = call.account().id;
-    let new = match destinations.add_wanting(account, (url, category), label, wants).await? {
+    let draft = DestinationDraft { url, category, label, wants };
+    let new = match destinations.add_with(call.account().id, draft).await? {
         Added::Created(new) => new,
         Added::Existed(_) => {
             let detail = "this account already has a webhook with this url and type: delete that \

@@ -295,12 +295,12 @@ async fn without_a_key_no_secret_is_kept_and_with_another_none_is_lost() {
     let state = apps(&[1]).update(&account, &app, &secret, &held).await.unwrap();
     assert!(state.record.unwrap().has("apiToken"));
     let data = object(json!({ "a": SECRET, "b": SECRET }));
-    apps(&[1]).keep_integration(account.id, &app, &data).await.unwrap();
+    apps(&[1]).set_integration(account.id, &app, &data).await.unwrap();
     let one = object(json!({ "a": "new" }));
-    let refused = other.keep_integration(account.id, &app, &one).await.unwrap_err();
+    let refused = other.set_integration(account.id, &app, &one).await.unwrap_err();
     assert!(matches!(refused, AppsError::Vault(VaultError::NotOurs)), "{refused:?}");
     let all = object(json!({ "a": "new", "b": null }));
-    let record = other.keep_integration(account.id, &app, &all).await.unwrap();
+    let record = other.set_integration(account.id, &app, &all).await.unwrap();
     assert_eq!(Vec::from_iter(record.secrets), ["a"]);
 }
 

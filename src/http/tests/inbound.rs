@@ -17,10 +17,9 @@ use url::Url;
 
 use crate::app::intake::Gateway;
 use crate::app::relay::inbound::Inbound;
-use crate::app::relay::signers::{AskError, Signers};
+use crate::app::relay::sns_certificates::{FetchError, SnsCertificates};
 use crate::app::relay::{RelayChange, Relays};
 use crate::domain::clock::Timestamp;
-use crate::domain::id::Mint;
 use crate::domain::policy::Mode;
 use crate::domain::ports::Wake;
 use crate::domain::relay::RelayType;
@@ -56,24 +55,22 @@ static ASKED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 pub(super) fn of(
     store: &Store,
     rules: &Rules,
-    mint: &Mint,
     dns: &Arc<Authenticator>,
     (relays, wake): (Relays, Arc<dyn Wake>),
 ) -> Inbound {
     let (intake, dns) = (Arc::new(rules.intake.clone()), Arc::clone(dns));
-    let parts = (mint.clone(), relays.clone());
-    let gateway = Arc::new(Gateway::new(store.clone(), dns, intake, parts, wake, None));
-    let signers = Signers::new(8, |url: Url| async move {
+    let gateway = Arc::new(Gateway::new(store.clone(), dns, intake, relays.clone(), wake));
+    let signers = SnsCertificates::new(8, |url: Url| async move {
         ASKED.lock().unwrap().push(url.to_string());
         match url.as_str() {
             Sns::CERTIFICATE => Ok(SNS.certificate().as_bytes().to_vec()),
             Sns::CONFIRM => Ok(b"<ConfirmSubscriptionResponse/>".to_vec()),
             page if page.contains("eu-central-1") => Ok(b"<html>Log in</html>".to_vec()),
-            _ => Err(AskError::Status(404)),
+            _ => Err(FetchError::Status(404)),
         }
     });
-    let by = (mint.clock().clone(), rules.smtp.framing.bare_line_ends);
-    Inbound::new(gateway, relays, signers, Arc::new(rules.inbound.clone()), by)
+    let bare_line_ends = rules.smtp.framing.bare_line_ends;
+    Inbound::new(gateway, relays, signers, Arc::new(rules.inbound.clone()), bare_line_ends)
 }
 
 /// A house whose Agents take mail of everybody, with a DNS that knows the fixtures' keys, and with
@@ -113,7 +110,8 @@ impl Post {
         let verification = Some(verification.iter().map(pair).collect());
         let change = RelayChange { verification, ..RelayChange::default() };
         let relays = &self.house.http.use_cases.relays;
-        let way = relays.set(self.house.id(account), kind, &change).await.unwrap().way.unwrap();
+        let way =
+            relays.set(self.house.id(account), kind, &change).await.unwrap().inbound_key.unwrap();
         let path = String::from_utf8(way.url.unwrap().expose().to_vec()).unwrap();
         canary::note(path.as_bytes());
         path

@@ -66,11 +66,11 @@ use crate::app::apps::Apps;
 use crate::app::audit::AuditLog;
 use crate::app::computers::Computers;
 use crate::app::delivery::{Destinations, EventLog};
+use crate::app::idempotency::KeptResponses;
 use crate::app::intake::reception::Reception;
 use crate::app::mailbox::Mailbox;
 use crate::app::mailbox::erasure::Erasures;
 use crate::app::mailbox::links::Links;
-use crate::app::once::Answers;
 use crate::app::relay::Relays;
 use crate::app::tenancy::{Claiming, Invitation, Tenancy};
 use crate::app::vault::Vault;
@@ -215,12 +215,12 @@ impl House {
         let clock = mint.clock().clone();
         let access = Access::new(store.clone(), clock, &access_rules, Arc::clone(&app_rules));
         let use_cases = UseCases {
-            inbound: inbound::of(&store, &rules, &mint, &dns, woken),
+            inbound: inbound::of(&store, &rules, &dns, woken),
             relays,
             agents: Agents::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
             apps: Apps::new(store.clone(), vault.clone(), mint.clone(), app_rules),
             computers: Computers::new(store.clone(), vault, mint.clone(), access_rules.keys.idle()),
-            followers: access.of_followers(store.clone()),
+            followers: access.for_followers(store.clone()),
             access,
             tenancy: tenancy.clone(),
             mailbox: Mailbox::new(store.clone()),
@@ -236,7 +236,7 @@ impl House {
             erasures: Erasures::new(store.clone(), mint.clock().clone(), &rules.retention),
             preview: preview::of(&store, &rules, &mint, &dns),
             audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&access_rules)),
-            answers: Answers::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
+            answers: KeptResponses::new(store.clone(), mint.clone(), Arc::clone(&access_rules)),
             dns,
         };
         let ready = readiness(store.clone(), &mint);

@@ -217,8 +217,8 @@ async fn an_answer_is_at_rest_only_as_what_the_key_opens() {
     assert!(!sealed.contains(&secret[6..]) && !sealed.contains("success"), "{sealed}");
     let answers = &house.http.use_cases.answers;
     for other in ["org2", "partner"] {
-        let known = answers.known(&once, house.token(other)).await.unwrap();
-        assert_eq!(known, crate::app::once::RequestState::Unanswered, "{other}");
+        let known = answers.state(&once, house.token(other)).await.unwrap();
+        assert_eq!(known, crate::app::idempotency::RequestState::Unanswered, "{other}");
     }
     // One that is too large is not kept, and the request is carried out once all the same.
     let long = hook(&"b".repeat(900));

@@ -76,14 +76,14 @@ async fn a_relay_is_set_changed_and_deleted() {
     assert_eq!((&config["timeout"], &config["headers"]), (&json!(5000), &headers));
     let agent = house.residents["agent1"].account.clone();
     let relays = &house.http.use_cases.relays;
-    let relay = relays.nearest(RelayType::Smtp, &agent).await.unwrap().unwrap();
+    let relay = relays.nearest(RelayType::Smtp, &agent.lineage).await.unwrap().unwrap();
     assert_eq!(relay.headers[0].value.expose(), b"Bearer xyz");
     // An account's own, and nobody else's.
     house.get("agent1", SMTP).await.problem(404, "not_found", "no such relay");
     house.get("agent3", SMTP).await.problem(404, "not_found", "no such relay");
     house.call("org1", "DELETE", SMTP, None).await.success(200);
     house.call("org1", "DELETE", SMTP, None).await.problem(404, "not_found", "no such relay");
-    assert_eq!(relays.nearest(RelayType::Smtp, &agent).await.unwrap(), None);
+    assert_eq!(relays.nearest(RelayType::Smtp, &agent.lineage).await.unwrap(), None);
 }
 
 #[tokio::test]

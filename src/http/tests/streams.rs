@@ -82,11 +82,12 @@ async fn what_was_made_for_all_is_not_shown_once_it_is_erased() {
     let org = house.residents["org1"].account.clone();
     let key = house.http.use_cases.access.caller(Some(house.token("org1"))).await.unwrap().key;
     let scope = Scope::subtree(org.id, org.kind);
-    let waiting = events.wait((key.id, org.id), &scope).unwrap();
+    let waiting = events.wait(key.id, org.id, &scope).unwrap();
     // It is told of what comes from then on.
     waiting.changed().await;
     let shown = async |after: i64| {
-        let part = events.read_on(&scope, &EventFilter::ALL, after, (100, 1 << 20)).await.unwrap();
+        let bounds = crate::app::delivery::EventLogBounds { events: 100, octets: 1 << 20 };
+        let part = events.read_on(&scope, &EventFilter::ALL, after, bounds).await.unwrap();
         let of = |event: &crate::app::delivery::RenderedEvent| {
             String::from_utf8(event.body.to_vec()).unwrap()
         };

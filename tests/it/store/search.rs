@@ -202,7 +202,7 @@ async fn pages(
     let direction = from.map_or(Direction::Before, |(direction, _)| direction);
     let mut found = Vec::new();
     for _ in 0..1000 {
-        let mut search = mailbox.search((scope, asked), from, limits);
+        let mut search = mailbox.search(scope, asked, from, limits);
         let mut last = None;
         let mut count = 0;
         while count < page {
@@ -402,7 +402,7 @@ async fn where_much_is_not_indexed_a_page_ends_early(kind: Kind) {
     limits.max_rows = 128 * 4;
     let (mailbox, scope, asked) =
         (Mailbox::new(scene.store.clone()), subtree(&scene.agent), asked("hello"));
-    let mut search = mailbox.search((&scope, &asked), None, limits);
+    let mut search = mailbox.search(&scope, &asked, None, limits);
     let mut found = Vec::new();
     loop {
         let some = search.some(9).await.unwrap();

@@ -43,7 +43,7 @@ async fn page(
     limits.max_octets = max_octets;
     let (mailbox, scope) = (Mailbox::new(scene.store.clone()), subtree(&scene.partner));
     let from = from.map(|place| (Direction::Before, place));
-    let mut search = mailbox.search((&scope, &asked), from, limits);
+    let mut search = mailbox.search(&scope, &asked, from, limits);
     let mut found = Vec::new();
     loop {
         let some = search.some(9).await.unwrap();

@@ -18,7 +18,8 @@ pub const CALCULATED: &[&str] =
     &["allowed", "reason", "missingRequirement", "activeEventRules", "effectiveReportingFields"];
 
 const fn within(
-    (name, about): (&'static str, &'static str),
+    name: &'static str,
+    about: &'static str,
     shape: Shape,
     needed: bool,
     preset: Preset,
@@ -27,37 +28,37 @@ const fn within(
 }
 
 const AUDIO: &[Field] = &[
-    within(("url", "URL of the sound."), Text, true, Null),
-    within(("loop", "Whether the sound repeats."), Flag, false, Yes(true)),
-    within(("gain", "How much louder the sound is."), Whole(-100, 100), false, Number(0)),
-    within(("startAfterGreeting", "Whether it starts after the greeting."), Flag, false, Yes(true)),
-    within(("track", "Track of the sound."), Word(&["bg", "fx"]), false, Null),
+    within("url", "URL of the sound.", Text, true, Null),
+    within("loop", "Whether the sound repeats.", Flag, false, Yes(true)),
+    within("gain", "How much louder the sound is.", Whole(-100, 100), false, Number(0)),
+    within("startAfterGreeting", "Whether it starts after the greeting.", Flag, false, Yes(true)),
+    within("track", "Track of the sound.", Word(&["bg", "fx"]), false, Null),
 ];
 
 const ACTION: &[Field] = &[
-    within(("name", "Name of the action."), Line, true, Null),
-    within(("instructions", "When and how to take the action."), Text, false, Null),
+    within("name", "Name of the action.", Line, true, Null),
+    within("instructions", "When and how to take the action.", Text, false, Null),
 ];
 
 const APP: &[Field] = &[
-    Field { example: "crm", ..within(("appId", "The app."), Line, true, Null) },
-    Field { example: "v1", ..within(("version", "Version of the app."), Line, true, Null) },
-    within(("instructions", "When and how to use the app."), Text, true, Null),
-    within(("enabled", "Whether the app is used."), Flag, false, Yes(true)),
+    Field { example: "crm", ..within("appId", "The app.", Line, true, Null) },
+    Field { example: "v1", ..within("version", "Version of the app.", Line, true, Null) },
+    within("instructions", "When and how to use the app.", Text, true, Null),
+    within("enabled", "Whether the app is used.", Flag, false, Yes(true)),
 ];
 
 const KINDS: &[&str] = &["boolean", "choices", "number", "text"];
 
 const VALUES: &[Field] = &[
-    within(("kind", "Kind of the values."), Word(KINDS), true, Null),
-    within(("choices", "The choices, if the values are such."), List(&Text), false, Null),
+    within("kind", "Kind of the values.", Word(KINDS), true, Null),
+    within("choices", "The choices, if the values are such.", List(&Text), false, Null),
 ];
 
 const REPORTING: &[Field] = &[
-    within(("key", "Name of the value in data."), Line, true, Null),
-    within(("label", "Name of the value for people."), Line, false, Null),
-    within(("instructions", "How to find the value."), Text, false, Null),
-    within(("values", "Values that are possible."), Object(VALUES), false, Null),
+    within("key", "Name of the value in data.", Line, true, Null),
+    within("label", "Name of the value for people.", Line, false, Null),
+    within("instructions", "How to find the value.", Text, false, Null),
+    within("values", "Values that are possible.", Object(VALUES), false, Null),
 ];
 
 /// Rows: description, name, shape, default, `needed` if publishing needs the field, example.

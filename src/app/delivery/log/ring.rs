@@ -7,13 +7,14 @@
 //! readers whose range includes its place read from the store.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::{Part, RenderedEvent};
+use super::{EventLogBounds, EventLogPage, RenderedEvent};
+use crate::app::locked::locked;
 use crate::domain::account::Lineage;
 use crate::domain::delivery::Content;
 use crate::domain::scope::Scope;
@@ -40,7 +41,7 @@ struct RingState {
     high: i64,
     octets: usize,
     entries: VecDeque<Entry>,
-    parts: Vec<(PageRequest, Arc<Part>)>,
+    parts: Vec<(PageRequest, Arc<EventLogPage>)>,
 }
 
 #[derive(Debug)]
@@ -57,7 +58,7 @@ struct PageRequest {
     scope: Scope,
     filter: EventFilter,
     after: i64,
-    bounds: (u32, usize),
+    bounds: EventLogBounds,
 }
 
 impl Entry {
@@ -73,18 +74,19 @@ impl Ring {
 
     /// Starts empty behind this place.
     pub(super) fn begin(&self, high: i64) {
-        *self.lock() = RingState { follows: true, low: high, high, ..RingState::default() };
+        *locked(&self.0.kept) =
+            RingState { follows: true, low: high, high, ..RingState::default() };
     }
 
     /// Drops everything: no reader waits.
     pub(super) fn end(&self) {
-        *self.lock() = RingState::default();
+        *locked(&self.0.kept) = RingState::default();
     }
 
     /// Appends the events placed next, up to place `high`, and drops the oldest beyond the bounds.
     pub(super) fn append(&self, entries: Vec<Entry>, high: i64) {
         let rules = &self.0.rules;
-        let mut kept = self.lock();
+        let mut kept = locked(&self.0.kept);
         kept.parts.clear();
         kept.high = high;
         kept.octets += entries.iter().map(Entry::octets).sum::<usize>();
@@ -108,13 +110,13 @@ impl Ring {
         scope: &Scope,
         filter: &EventFilter,
         after: i64,
-        bounds: (u32, usize),
-    ) -> Option<Arc<Part>> {
-        let mut kept = self.lock();
+        bounds: EventLogBounds,
+    ) -> Option<Arc<EventLogPage>> {
+        let mut kept = locked(&self.0.kept);
         if !kept.follows || after < kept.low {
             return None;
         }
-        let asked = |one: &&(PageRequest, Arc<Part>)| {
+        let asked = |one: &&(PageRequest, Arc<EventLogPage>)| {
             let PageRequest { scope: of, filter: by, after: behind, bounds: within } = &one.0;
             (of, by, *behind, *within) == (scope, filter, after, bounds)
         };
@@ -131,7 +133,7 @@ impl Ring {
 
     /// Drops the outdated bodies at these places.
     pub(super) fn forget(&self, changed: &[i64]) {
-        let mut kept = self.lock();
+        let mut kept = locked(&self.0.kept);
         let RingState { entries, parts, octets, .. } = &mut *kept;
         for entry in entries.iter_mut() {
             if changed.contains(&entry.placed.place.position) {
@@ -141,11 +143,6 @@ impl Ring {
         }
         parts.retain(|(_, part)| !part.made.iter().any(|(place, _)| changed.contains(place)));
     }
-
-    /// Nothing panics while it holds the lock; even then the state would be whole.
-    fn lock(&self) -> MutexGuard<'_, RingState> {
-        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl RingState {
@@ -154,11 +151,11 @@ impl RingState {
         scope: &Scope,
         filter: &EventFilter,
         after: i64,
-        (limit, most): (u32, usize),
+        bounds: EventLogBounds,
         lasts: Duration,
-    ) -> Option<Part> {
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let mut part = Part { through: self.high.max(after), ..Part::default() };
+    ) -> Option<EventLogPage> {
+        let limit = usize::try_from(bounds.events).unwrap_or(usize::MAX);
+        let mut part = EventLogPage { through: self.high.max(after), ..EventLogPage::default() };
         let mut octets = 0_usize;
         let begin = self.entries.partition_point(|entry| entry.placed.place.position <= after);
         for entry in self.entries.range(begin..) {
@@ -166,7 +163,7 @@ impl RingState {
             if !lies_within(scope, &lineage) {
                 continue;
             }
-            if part.events.len() >= limit || octets >= most {
+            if part.events.len() >= limit || octets >= bounds.octets {
                 part.through = part.last.map_or(after, |last| last.position);
                 part.more = true;
                 break;
@@ -226,7 +223,8 @@ mod tests {
 
     /// The places of the bodies that are read behind a place without the store.
     fn places(ring: &Ring, scope: &Scope, after: i64) -> Option<Vec<i64>> {
-        let part = ring.read(scope, &EventFilter::ALL, after, (9, 999))?;
+        let part =
+            ring.read(scope, &EventFilter::ALL, after, EventLogBounds { events: 9, octets: 999 })?;
         Some(part.made.iter().map(|(place, _)| *place).collect())
     }
 
@@ -242,6 +240,6 @@ mod tests {
         }
         assert_eq!(places(&ring, &scope, 2), Some(vec![3, 4]));
         assert_eq!(places(&ring, &scope, 3), Some(vec![4]));
-        assert_eq!(ring.lock().octets, 30);
+        assert_eq!(locked(&ring.0.kept).octets, 30);
     }
 }

@@ -1,17 +1,18 @@
 //! Waiting readers of the log. Their number is bounded in all, per account and per key.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
+use crate::app::locked::locked;
 use crate::domain::id::{AccountId, KeyId};
 use crate::domain::scope::Scope;
 use crate::rules::EventRules;
 
 /// The bound that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Full {
+pub enum TooManyReaders {
     #[error("too many requests with this key are waiting for events: close one first")]
     Key,
     #[error("too many requests with keys of this account are waiting for events: close one first")]
@@ -37,12 +38,13 @@ impl Waiting {
     /// the log; None if that is unknown.
     pub async fn changed(&self) -> Option<i64> {
         self.woken.notified().await;
-        self.waiters.lock().taken.get_mut(&self.number).and_then(|reader| reader.quiet.take())
+        let mut places = locked(&self.waiters.0.places);
+        places.taken.get_mut(&self.number)?.quiet.take()
     }
 
     /// Changes the scope of the reader. Read after this call.
     pub fn concern(&self, scope: &Scope) {
-        if let Some(reader) = self.waiters.lock().taken.get_mut(&self.number) {
+        if let Some(reader) = locked(&self.waiters.0.places).taken.get_mut(&self.number) {
             (reader.concerned, reader.quiet) = (concerned(scope), None);
         }
     }
@@ -50,7 +52,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.waiters.lock().remove(&self.number);
+        locked(&self.waiters.0.places).taken.remove(&self.number);
     }
 }
 
@@ -86,12 +88,6 @@ fn concerned(scope: &Scope) -> Vec<AccountId> {
     scope.permitted().map_or_else(|| vec![scope.root()], <[AccountId]>::to_vec)
 }
 
-impl Places {
-    fn remove(&mut self, number: &u64) {
-        self.taken.remove(number);
-    }
-}
-
 impl Waiters {
     pub(super) fn new(rules: &EventRules) -> Self {
         let (places, came, bell) = (Mutex::default(), Notify::new(), Notify::new());
@@ -100,21 +96,22 @@ impl Waiters {
 
     pub(super) fn join(
         &self,
-        (key, account): (KeyId, AccountId),
+        key: KeyId,
+        account: AccountId,
         scope: &Scope,
-    ) -> Result<Waiting, Full> {
-        let mut places = self.lock();
+    ) -> Result<Waiting, TooManyReaders> {
+        let mut places = locked(&self.0.places);
         let EventRules { max_waiting, max_waiting_per_account, max_waiting_per_key, .. } =
             self.0.rules;
         let taken = &places.taken;
         if taken.len() >= max_waiting {
-            return Err(Full::Gateway);
+            return Err(TooManyReaders::Gateway);
         }
         if taken.values().filter(|one| one.account == account).count() >= max_waiting_per_account {
-            return Err(Full::Account);
+            return Err(TooManyReaders::Account);
         }
         if taken.values().filter(|one| one.key == key).count() >= max_waiting_per_key {
-            return Err(Full::Key);
+            return Err(TooManyReaders::Key);
         }
         places.last += 1;
         let (number, woken) = (places.last, Arc::new(Notify::new()));
@@ -128,15 +125,15 @@ impl Waiters {
 
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
-        self.lock().taken.len()
+        locked(&self.0.places).taken.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.lock().taken.is_empty()
+        locked(&self.0.places).taken.is_empty()
     }
 
     /// Resolves once a reader waits.
-    pub(super) async fn somebody(&self) {
+    pub(super) async fn wait_for_reader(&self) {
         while self.is_empty() {
             self.0.came.notified().await;
         }
@@ -144,12 +141,13 @@ impl Waiters {
 
     /// The accounts whose events readers wait for.
     pub(super) fn concerned(&self) -> HashSet<AccountId> {
-        self.lock().taken.values().flat_map(|reader| &reader.concerned).copied().collect()
+        let places = locked(&self.0.places);
+        places.taken.values().flat_map(|reader| &reader.concerned).copied().collect()
     }
 
     /// Wakes all readers, for whom no place is known to be quiet.
     pub(super) fn wake_all(&self) {
-        for reader in self.lock().taken.values_mut() {
+        for reader in locked(&self.0.places).taken.values_mut() {
             reader.quiet = Some(0);
             reader.woken.notify_one();
         }
@@ -157,7 +155,7 @@ impl Waiters {
 
     /// Wakes the readers of these accounts, which have events behind the place `behind`.
     pub(super) fn wake(&self, happened: &HashSet<AccountId>, behind: i64) {
-        for reader in self.lock().taken.values_mut() {
+        for reader in locked(&self.0.places).taken.values_mut() {
             if reader.concerned.iter().any(|one| happened.contains(one)) {
                 reader.quiet.get_or_insert(behind);
                 reader.woken.notify_one();
@@ -171,11 +169,6 @@ impl Waiters {
 
     pub(super) async fn bell(&self) {
         self.0.bell.notified().await;
-    }
-
-    /// Nothing panics while it holds the lock; even then the state would be whole.
-    fn lock(&self) -> MutexGuard<'_, Places> {
-        self.0.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -196,19 +189,19 @@ mod tests {
         let key = |number| KeyId(Uuid::from_u128(number));
         let account = |id| AccountId::new(id).unwrap();
         let all = |id| Scope::subtree(account(id), AccountType::Organization);
-        let first = waiters.join((key(1), account(9)), &all(1)).unwrap();
-        let second = waiters.join((key(1), account(9)), &all(2)).unwrap();
-        let full = waiters.join((key(1), account(9)), &all(1)).unwrap_err();
-        assert_eq!(full, Full::Key);
+        let first = waiters.join(key(1), account(9), &all(1)).unwrap();
+        let second = waiters.join(key(1), account(9), &all(2)).unwrap();
+        let full = waiters.join(key(1), account(9), &all(1)).unwrap_err();
+        assert_eq!(full, TooManyReaders::Key);
         let restricted = all(1).only(vec![account(3)]);
-        let third = waiters.join((key(2), account(9)), &restricted).unwrap();
-        let full = waiters.join((key(3), account(9)), &all(1)).unwrap_err();
-        assert_eq!(full, Full::Account);
-        let fourth = waiters.join((key(4), account(8)), &all(4)).unwrap();
-        let full = waiters.join((key(5), account(7)), &all(1)).unwrap_err();
-        assert_eq!(full, Full::Gateway);
+        let third = waiters.join(key(2), account(9), &restricted).unwrap();
+        let full = waiters.join(key(3), account(9), &all(1)).unwrap_err();
+        assert_eq!(full, TooManyReaders::Account);
+        let fourth = waiters.join(key(4), account(8), &all(4)).unwrap();
+        let full = waiters.join(key(5), account(7), &all(1)).unwrap_err();
+        assert_eq!(full, TooManyReaders::Gateway);
         drop(fourth);
-        let fourth = waiters.join((key(4), account(8)), &all(4)).unwrap();
+        let fourth = waiters.join(key(4), account(8), &all(4)).unwrap();
         let woken = async |waiting: &Waiting| {
             tokio::time::timeout(std::time::Duration::ZERO, waiting.changed()).await.ok()
         };

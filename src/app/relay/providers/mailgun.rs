@@ -12,11 +12,18 @@
 use aws_lc_rs::hmac;
 
 use super::form::Form;
-use super::{Ages, Forged, Letter, OtherMode, Post, Refusal, Token, hops, path, unix_seconds};
+use super::{
+    Ages, Forged, OtherMode, Post, ProviderMail, Refusal, Token, hops, path, unix_seconds,
+};
 use crate::domain::clock::Timestamp;
 use crate::domain::secret::Secret;
 
-pub fn read(post: &Post<'_>, key: &Secret, ages: &Ages, now: Timestamp) -> Result<Letter, Refusal> {
+pub fn read(
+    post: &Post<'_>,
+    key: &Secret,
+    ages: &Ages,
+    now: Timestamp,
+) -> Result<ProviderMail, Refusal> {
     let form = Form::read(post)?;
     let (timestamp, token) = (signed(&form, "timestamp")?, signed(&form, "token")?);
     let signature = signed(&form, "signature")?;
@@ -31,7 +38,7 @@ pub fn read(post: &Post<'_>, key: &Secret, ages: &Ages, now: Timestamp) -> Resul
     let recipients = recipient.split(',').map(path).filter(|to| !to.is_empty()).collect();
     let content = [sender.as_bytes(), b"\0", recipient.as_bytes(), b"\0", &raw].concat();
     let hop = hops::first_received(&raw);
-    Ok(Letter {
+    Ok(ProviderMail {
         reverse_path: path(sender),
         recipients,
         client: hop.as_ref().map(|(_, address)| *address),

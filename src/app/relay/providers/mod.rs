@@ -45,7 +45,7 @@ impl<'p> Post<'p> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Letter {
+pub struct ProviderMail {
     /// As the provider had it, with the provider's line ends.
     pub raw: Bytes,
     /// Without angle brackets; empty for `<>`.
@@ -83,7 +83,7 @@ fn sha256(octets: &[u8]) -> [u8; 32] {
     sum
 }
 
-impl Letter {
+impl ProviderMail {
     /// Returns a digest of message and envelope, equal for each retry of the provider.
     pub fn content(&self) -> [u8; 32] {
         let mut said = Context::new(&SHA256);

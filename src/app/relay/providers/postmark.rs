@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::Deserialize;
 
-use super::{Broken, Forged, Letter, OtherMode, Post, Refusal, hops, path, sha256};
+use super::{Broken, Forged, OtherMode, Post, ProviderMail, Refusal, hops, path, sha256};
 use crate::domain::secret::Secret;
 
 /// User name and password in the URL that Postmark posts to.
@@ -49,7 +49,7 @@ struct Field {
 }
 
 /// Reads the message that Postmark posted; checks `login` if one is set.
-pub fn read(post: &Post<'_>, login: Option<&Login>) -> Result<Letter, Refusal> {
+pub fn read(post: &Post<'_>, login: Option<&Login>) -> Result<ProviderMail, Refusal> {
     let proof = match login {
         Some(login) => {
             check(post, login)?;
@@ -70,7 +70,7 @@ pub fn read(post: &Post<'_>, login: Option<&Login>) -> Result<Letter, Refusal> {
     let recipient = inbound.original_recipient.as_deref().map(path).unwrap_or_default();
     let recipients = Some(recipient).filter(|to| !to.is_empty()).into_iter().collect();
     let raw = Bytes::from(raw);
-    Ok(Letter { raw, reverse_path, recipients, client, helo, proof, token: None })
+    Ok(ProviderMail { raw, reverse_path, recipients, client, helo, proof, token: None })
 }
 
 fn check(post: &Post<'_>, login: &Login) -> Result<(), Refusal> {

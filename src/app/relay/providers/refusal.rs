@@ -1,7 +1,7 @@
 //! Errors about requests of providers. Each tells the account's owner what to correct.
 
 use super::CertificateError;
-use crate::app::relay::signers::AskError;
+use crate::app::relay::sns_certificates::FetchError;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -120,7 +120,7 @@ pub enum Unavailable {
     #[error(transparent)]
     CertificateUnreadable(CertificateError),
     #[error("cannot get the certificate of Amazon SNS")]
-    Certificate(#[source] AskError),
+    Certificate(#[source] FetchError),
     #[error("cannot confirm the subscription at SubscribeURL")]
-    Subscribe(#[source] AskError),
+    Subscribe(#[source] FetchError),
 }

@@ -16,7 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::form::Form;
-use super::{Ages, Broken, Forged, Letter, OtherMode, Post, Refusal, path, unix_seconds};
+use super::{Ages, Broken, Forged, OtherMode, Post, ProviderMail, Refusal, path, unix_seconds};
 use crate::domain::clock::Timestamp;
 
 const SIGNATURE: &str = "x-twilio-email-event-webhook-signature";
@@ -51,7 +51,7 @@ pub fn read(
     key: Option<&PublicKey>,
     ages: &Ages,
     now: Timestamp,
-) -> Result<Letter, Refusal> {
+) -> Result<ProviderMail, Refusal> {
     let proof = match key {
         Some(key) => {
             verify(post, key, ages, now)?;
@@ -65,7 +65,7 @@ pub fn read(
         serde_json::from_str(form.text("envelope")?).map_err(|_| Broken::Envelope)?;
     let to = envelope.get("to").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let client = form.text("sender_ip").ok().and_then(|text| text.trim().parse().ok());
-    Ok(Letter {
+    Ok(ProviderMail {
         raw,
         reverse_path: path(envelope.get("from").and_then(Value::as_str).unwrap_or_default()),
         recipients: to.iter().filter_map(Value::as_str).map(path).collect(),

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use super::{Broken, Letter, OtherMode, Refusal, hops, path};
+use super::{Broken, OtherMode, ProviderMail, Refusal, hops, path};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -49,7 +49,7 @@ struct Action {
 
 /// Reads the mail in a message of a topic, which SNS has signed; `pinned` if the account named the
 /// topic.
-pub fn read(message: &str, pinned: bool) -> Result<Letter, Refusal> {
+pub fn read(message: &str, pinned: bool) -> Result<ProviderMail, Refusal> {
     let read: Result<Notification, _> = serde_json::from_str(message);
     let found = read.map_err(|_| OtherMode::Ses)?;
     let received = found.notification_type.as_deref() == Some("Received");
@@ -72,7 +72,7 @@ pub fn read(message: &str, pinned: bool) -> Result<Letter, Refusal> {
     };
     let received = mail.headers.iter().find(|field| field.name.eq_ignore_ascii_case("Received"));
     let hop = received.and_then(|field| hops::of_received(&field.value));
-    Ok(Letter {
+    Ok(ProviderMail {
         raw: raw.into(),
         reverse_path: path(&mail.source),
         recipients: receipt.recipients.iter().map(|to| path(to)).collect(),

@@ -99,7 +99,7 @@ fn request(name: &str) -> (Vec<(String, Vec<u8>)>, Bytes) {
     (fields.collect(), Bytes::copy_from_slice(&octets[end + 4..]))
 }
 
-fn letter(name: &str) -> Result<Letter, Refusal> {
+fn letter(name: &str) -> Result<ProviderMail, Refusal> {
     let (headers, body) = request(name);
     let post = Post { headers: &headers, body: &body };
     let key = String::from_utf8(fixture("sendgrid/signed.key")).unwrap();

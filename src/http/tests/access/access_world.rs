@@ -419,7 +419,7 @@ async fn configure(house: &House, agent: &Account, mark: &str) -> (String, Strin
     let fields = json!({ "type": "chatAgent", "title": mark, "description": mark });
     agents.stage(agent.id, fields.as_object().unwrap(), None).await.unwrap();
     let published = agents.publish(agent.id, None).await.unwrap();
-    let version = agents.keep_version(agent.id, (mark, ConfigKind::Default)).await.unwrap();
+    let version = agents.keep_version(agent.id, mark, ConfigKind::Default).await.unwrap();
     (published.configs.live.id.to_string(), version.to_string())
 }
 
@@ -432,7 +432,7 @@ async fn keep_apps(house: &House, account: &Account, mark: &str) {
         ("baseUrl".to_owned(), url),
         ("apiToken".to_owned(), json!(mark)),
     ]);
-    apps.keep_integration(account.id, &app("crm"), &kept).await.unwrap();
+    apps.set_integration(account.id, &app("crm"), &kept).await.unwrap();
     if account.kind == AccountType::Agent {
         apps.install(account, &app("crm"), &kept, &held).await.unwrap();
         apps.install(account, &app("webhook"), &serde_json::Map::new(), &held).await.unwrap();
@@ -465,7 +465,7 @@ impl AccessWorld {
     pub(super) async fn keep_version_again(&mut self) {
         let id = AccountId::new(self.tree.nodes[self.about].id).unwrap();
         let (mark, agents) = (mark(self.about), &self.house.http.use_cases.agents);
-        let version = agents.keep_version(id, (mark.as_str(), ConfigKind::Default)).await.unwrap();
+        let version = agents.keep_version(id, &mark, ConfigKind::Default).await.unwrap();
         let goods = &mut self.goods[self.about];
         goods.config = goods.config.take().map(|(config, _)| (config, version.to_string()));
     }

@@ -22,7 +22,7 @@ const PURPOSE: &[u8] = b"gatepost: the answer to a request with an Idempotency-K
 
 /// Keeps the responses of idempotent requests, encrypted.
 #[derive(Clone, Debug)]
-pub struct Answers {
+pub struct KeptResponses {
     store: Store,
     mint: Mint,
     rules: Arc<AccessRules>,
@@ -40,7 +40,7 @@ pub enum RequestState {
     Different,
 }
 
-impl Answers {
+impl KeptResponses {
     /// Keeps responses in `store`, as long as the rules say.
     pub const fn new(store: Store, mint: Mint, rules: Arc<AccessRules>) -> Self {
         Self { store, mint, rules }
@@ -57,8 +57,8 @@ impl Answers {
 
     /// Returns the state of the request; `token` is the caller's API key, which decrypts the
     /// response.
-    pub async fn known(&self, once: &Once, token: &str) -> Result<RequestState, StoreError> {
-        let found = self.store.remembered_request(once.digest, self.mint.clock().steady()).await?;
+    pub async fn state(&self, once: &Once, token: &str) -> Result<RequestState, StoreError> {
+        let found = self.store.carried_out(once.digest, self.mint.clock().steady()).await?;
         let Some(done) = found else { return Ok(RequestState::New) };
         if done.request != once.request {
             return Ok(RequestState::Different);
@@ -70,7 +70,7 @@ impl Answers {
     /// Keeps the response to the request `holder`. None, for a response that is too large, records
     /// only that the request was carried out. Returns false if another request was first: its
     /// response is kept.
-    pub async fn keep(
+    pub async fn keep_response(
         &self,
         once: &Once,
         holder: Uuid,

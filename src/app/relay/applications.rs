@@ -3,11 +3,11 @@
 //! relay is still the nearest one, and is remembered if it lets the request pass.
 
 use std::collections::{HashSet, VecDeque};
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::{RelayError, Relays};
+use crate::app::locked::locked;
 use crate::domain::account::Account;
 use crate::domain::id::{AccountId, RelayId};
 use crate::domain::relay::{Forwarded, Hop, Relay, RelayType};
@@ -17,20 +17,14 @@ use crate::rules::ApplicationRules;
 const ASKED: usize = 2;
 
 /// Asks applications. Clones share one memory.
-#[derive(Clone)]
-pub(super) struct Asking {
+#[derive(Clone, Debug)]
+pub(super) struct Applications {
     relays: Relays,
     passes: Arc<Passes>,
     rules: ApplicationRules,
 }
 
-impl fmt::Debug for Asking {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Asking")
-    }
-}
-
-impl Asking {
+impl Applications {
     pub(super) fn new(relays: Relays, rules: ApplicationRules) -> Self {
         Self { relays, passes: Arc::new(Passes::new(rules.passes)), rules }
     }
@@ -40,7 +34,8 @@ impl Asking {
     /// message may be stored already.
     pub(super) async fn ask(
         &self,
-        (account, kind): (&Account, RelayType),
+        account: &Account,
+        kind: RelayType,
         content: [u8; 32],
         request: &Forwarded,
     ) -> Result<Option<Hop>, RelayError> {
@@ -48,11 +43,12 @@ impl Asking {
         let mut request = request.clone();
         request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("authorization"));
         let (began, patience) = (Instant::now(), self.rules.patience(kind));
-        let mut nearest = self.relays.nearest(kind, account).await?;
+        let mut nearest = self.relays.nearest(kind, &account.lineage).await?;
         for _ in 0..ASKED {
             let Some(relay) = nearest.take() else { return Ok(None) };
             let counts = relay.relayed();
-            let pass = (account.id, relay.id, relay.revision, content);
+            let pass =
+                Pass { account: account.id, relay: relay.id, revision: relay.revision, content };
             if self.passes.has(&pass) {
                 return Ok(Some(Hop::Passed));
             }
@@ -66,7 +62,7 @@ impl Asking {
                 self.passes.add(pass);
             }
             // An answer of a relay that was changed or removed meanwhile does not count.
-            nearest = self.relays.nearest(kind, account).await?;
+            nearest = self.relays.nearest(kind, &account.lineage).await?;
             if nearest.as_ref().is_some_and(|relay| relay.relayed() == counts) {
                 return Ok(Some(hop));
             }
@@ -80,8 +76,15 @@ const CHANGED: &str = "the relay was changed while it was asked";
 /// An application needs at least this long to answer.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// The account of the inbound key, the relay, its revision, and the digest of the content.
-type Pass = (AccountId, RelayId, i64, [u8; 32]);
+/// A request that an application let pass.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Pass {
+    /// The account of the inbound key.
+    account: AccountId,
+    relay: RelayId,
+    revision: i64,
+    content: [u8; 32],
+}
 
 /// The last `most` passes of this gateway. Its lock is never held across an await.
 #[derive(Debug)]
@@ -102,12 +105,12 @@ impl Passes {
     }
 
     fn has(&self, pass: &Pass) -> bool {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).passes.contains(pass)
+        locked(&self.seen).passes.contains(pass)
     }
 
     fn add(&self, pass: Pass) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if !seen.passes.insert(pass) {
+        let mut seen = locked(&self.seen);
+        if !seen.passes.insert(pass.clone()) {
             return;
         }
         seen.order.push_back(pass);
@@ -129,12 +132,16 @@ mod tests {
         let passes = Passes::new(2);
         let of = |account| AccountId::new(account).unwrap();
         let relay = RelayId(Uuid::from_u128(1));
-        let pass = |revision, content| (of(1), relay, revision, [content; 32]);
+        let pass =
+            |revision, content| Pass { account: of(1), relay, revision, content: [content; 32] };
         passes.add(pass(1, 1));
         passes.add(pass(1, 1));
         assert!(passes.has(&pass(1, 1)));
         assert!(!passes.has(&pass(2, 1)) && !passes.has(&pass(1, 2)));
-        assert!(!passes.has(&(of(2), relay, 1, [1; 32])), "a yes for another's way is none");
+        assert!(
+            !passes.has(&Pass { account: of(2), ..pass(1, 1) }),
+            "a yes for another's way is none"
+        );
         passes.add(pass(1, 2));
         passes.add(pass(1, 3));
         assert!(!passes.has(&pass(1, 1)) && passes.has(&pass(1, 2)) && passes.has(&pass(1, 3)));

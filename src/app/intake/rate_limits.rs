@@ -23,7 +23,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -32,6 +32,7 @@ use tracing::info;
 
 use super::step::step;
 use super::{Examination, Gateway};
+use crate::app::locked::locked;
 use crate::domain::address::Address;
 use crate::domain::contact::Handle;
 use crate::domain::evidence::Facts;
@@ -44,20 +45,20 @@ use crate::domain::ports::IntakeReply;
 use crate::domain::rate::{Rate, Share, Tallies};
 use crate::domain::reason::Reason;
 use crate::domain::verdict::Verdict;
+use crate::domain::words::words;
 use crate::rules::IntakeRates;
 use crate::store::{Commit, Intake, StoreError};
 
 #[derive(Debug)]
-pub(super) struct Flood {
+pub(super) struct RateLimits {
     rules: IntakeRates,
     /// The origin of all moments.
     began: Instant,
-    counted: Mutex<Counted>,
+    counted: Mutex<Counters>,
 }
 
-/// Each key is an account and the value that is counted for it.
 #[derive(Debug)]
-struct Counted {
+struct Counters {
     /// Per Agent.
     signatures: Counts<Digest>,
     /// Per Agent: networks that bring copies, each one in a minute.
@@ -72,21 +73,29 @@ struct Counted {
 struct Counts<K> {
     /// None if nothing is counted.
     rate: Option<Rate>,
-    tallies: Tallies<(AccountId, K)>,
+    tallies: Tallies<CountedKey<K>>,
 }
 
-type Shares<K> = Vec<((AccountId, K), Share)>;
+/// The value that is counted for an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct CountedKey<K> {
+    account: AccountId,
+    value: K,
+}
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Over {
-    Signature,
-    Sender,
-    Room,
+type Shares<K> = Vec<(CountedKey<K>, Share)>;
+
+words! {
+    ExceededRate {
+        Signature = "signature",
+        Sender = "sender",
+        Room = "room",
+    }
 }
 
 /// A message that was decided to be accepted.
 #[derive(Debug)]
-pub(super) struct Brought<'m> {
+pub(super) struct RatedMessage<'m> {
     sender: &'m Address,
     signatures: &'m [Digest],
     network: Network,
@@ -97,18 +106,18 @@ pub(super) struct Brought<'m> {
 /// A counted message. The count stays unless it is settled or given back, so an unknown outcome
 /// counts.
 #[derive(Debug)]
-pub(super) struct FloodCount<'f> {
-    flood: &'f Flood,
+pub(super) struct RateCount<'l> {
+    limits: &'l RateLimits,
     signatures: Shares<Digest>,
     sources: Shares<(Digest, Network)>,
     senders: Shares<Address>,
     rooms: Shares<Address>,
 }
 
-impl Flood {
+impl RateLimits {
     pub(super) fn new(rules: IntakeRates) -> Self {
         let most = rules.max_tracked;
-        let counted = Counted {
+        let counted = Counters {
             signatures: Counts::new(rules.signature_messages_per_minute, most),
             sources: Counts::new(rules.signature_messages_per_minute.min(1), most),
             senders: Counts::new(rules.sender_messages_per_minute, most),
@@ -119,33 +128,41 @@ impl Flood {
 
     /// Counts a message for all its Agents; fails, counting nothing, if it is over a rate for every
     /// one.
-    pub(super) fn take(&self, brought: &Brought<'_>, now: Instant) -> Result<FloodCount<'_>, Over> {
+    pub(super) fn take(
+        &self,
+        message: &RatedMessage<'_>,
+        now: Instant,
+    ) -> Result<RateCount<'_>, ExceededRate> {
         let at = self.moment(now);
-        let mut counted = self.counted();
-        let Counted { signatures, sources, senders, rooms } = &mut *counted;
-        let organizations: BTreeSet<AccountId> = brought.agents.values().copied().collect();
-        let of = |account: &AccountId| (*account, brought.sender.clone());
+        let mut counted = locked(&self.counted);
+        let Counters { signatures, sources, senders, rooms } = &mut *counted;
+        let organizations: BTreeSet<AccountId> = message.agents.values().copied().collect();
+        let of =
+            |account: &AccountId| CountedKey { account: *account, value: message.sender.clone() };
         let copies = |agent: &AccountId| {
-            let agent = *agent;
-            brought.signatures.iter().map(move |signature| (agent, *signature))
+            let account = *agent;
+            message.signatures.iter().map(move |value| CountedKey { account, value: *value })
         };
-        let source = |(agent, signature)| (agent, (signature, brought.network));
-        let may_come = |copy: (AccountId, Digest)| {
+        let source = |copy: CountedKey<Digest>| CountedKey {
+            account: copy.account,
+            value: (copy.value, message.network),
+        };
+        let may_come = |copy: CountedKey<Digest>| {
             signatures.may(&copy, at)
                 || (signatures.may_owe(&copy, at) && sources.may(&source(copy), at))
         };
-        let (agents, sender) = (|| brought.agents.keys(), |one| senders.may(&of(one), at));
+        let (agents, sender) = (|| message.agents.keys(), |one| senders.may(&of(one), at));
         if !agents().any(|agent| copies(agent).all(may_come)) {
-            return Err(Over::Signature);
+            return Err(ExceededRate::Signature);
         }
         if !organizations.iter().any(sender) {
-            return Err(Over::Sender);
+            return Err(ExceededRate::Sender);
         }
         if !agents().any(|agent| rooms.may(&of(agent), at)) {
-            return Err(Over::Room);
+            return Err(ExceededRate::Room);
         }
-        Ok(FloodCount {
-            flood: self,
+        Ok(RateCount {
+            limits: self,
             signatures: signatures.add(agents().flat_map(copies), at),
             sources: sources.add(agents().flat_map(copies).map(source), at),
             senders: senders.add(organizations.iter().map(of), at),
@@ -157,26 +174,21 @@ impl Flood {
         now.saturating_duration_since(self.began)
     }
 
-    fn words(&self, over: Over) -> String {
+    fn words(&self, over: ExceededRate) -> String {
         match over {
-            Over::Signature => {
+            ExceededRate::Signature => {
                 let rate = self.rules.signature_messages_per_minute;
                 format!("more than {rate} messages a minute with the same signature to one Agent")
             }
-            Over::Sender => {
+            ExceededRate::Sender => {
                 let rate = self.rules.sender_messages_per_minute;
                 format!("more than {rate} messages a minute from this sender")
             }
-            Over::Room => {
+            ExceededRate::Room => {
                 let rate = self.rules.room_messages_per_minute;
                 format!("more than {rate} messages a minute from this sender to one Agent")
             }
         }
-    }
-
-    /// Locks the counts. A poisoned lock is used on: no panic can leave a count half changed.
-    fn counted(&self) -> MutexGuard<'_, Counted> {
-        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -185,19 +197,19 @@ impl<K: Clone + Eq + Hash> Counts<K> {
         Self { rate: Rate::per_minute(per_minute), tallies: Tallies::new(most) }
     }
 
-    fn may(&self, key: &(AccountId, K), at: Duration) -> bool {
+    fn may(&self, key: &CountedKey<K>, at: Duration) -> bool {
         self.rate.is_none_or(|rate| self.tallies.may(key, rate, at))
     }
 
-    fn may_owe(&self, key: &(AccountId, K), at: Duration) -> bool {
+    fn may_owe(&self, key: &CountedKey<K>, at: Duration) -> bool {
         self.rate.is_none_or(|rate| self.tallies.may_owe(key, rate, at))
     }
 
     /// Counts one more of each key. A key over its rate, let in because of other recipients, owes
     /// at most a minute's worth: a sender to many must not shut one of them off.
-    fn add(&mut self, keys: impl Iterator<Item = (AccountId, K)>, at: Duration) -> Shares<K> {
+    fn add(&mut self, keys: impl Iterator<Item = CountedKey<K>>, at: Duration) -> Shares<K> {
         let Some(rate) = self.rate else { return Vec::new() };
-        let mut count = |key: (AccountId, K)| {
+        let mut count = |key: CountedKey<K>| {
             let is_counted = self.tallies.may_owe(&key, rate, at);
             is_counted.then(|| self.tallies.add(&key, rate, at)).map(|share| (key, share))
         };
@@ -206,13 +218,13 @@ impl<K: Clone + Eq + Hash> Counts<K> {
 
     /// Gives back the shares of all accounts but these.
     fn give_back(&mut self, shares: &Shares<K>, but: &BTreeSet<AccountId>, at: Duration) {
-        for (key, share) in shares.iter().filter(|(key, _)| !but.contains(&key.0)) {
+        for (key, share) in shares.iter().filter(|(key, _)| !but.contains(&key.account)) {
             self.tallies.give_back(key, *share, at);
         }
     }
 }
 
-impl FloodCount<'_> {
+impl RateCount<'_> {
     /// Keeps the counts of stored messages and gives back the others. `earlier` has, for each
     /// recipient in order, the earlier message that this one repeats.
     pub(super) fn settle(self, intakes: &[Intake], earlier: &[Option<MessageId>], now: Instant) {
@@ -227,8 +239,8 @@ impl FloodCount<'_> {
     }
 
     fn keep_for(self, accounts: &BTreeSet<AccountId>, now: Instant) {
-        let at = self.flood.moment(now);
-        let mut counted = self.flood.counted();
+        let at = self.limits.moment(now);
+        let mut counted = locked(&self.limits.counted);
         counted.signatures.give_back(&self.signatures, accounts, at);
         counted.sources.give_back(&self.sources, accounts, at);
         counted.senders.give_back(&self.senders, accounts, at);
@@ -236,7 +248,7 @@ impl FloodCount<'_> {
     }
 }
 
-impl<'m> Brought<'m> {
+impl<'m> RatedMessage<'m> {
     /// Returns None if no recipient accepts the message.
     fn of(commit: &'m Commit, examination: &'m Examination) -> Option<Self> {
         let accepted = || commit.intakes.iter().filter_map(|intake| intake.accepted.as_ref());
@@ -253,45 +265,40 @@ impl Gateway {
         &self,
         commit: &Commit,
         examination: &Examination,
-    ) -> Result<Option<FloodCount<'_>>, Over> {
-        let Some(brought) = Brought::of(commit, examination) else { return Ok(None) };
-        self.flood.take(&brought, Instant::now()).map(Some)
+    ) -> Result<Option<RateCount<'_>>, ExceededRate> {
+        let Some(message) = RatedMessage::of(commit, examination) else { return Ok(None) };
+        self.rate_limits.take(&message, Instant::now()).map(Some)
     }
 
     /// Defers a message that was decided to be accepted. All mail deferred in one room and minute
     /// leaves one record and one log line. Recipients to which the message returns (a loop) get
     /// their record when the sender retries.
-    pub(super) async fn put_off(
+    pub(super) async fn defer_over_rate(
         &self,
         commit: Commit,
-        over: Over,
+        over: ExceededRate,
     ) -> Result<IntakeReply, StoreError> {
-        let words = self.flood.words(over);
+        let words = self.rate_limits.words(over);
         let accepted = commit.intakes.into_iter().filter(|intake| intake.accepted.is_some());
         // All at once, so that the store writes them together.
-        let counting = accepted.map(|intake| self.count_put_off(intake.record, over, &words));
+        let counting = accepted.map(|intake| self.count_deferral(intake.record, over, &words));
         let records = try_join_all(counting).await?;
         let (reason, record) = (Some(Reason::RateLimited), records.first().copied());
         Ok(IntakeReply { reason, detail: Some(words), record, again: false })
     }
 
-    async fn count_put_off(
+    async fn count_deferral(
         &self,
         mut record: IntakeRecord,
-        over: Over,
+        over: ExceededRate,
         words: &str,
     ) -> Result<IntakeId, StoreError> {
         let reason = Reason::RateLimited;
-        let rate = match over {
-            Over::Signature => "signature",
-            Over::Sender => "sender",
-            Over::Room => "room",
-        };
         let facts = Facts::Rates(Rates {
-            over: rate.into(),
-            signature_messages_per_minute: self.flood.rules.signature_messages_per_minute,
-            sender_messages_per_minute: self.flood.rules.sender_messages_per_minute,
-            room_messages_per_minute: self.flood.rules.room_messages_per_minute,
+            over: over.as_str().into(),
+            signature_messages_per_minute: self.rate_limits.rules.signature_messages_per_minute,
+            sender_messages_per_minute: self.rate_limits.rules.sender_messages_per_minute,
+            room_messages_per_minute: self.rate_limits.rules.room_messages_per_minute,
         });
         record.evidence.push(step(facts, reason.as_str(), words, std::time::Instant::now()));
         record.verdict = Verdict::of(Some(reason));
@@ -304,7 +311,7 @@ impl Gateway {
             info!(
                 agent.id = agent,
                 record.id = %counted,
-                over = rate,
+                over = over.as_str(),
                 "mail deferred: rate exceeded"
             );
         }
