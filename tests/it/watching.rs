@@ -8,6 +8,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
+use crate::support::attempts::readdress;
 use crate::support::process::{GATEPOST, gatepost};
 use crate::support::{PATIENCE, TestGateway, canary, signed};
 
@@ -160,5 +161,13 @@ async fn a_webhook_is_listed_tested_and_gets_events_again() {
     gateway.stop().await;
     let (code, said) = told(&gateway, &["webhook", "test", id, "--wait", "0"]).await;
     assert!(code == Some(1) && said.contains("check that a server runs"), "{said}");
+    // A webhook that cannot be read is not a missing one.
+    let label = hooks[0][0]["label"].as_str().unwrap().to_owned();
+    readdress(&gateway.folder.path().join("store"), &[(label, "no URL".to_owned())]).await;
+    let (code, said) = told(&gateway, &["webhook", "test", id]).await;
+    assert!(
+        code == Some(1) && said.contains("destinations") && !said.contains("no webhook"),
+        "{said}"
+    );
     gateway.finish().await;
 }

@@ -47,18 +47,18 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn every_file_of_both_folders_is_a_migration() {
+    async fn every_file_of_both_folders_is_a_migration() -> Result<(), MigrateError> {
+        let facts = |migrator: &Migrator| -> Vec<_> {
+            let of = |one: &Migration| (one.version, one.description.clone(), one.checksum.clone());
+            migrator.iter().map(of).collect()
+        };
         for (folder, path) in [(&EMBEDDED, "migrations/sqlite"), (&POSTGRES, "migrations/postgres")]
         {
-            let read = Migrator::new(Path::new(path)).await.unwrap();
             let known = migrator(folder);
             assert_eq!(known.iter().count(), folder.files().count());
-            let shown = |one: &Migrator| {
-                one.iter()
-                    .map(|one| (one.version, one.description.clone(), one.checksum.clone()))
-                    .collect::<Vec<_>>()
-            };
-            assert_eq!(shown(&known), shown(&read));
+            // sqlx's own reader, at run time.
+            assert_eq!(facts(&known), facts(&Migrator::new(Path::new(path)).await?));
         }
+        Ok(())
     }
 }
