@@ -24,7 +24,7 @@ use crate::app::mailbox::links::Links;
 use crate::app::mailbox::retention::Retention;
 use crate::app::relay::Relays;
 use crate::app::relay::inbound::Inbound;
-use crate::app::relay::signers::Signers;
+use crate::app::relay::sns_certificates::SnsCertificates;
 use crate::domain::clock::{Belief, Clock, Timestamp};
 use crate::domain::domain_name::DomainName;
 use crate::domain::id::Mint;
@@ -157,13 +157,14 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
         Links::open(&store, mint.clock().clone(), &access).await?.at(settings.public_url.as_ref());
     let (streams, payload) = (stores.streams.clone(), webhooks.payload);
     let events = EventLog::new(streams, Arc::clone(&access), payload, links.clone());
-    let signers = Signers::over(client.clone(), rules.inbound.proofs.certificates);
+    let signers = SnsCertificates::over(client.clone(), rules.inbound.proofs.certificates);
     let outbox = Outbox::new(store.clone(), mint.clock().clone(), webhooks.dispatcher.lease());
     let sender =
         Sender { client, mint: mint.clone(), links: links.clone(), rules: Arc::clone(&webhooks) };
     let dispatcher = Dispatcher::new(Arc::new(outbox), sender, bell.clone());
-    let (beats, gateways) = ((stores.beats.clone(), store.clone()), rules.store.gateways);
-    let heartbeat = Heartbeat::new(beats, mint.clock().clone(), gateways, Arc::new(bell));
+    let (beats, clock, gateways) =
+        (stores.beats.clone(), mint.clock().clone(), rules.store.gateways);
+    let heartbeat = Heartbeat::new(beats, store.clone(), clock, gateways, Arc::new(bell));
 
     // Incoming: the listener calls intake.
     let wake: Arc<dyn Wake> = Arc::new(events.clone());
@@ -190,9 +191,8 @@ pub async fn start(settings: Settings, mint: Mint) -> Result<Running, RunError> 
     let gateway = Gateway::new(store.clone(), authenticator, intake, relays.clone(), wake)
         .with_postmaster(settings.postmaster);
     let gateway = Arc::new(gateway);
-    let by = (mint.clock().clone(), line_ends);
     let inbound = Arc::new(rules.inbound);
-    let inbound = Inbound::new(Arc::clone(&gateway), relays.clone(), signers, inbound, by);
+    let inbound = Inbound::new(Arc::clone(&gateway), relays.clone(), signers, inbound, line_ends);
     let incoming = Incoming::listen(smtp, &rules.smtp, &tls, gateway, shutdown.clone()).await?;
 
     // The API.

@@ -58,7 +58,7 @@ impl KeptResponses {
     /// Returns the state of the request; `token` is the caller's API key, which decrypts the
     /// response.
     pub async fn state(&self, once: &Once, token: &str) -> Result<RequestState, StoreError> {
-        let found = self.store.carried_out(once.digest, self.mint.clock().steady()).await?;
+        let found = self.store.remembered_request(once.digest, self.mint.clock().steady()).await?;
         let Some(done) = found else { return Ok(RequestState::New) };
         if done.request != once.request {
             return Ok(RequestState::Different);

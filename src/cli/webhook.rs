@@ -109,7 +109,7 @@ impl WebhookArgs {
                 let extent = if all { Extent::All } else { Extent::Failed };
                 let since = since.before(clock.now());
                 let replay = destinations.replay(account, id, since, extent).await?;
-                if given.json {
+                if global.json {
                     print_json(&json!({
                         "id": replay.to_string(),
                         "since": since.to_string(),

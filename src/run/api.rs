@@ -57,7 +57,7 @@ pub(super) fn use_cases(
         shared;
     let access = Access::new(store.clone(), mint.clock().clone(), &rules, Arc::clone(&apps));
     UseCases {
-        followers: access.of_followers(stores.streams.clone()),
+        followers: access.for_followers(stores.streams.clone()),
         access,
         tenancy: Tenancy::new(store.clone(), mint.clone(), Arc::clone(&rules)),
         mailbox: Mailbox::new(store.clone()),
@@ -73,7 +73,7 @@ pub(super) fn use_cases(
         apps: Apps::new(store.clone(), vault.clone(), mint.clone(), apps),
         computers: Computers::new(store.clone(), vault, mint.clone(), rules.keys.idle()),
         audit: AuditLog::new(store.clone(), mint.clock().clone(), Arc::clone(&rules)),
-        answers: Answers::new(store.clone(), mint.clone(), rules),
+        answers: KeptResponses::new(store.clone(), mint.clone(), rules),
         dns,
     }
 }

@@ -23,8 +23,8 @@ use super::engine::sql::sql;
 use super::engine::trust::Trust;
 use super::events::delivery::attempt_results::AttemptWriter;
 use super::events::delivery::current_contents::ContentReader;
-use super::tenancy::asked_together::{Holders, Named, Recipients};
-use super::tenancy::directory::Versions;
+use super::tenancy::directory::VersionReader;
+use super::tenancy::shared_reads::{AccountReader, KeyHolderReader, StandingReader};
 use super::upkeep::backup::{BackupSummary, OriginalsPlace};
 use super::upkeep::backup_error::BackupError;
 use super::upkeep::companion_files::CompanionFiles;
@@ -139,11 +139,12 @@ impl Store {
             closing: connections.deadline(),
         };
         base.adopt_steady_time().await?;
-        let intakes = Group::start(CommitWriter::new(base.clone()), rules.commit, writers);
+        let commits = Group::start(CommitWriter::new(base.clone()), rules.commit, writers);
         let linger = Linger { pause: rules.commit.refusal(), hurry: base.pending_records.hurry() };
-        let noted = Group::lingering(CommitWriter::new(base.clone()), rules.commit, linger);
+        let refusal_records =
+            Group::lingering(CommitWriter::new(base.clone()), rules.commit, 1, Some(linger));
         let attempts = Group::start(AttemptWriter { base: base.clone() }, rules.commit, writers);
-        let refusals = Group::start(Refusals::new(base.clone()), rules.commit, 1);
+        let refusals = Group::start(RefusalWriter::new(base.clone()), rules.commit, 1);
         let versions = Group::start(VersionReader(base.clone()), rules.commit, readers);
         let recipients = Group::start(StandingReader(base.clone()), rules.commit, readers);
         let holders = Group::start(KeyHolderReader(base.clone()), rules.commit, 1);

@@ -15,7 +15,7 @@ use crate::domain::account::Account;
 use crate::domain::agent_config::AgentConfigs;
 use crate::domain::id::{AccountId, TemplateId};
 use crate::domain::template::{Extent, Link, Migration, plan};
-use crate::store::{MigrationRequest, StoreError, Working};
+use crate::store::{MigrationOutcome, MigrationScope, StoreError, TemplateProgress, TemplateStep};
 use crate::wire::{Number, Revision};
 
 /// Templates read by one statement.
@@ -146,12 +146,12 @@ impl Agents {
     ) -> Result<Migration, AgentError> {
         self.own_template(owner, id).await?;
         self.check_linked(id, wanted.agents).await?;
-        let extent = (wanted.extent, wanted.agents);
-        match self.store.ask_migration(owner.id, id, extent, self.act()).await? {
-            MigrationRequest::Done(migration) => Ok(*migration),
-            MigrationRequest::Missing => Err(AgentError::NoTemplate),
-            MigrationRequest::Disabled => Err(AgentError::Draft),
-            MigrationRequest::UnderWay => Err(AgentError::MigrationUnderWay),
+        let scope = MigrationScope { extent: wanted.extent, targets: wanted.agents };
+        match self.store.ask_migration(owner.id, id, scope, self.act()).await? {
+            MigrationOutcome::Done(migration) => Ok(*migration),
+            MigrationOutcome::Missing => Err(AgentError::NoTemplate),
+            MigrationOutcome::Disabled => Err(AgentError::Draft),
+            MigrationOutcome::UnderWay => Err(AgentError::MigrationUnderWay),
         }
     }
 

@@ -207,8 +207,8 @@ impl EventLog {
         let mut part = EventLogPage { more: true, through: after, ..EventLogPage::default() };
         let (mut octets, mut left) = (0_usize, bounds.events);
         while part.more && left > 0 && octets < bounds.octets {
-            let step = (limits.page_step.min(left), limits.max_walk);
-            let page = self.store.events(scope, filter, after, step).await?;
+            let step = limits.page_step.min(left);
+            let page = self.store.events(scope, filter, after, step, limits.max_walk).await?;
             let mut events = page.events.iter();
             for (event, subject) in events.by_ref() {
                 let body = self.body(event, subject);
@@ -237,7 +237,7 @@ impl EventLog {
             (part.last, part.through, after) = (Some(last), last.position, last.position);
             let found = u32::try_from(page.events.len()).unwrap_or(u32::MAX);
             left = left.saturating_sub(found);
-            if found < step.0 {
+            if found < step {
                 break;
             }
         }

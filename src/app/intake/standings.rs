@@ -31,11 +31,11 @@ impl Standings {
     }
 
     /// Returns the last remembered standing, if any.
-    pub(super) fn lately(&self, recipient: &Recipient, sender: &Address) -> Option<Addressed> {
+    pub(super) fn lately(&self, recipient: &Recipient, sender: &Address) -> Option<AddressedAgent> {
         locked(&self.known).find(&Key::of(recipient, sender), |_| true).cloned()
     }
 
-    pub(super) fn keep(&self, recipient: &Recipient, sender: &Address, now: &Addressed) {
+    pub(super) fn keep(&self, recipient: &Recipient, sender: &Address, now: &AddressedAgent) {
         locked(&self.known).keep(Key::of(recipient, sender), now.clone(), 1);
     }
 }

@@ -72,8 +72,7 @@ impl Mailbox {
         wanted: NumberedPage,
         most: u32,
     ) -> Result<LogStart, StoreError> {
-        let time = (filter.since, filter.before);
-        let until = self.store.end_of_log(scope, time, most.saturating_add(1)).await?;
+        let until = self.store.end_of_log(scope, filter.time(), most.saturating_add(1)).await?;
         let page = Page { limit: wanted.size, from: None, until };
         let skip = wanted.number.saturating_sub(1).saturating_mul(wanted.size.into());
         if skip == 0 {

@@ -260,7 +260,7 @@ impl Retention {
             for account in self.store.with_leftovers(&deleted).await? {
                 loop {
                     self.pause_between_batches(passed).await?;
-                    let gone = self.store.delete_leavings(account, self.rows()).await?;
+                    let gone = self.store.delete_leftovers(account, self.rows()).await?;
                     let gone = gone.ok_or(Halt::Taken)?;
                     passed.batches += 1;
                     passed.leavings += gone;

@@ -133,8 +133,8 @@ impl Mailbox {
         let conditions = asked.metric.filters.clone();
         let (since, before) = (Some(asked.since), Some(asked.before));
         let filter = LogFilter { conditions, since, before }.narrowed();
-        let (time, most) = ((filter.since, filter.before), rules.max_metric_rows);
-        if self.store.end_of_log(scope, time, most.saturating_add(1)).await?.is_some() {
+        let most = rules.max_metric_rows;
+        if self.store.end_of_log(scope, filter.time(), most.saturating_add(1)).await?.is_some() {
             return Err(MetricError::TooManyRows(rules.max_metric_rows));
         }
         let most = match asked.interval {

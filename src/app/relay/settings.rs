@@ -176,7 +176,8 @@ impl Relays {
         let RelaySlot { account, kind } = slot;
         let relay = self.store.relay(account, kind).await?;
         let key = self.store.inbound_way(account, kind).await?;
-        let was = (relay.as_ref().map(SealedRelay::relayed), key.as_ref().map(|key| key.revision));
+        let relay_before = relay.as_ref().map(SealedRelay::relayed);
+        let way_revision_before = key.as_ref().map(|key| key.revision);
         let mut notes = Vec::new();
         let way = match kind.has_way_in() {
             true => self.new_inbound_key(slot, key, change, &mut notes)?,
@@ -197,7 +198,9 @@ impl Relays {
         let relay = self.new_relay(slot, former, change, &mut notes)?;
         let relay = relay.map(|relay| self.seal_relay(&relay)).transpose()?;
         let is_new = relay.is_some() && !was_opened;
-        Ok((RelayPut { account, kind, relay, way, was, notes }, is_new))
+        let put =
+            RelayPut { account, kind, relay, way, relay_before, way_revision_before, notes };
+        Ok((put, is_new))
     }
 
     /// Returns the relay to store, or None if nothing changes. One that could not be opened gets a

@@ -80,7 +80,7 @@ impl Tenancy {
 
     /// Revokes a key: the next request with it gets 401. Fails with `NoKey` if it is not in force.
     pub async fn revoke_key(&self, id: KeyId) -> Result<(), TenancyError> {
-        let revoked = self.revoke_key_among(Whose::Anybody, NamedKey::Id(id)).await?;
+        let revoked = self.revoke_key_among(RevocableKeys::All, NamedKey::Id(id)).await?;
         revoked.map(drop).ok_or(TenancyError::NoKey(id))
     }
 

@@ -115,7 +115,7 @@ async fn stored_response(
     http: &Http,
     request: &IdempotentRequest,
 ) -> Result<Option<Response>, Problem> {
-    match http.use_cases.answers.known(&request.once, &request.token).await? {
+    match http.use_cases.answers.state(&request.once, &request.token).await? {
         RequestState::New => Ok(None),
         RequestState::Answered(kept) => {
             Ok(Some(replay(&kept).ok_or_else(|| Problem::from(StoreError::Repeated))?))
@@ -160,7 +160,7 @@ async fn keep(
         }
     };
     let answers = &http.use_cases.answers;
-    match answers.keep(&request.once, request.holder, &request.token, kept).await {
+    match answers.keep_response(&request.once, request.holder, &request.token, kept).await {
         Ok(true) => {}
         Ok(false) => return Ok(stored_response(http, request).await?.unwrap_or(response)),
         Err(error) => {

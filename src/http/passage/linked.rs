@@ -59,9 +59,8 @@ pub(in crate::http) async fn visit(
         None => Some(Linked::Raw),
         Some(filename) => part(filename).map(|(number, name)| Linked::Part(number, name)),
     };
-    let claims = (signed.expires.as_str(), signed.signature.as_str());
     let opening = message.zip(what).map_or(Opening::Never, |(message, what)| {
-        http.use_cases.links.check(message, what, claims)
+        http.use_cases.links.check(message, what, &signed.expires, &signed.signature)
     });
     let (Some(message), Opening::Now | Opening::Expired) = (message, opening) else {
         let refused =

@@ -95,7 +95,7 @@ struct New {
 pub async fn create(call: Call, request: Create) -> Result<Created, Problem> {
     let (Line(title), source) = (request.title, kind(request.source));
     let agent = agent_with_live(&call, request.agent_config_id).await?;
-    let id = call.agents().keep_version(agent, (&title, source)).await?;
+    let id = call.agents().keep_version(agent, &title, source).await?;
     Ok(Created { created_version: New { title, version_id: id.into() } })
 }
 
@@ -116,7 +116,7 @@ pub async fn replace(call: Call, request: Replace) -> Result<Replaced, Problem> 
     let (Named(id), SomeFields(snapshot)) = (request.version_id, request.snapshot);
     let agent = agent_with_live(&call, request.agent_config_id).await?;
     check_delegate(&call, &snapshot).await?;
-    call.agents().replace_version(agent, id, (&snapshot, "/snapshot")).await?;
+    call.agents().replace_version(agent, id, &snapshot, "/snapshot").await?;
     Ok(Replaced { version_id: id.into() })
 }
 

@@ -241,7 +241,7 @@ successes! {
 pub async fn keep_integration(call: Call, request: KeepIntegration) -> Result<Kept, Problem> {
     let app = app_ref(&request.slug, &request.version, "integration")?;
     let apps = call.apps();
-    let record = apps.keep_integration(call.account().id, &app, &request.app_data).await?;
+    let record = apps.set_integration(call.account().id, &app, &request.app_data).await?;
     Ok(Kept(data(&record, apps.rules().app(&app))))
 }
 

@@ -97,8 +97,8 @@ pub async fn patch(call: Call, request: Patch) -> Result<Patched, Problem> {
     let (computers, revision) = (call.computers(), revision(request.revision));
     let replaced = request.replace_paths.unwrap_or_default();
     let replaced: Vec<_> = replaced.iter().map(String::as_str).collect();
-    let change = (&request.patch, replaced.as_slice());
-    Ok(Patched(shape(computers.patch(call.account().id, revision, change).await?)))
+    let agent = call.account().id;
+    Ok(Patched(shape(computers.patch(agent, revision, &request.patch, &replaced).await?)))
 }
 
 /// A revision as the store counts; larger numbers become the largest.

@@ -92,7 +92,7 @@ pub struct Create {
 
 pub async fn create(call: Call, request: Create) -> Result<Created, Problem> {
     let config = request.config.map(|Config(config)| config);
-    let written = Written { name: Some(request.name), config };
+    let written = WrittenFields { name: Some(request.name), config };
     let made = call.computers().create(call.account(), written).await?;
     Ok(Created(ComputerAnswer { account: shape(&made) }))
 }
@@ -114,7 +114,7 @@ pub struct Update {
 
 pub async fn update(call: Call, request: Update) -> Result<Updated, Problem> {
     let written =
-        Written { name: request.name, config: request.config.map(|Config(config)| config) };
+        WrittenFields { name: request.name, config: request.config.map(|Config(config)| config) };
     let revision = request.revision.map(revision);
     let new = call.computers().update(call.account().id, revision, written).await?;
     Ok(Updated(ComputerAnswer { account: shape(&new) }))

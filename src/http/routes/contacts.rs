@@ -31,9 +31,9 @@ successes! {
 pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Problem> {
     let limit = page::limit(&call, request.limit);
     let (mailbox, scope) = (&call.http.use_cases.mailbox, &call.target.scope);
-    let bounds = (limit.saturating_add(1), call.http.rules.limits.max_walk);
+    let (one_more, most) = (limit.saturating_add(1), call.http.rules.limits.max_walk);
     let before = request.before.map(|Named(id)| id);
-    let (mut found, until) = mailbox.contacts(scope, before, bounds).await?;
+    let (mut found, until) = mailbox.contacts(scope, before, one_more, most).await?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = found.len() > limit;
     found.truncate(limit);

@@ -114,7 +114,8 @@ impl Stream {
         let log = &self.followed.http.use_cases.events;
         let (scope, filter) = (&self.followed.view.scope, &self.followed.view.filter);
         let rules = &self.followed.http.rules;
-        let bounds = (rules.events.place_at_once, rules.events.max_chunk_bytes);
+        let events = rules.events.place_at_once;
+        let bounds = EventLogBounds { events, octets: rules.events.max_chunk_bytes };
         let Ok(part) = log.read_on(scope, filter, self.after, bounds).await else {
             return Next::End;
         };

@@ -109,9 +109,9 @@ pub async fn list(call: Call, request: List) -> Result<Followed, Problem> {
     };
     let log = &call.http.use_cases.events;
     let after = match log.begin(scope, begin).await? {
-        Begun::At(after) => after,
-        Begun::Later => return Err(not_placed_yet()),
-        Begun::Unknown => return Err(unknown_event()),
+        Beginning::At(after) => after,
+        Beginning::Later => return Err(not_placed_yet()),
+        Beginning::Unknown => return Err(unknown_event()),
     };
     match waiting {
         Some(waiting) if call.wants_stream() => {
@@ -248,8 +248,8 @@ async fn read(
 }
 
 fn register_waiting(call: &Call, scope: &Scope) -> Result<Waiting, Problem> {
-    let holder = (call.caller.key.id, call.caller.account.id);
-    let waiting = call.http.use_cases.events.wait(holder, scope);
+    let (key, account) = (call.caller.key.id, call.caller.account.id);
+    let waiting = call.http.use_cases.events.wait(key, account, scope);
     waiting.map_err(|full| Problem::new(Code::RateLimited, full.to_string()))
 }
 

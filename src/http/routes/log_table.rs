@@ -51,7 +51,7 @@ pub(super) async fn table(call: &Call, wanted: LogQuery) -> Result<Response, Pro
     let request = Arc::new(TableQuery { scope: call.target.scope.clone(), wanted });
     let (mailbox, most) = (call.http.use_cases.mailbox.clone(), call.http.rules.logs.max_rows);
     let (of, held) = (Arc::clone(&request), (Arc::clone(&turn), call.http.logs.permit().await?));
-    let page = (number.into(), size);
+    let page = NumberedPage { number: number.into(), size };
     let starting = async move { mailbox.log_start(&of.scope, &of.wanted.filter, page, most).await };
     let start = to_the_end(held, starting).await??;
     let left = if request.wanted.is_paged { size } else { u32::MAX };

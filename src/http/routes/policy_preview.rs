@@ -141,8 +141,8 @@ async fn preview_days(call: &Call, draft: &Draft, days: u64) -> Result<Previewed
         ));
     }
     let most = call.http.rules.limits.max_preview;
-    let found = preview.past((agent, &call.target.scope), draft, days, most).await?;
-    let Days { was, would, changed, complete, since } = found;
+    let found = preview.past(agent, &call.target.scope, draft, days, most).await?;
+    let PastPreview { was, would, changed, complete, since } = found;
     Ok(Previewed {
         examined: was.total(),
         complete,
@@ -177,7 +177,7 @@ async fn preview_message(mut call: Call, draft: &Draft, eml: String) -> Result<P
         Ok::<_, Problem>(Bytes::from_owner(HeldMessage { octets, _place: place }))
     });
     let raw = read.await.map_err(Problem::internal)??;
-    let Looked { current, draft } = preview.message(call.account(), draft, &raw).await?;
+    let MessagePreview { current, draft } = preview.message(call.account(), draft, &raw).await?;
     drop(raw);
     let (was, would) = (current.verdict, draft.verdict);
     let (mut before, mut after) = (Tally::default(), Tally::default());
@@ -224,7 +224,7 @@ fn without_id(record: &IntakeRecord) -> WholeIntakeRecord {
     shown
 }
 
-fn shape(Changed { past, would }: Changed) -> PreviewChange {
+fn shape(ChangedVerdict { past, would }: ChangedVerdict) -> PreviewChange {
     change(Some(Id(past.id.0)), past.sender.as_ref(), past.at, past.verdict, would)
 }
 

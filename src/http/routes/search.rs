@@ -46,7 +46,7 @@ pub async fn messages(call: Call, request: Find) -> Result<WithHeaders<Records>,
         until: request.until.map(|Moment(at)| at),
     };
     let mailbox = &call.http.use_cases.mailbox;
-    let mut search = mailbox.search((scope, &request), page.from, call.http.rules.search);
+    let mut search = mailbox.search(scope, &request, page.from, call.http.rules.search);
     // A few messages at a time, until the page is full or large, or the search ends.
     let mut unfinished = UnfinishedPage::new(&call.http.rules.limits, page);
     while !unfinished.is_full {

@@ -64,8 +64,9 @@ pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Prob
     let (computers, scope) = (call.computers(), &call.target.scope);
     let (found, next) = match request.room_id {
         Some(RoomId(room)) => {
-            let page = (parse_place(request.before)?, limit);
-            let found = computers.sessions_of_room(scope, room, page).await.map_err(placed)?;
+            let before = parse_place(request.before)?;
+            let found = computers.sessions_of_room(scope, room, before, limit).await;
+            let found = found.map_err(placed)?;
             (found.sessions, found.next.map(|place| place.to_string()))
         }
         None => {

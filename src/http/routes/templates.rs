@@ -148,16 +148,17 @@ async fn migrate(
     mut request: Migrate,
 ) -> Result<Either<Updated, Queued>, Problem> {
     let (owner, agents) = (call.account(), call.agents());
-    let page = (request.after.map(|Named(id)| id), page::limit(call, request.limit));
+    let after = request.after.map(|Named(id)| id);
+    let page = AgentPage { after, limit: page::limit(call, request.limit) };
     let targets = request.target_account_ids.take();
     let targets = targets.map(|all| all.into_iter().map(|Named(id)| id).collect());
     let (is_dry, extent) = (request.dry_run, request.extent());
-    let extent = (&extent, targets.as_ref());
+    let wanted = MigrationTargets { extent: &extent, agents: targets.as_ref() };
     if is_dry {
         let found = agents.forecast_migration(owner, id, &wanted, page).await?;
         return Ok(Either::This(Updated { template: None, migration: Some(found) }));
     }
-    let request = agents.ask_migration(owner, id, extent).await?;
+    let request = agents.ask_migration(owner, id, &wanted).await?;
     Ok(Either::That(Queued { migration: request.into() }))
 }
 

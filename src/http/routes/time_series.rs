@@ -75,7 +75,7 @@ pub async fn measure(call: Call, request: Measure) -> Result<Measured, Problem> 
     }
     let interval = request.interval.map_or(Interval::Day, |Word(interval)| interval);
     let grouping = request.group_by.map(|Word(grouping)| grouping);
-    let question = Question { metric: defined.metric, since, before, interval, grouping };
+    let question = MetricRequest { metric: defined.metric, since, before, interval, grouping };
     check_delivery_terms(question.metric.delivery_terms(), &rules)?;
     let turn = call.turn_at_logs()?;
     let (mailbox, permit) = (call.http.use_cases.mailbox.clone(), call.http.logs.permit().await?);

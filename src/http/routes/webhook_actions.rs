@@ -128,7 +128,7 @@ pub async fn replay(call: Call, request: Replay) -> Result<Replayed, Problem> {
     let (Moment(since), only) =
         (request.since, request.only.map_or(Extent::Failed, |Word(only)| only));
     let id = find_in_use(&call, DestinationId(request.id.0)).await?.id;
-    let replay = call.destinations().replay(call.account().id, id, (since, only)).await?;
+    let replay = call.destinations().replay(call.account().id, id, since, only).await?;
     let replay = AcceptedReplay { id: Id(replay), since: Date(since), only: Word(only) };
     Ok(Replayed { replay })
 }

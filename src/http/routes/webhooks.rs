@@ -7,6 +7,7 @@ use url::Url;
 
 use crate::app::access::Denied;
 use crate::app::delivery::webhook_record::{CustomHeader, Webhook};
+use crate::app::delivery::{Added, DestinationDraft};
 use crate::domain::destination::{Destination, Payload, Wants};
 use crate::domain::event::Category;
 use crate::domain::id::DestinationId;

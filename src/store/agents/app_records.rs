@@ -18,7 +18,7 @@ use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Statement, sql};
 use crate::store::tenancy::accounts;
-use crate::store::tenancy::app_rows::{self, NewRecord, names};
+use crate::store::tenancy::app_rows::{self, AppRecordInsertion, names};
 
 /// The result of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Base {
         transact!(self, async |tx| {
             gates::take_turn(&mut tx, "apps", new.account.get()).await?;
             let inserted = app_rows::insert(&mut tx, new, most).await?;
-            if inserted == NewRecord::Kept {
+            if inserted == AppRecordInsertion::Inserted {
                 let names = new.shown.keys().chain(&new.secrets);
                 let changes: Vec<Change> = names.map(|name| change_of(new.of, name)).collect();
                 let deed = match new.of {

@@ -18,7 +18,7 @@ use crate::domain::id::AccountId;
 use crate::store::base::Base;
 use crate::store::engine::database::transact;
 use crate::store::engine::error::StoreError;
-use crate::store::events::announcements::announce_told;
+use crate::store::events::announcements::{AccountEvent, announce_account_event};
 use crate::store::events::event_data::{ChangedConfig, PublishedData, event_data};
 use crate::store::tenancy::audit;
 use crate::wire::{CampaignId, Number};
@@ -139,9 +139,10 @@ impl Base {
                     revision: written.revision,
                     changed: event.changed.to_vec(),
                 };
-                let told = event.data(changed, replaced_version);
-                let at = (act.at, account.lineage);
-                announce_told(&mut tx, self.mint(), event.name, at, told).await?;
+                let data = event.data(changed, replaced_version);
+                let (at, lineage) = (act.at, account.lineage);
+                let event = AccountEvent { name: event.name, at, lineage, data };
+                announce_account_event(&mut tx, self.mint(), event).await?;
             }
             match change.kind {
                 ConfigKind::Staging => configs.staging = written,

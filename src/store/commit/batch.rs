@@ -25,7 +25,7 @@ use crate::store::mailbox::rooms;
 use crate::store::mailbox::search_entries;
 use crate::store::mailbox::sessions;
 use crate::store::mailbox::threads;
-use crate::store::tenancy::addresses::{Question, standings};
+use crate::store::tenancy::addresses::{StandingQuestion, standings};
 
 /// How the writing of one commit ended.
 #[derive(Debug)]

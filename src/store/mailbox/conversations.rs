@@ -6,6 +6,7 @@ use super::messages;
 use super::presence::PRESENT_ROOM;
 use super::room_ranges::{self, RoomPlace};
 use super::rooms::{self, contains};
+use crate::domain::clock::TimeRange;
 use crate::domain::id::{MessageId, ThreadId};
 use crate::domain::message::Message;
 use crate::domain::room::Room;

@@ -7,7 +7,7 @@ use super::packed::{self, StoredOriginal};
 use super::passage_row;
 use super::presence::PRESENT;
 use super::received_row::ReceivedRow;
-use crate::domain::clock::Timestamp;
+use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::contact::Handle;
 use crate::domain::id::{MessageId, SessionId, ThreadId};
 use crate::domain::marker::Marker;

@@ -116,7 +116,7 @@ impl Base {
     ) -> Result<Vec<Session>, StoreError> {
         let mut query = select_ended().bind(room.contact.get()).bind(room.agent);
         let from = before.map(|cursor| (Direction::Before, cursor));
-        Page { limit, from, until: None }.read_by("ended_at", &mut query, None, None);
+        Page { limit, from, until: None }.read_by("ended_at", &mut query, TimeRange::default());
         query.fetch_all(self.reader()).await?.iter().map(ended_session).collect()
     }
 

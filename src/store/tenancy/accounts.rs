@@ -166,9 +166,10 @@ impl Base {
         changes.extend(integrations.map(|app| Change::made("integration", app)));
         let note = Note::new(id, Deed::AccountCreated, &account.name, &changes);
         audit::note(tx, self.mint(), act, note).await?;
-        let (name, when) = (EventName::AccountCreated, (act.at, account.lineage));
-        let told = json!({ "account": (new.make_record)(&account) });
-        announce_told(tx, self.mint(), name, when, told).await?;
+        let (name, at, lineage) = (EventName::AccountCreated, act.at, account.lineage);
+        let data = json!({ "account": (new.make_record)(&account) });
+        let event = AccountEvent { name, at, lineage, data };
+        announce_account_event(tx, self.mint(), event).await?;
         Ok(Some(account))
     }
 

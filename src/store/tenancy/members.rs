@@ -20,7 +20,7 @@ use crate::store::engine::gates;
 use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Row, Statement, sql};
-use crate::store::events::announcements::announce_told;
+use crate::store::events::announcements::{AccountEvent, announce_account_event};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMember {
@@ -108,8 +108,9 @@ impl Base {
             ];
             let note = Note::new(account.id, Deed::MemberInvited, &member.id, &changes);
             audit::note(&mut tx, self.mint(), act, note).await?;
-            let (name, when) = (EventName::MemberInvited, (act.at, member.lineage));
-            announce_told(&mut tx, self.mint(), name, when, told(&member)).await?;
+            let (name, at, lineage) = (EventName::MemberInvited, act.at, member.lineage);
+            let event = AccountEvent { name, at, lineage, data: told(&member) };
+            announce_account_event(&mut tx, self.mint(), event).await?;
             tx.commit().await?;
             Ok(MemberOutcome::Done(Box::new(member)))
         })

@@ -1,6 +1,6 @@
 //! Deletes rows older than they are kept: by account, the oldest first, a few in one transaction.
 //!
-//! DueAccount rows are found by reading, outside of the transaction. A short transaction then deletes
+//! Due rows are found by reading, outside of the transaction. A short transaction then deletes
 //! them, and reads again what may have changed. One gateway deletes at a time, and the others skip
 //! their turn. A message whose original a commit is storing again at this moment is left for later.
 
@@ -19,7 +19,7 @@ use crate::store::engine::database::{Transaction, retry_conflicts, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Statement, Value, sql};
+use crate::store::engine::sql::{Row, Statement, Value, sql};
 use crate::store::mailbox::rooms;
 use crate::store::mailbox::rooms::DeletedMessage;
 
@@ -306,12 +306,12 @@ pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<u64,
     let contents: BTreeSet<Uuid> = messages.iter().map(|(_, content)| *content).collect();
     let held =
         where_in("SELECT content_id FROM contents WHERE content_id", &id_values(&contents), "");
-    let mut ours = content_ids(held.locking("FOR UPDATE SKIP LOCKED"), tx).await?;
+    let mut ours = contents_of(held.locking("FOR UPDATE SKIP LOCKED"), tx).await?;
     // Contents missing in a damaged database cannot be held by another transaction.
     let mut missing = &contents - &ours;
     if !missing.is_empty() {
         let others = "SELECT content_id FROM contents WHERE content_id";
-        missing = &missing - &content_ids(where_in(others, &id_values(&missing), ""), tx).await?;
+        missing = &missing - &contents_of(where_in(others, &id_values(&missing), ""), tx).await?;
     }
     messages.retain(|(_, content)| ours.contains(content) || missing.contains(content));
     let ids: Vec<Value> = messages.iter().map(|(id, _)| (*id).into()).collect();
@@ -320,14 +320,14 @@ pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<u64,
     // Another gateway may have erased the message since, and kept its record.
     execute_in(tx, KEEP_RECORDS, &ids, " ON CONFLICT (id, organization_id) DO NOTHING").await?;
     let end = " RETURNING id, at, contact_id, agent_id";
-    let gone = among("DELETE FROM messages WHERE id", &ids, end).fetch_all(tx.on()).await?;
+    let gone = where_in("DELETE FROM messages WHERE id", &ids, end).fetch_all(tx.on()).await?;
     let gone = gone.iter().map(gone_of).collect::<Result<Vec<_>, _>>()?;
     rooms::remove_messages(tx, &gone).await?;
     for used in [
         "SELECT content_id FROM messages WHERE id",
         "SELECT DISTINCT content_id FROM messages WHERE content_id <> id AND content_id",
     ] {
-        for content in content_ids(where_in(used, &id_values(&ours), ""), tx).await? {
+        for content in contents_of(where_in(used, &id_values(&ours), ""), tx).await? {
             ours.remove(&content);
         }
     }
