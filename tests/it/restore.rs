@@ -5,6 +5,7 @@ use std::path::Path;
 use aws_lc_rs::digest::{SHA256, digest};
 use gatepost::run;
 use gatepost::store::{self, CompanionFiles, Location, OriginalsPlace};
+use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 use tempfile::TempDir;

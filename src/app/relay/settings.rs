@@ -198,8 +198,7 @@ impl Relays {
         let relay = self.new_relay(slot, former, change, &mut notes)?;
         let relay = relay.map(|relay| self.seal_relay(&relay)).transpose()?;
         let is_new = relay.is_some() && !was_opened;
-        let put =
-            RelayPut { account, kind, relay, way, relay_before, way_revision_before, notes };
+        let put = RelayPut { account, kind, relay, way, relay_before, way_revision_before, notes };
         Ok((put, is_new))
     }
 

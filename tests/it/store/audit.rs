@@ -21,7 +21,7 @@ use gatepost::domain::secret::Secret;
 use gatepost::store::{
     AccountUpdate, AuditFilter, ComputerChange, Cursor, DeliveryFilter, DestinationChange,
     Direction, DomainLimits, KeyInsertion, List, MemberChange, NamedKey, Page, Receipt,
-    RevocableKeys, Rotation,
+    ReplayRequest, RevocableKeys, Rotation,
 };
 use uuid::Uuid;
 

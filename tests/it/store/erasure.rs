@@ -21,8 +21,8 @@ use gatepost::domain::verdict::Verdict;
 use gatepost::rules::Rules;
 use gatepost::run;
 use gatepost::store::{
-    Bucketing, Commit, Committed, DeliveryFilter, Erasing, Intake, IntakeFilter, Receipt,
-    RoomFilter, RoomPage, Store,
+    Bucketing, Commit, Committed, DeliveryFilter, ErasureLimits, ErasureProgress, Intake,
+    IntakeFilter, Receipt, RoomFilter, RoomPage, Store,
 };
 use zstd::stream::read::Decoder;
 

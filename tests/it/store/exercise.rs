@@ -16,9 +16,9 @@ use gatepost::domain::verdict::{self, Verdict};
 use gatepost::rules::{RetainedKind, Share};
 use gatepost::run;
 use gatepost::store::{
-    AccountFilter, AccountPage, AccountUpdate, AuditFilter, Commit, Cursor, Deletion, Direction,
-    DomainLimits, DueAccount, EventFilter, InsertedKey, Intake, IntakeFilter, List, Location,
-    MemberChange, NamedKey, Page, Whose,
+    AccountDeletion, AccountFilter, AccountPage, AccountUpdate, AddressClaim, AuditFilter, Commit,
+    Cursor, Direction, DomainLimits, DueAccount, EventFilter, Intake, IntakeFilter, KeyInsertion,
+    List, Location, MemberChange, NamedKey, Page, PositionRange, RevocableKeys,
 };
 use uuid::Uuid;
 

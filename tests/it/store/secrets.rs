@@ -6,7 +6,7 @@ use gatepost::domain::destination::CustomHeader;
 use gatepost::domain::event::Category;
 use gatepost::domain::id::{DestinationId, MessageId};
 use gatepost::domain::secret::Secret;
-use gatepost::store::{AccountDeletion, DestinationChange, Forgotten, Rotated, Rotation};
+use gatepost::store::{AccountDeletion, DestinationChange, ForgottenSecrets, Rotated, Rotation};
 use uuid::Uuid;
 
 use super::scene::{DAY, Kind, SECOND, Scene, at, attempt, by};

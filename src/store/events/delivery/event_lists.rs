@@ -13,7 +13,7 @@ use crate::domain::event::{Event, EventName};
 use crate::domain::id::{AccountId, EventId};
 use crate::domain::scope::Scope;
 use crate::store::base::Base;
-use crate::store::base::page::{truncate_page, in_range, within};
+use crate::store::base::page::{in_range, truncate_page, within};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Statement, sql};

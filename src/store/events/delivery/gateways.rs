@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use super::claims::UNREADABLE_PAUSE;
 use crate::domain::clock::Timestamp;
 use crate::store::base::Base;
-use crate::store::base::gateway_registry::{DEAD_BEAT, GatewayChanges, Gateway, LEFT_BEAT};
+use crate::store::base::gateway_registry::{DEAD_BEAT, Gateway, GatewayChanges, LEFT_BEAT};
 use crate::store::engine::database::{Transaction, retry_conflicts, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;

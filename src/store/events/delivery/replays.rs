@@ -144,7 +144,8 @@ impl Base {
             return place_events(tx, request.since, most).await;
         }
         // Closed only if needed, and before any row is locked that claims may wait for.
-        let in_rooms = tx.has_concurrent_writers() && in_rooms(tx, request, &destination, most).await?;
+        let in_rooms =
+            tx.has_concurrent_writers() && in_rooms(tx, request, &destination, most).await?;
         if in_rooms {
             gates::close_rooms(tx).await?;
         }
