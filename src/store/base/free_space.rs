@@ -45,7 +45,7 @@ impl FreeSpace {
     }
 
     /// Returns the free bytes. Only one caller looks, so a hanging file system blocks one thread.
-    pub async fn measure(&self) -> Option<u64> {
+    pub(in crate::store) async fn measure(&self) -> Option<u64> {
         if self.folders.is_empty() {
             return None;
         }

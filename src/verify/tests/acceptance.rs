@@ -4,7 +4,7 @@ use mail_auth::dkim::Canonicalization::{Relaxed, Simple};
 use serde_json::json;
 
 use super::forge::Forge;
-use super::{Bench, MAIL, NOW, step};
+use super::{Bench, MAIL, NOW, rsa_key, step};
 use crate::domain::policy::Proof;
 use crate::domain::reason::Reason;
 use crate::testkit::dns::Zone;
@@ -53,7 +53,7 @@ async fn an_aligned_signature_authenticates() {
 
 #[tokio::test]
 async fn every_canonicalization_and_both_algorithms() {
-    for key in [Key::generate_rsa().unwrap(), Key::generate_ed25519().unwrap()] {
+    for key in [rsa_key("good.example"), Key::generate_ed25519().unwrap()] {
         let key = Key::from_pem(&key.to_pem()).unwrap();
         let bench = Bench::new().await;
         let signer = bench.signer(key, "good.example", "s1");
@@ -137,7 +137,7 @@ async fn what_was_signed_ahead_of_our_clock_waits_unless_another_signature_count
     }
     // Another signature counts, and a failed one does not spoil it.
     bench.accepts(&signer.sign(ahead(3600).as_bytes()).unwrap()).await;
-    let failed = Key::generate_rsa().unwrap();
+    let failed = rsa_key("other.example");
     let both = String::from_utf8(Forge::new(&failed, "").sign(&ahead(3600))).unwrap();
     let answer = bench.check(both.as_bytes()).await;
     assert_eq!(answer.proof, Proof::Undecidable(Reason::DkimNotYetValid));
@@ -197,7 +197,7 @@ async fn what_the_key_record_forbids() {
         ("hello", Some((Reason::DkimFailed, ""))),
     ] {
         let bench = Bench::new().await;
-        let key = Key::generate_rsa().unwrap();
+        let key = rsa_key("good.example");
         let p = key.txt_record().unwrap();
         let p = p.rsplit("; ").next().unwrap();
         bench.txt("s1._domainkey.good.example", &record.replace("{p}", p));
@@ -337,7 +337,7 @@ async fn signed_absence_forbids_a_later_field() {
     let added = text.replace("Subject: Hi", "Reply-To: x@evil.example\r\nSubject: Hi");
     bench.refuses(added.as_bytes(), Reason::DkimFailed, "").await;
     // RFC 6376 §8.15: signing From twice leaves no room for a second one.
-    let signer = bench.signer(Key::generate_rsa().unwrap(), "good.example", "s2");
+    let signer = bench.signer(rsa_key("other.example"), "good.example", "s2");
     let signer: Signer = signer.headers(["From", "From", "Subject"]);
     let signed = signer.sign(MAIL.as_bytes()).unwrap();
     bench.accepts(&signed).await;

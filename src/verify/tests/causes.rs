@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::forge::Forge;
-use super::{Bench, MAIL, NOW, step};
+use super::{Bench, MAIL, NOW, rsa_key, step};
 use crate::domain::cause::Cause;
 use crate::domain::policy::Proof;
 use crate::testkit::dns::Zone;
@@ -98,7 +98,7 @@ fn by_record(key: &Key) -> Vec<(Cause, String)> {
 
 #[tokio::test]
 async fn each_cause_is_named_where_it_arises() {
-    let key = Key::generate_rsa().unwrap();
+    let key = rsa_key("good.example");
     let record = key.txt_record().unwrap();
     let mut cases = Vec::new();
     for (cause, mail) in by_tags(&key) {
@@ -126,7 +126,7 @@ async fn each_cause_is_named_where_it_arises() {
 
 #[tokio::test]
 async fn what_is_told_names_domain_and_selector() {
-    let key = Key::generate_rsa().unwrap();
+    let key = rsa_key("good.example");
     let record = key.txt_record().unwrap();
     let told = async |mail: Vec<u8>, record: &str| {
         blamed(&Case { mail, record: record.to_owned(), rules: SHORT }).await.1

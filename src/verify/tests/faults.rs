@@ -4,11 +4,10 @@
 use std::time::{Duration, Instant};
 
 use super::forge::Forge;
-use super::{Bench, MAIL, step};
+use super::{Bench, MAIL, rsa_key, step};
 use crate::domain::policy::Proof;
 use crate::domain::reason::Reason;
 use crate::testkit::dns::Zone;
-use crate::testkit::signer::Key;
 
 const SHORT: &str = "[dns]\nquery_timeout_seconds = 1\nretries = 0\nmessage_budget_seconds = 2\n";
 const DEFERRED: Proof = Proof::Undecidable(Reason::DnsUnavailable);
@@ -24,7 +23,7 @@ async fn each_fault_of_a_key_lookup() {
         ("NOERROR", Proof::Unproven(Reason::DkimFailed)),
     ] {
         let bench = Bench::with(Zone::default(), SHORT).await;
-        let key = Key::generate_rsa().unwrap();
+        let key = rsa_key("good.example");
         // NOERROR: the name exists, but only with another type.
         let kind = if fault == "NOERROR" { "A" } else { "TXT" };
         bench.record("s1._domainkey.good.example", kind, fault, "192.0.2.1");
@@ -42,7 +41,7 @@ async fn each_fault_of_a_key_lookup() {
 #[tokio::test]
 async fn truncated_answers_are_fetched_over_tcp() {
     let bench = Bench::with(Zone::default(), SHORT).await;
-    let key = Key::generate_rsa().unwrap();
+    let key = rsa_key("good.example");
     let record = key.txt_record().unwrap();
     bench.record("s1._domainkey.good.example", "TXT", "TRUNCATE", &record);
     bench.accepts(&Forge::new(&key, "").sign(MAIL)).await;
@@ -52,7 +51,7 @@ async fn truncated_answers_are_fetched_over_tcp() {
 async fn a_fault_that_could_not_change_the_verdict_defers_nothing() {
     let bench = Bench::with(Zone::default(), SHORT).await;
     let good = bench.rsa("good.example");
-    let lost = Key::generate_rsa().unwrap();
+    let lost = rsa_key("other.example");
     bench.record("s2._domainkey.good.example", "TXT", "SERVFAIL", "");
     let other = |d: &str, extra: &str| {
         let tags = format!("v=1; a=rsa-sha256; c=relaxed/relaxed; d={d}; s=s2; h=from; {extra}");
@@ -105,7 +104,7 @@ async fn the_budget_is_one_for_everything() {
     for name in ["s1._domainkey.good.example", "good.example", "_dmarc.good.example"] {
         bench.record(name, "TXT", "TIMEOUT", "");
     }
-    let key = Key::generate_rsa().unwrap();
+    let key = rsa_key("good.example");
     let start = Instant::now();
     let answer = bench.check(&Forge::new(&key, "").sign(MAIL)).await;
     assert_eq!(answer.proof, DEFERRED);
@@ -116,7 +115,7 @@ async fn the_budget_is_one_for_everything() {
 #[tokio::test]
 async fn an_outage_that_ends_is_over_at_once() {
     let bench = Bench::with(Zone::default(), SHORT).await;
-    let key = Key::generate_rsa().unwrap();
+    let key = rsa_key("good.example");
     let mail = Forge::new(&key, "").sign(MAIL);
     bench.record("s1._domainkey.good.example", "TXT", "SERVFAIL", "");
     assert_eq!(bench.check(&mail).await.proof, DEFERRED);
@@ -128,9 +127,9 @@ async fn an_outage_that_ends_is_over_at_once() {
 async fn keys_are_cached_and_rotated_by_their_ttl() {
     for (ttl, proof) in [(300, Proof::Authenticated), (0, Proof::Unproven(Reason::DkimFailed))] {
         let bench = Bench::with(Zone::default().with_ttl(ttl), SHORT).await;
-        let key = Key::generate_rsa().unwrap();
+        let key = rsa_key("good.example");
         let name = "s1._domainkey.good.example";
-        let other = Key::generate_rsa().unwrap();
+        let other = rsa_key("other.example");
         let records = [key.txt_record().unwrap(), other.txt_record().unwrap()];
         bench.txt(name, &records[0]);
         let mail = Forge::new(&key, "").sign(MAIL);
@@ -149,7 +148,7 @@ async fn keys_are_cached_and_rotated_by_their_ttl() {
 #[tokio::test]
 async fn aliases_and_large_and_mixed_answers() {
     let bench = Bench::with(Zone::default(), SHORT).await;
-    let key = Key::generate_rsa().unwrap();
+    let key = rsa_key("good.example");
     let mail = Forge::new(&key, "").sign(MAIL);
     let name = "s1._domainkey.good.example";
     // Many domains publish their provider's key by an alias.

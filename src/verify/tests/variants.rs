@@ -5,7 +5,7 @@ use mail_auth::dkim::Canonicalization::{Relaxed, Simple};
 use serde_json::json;
 
 use super::forge::Forge;
-use super::{Bench, MAIL, NOW};
+use super::{Bench, MAIL, NOW, rsa_key};
 use crate::domain::policy::Proof;
 use crate::domain::reason::Reason;
 use crate::testkit::signer::{Key, Signer};
@@ -111,7 +111,8 @@ async fn no_envelope_changes_the_verdict() {
 #[tokio::test]
 async fn only_a_published_key_verifies_whatever_stands_beside_it() {
     let name = "s1._domainkey.good.example";
-    let [own, other, stranger] = std::array::from_fn(|_| Key::generate_rsa().unwrap());
+    let [own, other, stranger] =
+        ["good", "other", "list"].map(|name| rsa_key(&format!("{name}.example")));
     let [own_record, other_record] = [&own, &other].map(|key| key.txt_record().unwrap());
     for (records, own_is_first) in [
         (vec![own_record.as_str(), &other_record], true),
