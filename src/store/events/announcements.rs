@@ -17,9 +17,9 @@ use crate::store::engine::many::many;
 use crate::store::engine::row::{Columns, organization_of};
 use crate::store::engine::sql::{Row, Value as Column, sql};
 
-/// Writes events, and for each a delivery to each destination that wants it: of its category, of
-/// its account or an ancestor, and not disabled. Events that are announced together (consecutive,
-/// equal in all but id and name) become one row. The transaction has passed the gates of these
+/// Writes events with the commit, each with a delivery to each destination that wants it: of its
+/// category, of its account or an ancestor, and not disabled. Consecutive events of one change,
+/// equal in all but id and name, become one row. The transaction has passed the gates of these
 /// accounts: a removal of a destination waits, and cancels these deliveries with the rest.
 pub async fn announce(
     tx: &mut Transaction,

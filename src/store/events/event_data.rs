@@ -1,4 +1,4 @@
-//! Stored `data` of events, as it was at that moment; other events read a message or contact later.
+//! The `data` that some events keep as it was at their time. Others read their subject when shown.
 
 use schemars::JsonSchema;
 use serde::Serialize;

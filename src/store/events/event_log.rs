@@ -26,9 +26,9 @@ const PLACE: &str = "
     RETURNING position";
 
 impl Base {
-    /// Gives positions to up to `limit` rows of events without one; returns how many rows got one,
-    /// which may be fewer if rows were erased meanwhile. If none waits, costs one query. On SQLite
-    /// does nothing.
+    /// Gives positions to up to `limit` rows of events without one, in turn with other gateways.
+    /// Returns how many rows got one: fewer if some were erased meanwhile. Costs one query if none
+    /// waits; does nothing on SQLite.
     pub async fn place_events(&self, limit: u32) -> Result<u64, StoreError> {
         if !self.reader().is_postgres() {
             return Ok(0);

@@ -28,8 +28,8 @@ pub fn name_of(names: &[Option<EventName>], event: EventId) -> Option<Option<Eve
     names.get(usize::from(event.number().checked_sub(1)?)).copied()
 }
 
-/// Returns the events of a row that has a position, in order. The row has the position of its last
-/// event: events after a position are always in rows after it.
+/// Returns the events of a row that has a position, in order. The position of the row is that of
+/// its last event, so that events after a position are in rows with a greater one.
 pub fn places(row: &Row) -> Result<Vec<(EventPlace, Option<EventName>)>, StoreError> {
     let columns = Columns { table: "events", row };
     let (id, names) = (EventId(columns.uuid("id")?), names(&columns)?);

@@ -1,4 +1,5 @@
-//! Records ended attempts in groups, with their consequences for deliveries and destinations.
+//! Records ended attempts in groups, with their consequences for deliveries and destinations. Locks
+//! gates (if a destination may be removed or disabled), then deliveries, then destinations by id.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -156,7 +157,6 @@ impl AttemptWriter {
         Ok(lineages)
     }
 
-    /// Disables the destination of a failed attempt.
     async fn disable(
         &self,
         tx: &mut Transaction,

@@ -1,4 +1,4 @@
-//! The present content of events, read once for all readers of the log that ask at the same time. A
+//! The present content of events, read once for all readers of the log that ask at the same time: a
 //! body that was made earlier may show a message or contact that has been erased since.
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub struct PositionRange {
     pub until: i64,
 }
 
-/// The present content of each event of some positions, by its position.
+/// The present content of events by their positions: at least of those in the range asked for.
 pub type CurrentContents = Arc<BTreeMap<i64, Content>>;
 
 impl GroupedWork for ContentReader {

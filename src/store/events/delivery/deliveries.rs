@@ -130,7 +130,7 @@ impl Base {
 
     /// Makes an ended delivery pending again, with the same event id and all attempts of the
     /// schedule. It is due at once; in a room of an `ordered` destination, at its old place, and
-    /// once the lease of the room's head has ended.
+    /// once the lease of the room's head has ended. Closes the gate of rooms.
     pub async fn replay_delivery(
         &self,
         account: AccountId,

@@ -19,8 +19,8 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Row, Statement, sql};
 use crate::store::events::event_row::{EventPlace, announces, name_of, names, places};
 
-/// Milliseconds by which a search for a time begins earlier. An event gets its position after its
-/// commit, which is about when it happened, so times do not quite grow with positions.
+/// Milliseconds by which a search for a time begins earlier: times do not quite grow with
+/// positions, because an event gets its position after its commit.
 const LAG: i64 = 600_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Deletes former secrets of destinations that have expired.
+//! Deletes expired former secrets of destinations.
 
 use super::destination_row::{self, read_former_secrets};
 use crate::domain::clock::Timestamp;

@@ -10,8 +10,8 @@
 //!
 //! Locks on PostgreSQL: gates first, then rows. No transaction takes both the gate of rooms and
 //! gates of accounts. Claims and results lock deliveries before destinations. Others lock the
-//! destination first: removals then skip locked deliveries, replays change ended ones, and releases
-//! their own claims. If a deadlock occurs, the database aborts one transaction, which is run again.
+//! destination first, but then removals skip locked deliveries, replays change only ended ones, and
+//! releases only their own. A transaction that loses a deadlock is run again.
 
 pub mod attempt_results;
 pub mod claims;

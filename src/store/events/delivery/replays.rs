@@ -112,7 +112,7 @@ impl Base {
         }
     }
 
-    /// Returns the replay after the one that was worked on last, whatever the result was.
+    /// Returns the next replay in turn, if there is one. The turn moves on even if its batch fails.
     async fn next_replay(&self, tx: &mut Transaction) -> Result<Option<Row>, StoreError> {
         let last = *self.replayed.lock().unwrap_or_else(PoisonError::into_inner);
         for after in [last, Uuid::nil()] {
@@ -366,8 +366,8 @@ async fn destination_in_use(
     row.as_ref().map(destination).transpose()
 }
 
-/// Gives positions to events without one; then returns where to begin: about at the first event
-/// since this time. No claim waits for this.
+/// Gives positions to up to `most` rows without one; waits only for other gateways that do so. Once
+/// none is left, returns where to begin: about at the first event since this time.
 async fn place_events(
     tx: &mut Transaction,
     since: Timestamp,
