@@ -70,8 +70,8 @@ impl Base {
         row.map(|row| Columns { table: "contacts", row: &row }.contact("id")).transpose()
     }
 
-    /// Reads up to `limit` rooms of each Agent: the first `limit` contacts of all Agents are among
-    /// them, each with all its rooms.
+    /// Reads up to `limit` rooms of each Agent. These include all rooms of the first `limit`
+    /// contacts.
     async fn contacts_of_agents(
         &self,
         agents: &[AccountId],

@@ -1,5 +1,5 @@
-//! The senders that an organization knows. The time of the last message is in the rooms, so that a
-//! message does not change the contact's row; the row keeps it when messages are deleted.
+//! The senders that an organization knows. The time of a contact's last message is in its rooms, so
+//! that a message does not change the contact's row. The row gets it when the message is deleted.
 
 use std::collections::{BTreeMap, HashMap};
 

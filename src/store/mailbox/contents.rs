@@ -54,9 +54,9 @@ impl Base {
     }
 }
 
-/// Finds the objects of large originals that this commit did not put, because a row names them
-/// already. Locks one such row each until the transaction ends, and so keeps the object: an erasure
-/// looks for other rows that name it (`upkeep/erasure.rs`).
+/// Finds the objects of large originals that this commit did not put, because a row named them; a
+/// missing one was erased since. Locks one such row each until the transaction ends, and so keeps
+/// the object: an erasure looks for other rows that name it (`upkeep/erasure.rs`).
 pub async fn named(
     tx: &mut Transaction,
     arrived: &[&Arrived],

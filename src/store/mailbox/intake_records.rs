@@ -1,4 +1,4 @@
-//! A lasting record of every verdict; that of a new message is in its row (`messages.rs`).
+//! A lasting record of every verdict. A new message has its record in its own row (`messages.rs`).
 
 use std::collections::HashMap;
 use std::net::IpAddr;

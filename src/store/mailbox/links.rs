@@ -1,4 +1,4 @@
-//! The secret that signs links, and the check that the target of a link is present.
+//! The secret that signs links, and the check that the Agent of a linked message is active.
 
 use crate::domain::id::{AccountId, MessageId};
 use crate::domain::secret::Secret;

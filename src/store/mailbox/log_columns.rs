@@ -17,9 +17,9 @@ use crate::store::engine::sql::{Statement, Value};
 use crate::store::events::event_row::announces;
 
 /// Counts deliveries of a message's arrival, all or in one state, to destinations of accounts in
-/// the scope; deliveries to accounts above are not counted. A repeat made none (the record of a
-/// message has the message's id): 0. NULL if the message has no event left. Every condition is a
-/// count: PostgreSQL may turn EXISTS into a join that begins with all deliveries of a destination.
+/// the scope, not above it. 0 for a repeat, whose record has another id than the message: it made
+/// none. NULL if the message has no event left. Every condition is a count: PostgreSQL may turn
+/// EXISTS into a join that begins with all deliveries of a destination.
 const DELIVERIES: &str = "(CASE WHEN records.message_id <> records.id THEN 0
       ELSE (SELECT CASE WHEN COUNT(e.id) > 0 OR records.message_id IS NULL
                    THEN COUNT(CASE WHEN d.event_number <= (";
@@ -167,7 +167,7 @@ fn compare(statement: &mut Statement, condition: &Condition, scope: &Scope) {
                 statement.push(if place > 0 { ", " } else { "" });
                 scalar(statement, value);
             }
-            // A missing value differs from every given value. The expression stands here once.
+            // A missing value differs from every given value.
             let or_none = matches!(op, Op::Ne | Op::Nin);
             statement.push(if or_none { ") IS NOT FALSE" } else { ")" });
         }

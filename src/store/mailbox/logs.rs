@@ -153,8 +153,8 @@ impl Base {
         rows.first().map_or(Ok(0), counted)
     }
 
-    /// Returns the place of row number `skip` (from 1), or None if there are fewer: the page after
-    /// it begins behind this place.
+    /// Returns the place of row number `skip` (from 1), behind which the next page begins; None if
+    /// there are fewer rows. Does not wait for pending records: `end_of_log` did.
     pub async fn log_place(
         &self,
         scope: &Scope,

@@ -36,7 +36,7 @@ pub struct Original {
 }
 
 impl Base {
-    /// Returns a page of the messages in `scope`, the newest first.
+    /// Returns a page of the messages in `scope`, the newest first. Leaves out damaged rows.
     pub async fn recent_messages(
         &self,
         scope: &Scope,
@@ -148,7 +148,7 @@ pub fn columns(message: &NewMessage, size: i64) -> Vec<Value> {
     ]
 }
 
-/// Returns the columns of a new message from a platform, with the exceptions of [`columns`].
+/// Returns the columns of a new message from a platform, except those that [`columns`] leaves out.
 pub fn columns_of_received(message: &NewReceived, size: i64) -> Vec<Value> {
     let (lineage, handle) = (message.lineage, &message.received.handle);
     vec![

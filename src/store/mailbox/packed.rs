@@ -66,8 +66,8 @@ pub fn read<T: DeserializeOwned>(columns: &Columns<'_>) -> Result<T, StoreError>
     serde_json::from_slice(&read).map_err(|error| columns.corrupt(error))
 }
 
-/// Checks the whole frame of the parsed message if the original is elsewhere. Otherwise the frame
-/// is read to its end with the original.
+/// Checks the frame of the parsed message to its end. Skips one with the original behind the
+/// message: reading the original checks that.
 pub fn check(columns: &Columns<'_>) -> Result<(), StoreError> {
     let is_behind =
         columns.optional_text("object")?.is_none() && columns.optional_bytes("original")?.is_none();

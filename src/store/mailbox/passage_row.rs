@@ -21,7 +21,7 @@ pub fn to_json(passage: &Passage) -> Option<String> {
     serde_json::to_string(&PassageRow::from(passage)).ok()
 }
 
-/// Reads the JSON. Fields that an older row lacks, and words of a later version, count as unknown.
+/// Reads the JSON. Missing fields, words of a later version, and broken JSON count as unknown.
 pub fn read(kept: Option<&str>) -> Passage {
     let row = kept.and_then(|text| serde_json::from_str::<PassageRow>(text).ok());
     row.map(Passage::from).unwrap_or_default()

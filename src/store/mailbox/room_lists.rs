@@ -177,7 +177,6 @@ impl Base {
     }
 }
 
-/// Joins the contacts.
 const WITH_CONTACTS: Enclosure = Enclosure {
     before: "SELECT walked.*, contacts.name, contacts.address FROM (",
     after: ") AS walked CROSS JOIN contacts WHERE contacts.id = walked.contact_id",

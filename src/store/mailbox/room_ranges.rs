@@ -108,10 +108,10 @@ impl Base {
         Ok(found.into_iter().map(|(_, account)| RoomRange { level, account }).collect())
     }
 
-    /// Takes room number `skipped` + 1 of each organization below a partner or a reseller, from the
-    /// latest that meets `conditions` on, and returns the latest time of these rooms. So at most
-    /// `skipped` rooms of each organization are later. None if no organization has so many rooms.
-    /// Takes one statement, however many organizations there are.
+    /// Sorts the rooms that meet `conditions` in each organization below a partner or a reseller,
+    /// the latest first, and returns the latest time of all rooms number `skipped` + 1. So at most
+    /// `skipped` rooms of each organization are later. None if no organization has so many. Takes
+    /// one statement, however many organizations there are.
     pub(super) async fn latest_of_organizations(
         &self,
         scope: &Scope,

@@ -42,9 +42,10 @@ struct LockedRoom {
 }
 
 impl Base {
-    /// Marks each of these rooms as read up to a message, and never moves the mark back. Rooms that
-    /// are missing or not in `scope` are left out. Returns the number of rooms changed. Writes no
-    /// audit entry, because neither rights nor content change.
+    /// Marks each of these rooms as read up to a message, and never moves the mark back. Leaves out
+    /// rooms that are missing or not in `scope`. Returns the number of rooms changed. Uses one
+    /// transaction per room, so that mail does not wait until all are counted: after an error, some
+    /// are marked. Writes no audit entry, because neither rights nor content change.
     pub async fn mark_read(
         &self,
         scope: &Scope,
@@ -55,7 +56,6 @@ impl Base {
             let mark = wanted.entry(*room).or_insert(*cursor);
             *mark = (*cursor).max(*mark);
         }
-        // One transaction per room, so that mail does not wait until all of them are counted.
         let mut changed = 0;
         for (room, mark) in wanted {
             changed += transact!(self, async |tx| {
@@ -91,7 +91,8 @@ pub fn contains(scope: &Scope, lineage: &Lineage, agent: AccountId) -> bool {
     below && scope.permitted().is_none_or(|permitted| permitted.contains(&agent))
 }
 
-/// Adds new messages to their rooms. Returns the rooms that begin with them.
+/// Adds new messages to their rooms, and locks these; the caller holds the contacts locked. Returns
+/// the rooms that begin with them.
 pub async fn add_messages(
     tx: &mut Transaction,
     filed: &[FiledMessage<'_>],
@@ -248,8 +249,8 @@ pub async fn remove_messages(
     set_first(tx, without_first).await
 }
 
-/// Locks the contacts whose latest message is one of these, in the same order as a commit, and
-/// before all other rows that both lock.
+/// Locks the contacts of rooms whose latest message is one of these, in the same order as a commit:
+/// after contents, before rooms.
 pub async fn lock_contacts(tx: &mut Transaction, messages: &[Value]) -> Result<(), StoreError> {
     if !tx.has_concurrent_writers() {
         return Ok(());

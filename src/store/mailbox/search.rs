@@ -181,7 +181,7 @@ impl Base {
         Ok((ids.get(..few).unwrap_or(ids), sum))
     }
 
-    /// Returns the bytes of each parsed message, before packing, without reading it.
+    /// Returns the bytes of each parsed message before packing. Leaves out missing messages.
     async fn sizes(&self, ids: &[MessageId]) -> Result<HashMap<Uuid, u64>, StoreError> {
         let rows = many(
             "WITH given (message) AS ({rows})
@@ -218,11 +218,9 @@ struct QuerySyntax {
     or: &'static str,
 }
 
-/// Syntax of PostgreSQL.
 const TSQUERY: QuerySyntax =
     QuerySyntax { quote: '\'', escaped_quote: "''", and: " & ", or: " | " };
 
-/// Syntax of SQLite.
 const FTS5: QuerySyntax =
     QuerySyntax { quote: '"', escaped_quote: "\"\"", and: " AND ", or: " OR " };
 

@@ -58,8 +58,9 @@ impl Base {
     }
 
     /// Indexes up to `at_once` messages, the oldest first, and returns their number; 0 also if
-    /// another gateway is indexing. On SQLite it tokenizes before it takes the only writer, and
-    /// writes about `octets` bytes of tokens per transaction, so that no commit waits long.
+    /// another gateway is indexing. Messages that cannot be read leave the queue without an entry.
+    /// On SQLite it tokenizes before it takes the only writer, and writes about `octets` bytes of
+    /// tokens per transaction, so that no commit waits long; those written stay after an error.
     pub async fn index_messages(&self, at_once: u32, octets: usize) -> Result<u32, StoreError> {
         let has_concurrent_writers = self.reader().is_postgres();
         let mut turn = None;
@@ -80,7 +81,6 @@ impl Base {
         let (few, _) = self.first_within(&others, READ_OCTETS).await?;
         let entries = self.search_entries(kept, few).await?;
         let known: HashSet<MessageId> = entries.iter().map(|entry| entry.id).collect();
-        // Messages under erasure, or unreadable: nothing to index.
         let mut done: Vec<MessageId> =
             few.iter().filter(|id| !known.contains(id)).copied().collect();
         let (mut entries, mut indexed) = (entries.into_iter().peekable(), 0_usize);
