@@ -1,10 +1,10 @@
 //! Copies the embedded store while servers run on it.
 //!
 //! The database comes first: one snapshot (`VACUUM INTO`, over a connection that only reads), which
-//! holds all that was acknowledged before the backup began. Then each original that the snapshot
-//! names and that lies outside of it. A missing original was erased after the snapshot, or is lost:
-//! the live store knows which. Erased mail must not come back with a restore, so another snapshot
-//! is taken, and copied originals are used again. Lost mail is an error.
+//! holds all that was acknowledged before the backup began. Then come the originals that it names
+//! and that lie outside of it. A missing one was erased after the snapshot, or is lost: the live
+//! store knows which. Erased mail must not come back with a restore, so another snapshot is taken,
+//! and copied originals are used again. Lost mail is an error.
 
 use std::io;
 use std::path::Path;
@@ -188,7 +188,7 @@ pub struct OriginalCounts {
 }
 
 /// Copies the originals that the database names, or counts those that lie elsewhere. Asks `live`
-/// whether a missing one was erased; fails with `Lost` if one was not.
+/// whether a missing one was erased; fails with `Lost` if one was not, or without `live`.
 pub async fn take_originals(
     database: &mut SqliteConnection,
     live: Option<&mut SqliteConnection>,
@@ -242,7 +242,7 @@ async fn copy_originals(
     }
 }
 
-/// Runs work that waits for the disk, on a thread for it.
+/// Runs work that waits for the disk on a thread for it, to its end even if the future is dropped.
 pub async fn on_pool<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BackupError> + Send + 'static,
 ) -> Result<T, BackupError> {

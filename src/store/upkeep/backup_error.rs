@@ -9,7 +9,8 @@ use crate::store::engine::error::StoreError;
 /// Holds the digests of the database and of `tls`, as `sha256sum -c` reads them.
 pub const SUM: &str = "gatepost.db.sha256";
 
-/// Why there is no copy. Nothing was overwritten, and the unfinished copy was removed.
+/// Why there is no copy. Nothing was overwritten, and the unfinished copy was removed. Only if the
+/// very last flush failed (`UnfinishedCopy::finish`), a whole copy is left.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     #[error(transparent)]

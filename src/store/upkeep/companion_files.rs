@@ -45,7 +45,6 @@ pub struct VaultKeys {
     /// The path that it was read from.
     pub path: PathBuf,
     pub text: Secret,
-    /// Whether one of its keys sealed a value that begins with these bytes.
     pub opens: Box<Opens>,
 }
 

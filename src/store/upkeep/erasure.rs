@@ -328,7 +328,7 @@ async fn messages_of(
     sql(query).bind(erasure.subject).bind(row_limit(rows)).fetch_all(on).await
 }
 
-/// Deletes a contact that has no messages or records any more.
+/// Deletes a contact whose messages are gone and whose records are redacted.
 async fn rest_of_contact(
     tx: &mut Transaction,
     subject: i64,

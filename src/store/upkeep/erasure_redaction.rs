@@ -90,7 +90,7 @@ pub struct Traces {
     pub ended: bool,
 }
 
-/// Searches the next records for traces, until there are `limit` of them or after [`PAGES_PER_STEP`] pages.
+/// Searches the next pages of records until `limit` traces are found, [`PAGES_PER_STEP`] at most.
 pub async fn find_traces(
     store: &Base,
     erasure: &Erasure,

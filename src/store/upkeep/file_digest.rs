@@ -11,7 +11,6 @@ use crate::domain::message::Digest;
 /// Bytes of a file held in memory at a time.
 const PIECE: usize = 1 << 20;
 
-/// The length in bytes, and the digest, of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileDigest {
     pub octets: u64,
@@ -25,7 +24,6 @@ pub fn copy(from: &Path, to: &mut File) -> io::Result<FileDigest> {
     Ok(copied)
 }
 
-/// Returns the length and the digest of a file.
 pub fn digest_of(path: &Path) -> io::Result<FileDigest> {
     read(path, |_| Ok(()))
 }

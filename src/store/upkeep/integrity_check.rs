@@ -28,8 +28,8 @@ impl Base {
         rows.iter().map(id).collect()
     }
 
-    /// Returns which parts of a message are damaged, and how; none if it can be returned as it came,
-    /// or was deleted meanwhile.
+    /// Returns which parts of a message are damaged, and how. None are if it can be returned as it
+    /// came, or was deleted before the check.
     pub async fn check_message(&self, id: MessageId) -> Result<Vec<String>, StoreError> {
         let mut found = Vec::new();
         for checked in [self.check_content(id).await, self.check_original(id).await] {

@@ -5,8 +5,8 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::sql::sql;
 
 impl Base {
-    /// Commits a real transaction, to see whether one would be durable now: SQLite writes one page,
-    /// into a number that it keeps for its users, and PostgreSQL an empty record into its log.
+    /// Commits a real transaction, to see whether one would be durable now: SQLite writes one page
+    /// (its `user_version`), PostgreSQL an empty record into its log.
     pub async fn check_commit(&self) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         if let Some(embedded) = self.embedded() {

@@ -70,7 +70,7 @@ pub async fn restore(
     Ok(BackupSummary { messages, octets, objects: found.count, sealed })
 }
 
-/// Returns the id of the database; a copy has the same one. So the originals keep their owner.
+/// Returns the id of the database, made now if it has none. A copy keeps it and owns the originals.
 async fn identity(database: &mut SqliteConnection, mint: &Mint) -> Result<Uuid, BackupError> {
     sqlx::query("INSERT INTO identity (single, id) VALUES (1, $1) ON CONFLICT (single) DO NOTHING")
         .bind(mint.uuid())

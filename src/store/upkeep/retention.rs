@@ -52,7 +52,7 @@ pub struct ExpiredRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeletedRows {
     pub rows: u64,
-    /// False if so many rows depend on these that the same ones must be deleted again.
+    /// False if too many rows depend on these: the same ones must be given again.
     pub complete: bool,
 }
 
@@ -146,8 +146,8 @@ impl Base {
         expired.collect()
     }
 
-    /// Deletes these rows, and at most `limit` rows that depend on them. Returns None while another
-    /// gateway is deleting.
+    /// Deletes these rows; of events, after at most `limit` rows that depend on them. Returns None
+    /// while another gateway is deleting.
     pub async fn delete_expired(
         &self,
         kind: RetainedKind,
@@ -262,8 +262,8 @@ fn source(kind: RetainedKind, due: &[&DueAccount]) -> Option<Source> {
     Some(Source { ranges, owned })
 }
 
-/// Deletes attempts, then deliveries, then events: no row is left without its parent when `limit`
-/// is reached, and the result is None. An event with a pending delivery stays.
+/// Deletes attempts, then deliveries, then events, so that no row is left without its parent.
+/// Returns None once `limit` is reached. An event with a pending delivery stays.
 async fn delete_events(
     tx: &mut Transaction,
     ids: &[Value],
@@ -294,8 +294,8 @@ async fn delete_events(
 }
 
 /// Deletes messages, with their entries in rooms and threads, and contents that no other message
-/// has; returns how many. Moves their records into rows of their own. Locks contents first, so that no commit can
-/// refer to those that no message has; leaves messages whose contents another transaction holds.
+/// has; returns how many. Moves their records into rows of their own. Locks contents first, so that
+/// no commit refers to them meanwhile; leaves messages whose contents another transaction holds.
 pub async fn delete_messages(tx: &mut Transaction, ids: &[Value]) -> Result<u64, StoreError> {
     let mut messages = Vec::new();
     let found = where_in("SELECT id, content_id FROM messages WHERE id", ids, "");
@@ -377,7 +377,6 @@ pub fn where_in(text: &'static str, ids: &[Value], end: &str) -> Statement {
     statement
 }
 
-/// Converts a number of rows for LIMIT.
 pub fn row_limit(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }

@@ -17,7 +17,6 @@ use crate::store::engine::sql::sql;
 /// Objects looked up in one statement.
 const PAGE: usize = 500;
 
-/// The result of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SweepCounts {
     /// Objects of any age.

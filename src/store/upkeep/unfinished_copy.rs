@@ -156,7 +156,8 @@ pub struct OriginalCopier {
 }
 
 impl OriginalCopier {
-    /// Copies or moves the original of this name. Returns its digest, or None if it is missing.
+    /// Copies the original of this name, or moves the one set aside. Returns its length and digest,
+    /// or None if it is missing.
     pub(in crate::store) fn take(&self, name: &str) -> Result<Option<FileDigest>, BackupError> {
         let Some(name) = relative(name) else { return Ok(None) };
         let (from, to) = (self.from.join(name), self.to.join(name));
@@ -195,6 +196,7 @@ fn relative(name: &str) -> Option<&Path> {
     (plain && !name.is_empty()).then_some(path)
 }
 
+/// Removes a folder, if it exists.
 fn remove_folder(path: &Path) -> Result<(), BackupError> {
     match std::fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path)(error)),

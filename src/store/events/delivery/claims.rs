@@ -131,10 +131,10 @@ const DRAINING_BESIDE_OTHERS: &str = "
 
 impl Base {
     /// Claims up to `limit` deliveries that are due at `now`, until `lease_until` (both in steady
-    /// time). A claim is due again when its lease has ended or its holder is dead, even if no caller
-    /// ever got it. Claims nothing for destinations that are in `busy`, rest, are disabled or
-    /// were removed; only the head of each room of an ordered destination; and one delivery, as a
-    /// probe, of a destination that has rested. Works on one replay before, and on one draining
+    /// time). A claim is due again when its lease has ended or its holder is dead, even if no
+    /// caller ever got it. Claims nothing for destinations that are in `busy`, rest, are disabled
+    /// or were removed; only the head of each room of an ordered destination; and one delivery, as
+    /// a probe, of a destination that has rested. Works on one replay before, and on one draining
     /// destination after; errors of these are logged.
     pub async fn claim_deliveries(
         &self,
