@@ -23,7 +23,6 @@ pub struct AccountUpdate {
     pub details: Details,
 }
 
-/// The result of an update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccountUpdated {
     /// The account after the update.

@@ -21,7 +21,6 @@ use crate::store::engine::many::many;
 use crate::store::engine::sql::Value;
 use crate::store::events::announcements::announce;
 
-/// The result of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccountDeletion {
     /// Deleted, with this number of accounts below it.
@@ -104,8 +103,8 @@ impl Base {
                 audit::note(&mut tx, self.mint(), act, note).await?;
             }
             let rows: Vec<Vec<Value>> = deleted.iter().map(|one| vec![one.id.into()]).collect();
-            // Before the other statements: a change of one of these accounts holds its row
-            // (`audit::note`). They see an earlier change; a later one finds the account deleted.
+            // First, because a change of one of these accounts holds its row (`audit::note`):
+            // either the statements below see it, or it finds the account deleted.
             let delete = "UPDATE accounts SET deleted_at = $1, details = NULL
                           WHERE id IN (SELECT account FROM given)";
             for text in [delete, ERASED].iter().chain(STOPPED) {

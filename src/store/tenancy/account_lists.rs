@@ -113,7 +113,6 @@ impl Base {
     }
 }
 
-/// Appends the condition of a filter.
 fn push_filter(query: &mut Statement, filter: &AccountFilter, postgres: bool) {
     query.push("1 = 1");
     if let Some(active) = filter.active {

@@ -45,7 +45,6 @@ pub struct NewAccount {
     pub make_record: MakeRecord,
 }
 
-/// The result of a creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccountCreation {
     Account(Box<Account>),

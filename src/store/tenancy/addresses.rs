@@ -73,7 +73,7 @@ pub struct StandingQuestion<'a> {
 
 impl Base {
     /// Returns the current standing for this Agent, address and sender. Reads on this store's own
-    /// connections, and not on those of mail as `Store::addressed`.
+    /// connections; `Store::addressed` reads on those of mail.
     pub async fn standing(
         &self,
         agent: AccountId,

@@ -10,7 +10,6 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
 
-/// The result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppRecordInsertion {
     Inserted,

@@ -43,9 +43,9 @@ pub struct AuditFilter {
     pub until: Option<Timestamp>,
 }
 
-/// Writes an entry and remembers the Idempotency-Key of the request. Fails with `Repeated` if
-/// another request used the key, with `NoAccount` if the account was deleted: the transaction must
-/// be dropped.
+/// Remembers the Idempotency-Key of the request, and writes an entry: locks the key, then the row
+/// of the account. Fails with `Repeated` if another request used the key, with `NoAccount` if the
+/// account was deleted: the transaction must be dropped.
 pub async fn note(
     tx: &mut Transaction,
     mint: &Mint,

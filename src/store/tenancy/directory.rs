@@ -1,8 +1,8 @@
 //! The directory: the Agent that answers to an address, for RCPT, and the version of all answers.
 //!
-//! Every change of accounts, domains, addresses, modes or relays writes a new random version in its
-//! transaction. Versions are only compared for equality. So a remembered answer is valid exactly as
-//! long as its version, on every gateway and for every process that writes to the database.
+//! Every change of accounts, domains, addresses, modes or relays that may alter an answer writes a
+//! new random version in its transaction. Versions are only compared for equality. So a remembered
+//! answer is valid exactly as long as its version, on every gateway, whichever process writes.
 
 use crate::domain::account::Lineage;
 use crate::domain::address::Address;

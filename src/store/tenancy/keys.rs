@@ -27,7 +27,6 @@ pub struct KeyHolder {
     pub member: Option<Member>,
 }
 
-/// The result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyInsertion {
     Inserted,
@@ -156,8 +155,8 @@ impl Base {
         rows.iter().map(key).collect()
     }
 
-    /// Revokes a key that is in force and is `revocable`, and returns it. From the commit on,
-    /// it is refused by every gateway.
+    /// Revokes a key that is `revocable`, and returns it; None if there is none, or it was revoked
+    /// before. From the commit on, it is refused by every gateway.
     pub async fn revoke_key(
         &self,
         named: NamedKey,

@@ -195,6 +195,7 @@ impl Base {
         })
     }
 
+    /// Removes a member, and revokes its keys.
     pub async fn remove_member(
         &self,
         id: MemberId,

@@ -2,8 +2,9 @@
 //!
 //! A change and its audit entry are one transaction (`audit.rs`). On PostgreSQL it locks in this
 //! order: the queue of its kind and owner, gates of accounts, gates of domains, rows, and last the
-//! row of the directory (`directory.rs`). On SQLite there is one writer. Deleted accounts and
-//! removed members keep their rows, so that no id is used again.
+//! row of the directory (`directory.rs`). External ids queue after the gates; a new account passes
+//! gates of accounts, and closes those of its domains after its own rows. On SQLite there is one
+//! writer. Deleted accounts and removed members keep their rows, so that no id is used again.
 
 pub mod account_changes;
 pub mod account_deletion;

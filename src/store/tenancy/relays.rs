@@ -102,8 +102,8 @@ impl Base {
         row.as_ref().map(relay).transpose()
     }
 
-    /// Writes both, or neither. Returns false if the state has changed meanwhile. After this, no
-    /// message is committed by a verdict of the former relay.
+    /// Writes the relay and the inbound way given, or nothing: false if their state has changed
+    /// meanwhile. After this, no message is committed by a verdict of the former relay.
     pub async fn put_relay(&self, put: &RelayPut, act: Act<'_>) -> Result<bool, StoreError> {
         transact!(self, async |tx| {
             gates::close_account(&mut tx, put.account).await?;
@@ -131,8 +131,8 @@ impl Base {
         })
     }
 
-    /// Removes a relay and its attempts. Returns whether there was one. Afterwards no message is
-    /// committed by it.
+    /// Removes a relay and its attempts. Returns whether there was one. After this, no message is
+    /// committed by a verdict of it.
     pub async fn remove_relay(
         &self,
         account: AccountId,
