@@ -61,8 +61,7 @@ impl Base {
         find(self.reader(), agent, id, true).await
     }
 
-    /// Inserts a version. Returns None if the Agent has `most`
-    /// versions made or named by hand.
+    /// Inserts a version. Returns None if the Agent has `most` versions made or named by hand.
     pub async fn insert_agent_version(
         &self,
         agent: AccountId,
@@ -186,7 +185,7 @@ pub async fn keep_automatic(
 }
 
 /// Inserts a version, an automatic one if it has no title. Returns its id: the present millisecond,
-/// or one more than the newest id.
+/// or one more than the newest id if that is greater.
 async fn insert(
     tx: &mut Transaction,
     agent: AccountId,

@@ -20,7 +20,6 @@ use crate::store::engine::sql::{Row, Statement, sql};
 use crate::store::tenancy::accounts;
 use crate::store::tenancy::app_rows::{self, AppRecordInsertion, names};
 
-/// The result of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppRemoval {
     Removed,

@@ -58,6 +58,7 @@ impl Base {
     }
 }
 
+/// Writes a configuration into its row, which `ensure_configs` has made.
 pub async fn write_config(
     tx: &mut Transaction,
     agent: AccountId,
@@ -80,6 +81,7 @@ pub fn config_text(config: &Config) -> String {
     serde_json::to_string(config).unwrap_or_default()
 }
 
+/// Returns both configurations; None without rows. Fails with `Corrupt` if there is only one.
 pub async fn find_configs(
     on: Connection<'_>,
     agent: AccountId,

@@ -2,7 +2,8 @@
 //!
 //! A change of an Agent's configurations, versions or template link, and the removal of an app,
 //! takes the Agent's queue first, passes the gates of its accounts (`config_rows::lock_agent`), and
-//! then locks rows. So no two changes of one Agent decide from the same state.
+//! then locks rows. So no two changes of one Agent decide from the same state. Other changes take
+//! the queue of what they count, or pass the gates of the account, and then lock rows.
 
 pub mod agent_versions;
 pub mod app_records;

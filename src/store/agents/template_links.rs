@@ -134,7 +134,7 @@ impl Base {
         })
     }
 
-    /// Returns the link of an Agent.
+    /// Returns the link of an Agent, unless its template was deleted.
     pub async fn template_link(&self, agent: AccountId) -> Result<Option<Link>, StoreError> {
         link_of(self.reader(), agent).await
     }

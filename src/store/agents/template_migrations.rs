@@ -138,8 +138,8 @@ impl Base {
         Ok(found.into_iter().take(usize::try_from(limit).unwrap_or(usize::MAX)).collect())
     }
 
-    /// Migrates the next Agent. Of a deleted template removes some links, and finally the template.
-    /// Skips the work if another gateway is at it.
+    /// Migrates the next Agent; if the template was deleted, removes some links, and finally the
+    /// template. Skips the work if another gateway is at it.
     pub async fn work_on_template(
         &self,
         id: TemplateId,

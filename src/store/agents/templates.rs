@@ -18,7 +18,6 @@ use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Statement, sql};
 use crate::store::tenancy::accounts;
 
-/// A template to create.
 #[derive(Clone, Copy, Debug)]
 pub struct NewTemplate<'c> {
     pub name: &'c str,
@@ -44,7 +43,6 @@ pub enum TemplateOutcome {
     Missing,
 }
 
-/// The result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TemplateDeletion {
     Done,
