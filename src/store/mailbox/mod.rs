@@ -1,8 +1,8 @@
 //! Messages of the Agents: contacts, rooms, sessions, threads, intake records, and the search.
 //!
-//! A commit (`store/commit`) writes all of them in one transaction. On PostgreSQL it locks, after
-//! gates, contents and keys (`commit/mod.rs`), the contacts of its messages, in the order of
-//! organization and address, then their rooms, in the order of contact and Agent. Deleting the
+//! A commit (`store/commit`) writes all of them in one transaction. On PostgreSQL it locks gates,
+//! contents and keys (`commit/mod.rs`), then the contacts of its messages in the order of
+//! organization and address, then their rooms in the order of contact and Agent. Deleting the
 //! latest message of a room, and resetting a session, also lock the contact before the room; a
 //! deletion locks contents before both. Marking rooms as read locks rooms alone. While a contact is
 //! locked, no other gateway begins a room, a thread or a session with this contact, or adds a

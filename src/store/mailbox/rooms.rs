@@ -269,7 +269,7 @@ pub async fn lock_contacts(tx: &mut Transaction, messages: &[Value]) -> Result<(
     .map(drop)
 }
 
-/// Stores the time of the latest message in contacts whose latest message is deleted.
+/// Stores the time of the last message in the contacts of rooms whose latest message is deleted.
 async fn save_last_seen(
     tx: &mut Transaction,
     deleted: &[DeletedMessage],

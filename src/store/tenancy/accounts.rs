@@ -234,8 +234,8 @@ async fn lineage_above(
     Ok(fits.map(|found| found.lineage))
 }
 
-/// Whether another account directly below `parent` has this external id. Locks the external ids
-/// below `parent` until the transaction ends.
+/// Whether an account directly below `parent` has this external id; false without a parent or an
+/// id. Locks the external ids below `parent` until the transaction ends.
 pub async fn external_id_taken(
     tx: &mut Transaction,
     parent: Option<AccountId>,

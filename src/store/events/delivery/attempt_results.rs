@@ -37,7 +37,6 @@ pub struct EndedAttempt {
     destination: Destination,
 }
 
-/// Result of recording an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finished {
     /// False if the claim no longer held: nothing was recorded.

@@ -65,6 +65,7 @@ pub async fn record_endings(
     Ok(statuses)
 }
 
+/// Writes the health after these endings. Writes nothing if the destination is to be given up.
 async fn update_health(
     tx: &mut Transaction,
     breaker: &Breaker,
