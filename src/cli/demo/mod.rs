@@ -47,7 +47,7 @@ impl Demo {
             stage.stop().await;
         }
         if self.once {
-            say!("\nThe server stops now, because --once was global.")?;
+            say!("\nThe server stops now, because --once was given.")?;
         } else if self.stay || std::io::stdout().is_terminal() {
             curl::print_commands(&stage)?;
             tokio::signal::ctrl_c().await?;
