@@ -183,8 +183,8 @@ impl Store {
         self.versions.ask(()).await
     }
 
-    /// Returns the Agent, even one deleted since RCPT, and the current standing of a decision about
-    /// it, this address and this sender. Reads once for all callers of the moment.
+    /// Returns the Agent, even one deleted since RCPT, with its current standing for this address
+    /// and this sender; None if it is no Agent. Reads once for all callers of the moment.
     pub async fn addressed(
         &self,
         agent: AccountId,

@@ -22,7 +22,7 @@ const LONGEST: u64 = 64;
 const IDENTITY: &str = "SELECT id FROM identity WHERE single = 1";
 
 impl Base {
-    /// Returns the id of this database, made at the first call; a copy has the same id.
+    /// Returns the id of this database. The first call of all gateways writes it; a copy keeps it.
     pub async fn identity(&self) -> Result<Uuid, StoreError> {
         self.identity.get_or_try_init(|| self.decide_identity()).await.copied()
     }
