@@ -75,7 +75,7 @@ impl Blobs {
 
     /// Writes the owner where there is none; returns the owner now.
     async fn become_owner(&self, identity: Uuid) -> Result<String, StoreError> {
-        // Listed before the owner is read again: a database that put an object was owner before.
+        // Listed before the owner is read again: each database becomes owner before it puts.
         let is_used = self.list().try_next().await.map_err(unanswered)?.is_some();
         if let Some(owner) = self.owner().await? {
             return Ok(owner);

@@ -228,9 +228,9 @@ impl Base {
 
     /// Returns where a page must end: the place of the last of the next `most` rows in `scope`,
     /// shown or not. None if there are fewer rows. As `Page::until` it bounds a page that passes
-    /// over rows, so that the cost of a request does not depend on its filter. The row itself may
-    /// be hidden from the caller, so the place lies beyond all rows of its millisecond and has no
-    /// row's id: this page looks at all of them, and the next page at none.
+    /// over rows, so that the cost of a request does not depend on its filter. The place has no
+    /// row's id, because that row may be hidden from the caller. It lies beyond all rows of its
+    /// millisecond: this page looks at all of them, and the next page at none.
     pub async fn end_of_walk(
         &self,
         list: List,

@@ -187,9 +187,9 @@ fn with_placeholders(text: &str, mut of: impl FnMut(usize) -> String) -> String 
     put
 }
 
-/// Returns `SELECT * FROM (VALUES (?, ?), (?, ?)) LIMIT 0 + ?`. Without names: SQLite compares each
-/// name with all names of a statement, which takes milliseconds for thousands. A placeholder alone
-/// behind LIMIT would have each new number plan the statement anew.
+/// Returns `SELECT * FROM (VALUES (?, ?), (?, ?)) LIMIT 0 + ?`. No placeholder has a name: SQLite
+/// compares each name with all others, which takes milliseconds for thousands. Behind LIMIT, SQLite
+/// would plan the statement anew for each value of a bare `?`.
 fn tuples(rows: usize, width: usize) -> String {
     let row = format!("({})", vec!["?"; width].join(", "));
     format!("SELECT * FROM (VALUES {}) LIMIT 0 + ?", vec![row; rows].join(", "))
