@@ -183,8 +183,8 @@ impl Store {
         self.versions.ask(()).await
     }
 
-    /// Returns the Agent, even one deleted since RCPT, and the current standing of a decision about
-    /// it, this address and this sender. Reads once for all callers of the moment.
+    /// Returns the Agent, even one deleted since RCPT, with its current standing for this address
+    /// and this sender; None if it is no Agent. Reads once for all callers of the moment.
     pub async fn addressed(
         &self,
         agent: AccountId,
@@ -211,8 +211,8 @@ impl Store {
         self.named.ask(id).await
     }
 
-    /// Returns the current subjects of the events between two places, of all accounts, read once
-    /// for all callers of the moment: the subject of a body made earlier may be erased since.
+    /// Returns the current subjects of the events in `range`, of all accounts: a body made earlier
+    /// may show one that is erased now. Reads once for all callers of the moment.
     pub async fn current_contents(
         &self,
         range: PositionRange,

@@ -165,8 +165,9 @@ impl Store {
         })
     }
 
-    /// Returns this store with connections of its own, for reading, and on PostgreSQL for writing,
-    /// too. Neither store waits for the other's connections. Groups of writes are shared by both.
+    /// Returns this store with connections of its own: to read, and on PostgreSQL to write. Both
+    /// share the groups of writes, the reads of standings and of the directory's version, and the
+    /// writing connection of SQLite, which is closed with the first store.
     pub async fn apart(&self, rules: &StoreRules, share: Share) -> Result<Self, StoreError> {
         let (readers, connections) = rules.connections.of(share);
         let database = self.database.apart(readers, connections).await?;

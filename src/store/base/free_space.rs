@@ -44,7 +44,7 @@ impl FreeSpace {
         }
     }
 
-    /// Returns the free bytes. Only one caller looks, so a hanging file system blocks one thread.
+    /// Returns the free bytes. One caller at a time looks, on a thread of its own; others wait.
     pub(in crate::store) async fn measure(&self) -> Option<u64> {
         if self.folders.is_empty() {
             return None;

@@ -37,7 +37,6 @@ pub struct GatewayState {
     pub own: AtomicI64,
     /// Start of the last beat that was written, in steady time.
     pub heard: AtomicI64,
-    /// Beats since the start.
     beats: AtomicU64,
     /// Steps of the clock at the last beat.
     steps: AtomicU64,
@@ -128,7 +127,7 @@ impl GatewayRegistry {
         silent
     }
 
-    /// Whether the embedded store writes this beat.
+    /// Counts a beat; returns whether the embedded store writes it.
     pub fn must_write_beat(&self, steps: u64) -> bool {
         let state = &self.0;
         let due = state.beats.fetch_add(1, Ordering::SeqCst).is_multiple_of(WRITTEN_ALONE);

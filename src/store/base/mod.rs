@@ -3,7 +3,7 @@
 //!
 //! Methods of the subjects are methods of [`Base`]. The `Store` adds the groups in which waiting
 //! jobs are written together. A lock in memory is held for a few instructions, and no second one is
-//! taken under it; only `free_space.rs` holds one while it asks the file system.
+//! taken under it; only `free_space.rs` and `owner.rs` have other callers wait while they ask.
 
 pub mod free_space;
 pub mod gateway_registry;
@@ -51,7 +51,6 @@ pub struct Base {
     pub(in crate::store) bell: Arc<Notify>,
     pub(in crate::store) room_turns: RoomTurns,
     pub(in crate::store) gateway_registry: GatewayRegistry,
-    /// Records of refusals that are written behind their replies.
     pub(in crate::store) pending_records: PendingRecords,
     pub(in crate::store) unindexed: UnindexedCache,
     /// The replay that was worked on last.
@@ -61,7 +60,6 @@ pub struct Base {
 }
 
 impl Base {
-    /// Returns the embedded database, or None on PostgreSQL.
     pub(in crate::store) const fn embedded(&self) -> Option<&Embedded> {
         self.database.embedded()
     }
@@ -119,8 +117,8 @@ impl Base {
         self.blobs.as_ref()
     }
 
-    /// Fails once the store cannot be trusted: after a write that did not reach the disk, no later
-    /// one does (contract §2.4).
+    /// Fails once the store cannot be trusted: after a write that did not reach the disk, no other
+    /// is taken for durable (contract §2.4).
     pub fn check_trust(&self) -> Result<(), StoreError> {
         self.trust.check()
     }

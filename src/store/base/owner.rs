@@ -22,7 +22,7 @@ const LONGEST: u64 = 64;
 const IDENTITY: &str = "SELECT id FROM identity WHERE single = 1";
 
 impl Base {
-    /// Returns the id of this database, made at the first call; a copy has the same id.
+    /// Returns the id of this database. The first call of all gateways writes it; a copy keeps it.
     pub async fn identity(&self) -> Result<Uuid, StoreError> {
         self.identity.get_or_try_init(|| self.decide_identity()).await.copied()
     }
@@ -75,7 +75,7 @@ impl Blobs {
 
     /// Writes the owner where there is none; returns the owner now.
     async fn become_owner(&self, identity: Uuid) -> Result<String, StoreError> {
-        // Listed before the owner is read again: a database that put an object was owner before.
+        // Listed before the owner is read again: each database becomes owner before it puts.
         let is_used = self.list().try_next().await.map_err(unanswered)?.is_some();
         if let Some(owner) = self.owner().await? {
             return Ok(owner);

@@ -67,7 +67,7 @@ impl Page {
         Self { from: Some((Direction::Before, place)), ..self }
     }
 
-    /// Appends the comparisons, the order and the limit that read the rows of this page.
+    /// Appends, behind a condition, comparisons, order and limit for the rows of this page.
     pub(in crate::store) fn read(&self, statement: &mut Statement) {
         self.read_between(statement, TimeRange::default());
     }
@@ -93,7 +93,6 @@ impl Page {
         self.bounds("at", statement, range);
     }
 
-    /// Returns the order of rows whose time is in this column.
     fn order(&self, time: &'static str) -> String {
         let order = if self.ascending() { "ASC" } else { "DESC" };
         format!(" ORDER BY {time} {order}, id {order}")
@@ -189,7 +188,6 @@ fn all_merged<T>(
     query
 }
 
-/// A list of a tenant's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List {
     Messages,
@@ -209,7 +207,7 @@ impl List {
 }
 
 impl Base {
-    /// Returns the place of the row with this id, or None if it is not in `scope`.
+    /// Returns the place of the row with this id; None if it is not there, or not in `scope`.
     pub async fn place_of(
         &self,
         list: List,
@@ -230,9 +228,9 @@ impl Base {
 
     /// Returns where a page must end: the place of the last of the next `most` rows in `scope`,
     /// shown or not. None if there are fewer rows. As `Page::until` it bounds a page that passes
-    /// over rows, so that the cost of a request does not depend on its filter. The row itself may
-    /// be hidden from the caller, so the place lies beyond all rows of its millisecond and has no
-    /// row's id: this page looks at all of them, and the next page at none.
+    /// over rows, so that the cost of a request does not depend on its filter. The place has no
+    /// row's id, because that row may be hidden from the caller. It lies beyond all rows of its
+    /// millisecond: this page looks at all of them, and the next page at none.
     pub async fn end_of_walk(
         &self,
         list: List,
@@ -260,7 +258,7 @@ impl Base {
     }
 }
 
-/// Appends the comparison that keeps a list inside a scope.
+/// Appends, behind `WHERE` or `AND`, the comparisons that keep a list inside a scope.
 pub fn within(statement: &mut Statement, scope: &Scope) {
     in_range(statement, scope);
     permitted(statement, scope);

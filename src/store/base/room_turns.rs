@@ -23,7 +23,8 @@ impl RoomTurns {
         Json::from(starts.collect::<Map<_, _>>()).to_string()
     }
 
-    /// Adds `ends`. Destinations passed over as busy keep their place, and others begin anew.
+    /// Adds `ends`. Destinations whose ids are in `busy` were passed over and keep their place; the
+    /// others begin anew.
     pub fn remember(&self, busy: &str, ends: HashMap<Uuid, String>) {
         let mut rooms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         rooms.retain(|id, _| busy.contains(&id.as_simple().to_string()));

@@ -47,7 +47,7 @@ impl UnindexedCache {
         }
     }
 
-    /// Takes out those of these messages that are kept, and forgets all older than the last of
+    /// Takes out these messages, as far as they are kept. Forgets all older than the newest of
     /// them: they were deleted, or are read back. Without ids no message waits: forgets all.
     pub fn take(&self, ids: &[MessageId]) -> Vec<(MessageId, UnindexedMail)> {
         let Some(last) = ids.iter().max() else {

@@ -20,7 +20,6 @@ use crate::store::engine::error::StoreError;
 /// All objects lie below this folder.
 pub const RAW: &str = "raw";
 
-/// The folder of a blob store.
 #[derive(Clone, Debug)]
 pub struct Folder(PathBuf);
 

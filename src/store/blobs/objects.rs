@@ -51,7 +51,7 @@ impl fmt::Debug for Blobs {
 }
 
 impl Blobs {
-    /// Opens the blob store, and makes its folder if it is missing.
+    /// Opens the blob store, and makes its folder if it is missing. Does not look for the owner.
     pub(in crate::store) fn open(
         place: &BlobPlace,
         rules: Objects,
@@ -111,6 +111,8 @@ impl Blobs {
         Ok(name)
     }
 
+    /// Writes an object, without a time limit of its own. A failure in a folder may cost trust;
+    /// `AlreadyExists` does not.
     pub(in crate::store) async fn write(
         &self,
         path: &Path,
@@ -208,7 +210,7 @@ impl Blobs {
         }
     }
 
-    /// Lists all objects, a page at a time.
+    /// Lists all objects below `raw/`, a page at a time, without a time limit for the whole.
     pub(in crate::store) fn list(&self) -> BoxStream<'static, Result<ObjectMeta, Error>> {
         self.objects.list(Some(&Path::from(RAW)))
     }
@@ -254,6 +256,7 @@ pub fn digest_in(path: &Path) -> Option<Digest> {
     (name(digest, Uuid::try_parse(id).ok()?) == path.as_ref()).then_some(digest)
 }
 
+/// Returns the result of `work`; at the limit, drops it and fails with `Objects`.
 pub async fn in_time<T>(
     limit: Duration,
     work: impl Future<Output = Result<T, StoreError>>,

@@ -30,7 +30,6 @@ pub enum BlobPlace {
     S3(Box<Bucket>),
 }
 
-/// A bucket and its credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
     pub(in crate::store) name: String,

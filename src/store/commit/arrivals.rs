@@ -15,7 +15,7 @@ use crate::store::mailbox::entry::Arrived;
 type Key = (AccountId, [u8; 32]);
 
 impl Base {
-    /// Whether all messages of `commit` are repeats at its time. Only the commit itself decides.
+    /// Whether all messages of `commit`, if any, are repeats at its time. The commit decides anew.
     pub async fn arrived_before(&self, commit: &Commit) -> Result<bool, StoreError> {
         let accepted = || commit.intakes.iter().filter_map(|intake| intake.accepted.as_ref());
         let keys = accepted().flat_map(|one| {

@@ -27,7 +27,6 @@ use crate::store::mailbox::sessions;
 use crate::store::mailbox::threads;
 use crate::store::tenancy::addresses::{StandingQuestion, standings};
 
-/// How the writing of one commit ended.
 #[derive(Debug)]
 pub enum CommitOutcome {
     /// Durable; the result of each entry.
@@ -37,11 +36,11 @@ pub enum CommitOutcome {
     /// Another request already used this Idempotency-Key; nothing was written.
     Repeated,
     /// A large original that was stored before the transaction was erased meanwhile, and must be
-    /// put into the blob store again; nothing was written.
+    /// put into the blob store again. Nothing was written, except that its holder may have the
+    /// Idempotency-Key already.
     Unkept,
 }
 
-/// The result of one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryOutcome {
     /// A record without a message.
@@ -52,7 +51,6 @@ pub enum EntryOutcome {
     Stored(ContactId),
 }
 
-/// Writes groups of commits.
 pub struct CommitWriter {
     base: Base,
 }
@@ -167,9 +165,8 @@ impl GroupedWork for CommitWriter {
 }
 
 /// Keeps the standing of these messages until the transaction ends: a change of the policy, the
-/// address, an account above or its destinations waits, and an earlier change is seen by the next
-/// statements. (They must come after: a statement sees the state before its own locks.) Accounts
-/// come before domains (`engine/gates.rs`), so that no gateways wait in a circle.
+/// address, an account above or its destinations waits. Later statements see each earlier change;
+/// this one does not, because a statement sees the state from before its locks.
 async fn pass_gates(tx: &mut Transaction, arrived: &[&Arrived]) -> Result<(), StoreError> {
     if !tx.has_concurrent_writers() {
         return Ok(());
@@ -181,7 +178,7 @@ async fn pass_gates(tx: &mut Transaction, arrived: &[&Arrived]) -> Result<(), St
     gates::pass_all(tx, accounts, domains).await
 }
 
-/// Returns for each commit whether its standing has changed since the decision.
+/// Returns for each commit whether its standing has changed since the decision. Behind the gates.
 async fn stale(
     tx: &mut Transaction,
     group: &[PreparedCommit],
@@ -203,7 +200,6 @@ async fn stale(
     Ok(stale)
 }
 
-/// Returns the result of each entry.
 fn entry_outcomes(
     prepared: &PreparedCommit,
     earlier: &HashMap<MessageId, MessageId>,

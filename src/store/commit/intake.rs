@@ -41,7 +41,6 @@ pub struct Accepted {
     pub remembered_until: Timestamp,
 }
 
-/// How a commit ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Committed {
     /// Durable. Holds for each entry the earlier message that it repeats, if any.

@@ -21,7 +21,6 @@ use crate::store::mailbox::packed::Packed;
 use crate::store::mailbox::received_row::ReceivedRow;
 use crate::store::tenancy::addresses::AddressedAgent;
 
-/// The rows of one commit.
 pub struct PreparedCommit {
     pub entries: Vec<Entry>,
     pub now: Timestamp,
@@ -30,7 +29,7 @@ pub struct PreparedCommit {
 }
 
 impl PreparedCommit {
-    /// Makes a commit of SMTP ready. `places` are those of its originals.
+    /// Makes a commit of SMTP ready. `places` are those of its originals. Asks no database.
     pub async fn of_mail(commit: &Commit, places: &OriginalPlaces) -> Result<Self, StoreError> {
         // Packed once for all recipients.
         let mut shared: Option<(&Arc<Mail>, Arc<Packed>)> = None;
@@ -68,7 +67,6 @@ impl PreparedCommit {
         Ok(Self { entries, now: commit.now, organization })
     }
 
-    /// Makes a platform's message ready.
     pub async fn of_platform(
         posted: &PlatformMessage,
         place: OriginalPlace,
@@ -91,7 +89,6 @@ impl PreparedCommit {
         Self { entries, now: self.now, organization: self.organization }
     }
 
-    /// Returns the messages among the entries.
     pub fn arrived(&self) -> impl Iterator<Item = &Arrived> {
         self.entries.iter().filter_map(|entry| entry.arrived.as_ref())
     }

@@ -47,7 +47,6 @@ impl RecentRefusals {
     }
 }
 
-/// One refusal, made ready by its caller.
 #[derive(Clone)]
 pub struct PreparedRefusal {
     columns: Arc<RecordColumns>,
@@ -73,7 +72,6 @@ impl PreparedRefusal {
         Ok(Self { columns, organization, count: record.count, counted_as })
     }
 
-    /// Approximate bytes sent to the database.
     pub fn octets(&self) -> usize {
         self.columns.octets() + self.counted_as.len()
     }

@@ -22,7 +22,6 @@ const LOG: u32 = 4;
 #[derive(Debug)]
 pub struct Checkpoints {
     connection: SqlitePool,
-    /// The writing connection.
     writer: SqlitePool,
     /// Uncopied pages of the log that start a copy.
     pages: u32,
@@ -56,7 +55,8 @@ impl Checkpoints {
         self.pages.saturating_mul(LOG).saturating_add(self.pages / LOG)
     }
 
-    /// Checks the log every [`BETWEEN_LOOKS`] commits, and copies it if long; keeps nobody waiting.
+    /// Checks the log every [`BETWEEN_LOOKS`] commits, in a task that copies it if it is long.
+    /// Transactions wait only while the writing connection copies. A failure is logged.
     pub fn committed(self: &Arc<Self>, trust: &Trust) {
         let count = self.commits.fetch_add(1, Ordering::Relaxed);
         if !count.is_multiple_of(BETWEEN_LOOKS) {

@@ -97,9 +97,10 @@ impl Database {
         }
     }
 
-    /// Begins a writing transaction. On SQLite no other one writes from its first statement on
-    /// (`BEGIN IMMEDIATE`), so rows that it reads cannot change. On PostgreSQL others run beside
-    /// it: it must lock such rows. Fails once trust is lost. `bell` is for [`Transaction::ring`].
+    /// Begins a writing transaction. On SQLite no other one writes until it ends (`BEGIN
+    /// IMMEDIATE`), so rows that it reads cannot change. On PostgreSQL others run beside it: it
+    /// must lock such rows. Fails if no connection is free in time, and once trust is lost. `bell`
+    /// is for [`Transaction::ring`].
     pub async fn begin(
         &self,
         trust: &Trust,
@@ -120,7 +121,7 @@ impl Database {
         Ok(Transaction { inner, trust, bell, rings: false, waiting: Vec::new() })
     }
 
-    /// Closes all connections after the work under way.
+    /// Closes all connections after the work under way, however long it takes.
     pub async fn close(&self) {
         match self {
             Self::Sqlite(Embedded { reader, writer, checkpoints, .. }) => {
@@ -149,8 +150,9 @@ enum Inner {
 }
 
 impl Transaction {
-    /// Commits; durable once this returned Ok. Continues when its future is dropped, because a
-    /// write that does not reach the disk must be noticed even if no caller waits any more.
+    /// Runs the deferred writes, then commits; durable once this returned Ok. The commit, once
+    /// begun, continues when the future is dropped: a write that does not reach the disk must be
+    /// noticed even if no caller waits any more.
     pub async fn commit(mut self) -> Result<(), StoreError> {
         self.write_now().await?;
         let Self { inner, trust, bell, rings, .. } = self;
@@ -174,7 +176,7 @@ impl Transaction {
     }
 
     /// Defers a write to the commit, where all deferred writes are one call. Its result is not
-    /// returned, and no statement before may read its rows.
+    /// returned, and statements before the commit do not see its rows.
     pub fn later(&mut self, write: Many) {
         self.waiting.push(write);
     }

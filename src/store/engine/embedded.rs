@@ -38,7 +38,6 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(300);
 const STEPS: i32 = 10_000;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// The connections to one database file.
 #[derive(Clone, Debug)]
 pub struct Embedded {
     pub folder: PathBuf,
@@ -51,8 +50,8 @@ pub struct Embedded {
     longest: Arc<AtomicU64>,
 }
 
-/// Opens the store in `folder`, created first if `create` is set, and migrates it to this version.
-/// Fails with `Missing` if there is no store.
+/// Opens the store in `folder`, and migrates it to this version. If there is none, creates it if
+/// `create` is set, else fails with `Missing`.
 pub async fn open(
     folder: &Path,
     rules: &Connections,
@@ -120,11 +119,10 @@ impl Embedded {
         Ok(Self { reader, ..self.clone() })
     }
 
-    /// Fails with `Damaged` if the database file has become shorter: this program never shortens
-    /// it, and SQLite, which reads cached pages from memory, may not notice for a long time. Does
-    /// not open the file: closing it again would release the locks of SQLite in this process, and a
-    /// command beside the server could remove the log that the server writes
-    /// (<https://sqlite.org/howtocorrupt.html>, 2.2).
+    /// Fails with `Damaged` if the database file has become shorter. This program never shortens
+    /// it, and SQLite, which has pages in its cache, may not notice for a long time. Does not open
+    /// the file: the close would release SQLite's locks in this process, and a command beside the
+    /// server could remove the log (<https://sqlite.org/howtocorrupt.html>, 2.2).
     pub async fn check_length(&self) -> Result<(), StoreError> {
         let looked = tokio::fs::metadata(self.folder.join(FILE)).await;
         let length = looked.map_err(|error| StoreError::from(sqlx::Error::Io(error)))?.len();
@@ -153,7 +151,8 @@ impl Embedded {
     }
 }
 
-/// Dropped, ends the time limit: the next user of the connection is not interrupted.
+/// Dropped, ends the time limit, lest the next user of the connection is interrupted. A statement
+/// whose caller is gone therefore runs on without it.
 #[derive(Default)]
 struct Watch(Arc<AtomicBool>);
 
@@ -163,7 +162,6 @@ impl Drop for Watch {
     }
 }
 
-/// Returns the migrations of the schema that this program knows.
 pub fn migrations() -> Migrator {
     schema::migrator(&schema::EMBEDDED)
 }
@@ -175,6 +173,7 @@ fn make_private(folder: &Path) -> io::Result<()> {
     open_private(&folder.join(FILE)).map(drop)
 }
 
+/// Opens the file to append to it; makes it, for this user only, if it is missing.
 pub fn open_private(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }

@@ -14,11 +14,11 @@ pub enum StoreError {
     #[error("the disk is full")]
     Full(#[source] Arc<dyn Error + Send + Sync>),
     /// A write did not reach the disk, and whether a retry would is unknown. From now on the store
-    /// refuses everything, and the process must end (contract §2.4).
+    /// refuses each write, and the process must end (contract §2.4).
     #[error("a write did not reach the disk: restart the server")]
     NotDurable(#[source] Option<Arc<dyn Error + Send + Sync>>),
     /// The database file is not as SQLite wrote it: any read may be wrong. From now on the store
-    /// refuses everything, and the process must end.
+    /// refuses each write, and the process must end.
     #[error(
         "the database file is damaged: keep a copy of the data folder, then restore the last \
          backup (`gatepost restore`); `gatepost check-store` lists what is lost"
@@ -163,7 +163,8 @@ impl From<MigrateError> for StoreError {
     }
 }
 
-/// Whether the database rejects the values or their amount, rather than being unable to work.
+/// Whether the database rejects the values or their amount, or gave up on them after a time limit
+/// of its own (a lock, a statement), rather than being unable to work.
 fn is_about_rows(error: &dyn DatabaseError) -> bool {
     let code = error.code().unwrap_or_default();
     if error.try_downcast_ref::<PgDatabaseError>().is_some() {

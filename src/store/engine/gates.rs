@@ -5,10 +5,10 @@
 //! Lock order: accounts before domains, and within each by the hash that is the gate. One call
 //! locks all its gates in this order, so that gateways never wait in a circle.
 //!
-//! Row locks alone are not enough. A row that some commit always holds (every commit rests on the
-//! partner's) would keep a change waiting forever, because those who share a row lock do not queue.
-//! And an address that replaces a catch-all has no row before. Gates queue, and write nothing to
-//! the rows of accounts. SQLite has one writer and needs no gates.
+//! Row locks alone are not enough. Every commit rests on the partner's row: if each shared its
+//! lock, a change would wait forever, because new sharers pass by those who wait. And an address
+//! that replaces a catch-all has no row before. At a gate all queue, and no row of an account is
+//! written. SQLite has one writer and needs no gates.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ pub async fn pass_accounts(
     Ok(())
 }
 
-/// Passes the gates of accounts and domains; on PostgreSQL only.
+/// Passes the gates of accounts and domains. The caller has checked that this is PostgreSQL.
 pub async fn pass_all(
     tx: &mut Transaction,
     accounts: BTreeSet<AccountId>,

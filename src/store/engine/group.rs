@@ -73,9 +73,9 @@ impl<T: GroupedWork> Group<T> {
         Self { queue, patience: rules.patience() }
     }
 
-    /// Hands in the job and waits for its answer. After an error, nothing of it was written, except
-    /// that it may have been after `TooSlow` or `Ended`, or if the connection was lost during the
-    /// commit. It may also have been written if this future is dropped.
+    /// Hands in the job and waits for its answer. After an error nothing of the job was written. It
+    /// may have been, or may be later, only after `TooSlow` or `Ended`, after a connection lost
+    /// during the commit, or if this future is dropped.
     pub async fn ask(&self, job: T::Job) -> Result<T::Answer, StoreError> {
         let (answer, answered) = oneshot::channel();
         let asking = async {
@@ -231,7 +231,6 @@ mod tests {
             (1, *job * 1000)
         }
 
-        /// The tens of a number.
         fn organization(job: &usize) -> i64 {
             i64::try_from(job / 10).unwrap()
         }
@@ -267,7 +266,6 @@ mod tests {
         (Line { behind: VecDeque::new(), queue: receiver, linger: None }, answers)
     }
 
-    /// Returns the groups that these jobs form.
     fn gathered(jobs: &[usize], rules: Grouping) -> Vec<Vec<usize>> {
         let (mut line, _answers) = waiting(jobs);
         let groups = std::iter::repeat_with(|| line.gather(rules));

@@ -20,7 +20,6 @@ pub const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 pub const BEGIN_SEARCH: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY;
     SET LOCAL enable_bitmapscan = on; SET LOCAL enable_seqscan = off";
 
-/// A pool of connections of one gateway.
 #[derive(Clone, Debug)]
 pub struct Pool {
     connections: PgPool,

@@ -43,7 +43,7 @@ pub enum LocationError {
 }
 
 impl Location {
-    /// Returns the store named by a folder or a URL; the default folder if neither is given.
+    /// Returns the store named by a folder or a URL, but not by both; else the default folder.
     pub fn parse(data: Option<&Path>, url: Option<&str>) -> Result<Self, LocationError> {
         let url = match (data, url) {
             (Some(data), Some(_)) => return Err(LocationError::Both(data.to_owned())),

@@ -18,7 +18,8 @@ const PLACEHOLDERS: usize = 30_000;
 const ARRAY: usize = 5_000;
 const ROWS: &str = "{rows}";
 
-/// A statement and its rows. Without rows it is not run.
+/// A statement and its rows. Without rows it is not run; with many it is run in pieces, which
+/// outside of a transaction are several.
 pub struct Many {
     text: Cow<'static, str>,
     locking: Option<&'static str>,
@@ -170,7 +171,7 @@ fn of_arrays(parts: Vec<Many>) -> Statement {
     values.into_iter().fold(statement, Statement::bind).with_columns(columns)
 }
 
-/// Replaces each `$n` in the text.
+/// Replaces each `$n` in the text by `of(n)`; any other `$` stays.
 fn with_placeholders(text: &str, mut of: impl FnMut(usize) -> String) -> String {
     let mut parts = text.split('$');
     let mut put = parts.next().unwrap_or_default().to_owned();
@@ -186,16 +187,15 @@ fn with_placeholders(text: &str, mut of: impl FnMut(usize) -> String) -> String 
     put
 }
 
-/// Returns `SELECT * FROM (VALUES (?, ?), (?, ?)) LIMIT 0 + ?`. Without names: SQLite compares each
-/// name with all names of a statement, which takes milliseconds for thousands. A placeholder alone
-/// behind LIMIT would have each new number plan the statement anew.
+/// Returns `SELECT * FROM (VALUES (?, ?), (?, ?)) LIMIT 0 + ?`. No placeholder has a name: SQLite
+/// compares each name with all others, which takes milliseconds for thousands. Behind LIMIT, SQLite
+/// would plan the statement anew for each value of a bare `?`.
 fn tuples(rows: usize, width: usize) -> String {
     let row = format!("({})", vec!["?"; width].join(", "));
     format!("SELECT * FROM (VALUES {}) LIMIT 0 + ?", vec![row; rows].join(", "))
 }
 
 impl Column {
-    /// Returns an empty column for values of this kind.
     const fn like(value: &Value) -> Self {
         match value {
             Value::Integer(_) => Self::Integers(Vec::new()),

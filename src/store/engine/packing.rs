@@ -1,5 +1,6 @@
-//! Packs contents into zstd frames (RFC 8878) with a checksum, so that a read finds damage. Small
-//! contents refer to a dictionary in this program ([`DICTIONARY`]), which halves evidence.
+//! Packs contents into zstd frames (RFC 8878) with a checksum, so that a read to the end finds
+//! damage. Small contents refer to a dictionary in this program ([`DICTIONARY`]), which halves
+//! evidence.
 
 use std::cell::RefCell;
 use std::io::{self, Read as _};
@@ -69,7 +70,7 @@ fn decoder() -> DCtx<'static> {
     context
 }
 
-/// Unpacks the first `octets` bytes; fails if there are fewer.
+/// Unpacks the first `octets` bytes, and does not reach the checksum; fails if there are fewer.
 pub fn first(packed: &[u8], octets: u64) -> io::Result<Vec<u8>> {
     let mut read = Vec::with_capacity(usize::try_from(octets).unwrap_or(0).min(packed.len() * 8));
     decoding(packed, |decoder| decoder.take(octets).read_to_end(&mut read))?;

@@ -27,8 +27,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Longest pause between two attempts to connect; each pause doubles up to this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// Opens the store at `url`, and migrates it to this version. Creates it first if `create` is set;
-/// fails with `Missing` otherwise. Retries for `patience` while the server cannot be reached.
+/// Opens the store at `url`, and migrates it to this version. If there is none, creates it if
+/// `create` is set, else fails with `Missing`. Retries for `patience` while no server is reached.
 pub async fn open(
     url: &PostgresUrl,
     rules: &Connections,

@@ -1,4 +1,4 @@
-//! Whether reads and writes of the store can be trusted. Once they cannot, everything is refused
+//! Whether reads and writes of the store can be trusted. Once they cannot, each write is refused
 //! and the process ends (contract §2.4): going on would acknowledge mail that may not be there.
 
 use std::sync::{Arc, OnceLock};
