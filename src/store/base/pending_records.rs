@@ -74,7 +74,7 @@ impl PendingRecords {
     }
 
     /// Waits for all records that are registered by now, a second at most.
-    pub async fn wait_until_written(&self) {
+    pub(in crate::store) async fn wait_until_written(&self) {
         // A record that does not come in time is seen later.
         let _late = timeout(VISIBLE, self.all_written()).await;
     }

@@ -30,7 +30,10 @@ pub struct PreparedCommit {
 
 impl PreparedCommit {
     /// Makes a commit of SMTP ready. `places` are those of its originals. Asks no database.
-    pub async fn of_mail(commit: &Commit, places: &OriginalPlaces) -> Result<Self, StoreError> {
+    pub(in crate::store) async fn of_mail(
+        commit: &Commit,
+        places: &OriginalPlaces,
+    ) -> Result<Self, StoreError> {
         // Packed once for all recipients.
         let mut shared: Option<(&Arc<Mail>, Arc<Packed>)> = None;
         let mut contents = BTreeMap::new();
@@ -67,7 +70,7 @@ impl PreparedCommit {
         Ok(Self { entries, now: commit.now, organization })
     }
 
-    pub async fn of_platform(
+    pub(in crate::store) async fn of_platform(
         posted: &PlatformMessage,
         place: OriginalPlace,
     ) -> Result<Self, StoreError> {

@@ -182,7 +182,7 @@ impl Transaction {
     }
 
     /// Runs the deferred writes now, for statements of this transaction that read their rows.
-    pub async fn write_now(&mut self) -> Result<(), StoreError> {
+    pub(in crate::store) async fn write_now(&mut self) -> Result<(), StoreError> {
         for statement in together(std::mem::take(&mut self.waiting), self.has_concurrent_writers())
         {
             statement.execute(self.on()).await?;

@@ -123,7 +123,7 @@ impl Embedded {
     /// it, and SQLite, which has pages in its cache, may not notice for a long time. Does not open
     /// the file: the close would release SQLite's locks in this process, and a command beside the
     /// server could remove the log (<https://sqlite.org/howtocorrupt.html>, 2.2).
-    pub async fn check_length(&self) -> Result<(), StoreError> {
+    pub(in crate::store) async fn check_length(&self) -> Result<(), StoreError> {
         let looked = tokio::fs::metadata(self.folder.join(FILE)).await;
         let length = looked.map_err(|error| StoreError::from(sqlx::Error::Io(error)))?.len();
         if length < self.longest.fetch_max(length, Ordering::SeqCst) {
@@ -133,7 +133,7 @@ impl Embedded {
     }
 
     /// Fetches all rows of a statement, and interrupts it when it takes too long.
-    pub async fn fetch_in_time(
+    pub(in crate::store) async fn fetch_in_time(
         &self,
         query: Statement,
         trust: &Trust,

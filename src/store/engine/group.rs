@@ -76,7 +76,7 @@ impl<T: GroupedWork> Group<T> {
     /// Hands in the job and waits for its answer. After an error nothing of the job was written. It
     /// may have been, or may be later, only after `TooSlow` or `Ended`, after a connection lost
     /// during the commit, or if this future is dropped.
-    pub async fn ask(&self, job: T::Job) -> Result<T::Answer, StoreError> {
+    pub(in crate::store) async fn ask(&self, job: T::Job) -> Result<T::Answer, StoreError> {
         let (answer, answered) = oneshot::channel();
         let asking = async {
             // A writer that is gone ended with the runtime.

@@ -40,7 +40,7 @@ impl Pool {
     }
 
     /// Lends a connection that answered just now; fails if none does in time.
-    pub async fn lend(&self) -> Result<Lease, sqlx::Error> {
+    pub(in crate::store) async fn lend(&self) -> Result<Lease, sqlx::Error> {
         let connection = self.connections.acquire().await?;
         let repeats = self.repeats.clone();
         Ok(Lease { connection, deadline: self.deadline, in_transaction: false, repeats })

@@ -45,7 +45,7 @@ impl Trust {
     }
 
     /// Resolves when trust is lost, with the reason.
-    pub async fn lost(&self) -> StoreError {
+    pub(in crate::store) async fn lost(&self) -> StoreError {
         self.lost.cancelled().await;
         self.fault()
     }
