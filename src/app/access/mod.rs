@@ -195,8 +195,7 @@ impl Access {
     }
 }
 
-/// Returns the target if a member acts on itself, whatever its level, its role and its Agents; None
-/// if it does not.
+/// Returns the target if a member acts on itself: its level, role and Agents do not matter then.
 fn own_membership(caller: &Caller, requested: Option<AccountId>, need: Need) -> Option<Target> {
     let member = caller.member.as_ref()?;
     let own = requested.is_none_or(|id| id.get() == member.id.get());

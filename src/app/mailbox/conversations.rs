@@ -53,7 +53,6 @@ pub enum Conversation {
     TooLong,
 }
 
-/// Limits of one response.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Per conversation.

@@ -74,8 +74,8 @@ impl Tenancy {
         self.create_node(&new).await.map(|(account, _)| account)
     }
 
-    /// Creates an account below its parent, and its first Agent if one is wanted. The parent must
-    /// be of the level directly above.
+    /// Creates an account below its parent, and its first Agent if one is wanted: all or nothing.
+    /// The parent must be of the level directly above.
     pub async fn create_node(
         &self,
         new: &NewNode<'_>,
