@@ -151,8 +151,8 @@ impl EventLog {
         })
     }
 
-    /// Whether committed events may still lack places. Ask before reading: if not, the log then has
-    /// all events that were committed before the reader began.
+    /// Whether committed events may still lack places. Ask before reading: after false, the log has
+    /// all events committed before the reader began.
     pub fn is_behind(&self) -> bool {
         self.behind.load(Ordering::Relaxed)
     }

@@ -75,7 +75,7 @@ const STEPS: &[Step] = &[
 struct PassPosition {
     steps: usize,
     account: Option<AccountId>,
-    /// The account behind `account` whose rows are being deleted, and the last one deleted.
+    /// The next account, whose rows are being deleted, and the last row deleted.
     row: Option<(AccountId, Cursor)>,
 }
 

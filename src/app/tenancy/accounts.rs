@@ -177,7 +177,7 @@ impl Tenancy {
         Ok(self.store.list_accounts(scope, kind, filter, page, most).await?)
     }
 
-    /// Returns the account in this scope with this external id. Fails if there are several.
+    /// Returns the account in this scope with this external id. Fails if there are none or several.
     pub async fn account_by_external_id(
         &self,
         scope: &Scope,
