@@ -32,7 +32,6 @@ pub struct Agents {
     store: Store,
     mint: Mint,
     rules: Arc<AccessRules>,
-    /// The actor recorded in the audit log.
     actor: Actor,
 }
 

@@ -36,7 +36,6 @@ pub struct Apps {
     vault: Vault,
     mint: Mint,
     rules: Arc<AppRules>,
-    /// The actor recorded in the audit log.
     actor: Actor,
 }
 

@@ -41,7 +41,6 @@ pub struct Computers {
     mint: Mint,
     /// An API key unused for longer does not count as in use.
     idle: Duration,
-    /// The actor recorded in the audit log.
     actor: Actor,
 }
 

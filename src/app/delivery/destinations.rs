@@ -47,7 +47,6 @@ pub struct Destinations {
     mint: Mint,
     access: Arc<AccessRules>,
     pub(super) rules: Arc<WebhookRules>,
-    /// The actor recorded in the audit log.
     actor: Actor,
 }
 

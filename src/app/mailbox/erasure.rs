@@ -25,7 +25,6 @@ pub struct Erasures {
     clock: Clock,
     pass: RetentionPass,
     rules: ErasureRules,
-    /// The actor recorded in the audit log.
     actor: Actor,
 }
 

@@ -60,7 +60,6 @@ pub struct Relays {
     rules: Arc<RelayRules>,
     /// The URL of this gateway as seen from outside.
     public_url: Option<Url>,
-    /// The actor recorded in the audit log.
     actor: Actor,
 }
 

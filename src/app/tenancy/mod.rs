@@ -35,7 +35,6 @@ pub struct Tenancy {
     store: Store,
     mint: Mint,
     rules: Arc<AccessRules>,
-    /// The actor recorded in the audit log.
     actor: Actor,
 }
 
