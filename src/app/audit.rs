@@ -3,11 +3,12 @@
 //! Every change writes its entry in its own transaction (`store/tenancy/audit.rs`). A denied
 //! request changes nothing, so no transaction carries its entry. It is counted in memory, and a
 //! task writes one entry per key, operation and minute. So a denied request waits for no write, and
-//! a flood of them costs one row per operation and minute. The entry does not name the target, so
-//! it does not tell whether the target exists.
+//! a flood of them costs one row per operation and minute of its key. The entry does not name the
+//! target, so it does not tell whether the target exists.
 //!
-//! The memory has one lock, never held across an await. Counts that could not be written are put
-//! back and tried again.
+//! The memory has one lock, never held across an await. A count whose write failed is put back and
+//! tried again; after a lost connection it may count twice. Counts that are only in memory are lost
+//! if the process dies.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -83,8 +84,8 @@ impl AuditLog {
         self.store.place_of(List::Audit, scope, id.0).await
     }
 
-    /// Returns the cursor at which such a page ends at the latest, so that one request reads at
-    /// most `most` entries. None if the page needs no such bound: every entry matches, or fewer
+    /// Returns the cursor at which a page of [`Self::entries`] must end, so that one request reads
+    /// at most `most` entries. None if the page needs no such bound: every entry matches, or fewer
     /// than `most` are left.
     pub async fn end_of_entries(
         &self,
@@ -100,8 +101,8 @@ impl AuditLog {
         self.store.end_of_walk(List::Audit, scope, page, time, most).await
     }
 
-    /// Counts a denied request; [`Self::run`] writes the count. The target is not a parameter, so
-    /// that entries about existing and missing targets look alike.
+    /// Counts a denied request of a key; [`Self::run`] writes the count. The target is not a
+    /// parameter, so that entries about existing and missing targets look alike.
     pub fn denied(&self, actor: &Actor, operation: &str) {
         let Who::Key { key, .. } = actor.who else { return };
         let now = self.clock.now();
@@ -112,7 +113,7 @@ impl AuditLog {
         self.denied.came.notify_one();
     }
 
-    /// Writes counts until `stop`, pausing between writes, and then writes the remaining ones.
+    /// Writes counts until `stop`, pausing between writes, and then tries once to write the rest.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) {
         let mut stop = pin!(stop);
         loop {

@@ -67,9 +67,9 @@ impl KeptResponses {
         Ok(answer.map_or(RequestState::Unanswered, RequestState::Answered))
     }
 
-    /// Keeps the response to the request `holder`. None, for a response that is too large, records
-    /// only that the request was carried out. Returns false if another request was first: its
-    /// response is kept.
+    /// Keeps the response to the request with the id `holder`. None, for a response that is too
+    /// large, records only that the request was carried out. Returns false if another request was
+    /// first: its response is kept.
     pub async fn keep_response(
         &self,
         once: &Once,

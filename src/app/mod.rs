@@ -7,8 +7,8 @@
 //! requests, and `vault` seals secrets. Records that the API, events and the command line share
 //! have their shapes here, made of `wire`.
 
-/// Lets use cases over a store act as another actor; with a path to their clock, also stamps acts
-/// with the time.
+/// Lets use cases over a store act as another `actor`, whom the audit log names; with a path to
+/// their clock, also stamps acts with the time.
 macro_rules! done_by {
     ($cases:ty) => {
         impl $cases {

@@ -2,7 +2,8 @@
 //!
 //! A token becomes a [`Caller`]. A caller, a requested target and the [`need::Need`] of the
 //! operation become a [`Target`], with the [`Scope`] that the store asks for. No route reads a
-//! target on its own, and no other room makes a scope.
+//! target on its own, and no other room makes a scope. A failure of the store is [`Denied::Store`].
+//! The one lock, in `usage`, is in memory and never held across an await.
 
 mod caller;
 mod features;
@@ -26,7 +27,6 @@ use identity::Level;
 use need::{Effect, Need, TargetType};
 use usage::Usage;
 
-/// Why a request is denied.
 #[derive(Debug, thiserror::Error)]
 pub enum Denied {
     /// No key was sent, or the key is unknown, revoked or expired, or its account is inactive or
@@ -195,7 +195,7 @@ impl Access {
     }
 }
 
-/// Returns the target of a member that acts on itself. Restrictions to Agents do not apply here.
+/// Returns the target if a member acts on itself: its level, role and Agents do not matter then.
 fn own_membership(caller: &Caller, requested: Option<AccountId>, need: Need) -> Option<Target> {
     let member = caller.member.as_ref()?;
     let own = requested.is_none_or(|id| id.get() == member.id.get());

@@ -62,13 +62,12 @@ pub struct Need {
     pub effect: Effect,
     /// Denied to members of role `member`, unless they act on themselves.
     pub administrators: bool,
-    /// The operation reads Agents' rows of accounts above Agents. A caller that is restricted to
-    /// some Agents sees the rows of those; without this mark it sees nothing of such an account.
+    /// Reads rows of the Agents below the target. A caller that is restricted to some Agents then
+    /// gets the rows of these; without this mark it is denied for accounts above Agents.
     pub narrows: bool,
     /// Creates something: a request with an `Idempotency-Key` is carried out once.
     pub once: bool,
-    /// The operation concerns accounts above Agents, for any target: a caller that is restricted to
-    /// some Agents is denied.
+    /// Denied to callers that are restricted to some Agents, whatever the target.
     pub unrestricted: bool,
     pub feature: Option<Feature>,
 }

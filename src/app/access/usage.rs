@@ -31,7 +31,7 @@ impl Usage {
         Self { store, every, under_way: UnderWay::default() }
     }
 
-    /// Notes that the key is used now. Returns at once.
+    /// Notes that the key is used now. Returns at once; a note that fails is only logged.
     pub(super) fn seen(&self, key: &Key, now: Timestamp) {
         let since = now.minus(self.every);
         if key.last_used_at.is_some_and(|noted| noted > since) {

@@ -2,8 +2,9 @@
 //!
 //! `http` calls this room. `schema.rs` alone defines the fields. A change is decided from the
 //! configurations read before, and written only if their revisions are unchanged
-//! (`store/agents/configurations.rs`); otherwise it is decided again, a few times. Nothing here
-//! knows what a configuration does: its consumers read the live one.
+//! (`store/agents/configurations.rs`); otherwise it is decided again, a few times, and then fails
+//! with `Busy`. Nothing is kept in memory. Nothing here knows what a configuration does: its
+//! consumers read the live one.
 
 mod error;
 pub mod schema;
@@ -26,13 +27,11 @@ use crate::domain::id::{AccountId, Mint};
 use crate::rules::{AccessRules, AgentRules};
 use crate::store::Store;
 
-/// Use cases of configurations, versions and templates.
 #[derive(Clone, Debug)]
 pub struct Agents {
     store: Store,
     mint: Mint,
     rules: Arc<AccessRules>,
-    /// The actor recorded in the audit log.
     actor: Actor,
 }
 
@@ -65,7 +64,7 @@ impl Agents {
         }
     }
 
-    /// Fails with all faults of the fields. `at` is their JSON Pointer in the request.
+    /// Fails with the faults of the fields. `at` is their JSON Pointer in the request.
     fn check(&self, fields: &Config, at: &str) -> Result<(), AgentError> {
         let faults = schema::faults(fields, at, self.rules());
         if faults.is_empty() { Ok(()) } else { Err(AgentError::Invalid(faults)) }

@@ -1,5 +1,5 @@
 //! The fields of a configuration: one table with the shape, the default, and whether publishing
-//! needs the field. A caller gets all faults at once, each with its JSON Pointer (RFC 6901).
+//! needs the field. A caller gets up to `LISTED` faults, each with its JSON Pointer (RFC 6901).
 
 mod fields;
 mod typed;
@@ -54,6 +54,7 @@ pub enum Shape {
     Object(&'static [Field]),
     /// An object with any fields.
     Open,
+    /// Values of one shape or the other; an object stands second.
     Either(&'static Self, &'static Self),
 }
 

@@ -12,7 +12,6 @@ use crate::store::{ConfigChange, ConfigEvent, ConfigOutcome};
 /// Attempts at one change before it fails with `Busy`.
 const ATTEMPTS: u32 = 5;
 
-/// The result of a change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Changed {
     pub configs: AgentConfigs,
@@ -105,7 +104,8 @@ impl Agents {
         self.change(agent, decide).await
     }
 
-    /// Reads, decides, and writes unless the configurations changed meanwhile; then decides again.
+    /// Reads, decides, and writes unless the configurations changed meanwhile; then decides again,
+    /// up to `ATTEMPTS` times. Writes nothing if no field differs.
     pub(super) async fn change(
         &self,
         agent: AccountId,

@@ -32,7 +32,6 @@ pub struct TemplateUpdate {
     pub revision: Option<i64>,
 }
 
-/// The result of applying a template.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AppliedTemplate {
     pub template: Template,
@@ -72,8 +71,8 @@ impl Agents {
         found.filter(|found| is_shown(&found.head, account)).ok_or(AgentError::NoTemplate)
     }
 
-    /// Returns the owner of the template that an Agent is linked with, even if it is a draft by
-    /// now.
+    /// Returns the owner of a template, even if it is a draft by now. Fails with `NotLinked` unless
+    /// the Agent is linked with it.
     pub async fn owner_of_link(
         &self,
         agent: &Account,

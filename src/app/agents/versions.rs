@@ -18,7 +18,6 @@ pub struct VersionPage {
     pub next: Option<VersionId>,
 }
 
-/// The result of a restoration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Restored {
     pub version: VersionId,

@@ -2,7 +2,9 @@
 //!
 //! The operator owns the catalogue (`policies/apps.toml`); the account owns what is installed and
 //! its settings. The vault seals secrets before the store gets them. No response contains a secret:
-//! it only shows whether one is set. In a request, absent fields stay and null removes a field.
+//! it only shows whether one is set. In a request, absent fields stay and null removes a field. A
+//! change is merged into the record read before, and written only if that has not changed; else it
+//! is merged again, a few times, and then fails with `Busy`.
 
 mod error;
 mod features;
@@ -28,14 +30,12 @@ use serde_json::{Map, Value};
 /// Attempts at one change before it fails with `Busy`.
 const TRIES: usize = 4;
 
-/// Use cases of apps, integrations and features.
 #[derive(Clone, Debug)]
 pub struct Apps {
     store: Store,
     vault: Vault,
     mint: Mint,
     rules: Arc<AppRules>,
-    /// The actor recorded in the audit log.
     actor: Actor,
 }
 
@@ -86,8 +86,8 @@ impl Apps {
         Ok((record, changed))
     }
 
-    /// Opens the secrets of a record. If no key of the vault opens them, returns none, provided
-    /// that `sent` replaces or removes every one; otherwise fails with `NotOurs`.
+    /// Opens the secrets of a record. If no key of the vault opens them, returns an empty object if
+    /// `sent` replaces or removes every one, and else fails with `NotOurs`.
     fn opened(
         &self,
         record: &AppRecord,

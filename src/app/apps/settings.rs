@@ -34,7 +34,6 @@ pub struct SortedFields {
     kept: BTreeSet<String>,
 }
 
-/// A merged record.
 pub(super) struct Merged {
     /// The record with the names of its secrets; `sealed` is still the old one.
     pub record: AppRecord,
@@ -153,8 +152,8 @@ impl SortedFields {
         Ok(sorted)
     }
 
-    /// Moves values to the secrets that the record has in clear, and that the catalogue calls
-    /// secret by now. So any change seals them.
+    /// Adds to the secrets each value that the record has in clear but the catalogue calls secret
+    /// by now: so any change seals it.
     pub(super) fn take_new_secrets(&mut self, app: Option<&App>, record: &AppRecord) {
         for (name, value) in &record.shown {
             let setting = app.and_then(|app| app.settings.get(name));
@@ -166,7 +165,7 @@ impl SortedFields {
         }
     }
 
-    /// Whether secrets of the record are added, changed or removed.
+    /// Whether the request adds, changes or removes secrets of the record.
     pub(super) fn touches_secrets(&self, record: &AppRecord) -> bool {
         let shown = self.shown.keys();
         !self.secrets.is_empty()
@@ -183,7 +182,8 @@ impl SortedFields {
         names.iter().all(replaced)
     }
 
-    /// Merges the fields into a record. `known` has its secrets; `None` if none is touched.
+    /// Merges the fields into a record. `known` has its secrets; `None` if none is touched. Fails
+    /// with `NothingKept` on a placeholder for a secret that is not set.
     pub(super) fn merged_into(
         self,
         record: &AppRecord,

@@ -83,7 +83,7 @@ pub(super) fn schema(mask: &str) -> Value {
     })
 }
 
-/// Returns the faults of a configuration. `at` is its JSON Pointer in the request.
+/// Returns up to `MOST_FAULTS` faults of a configuration. `at` is its JSON Pointer in the request.
 pub(super) fn faults(config: &Map<String, Value>, at: &str) -> Vec<Fault> {
     // First: this bounds the cost of all other checks.
     if Value::Object(config.clone()).to_string().len() > LONGEST {

@@ -34,7 +34,6 @@ const TRIES: usize = 5;
 /// In bytes: long enough to name a worker; bounds each list.
 const LONGEST_NAME: usize = 200;
 
-/// Use cases of computers and sessions.
 #[derive(Clone, Debug)]
 pub struct Computers {
     store: Store,
@@ -42,7 +41,6 @@ pub struct Computers {
     mint: Mint,
     /// An API key unused for longer does not count as in use.
     idle: Duration,
-    /// The actor recorded in the audit log.
     actor: Actor,
 }
 
@@ -113,7 +111,8 @@ impl Computers {
         self.change_config(agent, revision, whole, "/config").await
     }
 
-    /// Merges a patch into the configuration. Fails with `Stale` unless it has this revision.
+    /// Merges a patch into the configuration; parts at the JSON Pointers `replaced` are replaced
+    /// whole. Fails with `Stale` unless it has this revision.
     pub async fn patch(
         &self,
         agent: AccountId,

@@ -76,8 +76,8 @@ impl Computers {
         Ok(RoomSessions { sessions: first.into_iter().chain(ended).collect(), next })
     }
 
-    /// Returns the session of this key, current or ended. Without a key, the session with the
-    /// latest message in `scope`, or `NothingCame`.
+    /// Returns the session of this key, current or ended, or `NoSession`. Without a key, the
+    /// session with the latest message in `scope`, or `NothingCame`.
     pub async fn resolve(
         &self,
         scope: &Scope,
@@ -92,7 +92,8 @@ impl Computers {
         }
     }
 
-    /// Ends a session in `scope`; the next message of its room begins another one.
+    /// Ends a session in `scope`: later messages of its room join another one. A session that has
+    /// ended or has no message stays as it is.
     pub async fn reset(
         &self,
         scope: &Scope,

@@ -46,7 +46,7 @@ pub fn example(name: EventName) -> Value {
     file.and_then(|file| serde_json::from_slice(file.contents()).ok()).unwrap_or_default()
 }
 
-/// The schema of a body with its fields beside the envelope.
+/// Returns the schema of a body, whose `data` may be anything.
 fn body(name: EventName, generator: &mut SchemaGenerator) -> Schema {
     match (name, name.about()) {
         (EventName::EmailReceived, _) => Body::<ArrivedMail, Value>::json_schema(generator),
@@ -56,7 +56,7 @@ fn body(name: EventName, generator: &mut SchemaGenerator) -> Schema {
     }
 }
 
-/// The schema of `data`.
+/// Returns the schema of `data`.
 fn data(name: EventName, generator: &mut SchemaGenerator) -> Schema {
     match name.about() {
         About::Message => generator.subschema_for::<MessageData<'static>>(),
@@ -91,7 +91,7 @@ fn schema(name: EventName) -> Value {
     published(schema)
 }
 
-/// The schema of the body in one mode.
+/// Returns the schema of the body in one mode.
 fn mode(name: EventName, mode: Payload, generator: &mut SchemaGenerator) -> Schema {
     let is_erasable = matches!(name.about(), About::Message | About::Contact);
     let thin = generator.subschema_for::<ThinData>();

@@ -40,7 +40,7 @@ impl Destinations {
         self.store.delivery(account, id, attempts).await?.ok_or(DestinationError::NoDelivery)
     }
 
-    /// Sends a delivery again under the same event id, as if it were new.
+    /// Makes an ended delivery pending again, under the same event id.
     pub async fn redeliver(
         &self,
         account: AccountId,

@@ -24,7 +24,6 @@ use crate::store::{
 /// In bytes: long enough to name an application; bounds each list.
 pub(super) const LONGEST_LABEL: usize = 200;
 
-/// A destination to add.
 #[derive(Clone, Debug)]
 pub struct DestinationDraft<'d> {
     pub url: Url,
@@ -33,7 +32,6 @@ pub struct DestinationDraft<'d> {
     pub wants: Wants,
 }
 
-/// The result of adding a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Added {
     /// New: its secret may be shown, only now.
@@ -49,7 +47,6 @@ pub struct Destinations {
     mint: Mint,
     access: Arc<AccessRules>,
     pub(super) rules: Arc<WebhookRules>,
-    /// The actor recorded in the audit log.
     actor: Actor,
 }
 

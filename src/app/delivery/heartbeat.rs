@@ -1,5 +1,5 @@
-//! Heartbeat: writes that this gateway is alive, watches the other gateways and the wall clock. It
-//! runs as long as deliveries do. Others take a silent gateway for dead, and take over its claims.
+//! Writes that this gateway is alive, and watches the other gateways and the wall clock. It runs as
+//! long as deliveries do. Others take a silent gateway for dead, and take over its claims.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -84,6 +84,7 @@ impl Heartbeat {
         true
     }
 
+    /// Writes a beat, and calls `wake` if claims became free. A failure is only logged.
     async fn beat(&self) {
         // A beat that hangs is given up: the next one uses a connection that responds.
         let beaten = timeout(self.rules.silence(), self.beats.beat()).await;

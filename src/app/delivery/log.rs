@@ -9,9 +9,9 @@
 //! the bell, and at intervals, for other gateways. It makes each body once (`ring.rs`) and wakes
 //! the readers whose accounts are concerned. Without unplaced events it writes nothing.
 //!
-//! Locks: `placing` is held while the store gives places, and passes its gate `event log`. The
-//! mutexes of `ring` and `waiting` are leaves: nobody holds one across an await or takes another
-//! inside.
+//! Locks: `placing` is held while the store gives places, which take turns by its gate `event log`.
+//! The mutexes of `ring` and `waiting` are leaves: nobody holds one across an await or takes
+//! another inside.
 
 mod ring;
 mod waiting;
@@ -151,8 +151,8 @@ impl EventLog {
         })
     }
 
-    /// Whether committed events may still lack places. Ask before reading: if not, the log then has
-    /// all events that were committed before the reader began.
+    /// Whether committed events may still lack places. Ask before reading: after false, the log has
+    /// all events committed before the reader began.
     pub fn is_behind(&self) -> bool {
         self.behind.load(Ordering::Relaxed)
     }
@@ -265,7 +265,7 @@ impl EventLog {
         self.waiters.count()
     }
 
-    /// Gives places to committed events, up to `place_batches` batches.
+    /// Gives places to committed events, up to `place_batches` batches; none while `run` is behind.
     async fn place_some(&self) -> Result<(), StoreError> {
         let _turn = self.placing.lock().await;
         let EventRules { place_at_once, place_batches, .. } = self.rules.events;
@@ -324,7 +324,7 @@ impl EventLog {
     }
 
     /// Runs on the threads of mail. The transaction holds the gate `event log` of all gateways, so
-    /// it must not wait behind requests.
+    /// it must not wait behind requests. It goes on if the caller is dropped.
     async fn place(&self, limit: u32) -> Result<u64, StoreError> {
         let store = self.store.clone();
         let placing = self.mail.spawn(async move { store.place_events(limit).await });

@@ -6,6 +6,7 @@
 //! event and its deliveries, never this room.
 //!
 //! A claim names its gateway and ends with its lease, or when [`Heartbeat`] finds the gateway dead.
+//! Only `log` has locks in memory.
 
 mod advice;
 pub mod catalog;

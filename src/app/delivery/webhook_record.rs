@@ -78,19 +78,18 @@ impl CustomHeader {
         Self(BTreeMap::from([(name.to_owned(), MASK.to_owned())]))
     }
 
-    /// Names and values.
     pub fn pairs(given: Vec<Self>) -> Vec<(String, String)> {
         given.into_iter().flat_map(|Self(header)| header).collect()
     }
 }
 
-/// Until when some former secret signs beside the one in use.
+/// Returns the time until which a former secret also signs; None if none does.
 pub fn former_until(webhook: &Destination, now: Timestamp) -> Option<Timestamp> {
     webhook.former_secrets.iter().map(|one| one.until).filter(|until| *until > now).max()
 }
 
 impl Webhook {
-    /// No secret: of a custom header its name, and that it has a value.
+    /// Returns the record, without the secret and the values of headers.
     pub fn of(webhook: &Destination, clock: &Clock) -> Self {
         let Wants { ordered, payload, headers } = &webhook.wants;
         let disabled = webhook.disabled.as_ref();

@@ -1,4 +1,5 @@
-//! Steps 1 to 3: scan, authenticate, summarise. Establishes facts about a message; decides nothing.
+//! Steps 1 to 3: scan, authenticate, summarise. Establishes facts, faults included; decides
+//! nothing.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -185,7 +186,7 @@ fn describe(automation: &Automation) -> String {
     }
 }
 
-/// `unsigned` are the fields that the signature leaves open.
+/// Fails with the fault of the content. `unsigned` are the fields that the signature leaves open.
 async fn summarise(
     raw: &Bytes,
     headers: &Headers<'_>,
@@ -204,6 +205,7 @@ async fn summarise(
 }
 
 /// Runs work over a message: here if the message is small, on the blocking pool if it is large.
+/// Work on the pool goes on if this is dropped; its panic is raised here.
 async fn on_pool<T: Send + 'static>(
     raw: &Bytes,
     work: impl FnOnce(&[u8]) -> T + Send + 'static,

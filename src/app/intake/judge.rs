@@ -99,11 +99,11 @@ pub fn record(
 }
 
 impl Gateway {
-    /// Judges every recipient; returns None if the verdicts differ, since one reply must fit all. A
-    /// recipient to which the message returns (a loop) need not agree: it has had the message, so
-    /// its refusal must not cost the others their mail. Its own record says `loop_detected`, which
-    /// is the reply only if the message returns to every recipient. Unless `basis.anew`, an
-    /// acceptance may rest on a remembered standing.
+    /// Judges every recipient; returns None if the verdicts differ, since one reply must fit all,
+    /// or if an application is to decide for one of several. A recipient to which the message
+    /// returns (a loop) need not agree: it has the message, and must not cost the others their
+    /// mail. Its own record says `loop_detected`, which is the reply only if the message returns to
+    /// every recipient. Unless `basis.anew`, an acceptance may rest on a remembered standing.
     pub(super) async fn judge_all(
         &self,
         mail: Examined<'_>,

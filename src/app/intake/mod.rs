@@ -3,12 +3,13 @@
 //! Called by the SMTP room through `domain::ports::Intake`. A message is examined once (scanned,
 //! authenticated, summarised), judged for each recipient by a pure function, counted against rates,
 //! shown to the application of a relay if there is one, and committed in one durable transaction
-//! with its record, its events and its deliveries. Only then is it answered.
+//! with its record, its events and its deliveries. Only then is it answered. A refusal leaves only
+//! its record, which may be written behind the reply.
 //!
 //! The first decision may use remembered standings. The commit reads them again; if one changed,
 //! nothing is written, and the message is decided anew by what the store says now. A failure of the
-//! store is answered 4xx. An error of the commit is the one outcome in which the message may be
-//! stored all the same; the sender's retry is then recognised as a repeat.
+//! store is answered 4xx. Only after an error of the commit, or if the future is dropped during it,
+//! the message may be stored all the same; the sender's retry is then recognised as a repeat.
 //!
 //! No webhook is called here: deliveries are committed, and the dispatcher is only woken. Locks are
 //! in memory (directory, standings, rates), one at a time, never across an await.
@@ -116,7 +117,6 @@ impl Gateway {
         self
     }
 
-    /// The largest message accepted, in bytes.
     pub fn max_message_bytes(&self) -> usize {
         self.rules.limits.max_message_bytes
     }

@@ -109,7 +109,6 @@ impl Preview {
         Self { store, authenticator, rules, bare_line_ends, retention, mint }
     }
 
-    /// The largest message, in bytes.
     pub fn max_message_bytes(&self) -> usize {
         self.rules.limits.max_message_bytes
     }
@@ -240,7 +239,7 @@ impl Preview {
         Ok(MessagePreview { current: record(&current), draft: record(&under) })
     }
 
-    /// Returns the standing; an Agent without an address has one made of its policy.
+    /// Returns the standing as if the Agent answered; without address and sender, its policy alone.
     async fn standing(
         &self,
         agent: &Account,

@@ -18,8 +18,8 @@
 //! minute; and the sender retries after the 450, so nothing is lost.
 //!
 //! Recipients of one transaction get one reply. The transaction is deferred if none of them is
-//! within the rate; otherwise the others owe what they are given. Counts are in memory, per
-//! gateway, under one lock that is never held across an await.
+//! within the rate; otherwise all get the message, and those over the rate owe it. Counts are in
+//! memory, per gateway, under one lock that is never held across an await.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
@@ -61,7 +61,7 @@ pub(super) struct RateLimits {
 struct Counters {
     /// Per Agent.
     signatures: Counts<Digest>,
-    /// Per Agent: networks that bring copies, each one in a minute.
+    /// Per Agent: copies by the network that brings them, one a minute from each.
     sources: Counts<(Digest, Network)>,
     /// Per organization: a sender known to several organizations has a rate in each.
     senders: Counts<Address>,

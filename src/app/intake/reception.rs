@@ -38,7 +38,6 @@ pub struct Reception {
     mint: Mint,
     wake: Arc<dyn Wake>,
     rooms: Arc<Rooms>,
-    /// The actor recorded in the audit log.
     actor: Actor,
 }
 

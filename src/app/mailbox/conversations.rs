@@ -53,7 +53,6 @@ pub enum Conversation {
     TooLong,
 }
 
-/// Limits of one response.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Per conversation.
@@ -188,7 +187,7 @@ impl Mailbox {
         Ok(())
     }
 
-    /// Marks each room as read up to a message of it.
+    /// Marks each room as read up to a message, in a transaction each. Returns how many changed.
     pub async fn mark_read(
         &self,
         scope: &Scope,

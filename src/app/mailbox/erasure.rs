@@ -1,5 +1,5 @@
-//! ErasureProgress on request: a message, a contact with all its data, the rest of a deleted account. From
-//! the response on, nobody can read it. Large erasures go in batches, on any gateway.
+//! Erasure on request: of a message, of a contact with all its data, and of the rest of a deleted
+//! account. From the response on, nobody can read it. Large erasures go in batches, on any gateway.
 //!
 //! A subject is the contact or account that is being erased. Its row in the store outlives a crash,
 //! so another gateway, or the next start, continues.
@@ -19,14 +19,12 @@ use crate::store::{ErasureLimits, ErasureProgress, Store, StoreError};
 /// Subjects read by one statement.
 const PAGE: usize = 100;
 
-/// Use cases of erasure, and the task that finishes erasures.
 #[derive(Clone, Debug)]
 pub struct Erasures {
     store: Store,
     clock: Clock,
     pass: RetentionPass,
     rules: ErasureRules,
-    /// The actor recorded in the audit log.
     actor: Actor,
 }
 
@@ -38,12 +36,12 @@ impl Erasures {
         Self { store, clock, pass, rules, actor: Actor::OPERATOR }
     }
 
-    /// Erases a message. Returns whether it existed.
+    /// Erases a message in one transaction. Returns whether it existed.
     pub async fn message(&self, scope: &Scope, id: MessageId) -> Result<bool, StoreError> {
         self.store.erase_message(scope, id, self.act()).await
     }
 
-    /// Erases a contact. Returns None if there is none, false if the background task has to finish.
+    /// Hides and erases a contact. None if there is none, false if [`Self::run`] has to finish.
     pub async fn contact(&self, scope: &Scope, id: ContactId) -> Result<Option<bool>, StoreError> {
         if !self.store.erase_contact(scope, id, self.act()).await? {
             return Ok(None);

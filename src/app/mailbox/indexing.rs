@@ -15,7 +15,7 @@ pub async fn keep_index(store: Store, limits: SearchLimits) {
 }
 
 /// Indexes a full batch at once, and a smaller one after `index_patience`: each transaction writes
-/// pages of its own, however few messages it adds.
+/// pages of its own, however few messages it adds. Tries again after a failure.
 async fn index(store: &Store, limits: SearchLimits) {
     let mut since = Instant::now();
     loop {

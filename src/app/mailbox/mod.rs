@@ -30,7 +30,6 @@ use crate::store::{Cursor, Direction, IntakeFilter, List, Original, Page, Store,
 pub use indexing::keep_index;
 pub use sweeper::sweep;
 
-/// Use cases that read messages and intake records.
 #[derive(Clone, Debug)]
 pub struct Mailbox {
     store: Store,
@@ -46,8 +45,8 @@ impl Mailbox {
         self.store.recent_messages(scope, page).await
     }
 
-    /// Returns the place where such a page must end so that the request reads at most `most`
-    /// messages. None if no bound is needed, because the page passes over no row.
+    /// Returns where a page of [`Self::recent`] must end so that the request reads at most `most`
+    /// messages. None if it needs no bound: it passes over none, or fewer are left.
     pub async fn end_of_recent(
         &self,
         scope: &Scope,
@@ -108,8 +107,8 @@ impl Mailbox {
         self.store.intake_records(scope, filter, page).await
     }
 
-    /// Returns the place where such a page must end so that the request reads at most `most`
-    /// records. None if no bound is needed, because the page passes over no record.
+    /// Returns where a page of [`Self::intake_records`] must end so that the request reads at most
+    /// `most` records. None if it needs no bound: it passes over none, or fewer are left.
     pub async fn end_of_intake_records(
         &self,
         scope: &Scope,

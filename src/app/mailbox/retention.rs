@@ -17,7 +17,6 @@ use crate::domain::id::AccountId;
 use crate::rules::{RetainedKind, RetentionRules};
 use crate::store::{Cursor, DueAccount, ExpiredRow, RetainingAccount, Store, StoreError};
 
-/// Deletes old rows, for as long as the server runs.
 #[derive(Debug)]
 pub struct Retention {
     store: Store,
@@ -76,7 +75,7 @@ const STEPS: &[Step] = &[
 struct PassPosition {
     steps: usize,
     account: Option<AccountId>,
-    /// The account behind `account` whose rows are being deleted, and the last one deleted.
+    /// The next account, whose rows are being deleted, and the last row deleted.
     row: Option<(AccountId, Cursor)>,
 }
 
@@ -117,6 +116,7 @@ impl Retention {
         }
     }
 
+    /// Runs one pass. A failure ends it early and is only logged.
     pub async fn pass(&mut self) -> Passed {
         let mut passed = Passed::default();
         let ended = match self.run_steps(&mut passed).await {
@@ -236,8 +236,8 @@ impl Retention {
         }
     }
 
-    /// Returns the time before which rows of an account are deleted, or None if they are kept for
-    /// ever. All mail of a deleted account goes at once. Its other rows, such as who deleted it,
+    /// Returns the time before which rows of an account are deleted, or None if they are kept
+    /// forever. All mail of a deleted account goes at once. Its other rows, such as who deleted it,
     /// stay as long as those of any account.
     fn until(
         &self,

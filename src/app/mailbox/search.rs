@@ -33,7 +33,6 @@ const FEW: u32 = 4000;
 /// Bytes of candidates in memory at a time, unless one alone is larger.
 const STEP_OCTETS: u64 = 1 << 20;
 
-/// A query with its filters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchRequest {
     pub query: Query,
@@ -108,7 +107,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// Returns up to `most` of the next matches, in the order of the walk; none once it has ended.
+    /// Returns up to `most` of the next matches, in the order of the walk; fewer once it has ended.
     pub async fn some(&mut self, most: usize) -> Result<Vec<Message>, StoreError> {
         let mut found = Vec::new();
         while found.len() < most && !self.ended {

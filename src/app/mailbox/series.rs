@@ -93,7 +93,6 @@ pub struct Measured {
     groups: Option<Vec<Group>>,
 }
 
-/// Why a metric has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum MetricError {
     #[error(
@@ -121,7 +120,7 @@ pub enum MetricError {
 const DAYS: usize = 31;
 
 impl Mailbox {
-    /// Calculates a metric by one statement. Fails if it would read too many rows.
+    /// Calculates a metric. Fails if it needs too many rows, groups, buckets or points.
     pub async fn measure(
         &self,
         scope: &Scope,

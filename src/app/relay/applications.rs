@@ -30,8 +30,8 @@ impl Applications {
     }
 
     /// Returns the application's answer; None if no relay counts. `content` is the digest of
-    /// message and envelope. A pass that came too late for the provider holds for its retry: the
-    /// message may be stored already.
+    /// message and envelope. A pass also holds for the provider's retry, if it came too late: the
+    /// message may be stored by then.
     pub(super) async fn ask(
         &self,
         account: &Account,

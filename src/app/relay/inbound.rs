@@ -32,7 +32,7 @@ use crate::domain::repeats::{LogCause, Repeats};
 use crate::mail::line_ends::{as_received, refused_on_the_wire};
 use crate::rules::{BareLineEnds, InboundRules};
 
-/// Full transactions of recipients that one request may need.
+/// A request may name as many recipients as fill so many transactions.
 const TRANSACTIONS: usize = 10;
 
 /// Requests larger than this (bytes) are read on the blocking pool.
@@ -103,7 +103,6 @@ impl Inbound {
         Self { gateway, relays, applications, signers, tokens, rules, bare_line_ends, repeats }
     }
 
-    /// The largest request, in bytes.
     pub fn max_request_bytes(&self) -> usize {
         let message = self.gateway.max_message_bytes();
         message.saturating_mul(self.rules.requests.message_times)
@@ -118,6 +117,7 @@ impl Inbound {
         self.relays.way(kind, key).await
     }
 
+    /// Takes in one request, which came from the address `from`.
     pub async fn take(
         &self,
         way: WayIn,
@@ -140,6 +140,8 @@ impl Inbound {
         self.deliver(&way, mail, from, &request).await
     }
 
+    /// Records and answers a request that was not read; one that is [`Unavailable`] is not
+    /// recorded.
     async fn refuse(
         &self,
         way: &WayIn,
@@ -216,6 +218,7 @@ impl Inbound {
         mail.await.map(Read::Mail)
     }
 
+    /// Reads a request of SNS. A subscription is confirmed before it is noted.
     async fn read_sns(&self, topic: Option<&str>, request: &Forwarded) -> Result<Read, Refusal> {
         let post = Post { headers: &request.headers, body: &request.body };
         let said = sns::SnsBody::read(&post, topic)?;

@@ -4,7 +4,7 @@
 //! The nearest relay counts: the account's own, or that of the next account above. No transaction
 //! is open while an application is asked. A timeout, a gateway with too many requests, or an answer
 //! that neither passes nor refuses, defers the message. Locks are in memory (passes, attempts,
-//! places), one at a time, never across an await.
+//! places, tokens, certificates), one at a time, never across an await.
 
 mod applications;
 mod attempts;
@@ -60,7 +60,6 @@ pub struct Relays {
     rules: Arc<RelayRules>,
     /// The URL of this gateway as seen from outside.
     public_url: Option<Url>,
-    /// The actor recorded in the audit log.
     actor: Actor,
 }
 
@@ -92,7 +91,7 @@ impl Relays {
     }
 
     /// Returns the account that this inbound key belongs to, and the verification of its provider.
-    /// None for any key that is unknown or malformed.
+    /// None for any key that is unknown or malformed. Fails if the verification cannot be opened.
     pub async fn way(
         &self,
         kind: RelayType,
@@ -107,7 +106,8 @@ impl Relays {
         Ok(Some(WayIn { account, verification }))
     }
 
-    /// Returns the relay of the account of this lineage, or of the nearest account above it.
+    /// Returns the relay of the account of this lineage, or of the nearest account above it. Fails
+    /// if its secrets cannot be opened.
     pub async fn nearest(
         &self,
         kind: RelayType,
@@ -120,7 +120,7 @@ impl Relays {
     /// Asks the application of `relay`, and records the attempt. `whose` is the lineage of an
     /// Agent, or of the account of an inbound key. Takes at most the relay's timeout. Defers
     /// without asking if too many requests are under way on this gateway, for the organization or
-    /// for the relay.
+    /// for the relay. Records nothing if dropped.
     pub async fn pass(&self, relay: &Relay, whose: &Lineage, forwarded: &Forwarded) -> Hop {
         let account = whose.ids().last().unwrap_or(relay.account);
         let tenant = whose.organization.unwrap_or(account);

@@ -18,8 +18,8 @@ use super::providers::{Certificate, CertificateError};
 use crate::app::locked::locked;
 use crate::egress::client::{Client, EgressError};
 
-/// Requests under way at a time: a certificate is fetched once in months, a subscription confirmed
-/// once per topic.
+/// Requests under way at a time; others wait. A certificate is fetched once in months, a
+/// subscription confirmed once per topic.
 const AT_ONCE: usize = 4;
 
 /// How long a failure is remembered: less than the 20 seconds after which SNS retries, so that each

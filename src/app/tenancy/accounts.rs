@@ -74,8 +74,8 @@ impl Tenancy {
         self.create_node(&new).await.map(|(account, _)| account)
     }
 
-    /// Creates an account below its parent, and its first Agent if one is wanted. The parent must
-    /// be of the level directly above.
+    /// Creates an account below its parent, and its first Agent if one is wanted: all or nothing.
+    /// The parent must be of the level directly above.
     pub async fn create_node(
         &self,
         new: &NewNode<'_>,
@@ -177,7 +177,7 @@ impl Tenancy {
         Ok(self.store.list_accounts(scope, kind, filter, page, most).await?)
     }
 
-    /// Returns the account in this scope with this external id. Fails if there are several.
+    /// Returns the account in this scope with this external id. Fails if there are none or several.
     pub async fn account_by_external_id(
         &self,
         scope: &Scope,

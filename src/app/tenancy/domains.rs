@@ -40,7 +40,8 @@ impl Tenancy {
     }
 
     /// Claims a domain for an account, or proves its pending claim: a TXT record at [`proof_name`]
-    /// must equal the challenge. No transaction is open during the DNS look-up.
+    /// must equal the challenge. A new claim is `Missing` at once. No transaction is open during
+    /// the look-up.
     pub async fn claim_domain(
         &self,
         domain: &DomainName,

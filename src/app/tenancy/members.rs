@@ -19,7 +19,6 @@ use crate::wire::Number;
 /// In bytes: long enough for any page; bounds each event.
 pub(super) const LONGEST_URL: usize = 2000;
 
-/// A member to create.
 #[derive(Clone, Debug)]
 pub struct Invitation {
     pub email: Address,

@@ -1,7 +1,8 @@
 //! Accounts and what belongs to them: keys, members, domains, addresses, inbound policies.
 //!
 //! `http` and `cli` call this room. `access` has decided before whether the caller may; the command
-//! line acts as the operator, who may do everything.
+//! line acts as the operator, who may do everything. A change and its audit entry are one
+//! transaction; `store/tenancy` has its locks and gates. Nothing is kept in memory.
 
 mod accounts;
 mod addresses;
@@ -29,13 +30,11 @@ use crate::domain::id::Mint;
 use crate::rules::AccessRules;
 use crate::store::Store;
 
-/// Use cases of accounts and what belongs to them.
 #[derive(Clone, Debug)]
 pub struct Tenancy {
     store: Store,
     mint: Mint,
     rules: Arc<AccessRules>,
-    /// The actor recorded in the audit log.
     actor: Actor,
 }
 

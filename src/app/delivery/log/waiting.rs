@@ -145,7 +145,7 @@ impl Waiters {
         places.taken.values().flat_map(|reader| &reader.concerned).copied().collect()
     }
 
-    /// Wakes all readers, for whom no place is known to be quiet.
+    /// Wakes all readers: each may have an event at any place.
     pub(super) fn wake_all(&self) {
         for reader in locked(&self.0.places).taken.values_mut() {
             reader.quiet = Some(0);

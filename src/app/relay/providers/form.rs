@@ -40,7 +40,7 @@ impl Form {
         }
     }
 
-    /// Returns the field of this name as text; fails if it is missing.
+    /// Returns the field of this name as text; fails if it is missing, twice there, or not UTF-8.
     pub(super) fn text(&self, name: &'static str) -> Result<&str, Refusal> {
         let value = self.one(name)?.and_then(|value| std::str::from_utf8(value).ok());
         value.ok_or_else(|| Broken::Field(name).into())
@@ -86,7 +86,7 @@ fn boundary(kind: &str) -> Option<Vec<u8>> {
 }
 
 /// Returns a parameter of a field's value (RFC 2045 §5.1); None if the parameter is missing or
-/// there twice. In a quoted value a backslash quotes the next character.
+/// there twice, or a quote does not end. In a quoted value a backslash quotes the next character.
 fn parameter(value: &str, name: &str) -> Option<String> {
     let mut found = None;
     let mut rest = value.split_once(';')?.1;
