@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use sqlx::Connection as _;
@@ -132,33 +132,25 @@ impl Embedded {
         Ok(())
     }
 
-    /// Fetches all rows of a statement, and interrupts it when it takes too long.
+    /// Fetches all rows of a statement, and interrupts it when it takes too long. The statement keeps
+    /// its time limit when this future is dropped: a client that leaves takes no reader for longer.
     pub(in crate::store) async fn fetch_in_time(
         &self,
         query: Statement,
         trust: &Trust,
     ) -> Result<Vec<Row>, StoreError> {
-        let mut one = self.reader.acquire().await?;
-        let watch = Watch::default();
-        let (given_up, until) = (Arc::clone(&watch.0), Instant::now() + self.statement);
-        one.lock_handle().await?.set_progress_handler(STEPS, move || {
-            given_up.load(Ordering::Relaxed) || Instant::now() < until
+        let (reader, limit, trust) = (self.reader.clone(), self.statement, trust.clone());
+        let fetching = tokio::spawn(async move {
+            let mut one = reader.acquire().await?;
+            let until = Instant::now() + limit;
+            one.lock_handle().await?.set_progress_handler(STEPS, move || Instant::now() < until);
+            let rows = query.fetch_all(Connection::Sqlite(&mut one, &trust)).await;
+            // Lest the next user of the connection is interrupted.
+            one.lock_handle().await?.remove_progress_handler();
+            rows
         });
-        let rows = query.fetch_all(Connection::Sqlite(&mut one, trust)).await;
-        drop(watch);
-        one.lock_handle().await?.remove_progress_handler();
-        rows
-    }
-}
-
-/// Dropped, ends the time limit, lest the next user of the connection is interrupted. A statement
-/// whose caller is gone therefore runs on without it.
-#[derive(Default)]
-struct Watch(Arc<AtomicBool>);
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+        // A task that is gone ended with the runtime, or panicked.
+        fetching.await.unwrap_or(Err(StoreError::Ended))
     }
 }
 
@@ -223,5 +215,23 @@ mod tests {
         let on = Connection::SqlitePool(&store.reader, &Trust::default());
         let rows = sql(long).fetch_all(on).await.unwrap();
         assert_eq!(rows[0].get::<i64>("found").unwrap(), 300_000);
+    }
+
+    #[tokio::test]
+    async fn a_statement_whose_caller_is_gone_ends_in_time_and_frees_its_reader() {
+        let (folder, rules) = (tempfile::tempdir().unwrap(), Rules::defaults().unwrap());
+        let mut connections = rules.store.connections;
+        connections.embedded_readers = 1;
+        let mut store = open(&folder.path().join("data"), &connections, true).await.unwrap();
+        store.statement = Duration::from_millis(200);
+        let endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+                       SELECT COUNT(*) AS found FROM n";
+        let trust = Trust::default();
+        let asking = store.fetch_in_time(sql(endless), &trust);
+        // Long enough to begin, and too short to end.
+        assert!(tokio::time::timeout(Duration::from_millis(50), asking).await.is_err());
+        let on = Connection::SqlitePool(&store.reader, &trust);
+        let rows = sql("SELECT 1 AS found").fetch_all(on).await.unwrap();
+        assert_eq!(rows[0].get::<i64>("found").unwrap(), 1);
     }
 }
