@@ -361,6 +361,26 @@ fn sql_stays_in_the_store() {
     only_in("object_store::", &["src/store/"], "so does the blob store");
 }
 
+/// A statement that PostgreSQL has prepared fails when a newer gateway adds a column to its result.
+#[test]
+fn statements_name_the_columns_of_tables() {
+    let migrations: String =
+        files("migrations/postgres", "sql").into_iter().map(|(_, text)| text).collect();
+    let made = ["CREATE TABLE ", "CREATE VIEW "];
+    let made = made.iter().flat_map(|making| migrations.split(making).skip(1));
+    let tables: Vec<&str> = made.filter_map(|rest| rest.split([' ', '\n']).next()).collect();
+    assert!(tables.contains(&"relays") && tables.contains(&"records"), "{tables:?}");
+    for (name, text) in production().iter().filter(|(name, _)| room_of(name) == "store") {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(!text.contains("RETURNING *"), "{name} returns all columns of a table");
+        for table in &tables {
+            for all in [format!("SELECT * FROM {table}"), format!(" {table}.*")] {
+                assert!(!text.contains(&all), "{name} has {all}: name the columns");
+            }
+        }
+    }
+}
+
 #[test]
 fn connections_to_strangers_are_opened_in_two_places() {
     let why =

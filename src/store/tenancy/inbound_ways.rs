@@ -9,7 +9,7 @@ use crate::store::base::Base;
 use crate::store::engine::database::Transaction;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Connection, Row, sql};
+use crate::store::engine::sql::{Connection, Row, Statement, sql};
 
 /// An inbound way, with its secrets sealed. An account has at most one per type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl Base {
 
     /// Returns all inbound ways of an account, by type.
     pub async fn inbound_ways(&self, account: AccountId) -> Result<Vec<SealedWay>, StoreError> {
-        let rows = sql("SELECT * FROM inbound_ways WHERE account_id = $1 ORDER BY kind")
+        let rows = select("WHERE account_id = $1 ORDER BY kind")
             .bind(account)
             .fetch_all(self.reader())
             .await?;
@@ -50,7 +50,7 @@ impl Base {
         kind: RelayType,
         hash: KeyHash,
     ) -> Result<Option<SealedWay>, StoreError> {
-        let row = sql("SELECT * FROM inbound_ways WHERE key_hash = $1 AND kind = $2")
+        let row = select("WHERE key_hash = $1 AND kind = $2")
             .bind(hash.0.as_slice())
             .bind(kind.as_str())
             .fetch_optional(self.reader())
@@ -64,13 +64,22 @@ pub async fn find(
     account: AccountId,
     kind: RelayType,
 ) -> Result<Option<SealedWay>, StoreError> {
-    let row = sql("SELECT * FROM inbound_ways WHERE account_id = $1 AND kind = $2")
+    let row = select("WHERE account_id = $1 AND kind = $2")
         .bind(account)
         .bind(kind.as_str())
         .fetch_optional(on)
         .await?;
     row.as_ref().map(way).transpose()
 }
+
+/// Selects inbound ways. Names the columns: see `accounts::select`.
+fn select(rest: &'static str) -> Statement {
+    Statement::of(format!("SELECT {COLUMNS} FROM inbound_ways {rest}").into())
+}
+
+/// The columns that [`way`] reads.
+const COLUMNS: &str = "id, account_id, kind, key_hash, key_sealed, last_four, verification,
+     revision, created_at, rotated_at";
 
 /// Inserts or replaces an inbound way.
 pub async fn insert(tx: &mut Transaction, way: &SealedWay) -> Result<(), StoreError> {

@@ -49,8 +49,8 @@ impl Base {
         relay: RelayId,
         limit: u32,
     ) -> Result<Vec<RelayAttempt>, StoreError> {
-        let rows = sql("SELECT * FROM relay_attempts WHERE relay_id = $1
-                        ORDER BY id DESC LIMIT $2")
+        let rows = sql("SELECT id, relay_id, account_id, at, outcome, status, millis, error
+                        FROM relay_attempts WHERE relay_id = $1 ORDER BY id DESC LIMIT $2")
         .bind(relay.0)
         .bind(i64::from(limit))
         .fetch_all(self.reader())

@@ -74,7 +74,7 @@ impl Base {
 
     /// Returns all relays of an account, by type.
     pub async fn relays(&self, account: AccountId) -> Result<Vec<SealedRelay>, StoreError> {
-        let rows = sql("SELECT * FROM relays WHERE account_id = $1 ORDER BY kind")
+        let rows = select("WHERE account_id = $1 ORDER BY kind")
             .bind(account)
             .fetch_all(self.reader())
             .await?;
@@ -87,11 +87,13 @@ impl Base {
         kind: RelayType,
         lineage: &Lineage,
     ) -> Result<Option<SealedRelay>, StoreError> {
-        let row = sql("SELECT * FROM relays WHERE id = COALESCE(
+        let row = select(
+            "WHERE id = COALESCE(
                  (SELECT id FROM relays WHERE account_id = $1 AND kind = $5),
                  (SELECT id FROM relays WHERE account_id = $2 AND kind = $5),
                  (SELECT id FROM relays WHERE account_id = $3 AND kind = $5),
-                 (SELECT id FROM relays WHERE account_id = $4 AND kind = $5))")
+                 (SELECT id FROM relays WHERE account_id = $4 AND kind = $5))",
+        )
         .bind(lineage.agent)
         .bind(lineage.organization)
         .bind(lineage.reseller)
@@ -141,7 +143,8 @@ impl Base {
     ) -> Result<bool, StoreError> {
         transact!(self, async |tx| {
             gates::close_account(&mut tx, account).await?;
-            let row = select(account, kind).locking("FOR UPDATE").fetch_optional(tx.on()).await?;
+            let row =
+                select_of(account, kind).locking("FOR UPDATE").fetch_optional(tx.on()).await?;
             let Some(old) = row.as_ref().map(relay).transpose()? else { return Ok(false) };
             sql("DELETE FROM relays WHERE id = $1").bind(old.id.0).execute(tx.on()).await?;
             // Only the origin: many paths contain secrets.
@@ -162,15 +165,22 @@ async fn find(
     account: AccountId,
     kind: RelayType,
 ) -> Result<Option<SealedRelay>, StoreError> {
-    let row = select(account, kind).fetch_optional(on).await?;
+    let row = select_of(account, kind).fetch_optional(on).await?;
     row.as_ref().map(relay).transpose()
 }
 
-fn select(account: AccountId, kind: RelayType) -> Statement {
-    sql("SELECT * FROM relays WHERE account_id = $1 AND kind = $2")
-        .bind(account)
-        .bind(kind.as_str())
+fn select_of(account: AccountId, kind: RelayType) -> Statement {
+    select("WHERE account_id = $1 AND kind = $2").bind(account).bind(kind.as_str())
 }
+
+/// Selects relays. Names the columns: see `accounts::select`.
+fn select(rest: &'static str) -> Statement {
+    Statement::of(format!("SELECT {COLUMNS} FROM relays {rest}").into())
+}
+
+/// The columns that [`relay`] reads.
+const COLUMNS: &str = "id, account_id, kind, url, timeout_ms, headers, secret, success_codes,
+     revision, created_at, updated_at";
 
 /// Inserts or replaces a relay.
 async fn insert(tx: &mut Transaction, relay: &SealedRelay) -> Result<(), StoreError> {

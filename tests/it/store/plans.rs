@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
+use sqlx::postgres::PgConnection;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
 use tracing::field::{Field, Visit};
@@ -138,16 +139,50 @@ async fn every_statement_on_postgres_finds_its_rows_by_an_index() {
         let sort =
             AssertSqlSafe(format!("SET enable_sort = {sort}; SET enable_bitmapscan = {bitmaps}"));
         database.execute(sqlx::raw_sql(sort)).await.unwrap();
-        let prepare = AssertSqlSafe(format!("PREPARE p{number} AS {sql}"));
-        database.execute(sqlx::raw_sql(prepare)).await.unwrap();
-        let count = (1..).take_while(|n| sql.contains(&format!("${n}"))).count();
-        let values = vec!["NULL"; count].join(", ");
-        let values = if count > 0 { format!("({values})") } else { values };
-        let explain = AssertSqlSafe(format!("EXPLAIN (FORMAT JSON) EXECUTE p{number}{values}"));
+        let execute = prepare(&mut database, number, sql).await;
+        let explain = AssertSqlSafe(format!("EXPLAIN (FORMAT JSON) {execute}"));
         let plan: Value = sqlx::query_scalar(explain).fetch_one(&mut database).await.unwrap();
         let mut found = Vec::new();
         faults_of(&plan[0]["Plan"], sql, &mut found);
         wrong.extend(found.into_iter().map(|fault| format!("{fault}: {sql}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// Prepares a statement; answers how it is executed, without any value.
+async fn prepare(database: &mut PgConnection, number: usize, sql: &str) -> String {
+    let prepare = AssertSqlSafe(format!("PREPARE p{number} AS {sql}"));
+    database.execute(sqlx::raw_sql(prepare)).await.unwrap();
+    let count = (1..).take_while(|n| sql.contains(&format!("${n}"))).count();
+    let values = vec!["NULL"; count].join(", ");
+    let values = if count > 0 { format!("({values})") } else { values };
+    format!("EXECUTE p{number}{values}")
+}
+
+/// Adds a column to every table, as the migration of a newer gateway may.
+const ADD_COLUMNS: &str = "DO 'DECLARE one regclass;
+    BEGIN
+        FOR one IN SELECT oid FROM pg_class
+                   WHERE relkind = ''r'' AND relnamespace = ''public''::regnamespace LOOP
+            EXECUTE format(''ALTER TABLE %s ADD COLUMN newer BIGINT'', one);
+        END LOOP;
+    END'";
+
+#[tokio::test]
+async fn no_prepared_statement_fails_when_another_gateway_adds_columns() {
+    let (scene, statements) = statements_of(Kind::Postgres).await;
+    let mut database = scene.postgres().await;
+    let mut prepared = Vec::new();
+    for (number, sql) in statements.iter().enumerate() {
+        prepared.push((prepare(&mut database, number, sql).await, sql));
+    }
+    scene.execute(ADD_COLUMNS).await;
+    let mut wrong = Vec::new();
+    for (execute, sql) in prepared {
+        let explain = sqlx::raw_sql(AssertSqlSafe(format!("EXPLAIN {execute}")));
+        if let Err(error) = database.execute(explain).await {
+            wrong.push(format!("{error}: {sql}"));
+        }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }

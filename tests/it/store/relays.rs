@@ -228,6 +228,34 @@ async fn the_last_attempts_of_each_relay_are_kept(kind: Kind) {
     assert_eq!(store.relay_attempts(mine.id, 9).await.unwrap(), []);
 }
 
+/// A gateway that is newer has migrated the database beside this one, which has prepared its reads.
+#[tokio::test]
+async fn relays_are_read_on_when_another_gateway_adds_columns() {
+    let scene = Scene::new(Kind::Postgres).await;
+    let Scene { store, agent, .. } = &scene;
+    assert!(add(&scene, agent, by(at(0))).await);
+    let own = RelayPut { way: Some(way(agent, 1)), ..put(agent, None, None) };
+    assert!(store.put_relay(&own, by(at(0))).await.unwrap());
+    let made = store.relay(agent.id, RelayType::Smtp).await.unwrap().unwrap();
+    store.insert_relay_attempt(&tried(&made, 0), 1).await.unwrap();
+    let read = async || {
+        // More often than there are connections.
+        for _ in 0..20 {
+            let nearest = store.nearest_relay(RelayType::Smtp, &agent.lineage).await.unwrap();
+            assert_eq!(nearest.as_ref(), Some(&made));
+            assert_eq!(store.relays(agent.id).await.unwrap(), std::slice::from_ref(&made));
+            assert_eq!(store.inbound_ways(agent.id).await.unwrap().len(), 1);
+            assert_eq!(store.relay_attempts(made.id, 9).await.unwrap().len(), 1);
+        }
+    };
+    read().await;
+    let newer = "ALTER TABLE relays ADD COLUMN newer BIGINT;
+                 ALTER TABLE inbound_ways ADD COLUMN newer BIGINT;
+                 ALTER TABLE relay_attempts ADD COLUMN newer BIGINT";
+    scene.execute(newer).await;
+    read().await;
+}
+
 async fn nothing_is_committed_by_the_word_of_another_relay(kind: Kind) {
     let scene = Scene::new(kind).await;
     let Scene { store, agent, organization, .. } = &scene;

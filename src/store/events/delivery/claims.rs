@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::destination_row::destination;
+use super::destination_row::{COLUMNS, destination};
 use super::event_context::{Subjects, read_by_id};
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::{Claim, TAKEN_OF_EACH};
@@ -323,8 +323,10 @@ async fn load_claims(
 ) -> Result<Vec<Result<Claim, StoreError>>, StoreError> {
     let named = rows.iter().filter_map(|row| row.get::<Uuid>("destination_id").ok());
     let found = many(
-        "WITH given (destination) AS ({rows})
-         SELECT destinations.* FROM given CROSS JOIN destinations WHERE id = given.destination",
+        format!(
+            "WITH given (destination) AS ({{rows}})
+             SELECT {COLUMNS} FROM given CROSS JOIN destinations WHERE id = given.destination"
+        ),
         named.map(|id| vec![id.into()]).collect(),
     );
     let destinations = read_by_id(&found.fetch_all(tx.on()).await?, destination);

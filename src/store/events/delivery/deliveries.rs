@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use uuid::Uuid;
 
-use super::destination_row::destination;
+use super::destination_row::{destination, select};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::delivery::{Attempt, State};
@@ -60,14 +60,16 @@ pub enum Redelivery {
 /// Reads the `$1` newest attempts of each delivery, which may have many more after replays.
 const ATTEMPTS: &str = "
     WITH given (delivery) AS ({rows})
-    SELECT attempts.* FROM given CROSS JOIN attempts
+    SELECT id, delivery_id, at, latency_ms, status, response, error
+    FROM given CROSS JOIN attempts
     WHERE attempts.rowid IN (SELECT newest.rowid FROM attempts AS newest
                              WHERE newest.delivery_id = given.delivery
                              ORDER BY newest.at DESC LIMIT $1)";
 const ATTEMPTS_ON_POSTGRES: &str = "
     WITH given (delivery) AS ({rows})
     SELECT newest.* FROM given CROSS JOIN LATERAL (
-        SELECT * FROM attempts WHERE delivery_id = given.delivery
+        SELECT id, delivery_id, at, latency_ms, status, response, error
+        FROM attempts WHERE delivery_id = given.delivery
         ORDER BY attempts.at DESC LIMIT $1) AS newest";
 
 /// Reads the names of events, and whether their messages and contacts are gone.
@@ -141,9 +143,10 @@ impl Base {
             // Before any row is locked: claims pass this gate first, too.
             gates::close_rooms(&mut tx).await?;
             // FOR SHARE: a removal or a disabling waits, and then gives up this delivery.
-            let row = sql("SELECT destinations.* FROM deliveries
-                       JOIN destinations ON destinations.id = destination_id
-                       WHERE deliveries.id = $1 AND account_id = $2")
+            let row = select(
+                "JOIN deliveries ON destinations.id = destination_id
+                 WHERE deliveries.id = $1 AND account_id = $2",
+            )
             .bind(id.0)
             .bind(account)
             .locking("FOR SHARE OF destinations")

@@ -1,6 +1,6 @@
 //! Changes of a destination that stays: label, options, whether it is disabled, secret.
 
-use super::destination_row::{self, destination, note_about};
+use super::destination_row::{self, destination, note_about, select};
 use super::disabling::{self, Disabling};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
@@ -67,10 +67,7 @@ impl Base {
         &self,
         id: DestinationId,
     ) -> Result<Option<KnownDestination>, StoreError> {
-        let row = sql("SELECT * FROM destinations WHERE id = $1")
-            .bind(id.0)
-            .fetch_optional(self.reader())
-            .await?;
+        let row = select("WHERE id = $1").bind(id.0).fetch_optional(self.reader()).await?;
         let known = row.map(|row| {
             let columns = Columns { table: "destinations", row: &row };
             let removed = columns.optional_time("removed_at")?.is_some();
@@ -188,13 +185,12 @@ pub async fn find_in_use(
     id: DestinationId,
     lock: &'static str,
 ) -> Result<Option<Destination>, StoreError> {
-    let row = sql("SELECT * FROM destinations
-                   WHERE id = $1 AND account_id = $2 AND removed_at IS NULL")
-    .bind(id.0)
-    .bind(account)
-    .locking(lock)
-    .fetch_optional(tx.on())
-    .await?;
+    let row = select("WHERE id = $1 AND account_id = $2 AND removed_at IS NULL")
+        .bind(id.0)
+        .bind(account)
+        .locking(lock)
+        .fetch_optional(tx.on())
+        .await?;
     row.as_ref().map(destination).transpose()
 }
 

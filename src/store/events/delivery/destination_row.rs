@@ -12,8 +12,19 @@ use crate::domain::id::DestinationId;
 use crate::domain::secret::Secret;
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::Row;
+use crate::store::engine::sql::{Row, Statement};
 use crate::store::tenancy::audit::Note;
+
+/// The columns that [`destination`] reads, and `removed_at`; unambiguous in a join.
+pub const COLUMNS: &str = "destinations.id, account_id, url, category, label, secret,
+     destinations.created_at, removed_at, ordered, payload, headers, former_secrets,
+     secret_rotated_at, disabled_at, disabled_reason, failures, failing_since, last_failure_at,
+     rests_until";
+
+/// Selects destinations. Names the columns: see `accounts::select`.
+pub fn select(rest: &'static str) -> Statement {
+    Statement::of(format!("SELECT {COLUMNS} FROM destinations {rest}").into())
+}
 
 pub fn destination(row: &Row) -> Result<Destination, StoreError> {
     let columns = Columns { table: "destinations", row };

@@ -3,7 +3,7 @@
 use url::Url;
 use uuid::Uuid;
 
-use super::destination_row::{self, destination, note_about};
+use super::destination_row::{self, destination, note_about, select};
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
 use crate::domain::destination::Destination;
@@ -14,7 +14,7 @@ use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::{Statement, sql};
+use crate::store::engine::sql::sql;
 use crate::store::tenancy::audit;
 
 /// Result of adding a destination.
@@ -43,55 +43,58 @@ impl Base {
         most: u64,
         act: Act<'_>,
     ) -> Result<NewDestination, StoreError> {
-        let mut tx = self.begin().await?;
-        gates::take_turn(&mut tx, "destinations", new.account.get()).await?;
-        let same = select("account_id = $1 AND category = $2 AND url = $3 AND removed_at IS NULL")
+        transact!(self, async |tx| {
+            gates::take_turn(&mut tx, "destinations", new.account.get()).await?;
+            let same = select(
+                "WHERE account_id = $1 AND category = $2 AND url = $3 AND removed_at IS NULL",
+            )
             .bind(new.account.get())
             .bind(new.category.as_str())
             .bind(new.url.as_str())
             .fetch_optional(tx.on())
             .await?;
-        if let Some(row) = same {
-            return Ok(NewDestination::Exists(Box::new(destination(&row)?)));
-        }
-        let row = sql("SELECT COUNT(*) AS kept FROM destinations
-                       WHERE account_id = $1 AND removed_at IS NULL")
-        .bind(new.account)
-        .fetch_one(tx.on())
-        .await?;
-        if (Columns { table: "destinations", row: &row }).count("kept")? >= most {
-            return Ok(NewDestination::TooMany);
-        }
-        sql("INSERT INTO destinations (id, account_id, url, category, label, secret, created_at,
-                                       ordered, payload, headers)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)")
-        .bind(new.id.0)
-        .bind(new.account.get())
-        .bind(new.url.as_str())
-        .bind(new.category.as_str())
-        .bind(new.label.clone())
-        .bind(new.secret.expose())
-        .bind(new.created_at.millis())
-        .bind(i64::from(new.wants.ordered))
-        .bind(new.wants.payload.as_str())
-        .bind(destination_row::headers(&new.wants.headers))
-        .execute(tx.on())
-        .await?;
-        // Shows only the origin of the URL: paths contain secrets.
-        let changes = [
-            Change::made("origin", new.url.origin().ascii_serialization()),
-            Change::made("type", new.category),
-            Change::made("label", &new.label),
-        ];
-        let note = note_about(new, Deed::WebhookAdded, &changes);
-        audit::note(&mut tx, self.mint(), act, note).await?;
-        tx.commit().await?;
-        Ok(NewDestination::Created)
+            if let Some(row) = same {
+                return Ok(NewDestination::Exists(Box::new(destination(&row)?)));
+            }
+            let row = sql("SELECT COUNT(*) AS kept FROM destinations
+                           WHERE account_id = $1 AND removed_at IS NULL")
+            .bind(new.account)
+            .fetch_one(tx.on())
+            .await?;
+            if (Columns { table: "destinations", row: &row }).count("kept")? >= most {
+                return Ok(NewDestination::TooMany);
+            }
+            sql("INSERT INTO destinations (id, account_id, url, category, label, secret, created_at,
+                                           ordered, payload, headers)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)")
+            .bind(new.id.0)
+            .bind(new.account.get())
+            .bind(new.url.as_str())
+            .bind(new.category.as_str())
+            .bind(new.label.clone())
+            .bind(new.secret.expose())
+            .bind(new.created_at.millis())
+            .bind(i64::from(new.wants.ordered))
+            .bind(new.wants.payload.as_str())
+            .bind(destination_row::headers(&new.wants.headers))
+            .execute(tx.on())
+            .await?;
+            // Shows only the origin of the URL: paths contain secrets.
+            let changes = [
+                Change::made("origin", new.url.origin().ascii_serialization()),
+                Change::made("type", new.category),
+                Change::made("label", &new.label),
+            ];
+            let note = note_about(new, Deed::WebhookAdded, &changes);
+            audit::note(&mut tx, self.mint(), act, note).await?;
+            tx.commit().await?;
+            Ok(NewDestination::Created)
+        })
     }
 
     /// Returns the destinations of an account, oldest first.
     pub async fn destinations(&self, account: AccountId) -> Result<Vec<Destination>, StoreError> {
-        let rows = select("account_id = $1 AND removed_at IS NULL ORDER BY id")
+        let rows = select("WHERE account_id = $1 AND removed_at IS NULL ORDER BY id")
             .bind(account.get())
             .fetch_all(self.reader())
             .await?;
@@ -100,7 +103,7 @@ impl Base {
 
     /// Returns the destinations of all accounts, oldest first.
     pub async fn all_destinations(&self) -> Result<Vec<Destination>, StoreError> {
-        let rows = select("removed_at IS NULL ORDER BY id").fetch_all(self.reader()).await?;
+        let rows = select("WHERE removed_at IS NULL ORDER BY id").fetch_all(self.reader()).await?;
         rows.iter().map(destination).collect()
     }
 
@@ -117,7 +120,7 @@ impl Base {
         transact!(self, async |tx| {
             // Waits for commits that have passed the gate: their deliveries must be cancelled, too.
             gates::close_account(&mut tx, account).await?;
-            let mut query = select("removed_at IS NULL AND account_id = ");
+            let mut query = select("WHERE removed_at IS NULL AND account_id = ");
             query.push_value(account);
             if let Some(id) = id {
                 query.push(" AND id = ").push_value(id.0);
@@ -230,10 +233,4 @@ impl Base {
         .await
         .map(drop)
     }
-}
-
-fn select(condition: &'static str) -> Statement {
-    let mut query = sql("SELECT * FROM destinations WHERE ");
-    query.push(condition);
-    query
 }

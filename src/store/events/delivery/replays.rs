@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::destination_row::destination;
+use super::destination_row::{destination, select};
 use crate::domain::clock::Timestamp;
 use crate::domain::delivery::Extent;
 use crate::domain::destination::Destination;
@@ -357,12 +357,11 @@ async fn destination_in_use(
     request: &StoredRequest,
     locking: &'static str,
 ) -> Result<Option<Destination>, StoreError> {
-    let row = sql("SELECT * FROM destinations
-                   WHERE id = $1 AND removed_at IS NULL AND disabled_at IS NULL")
-    .bind(request.destination)
-    .locking(locking)
-    .fetch_optional(tx.on())
-    .await?;
+    let row = select("WHERE id = $1 AND removed_at IS NULL AND disabled_at IS NULL")
+        .bind(request.destination)
+        .locking(locking)
+        .fetch_optional(tx.on())
+        .await?;
     row.as_ref().map(destination).transpose()
 }
 
