@@ -90,8 +90,8 @@ impl Shutdown {
         self.tasks.close();
     }
 
-    /// Begins the soft stop and waits for every task. After `grace`, the hard stop ends the rest.
-    /// Returns whether all tasks finished by themselves.
+    /// Begins the soft stop and waits for every task, those spawned meanwhile too. After `grace`,
+    /// the hard stop drops the rest. Returns whether all tasks ended before it.
     pub async fn finish(&self, grace: Duration) -> bool {
         self.begin();
         let in_time = tokio::time::timeout(grace, self.tasks.wait()).await.is_ok();
