@@ -214,7 +214,7 @@ impl<'a> OpenElements<'a> {
 
     fn end_implied(&mut self, targets: &[&str], stops: impl Fn(&Open<'a>) -> bool) {
         if targets.iter().any(|name| self.names.may_have(TagName::new(name))) {
-            // A search that stops at a barrier closes nothing, so nothing pays for it: keep it
+            // A search that stops at a barrier closes nothing, and every tag may repeat it: keep it
             // short.
             if let Some(at) = self.find(|open| is_named(open, targets), stops, IMPLIED_REACH) {
                 self.end(at);

@@ -72,7 +72,6 @@ struct NextAttempt {
     failures: u32,
 }
 
-/// Bounds of one request to the authority.
 impl From<&AcmeRules> for Limits {
     fn from(rules: &AcmeRules) -> Self {
         Self {

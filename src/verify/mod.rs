@@ -162,8 +162,8 @@ impl Authenticator {
         }
     }
 
-    /// Authenticates one message within `dns.message_budget_seconds`. Never fails: if the result
-    /// cannot be decided for now, the proof says so.
+    /// Authenticates one message. Its queries end within `dns.message_budget_seconds`. Never fails:
+    /// if the result cannot be decided for now, the proof says so.
     pub async fn check(&self, question: Question<'_>) -> Authentication {
         let now = tokio::time::Instant::now();
         let dns = &self.rules.dns;
@@ -262,8 +262,9 @@ impl Authenticator {
             .collect()
     }
 
-    /// Runs the costly part: small messages on this thread, large ones on a blocking thread. The
-    /// number of blocking threads is limited by `places`.
+    /// Runs the costly part: small messages on this thread, large ones on a blocking thread, for
+    /// which they wait until `deadline` or as long as one query. `places` limits these threads; a
+    /// thread keeps its place to the end, even if this future is dropped.
     async fn examine(
         &self,
         input: ExaminationInput,
