@@ -274,7 +274,6 @@ struct Stores {
     beats: Store,
 }
 
-/// The right to serve, the stores, and the threads.
 struct Opened {
     serving: Serving,
     stores: Stores,
@@ -327,7 +326,6 @@ struct SmtpSettings<'s> {
     size: usize,
 }
 
-/// The listening front end.
 struct Incoming {
     smtp: SocketAddr,
     smtps: Option<SocketAddr>,

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Passed to every task that lives longer than a request.
+/// Passed to every task that lives longer than a request. A panic ends its own task alone.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     soft: CancellationToken,

@@ -7,8 +7,8 @@ use super::tags::TagName;
 /// Most open elements that are tracked, because some tags search them. Real mail nests a few dozen.
 /// Deeper elements keep their text but lose their style, and `is_cut` tells so.
 const MOST_OPEN: usize = 128;
-/// How many elements a start tag searches for one that it closes implicitly; text is nested only a
-/// few levels in its paragraph.
+/// A start tag searches so many open elements for one that it closes implicitly: in mail, text is
+/// nested only a few levels in its paragraph.
 const IMPLIED_REACH: usize = 32;
 /// Most recomputed looks for misnested elements of one document: about 0.05 s.
 const MOST_RESTYLED: usize = 100_000;

@@ -8,7 +8,8 @@
 //! evaluated and recorded. Of DMARC only `adkim=s` matters, which makes alignment strict.
 //!
 //! This room never decides about a recipient, writes, alters a message, makes a DNS query without a
-//! deadline, or uses a DNS answer for another purpose than the query's.
+//! deadline, or uses a DNS answer for another purpose than the query's. Locks, of the caches and of
+//! one message's answers, are held for a moment. A panic in the examination defers the message.
 
 mod alignment;
 mod answer;

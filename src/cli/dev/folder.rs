@@ -33,7 +33,6 @@ use crate::testkit::signer::Key;
 
 pub(super) const DEFAULT_FOLDER: &str = "gatepost-dev";
 
-/// The folder of a world.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
