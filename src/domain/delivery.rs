@@ -91,7 +91,7 @@ pub struct Attempt {
     pub latency_ms: u32,
     /// HTTP status; None if no answer came.
     pub status: Option<u16>,
-    /// The first 2 KiB of the response body.
+    /// The beginning of the response body, masked, of at most `kept_response_bytes`.
     pub response: Vec<u8>,
     /// Why there was no usable response, in plain words.
     pub error: Option<String>,

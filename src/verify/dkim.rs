@@ -249,7 +249,7 @@ impl JudgedSignature {
             && self.may_count()
     }
 
-    /// `d=`, as written if it is no host name.
+    /// `d=`, as written if it is no host name; a phrase if the field is unreadable.
     pub(super) fn signer(&self) -> String {
         match (&self.claim.domain, &self.claim.signature) {
             (Some(domain), _) => domain.to_string(),
