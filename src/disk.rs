@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-/// Writes a file atomically, replacing an existing one.
+/// Writes a file atomically, replacing an existing one. After a failure either one may be there.
 pub fn replace(path: &Path, octets: &[u8]) -> io::Result<()> {
     written(path, octets)?.persist(path)?;
     sync_folder(folder_of(path))

@@ -64,14 +64,11 @@ use self::tls::Tls;
 pub use self::vault::{VaultFileError, read_secrets_key, secrets_key_file};
 pub use crate::smtp::FrontEnd;
 
-/// A running server.
+/// Ends by [`Self::stop`]: if it is dropped instead, mail and deliveries go on.
 #[derive(Debug)]
 pub struct Running {
-    /// The address for mail.
     pub smtp: SocketAddr,
-    /// The address for mail with implicit TLS.
     pub smtps: Option<SocketAddr>,
-    /// The address of the API.
     pub http: SocketAddr,
     /// Whether the API is served by https only.
     pub https: bool,
@@ -121,7 +118,7 @@ impl Running {
     }
 }
 
-/// Starts a server on an existing store. When this returns, both sockets are listening; the socket
+/// Starts a server on an existing store. When this returns, its sockets are listening; only the one
 /// for an authority's challenges may follow.
 #[expect(
     clippy::too_many_lines,
@@ -277,7 +274,6 @@ struct Stores {
     beats: Store,
 }
 
-/// The right to serve, the stores, and the threads.
 struct Opened {
     serving: Serving,
     stores: Stores,
@@ -330,7 +326,6 @@ struct SmtpSettings<'s> {
     size: usize,
 }
 
-/// The listening front end.
 struct Incoming {
     smtp: SocketAddr,
     smtps: Option<SocketAddr>,

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Passed to every task that lives longer than a request.
+/// Passed to every task that lives longer than a request. A panic ends its own task alone.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     soft: CancellationToken,
@@ -90,8 +90,8 @@ impl Shutdown {
         self.tasks.close();
     }
 
-    /// Begins the soft stop and waits for every task. After `grace`, the hard stop ends the rest.
-    /// Returns whether all tasks finished by themselves.
+    /// Begins the soft stop and waits for every task, those spawned meanwhile too. After `grace`,
+    /// the hard stop drops the rest. Returns whether all tasks ended before it.
     pub async fn finish(&self, grace: Duration) -> bool {
         self.begin();
         let in_time = tokio::time::timeout(grace, self.tasks.wait()).await.is_ok();

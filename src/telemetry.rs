@@ -9,7 +9,7 @@ use tracing_subscriber::EnvFilter;
 
 /// The variable that sets the log filter.
 pub const VARIABLE: &str = "GATEPOST_LOG";
-/// The filter without `GATEPOST_LOG`.
+/// The filter without `GATEPOST_LOG`, or if it cannot be parsed.
 const DEFAULT_FILTER: &str = "warn,gatepost=info";
 
 /// Logs only errors, unless `GATEPOST_LOG` says otherwise: for commands whose output is read by

@@ -85,7 +85,7 @@ impl EventsArgs {
         let octets = access.limits.max_page_bytes;
         let bounds = EventLogBounds { events: access.limits.page_step, octets };
         loop {
-            // Orders the events committed by now; they are read below.
+            // Gives places to the events committed by now, up to a bound; they are read below.
             let known = log.begin(&scope, Begin::Now).await?;
             loop {
                 let part = log.read(&scope, &filter, after, bounds).await?;

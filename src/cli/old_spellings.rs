@@ -15,7 +15,7 @@ enum SpellingPlace {
     Last,
 }
 
-/// An old flag of commands of one noun.
+/// An old flag, and the verbs of one noun that had it.
 struct OldFlag {
     noun: &'static str,
     verbs: &'static [&'static str],

@@ -8,7 +8,7 @@ pub(super) fn line(text: &str) -> String {
     text.replace(is_command, &HIDDEN.to_string())
 }
 
-/// Does so for text of several lines: keeps line breaks and tabs.
+/// Like [`line`], but keeps line breaks and tabs.
 pub(super) fn lines(text: &str) -> String {
     text.replace(|c: char| is_command(c) && c != '\n' && c != '\t', &HIDDEN.to_string())
 }

@@ -143,7 +143,7 @@ fn is_local(name: &str) -> bool {
     !name.contains('.') || name.ends_with(".localhost")
 }
 
-/// Whether an authority is the operator's own, by its URL.
+/// Whether the URL of an authority shows that it is the operator's own: a private or local host.
 fn is_at_home(directory: &Url) -> bool {
     match directory.host() {
         Some(Host::Ipv4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),

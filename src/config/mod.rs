@@ -185,7 +185,7 @@ impl ServeOptions {
         }
     }
 
-    /// Returns the address for mail.
+    /// Returns the address for mail; fails if its host name is not found.
     pub async fn smtp(&self) -> Result<SocketAddr, ConfigError> {
         let found = host_port::find("--smtp", self.smtp.as_ref()).await?;
         Ok(found.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 25))))
@@ -202,7 +202,7 @@ impl ServeOptions {
         Ok(found.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 8080))))
     }
 
-    /// Returns the resolvers in place of the system's.
+    /// Returns the resolvers in place of the system's; fails if a host name is not found.
     pub async fn dns(&self) -> Result<Option<Vec<SocketAddr>>, ConfigError> {
         let Some(named) = &self.dns else { return Ok(None) };
         let mut resolvers = Vec::with_capacity(named.len());
@@ -306,7 +306,7 @@ enum NotSeconds {
     Negative,
 }
 
-/// Reads seconds from a flag or a variable.
+/// Parses seconds of a flag or a variable: 0 to [`LONGEST_WAIT`].
 fn seconds(text: &str) -> Result<u64, NotSeconds> {
     let found = text.parse::<i64>().ok().filter(|found| *found <= LONGEST_WAIT);
     u64::try_from(found.ok_or(NotSeconds::Number)?).map_err(|_| NotSeconds::Negative)

@@ -97,8 +97,8 @@ impl AppRecord {
         }
     }
 
-    /// Returns this record with a first revision taken from its creation time. A record that is
-    /// removed and made again so never repeats a revision that somebody read before.
+    /// Returns this record with a first revision from its creation time, so that a record that is
+    /// removed and made again repeats no revision that somebody has read.
     #[must_use]
     pub fn begun(self) -> Self {
         Self { revision: self.created_at.millis().max(1), ..self }

@@ -67,8 +67,7 @@ impl Breaker {
         })
     }
 
-    /// Tells whether a destination that was known to fail since `since` may be disabled by a
-    /// failure at `at`.
+    /// Tells whether a failure at `at` may disable a destination that has failed since `since`.
     pub fn may_give_up(&self, since: Option<Timestamp>, at: Timestamp) -> bool {
         since.is_some_and(|since| elapsed(since, at) >= self.disable_after)
     }

@@ -125,7 +125,7 @@ impl Clock {
     }
 
     /// Adopts the steady time of the store. The first call sets any value; later calls only move
-    /// forward, so that no reader sees steady time go back.
+    /// forward, so that no reader sees steady time go back. Not to be called beside [`Self::look`].
     pub fn align(&self, steady: Timestamp) {
         let offset = steady.0.saturating_sub((self.steady)().0);
         let kept = &self.kept;

@@ -117,7 +117,6 @@ impl Handle {
         Ok(Self::Elsewhere { source, address })
     }
 
-    /// The channel.
     pub const fn source(&self) -> Source {
         match self {
             Self::Mailbox(_) => Source::Email,

@@ -34,8 +34,8 @@ words! {
     }
 }
 
-/// Least number of deliveries of each destination that a claim looks at, however many destinations
-/// wait. A claim that got fewer of a destination has all of its due deliveries.
+/// A claim looks at this many deliveries of each destination at least, however many destinations
+/// wait. If it got fewer of a destination, no more are due there.
 pub const TAKEN_OF_EACH: usize = 8;
 
 /// Subject of an event, as stored.
@@ -91,7 +91,7 @@ pub struct Attempt {
     pub latency_ms: u32,
     /// HTTP status; None if no answer came.
     pub status: Option<u16>,
-    /// The first 2 KiB of the response body.
+    /// The beginning of the response body, masked, of at most `kept_response_bytes`.
     pub response: Vec<u8>,
     /// Why there was no usable response, in plain words.
     pub error: Option<String>,

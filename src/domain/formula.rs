@@ -154,8 +154,8 @@ struct Size {
     high: i32,
     /// Lower bound of the absolute value, unless the result is 0.
     low: i32,
-    /// The results are multiples of a power of two not below this; bounds the rest of a difference
-    /// from below.
+    /// The results are multiples of a power of two that is at least this. So a difference is at
+    /// least this, or 0.
     grain: i32,
 }
 

@@ -217,7 +217,7 @@ impl Mint {
         EventId(self.last_of(0xf)).nth(1)
     }
 
-    /// Returns the last UUID of the next free block whose members differ only in the bits `lowest`.
+    /// Takes the next free block of UUIDs that differ only in the bits `lowest`; returns the last.
     fn last_of(&self, lowest: u128) -> Uuid {
         let mut random = [0; 16];
         (self.random)(&mut random);

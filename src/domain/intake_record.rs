@@ -44,7 +44,7 @@ pub struct IntakeRecord {
     /// The header section as received, cut at a limit.
     pub headers: Vec<u8>,
     pub evidence: Evidence,
-    /// Number of refusals that this record counts; above 1 only at RCPT.
+    /// Number of refusals that this record counts; above 1 only at MAIL or RCPT.
     pub count: u64,
     /// From the end of the message to the begin of its commit; None if there was no commit.
     pub took: Option<Duration>,

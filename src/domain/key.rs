@@ -52,7 +52,7 @@ pub struct Key {
     pub created_at: Timestamp,
     /// The key is refused from this time on.
     pub expires_at: Option<Timestamp>,
-    /// Accurate to about an hour.
+    /// Late by up to `last_used_minutes` of `access.toml`.
     pub last_used_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
 }

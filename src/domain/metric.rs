@@ -115,7 +115,8 @@ impl Metric {
         READY.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the result, or None if there are no values, or fewer than `minimum_sample`.
+    /// Returns the result. None below `minimum_sample` values, and without values unless it counts
+    /// or sums.
     pub fn result(&self, tally: &Tally) -> Option<f64> {
         if tally.events < self.minimum_sample {
             return None;

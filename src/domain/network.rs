@@ -59,7 +59,6 @@ impl<K: Eq + Hash> Tally<K> {
         self.0.get(key).copied().unwrap_or(0)
     }
 
-    /// Adds one.
     pub fn add(&mut self, key: K) {
         let count = self.0.entry(key).or_insert(0);
         *count = count.saturating_add(1);

@@ -116,7 +116,7 @@ pub trait Intake: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Recipient, IntakeReply>> + Send;
 
     /// At the end of DATA: decides on the message and stores it. `raw` is as received, with dots
-    /// unstuffed and nothing else changed.
+    /// unstuffed and nothing else changed. If the future is dropped, it may be stored or not.
     fn message(&self, envelope: Envelope, raw: Bytes) -> impl Future<Output = IntakeReply> + Send;
 
     /// Records a transaction that the session itself refused (size, bare line ends). `head` is the

@@ -37,6 +37,7 @@ impl<K: Hash + Eq, V> Recent<K, V> {
         self.young.get(key).map(|one| &one.value).filter(|value| good(value))
     }
 
+    /// Keeps a value; ignores one of more than half of the allowed weight.
     pub fn keep(&mut self, key: K, value: V, weight: usize) {
         self.put(key, Weighed { value, weight });
     }

@@ -17,7 +17,7 @@ pub struct Share<H: Eq + Hash> {
 }
 
 impl<H: Eq + Hash + Clone> Shares<H> {
-    /// Takes one share for all these holders, or None if one of them already has its maximum.
+    /// Takes one share for all these holders; none at all if one of them already has its maximum.
     pub fn take(&self, wanted: &[(H, usize)]) -> Option<Share<H>> {
         let mut taken = self.lock();
         if wanted.iter().any(|(holder, most)| taken.of(holder) >= *most) {

@@ -157,8 +157,8 @@ impl Client {
         Ok(Self { guard, limits, public, operator_only, kept_hosts: Arc::default() })
     }
 
-    /// Sends `body` once to a URL that a customer chose: used for deliveries, tests and relays. A
-    /// status is a result even if the body after it fails: the receiver has decided, and the body
+    /// Sends `body` to the URL of a webhook; once more if a kept connection breaks unanswered.
+    /// A status is a result even if the body after it fails: the receiver has decided, and the body
     /// is only for the log.
     pub async fn post(
         &self,
@@ -178,8 +178,8 @@ impl Client {
                     kept_headers.insert(CONNECTION, HeaderValue::from_static("close"));
                 }
                 match self.send_on_kept(url, kept_headers, body.clone(), deadline).await {
-                    // The connection was closed while idle, which is no fault of the receiver: send
-                    // once more.
+                    // Most likely closed while idle, which is no fault of the receiver. If it read
+                    // the request, it gets a duplicate.
                     Err(EgressError::Broken) => {
                         self.send(Method::POST, url, headers, body, deadline).await
                     }
@@ -211,7 +211,7 @@ impl Client {
         Ok(response.status().as_u16())
     }
 
-    /// Sends one request. Fails if the response is cut short or longer than the limit.
+    /// Sends one request. Fails if the response is late, cut short or longer than the limit.
     pub async fn exchange(
         &self,
         method: Method,

@@ -5,7 +5,7 @@
 //! others; it resolves names with `lookup`, not with mail's resolver. [`signature`] proves the
 //! sender to the receiver. Never done here: following a redirect, using a proxy of the environment,
 //! keeping a cookie, decompressing a response, connecting to an address that was not checked,
-//! showing the text of an inner error to a customer.
+//! showing the text of an inner error to a customer. The one lock, of counts, is held for a moment.
 
 pub mod client;
 mod error;

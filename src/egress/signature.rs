@@ -27,7 +27,7 @@ pub fn secret_text(secret: &Secret) -> String {
 }
 
 /// Returns the key that verifies `v1a`, as shown to customers: `whpk_` and base64 with padding. Not
-/// secret. It is derived from the secret, so it tells which one is in use.
+/// secret, but derived from the secret, so it tells which one is in use. None if the library fails.
 pub fn public_key(secret: &Secret) -> Option<String> {
     let pair = pair(secret).ok()?;
     Some(format!("whpk_{}", STANDARD.encode(pair.public_key())))
@@ -58,7 +58,7 @@ pub fn sign(secret: &Secret, id: &str, at: Timestamp, body: &[u8]) -> String {
     STANDARD.encode(context.sign())
 }
 
-/// Returns the first signature of a `webhook-signature` value, without its prefix.
+/// Returns the first signature of a `webhook-signature` value without its prefix; empty if none.
 pub fn first_signature(header: &str) -> &str {
     let first = header.split(' ').next().unwrap_or_default();
     first.split_once(',').map_or("", |(_, signature)| signature)

@@ -2,8 +2,9 @@
 //! Standard, and with `legacy` for charsets that it lacks.
 //!
 //! ISO-2022-CN and similar charsets become one U+FFFD. Invalid bytes become U+FFFD. A byte order
-//! mark decides and is removed. Without a known label, bytes are UTF-8 if more of them fit than do
-//! not, else windows-1252, the standard's fallback. Plain text may also be ISO-2022-JP.
+//! mark decides and is removed. Without a known label, text is UTF-8 if it is ASCII or has more
+//! valid than invalid characters beyond it, else windows-1252, the standard's fallback. Plain text
+//! may also be ISO-2022-JP.
 
 use encoding_rs::{
     BIG5, CoderResult, EUC_KR, Encoding, GBK, ISO_2022_JP, REPLACEMENT, SHIFT_JIS, UTF_8, UTF_16BE,
@@ -125,7 +126,7 @@ fn labelled(label: &str, octets: &[u8]) -> Result<Charset, Option<Fault>> {
     if is_wide && is_narrow(octets) { Err(Some(Fault::Impossible)) } else { Ok(charset) }
 }
 
-/// Tells whether ASCII text is labelled UTF-16, in which each blank would come with a NUL.
+/// Tells whether this is ASCII text and not UTF-16, in which each blank would have a NUL.
 fn is_narrow(octets: &[u8]) -> bool {
     let is_text = |octet: &u8| matches!(octet, b'\t' | b'\n' | b'\r' | 0x20..=0x7e);
     octets.iter().all(is_text) && octets.iter().any(u8::is_ascii_whitespace)

@@ -7,8 +7,8 @@ use super::tags::TagName;
 /// Most open elements that are tracked, because some tags search them. Real mail nests a few dozen.
 /// Deeper elements keep their text but lose their style, and `is_cut` tells so.
 const MOST_OPEN: usize = 128;
-/// How many elements a start tag searches for one that it closes implicitly; text is nested only a
-/// few levels in its paragraph.
+/// A start tag searches so many open elements for one that it closes implicitly: in mail, text is
+/// nested only a few levels in its paragraph.
 const IMPLIED_REACH: usize = 32;
 /// Most recomputed looks for misnested elements of one document: about 0.05 s.
 const MOST_RESTYLED: usize = 100_000;
@@ -214,7 +214,7 @@ impl<'a> OpenElements<'a> {
 
     fn end_implied(&mut self, targets: &[&str], stops: impl Fn(&Open<'a>) -> bool) {
         if targets.iter().any(|name| self.names.may_have(TagName::new(name))) {
-            // A search that stops at a barrier closes nothing, so nothing pays for it: keep it
+            // A search that stops at a barrier closes nothing, and every tag may repeat it: keep it
             // short.
             if let Some(at) = self.find(|open| is_named(open, targets), stops, IMPLIED_REACH) {
                 self.end(at);

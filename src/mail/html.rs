@@ -1,7 +1,7 @@
 //! Renders HTML as a person would see it, and finds hidden text and deceptive links.
 //!
-//! Follows styles in attributes, and those in `<style>` that [`super::sheet`] understands. Linear,
-//! without recursion.
+//! Follows styles in attributes, and those in `<style>` that [`super::stylesheet`] understands.
+//! Linear, without recursion.
 
 use super::computed_style::{ComputedStyle, Style};
 use super::elements::{Open, OpenElements, breaks, is_void};

@@ -18,7 +18,7 @@ const SHORT_SIGNATURE_OCTETS: usize = 60;
 /// Most passes: each may expose another end. A text that needs more was crafted, and stays whole.
 const MOST_PASSES: usize = 8;
 
-/// Removes the quoted history and the signature at the end of `text`. Idempotent.
+/// Removes the quoted history and the signature at the end of `text`, which is trimmed. Idempotent.
 pub(super) fn stripped(text: &str) -> String {
     let whole = text.trim();
     let mut kept: Vec<&str> = whole.lines().collect();

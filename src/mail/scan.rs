@@ -172,8 +172,8 @@ fn values<'a: 's, 's>(
     fields.iter().filter(move |field| name.names(field.name)).map(|field| field.value)
 }
 
-/// Returns the From address for records of refused mail: the one that all readable From fields
-/// agree on, else None.
+/// Returns the From address for records of refused mail: the one that all From fields have, empty
+/// ones aside. None if they differ, or one cannot be read.
 fn readable_from(fields: &[Field<'_>], limits: &IntakeLimits) -> Option<Address> {
     let mut found = None;
     for value in values(fields, KnownField::From) {

@@ -68,7 +68,7 @@ struct Word<'a> {
 }
 
 impl<'a> Word<'a> {
-    /// Parses the word that begins with the `=?` at `start`.
+    /// Parses the word that begins with the `=?` at `start`; None if it is no encoded word.
     fn parse(value: &'a [u8], start: usize) -> Option<Self> {
         let window = value.get(start + 2..)?;
         let window = window.get(..LONGEST).unwrap_or(window);

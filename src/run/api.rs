@@ -36,7 +36,6 @@ pub(super) struct SharedUseCases {
     pub(super) dns: Arc<Authenticator>,
 }
 
-/// The rules that the use cases of the API follow.
 pub(super) struct ApiRules {
     pub(super) access: Arc<AccessRules>,
     pub(super) webhooks: Arc<WebhookRules>,

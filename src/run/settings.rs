@@ -19,7 +19,6 @@ use crate::tls::self_signed::SelfSignedError;
 use crate::tls::{FilesError, Paths};
 use crate::verify::VerifyError;
 
-/// The settings of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub front_end: FrontEnd,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Returns the time since now, including sleep of the machine (`CLOCK_BOOTTIME`): work due in an
-/// hour is due then, even if the machine sleeps for most of it.
+/// Returns a stopwatch that runs from now on, also while the machine sleeps (`CLOCK_BOOTTIME`):
+/// work due in an hour is due then, even if the machine sleeps for most of it.
 #[cfg(target_os = "linux")]
 pub(super) fn stopwatch() -> impl Fn() -> Duration + Send + Sync + 'static {
     use rustix::time::{ClockId, clock_gettime};

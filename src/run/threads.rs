@@ -31,12 +31,10 @@ impl Threads {
         Ok(Self { requests: Some(requests), streams: Some(streams) })
     }
 
-    /// The runtime of requests.
     pub(super) fn requests(&self) -> Handle {
         self.requests.as_ref().map_or_else(Handle::current, |one| one.handle().clone())
     }
 
-    /// The runtime of streams.
     pub(super) fn streams(&self) -> Handle {
         self.streams.as_ref().map_or_else(Handle::current, |one| one.handle().clone())
     }

@@ -39,8 +39,8 @@ pub enum VaultFileError {
 }
 
 /// Opens the vault with the keys of the named file. Without one, the embedded store uses the file
-/// beside it; gateways on PostgreSQL, which would all need the same file, keep no secrets. Logs an
-/// error if the store holds secrets that no key opens.
+/// beside it, and makes it the first time; gateways on PostgreSQL, which would all need the same
+/// file, keep no secrets. Logs an error if the store holds secrets that no key opens.
 pub(super) async fn open(
     named: Option<&Path>,
     place: &StorePlace,

@@ -1,5 +1,5 @@
-//! The life of a connection from accept on: first a place of all, then the client's real address,
-//! then the places and the rates of its network, then the session.
+//! The life of a connection from accept on: first one of all places, then the client's real
+//! address, then the places and the rates of its network, then the session.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};

@@ -157,7 +157,8 @@ impl<I: Intake> Mailin<I> {
 }
 
 impl<I: Intake> Shared<I> {
-    /// Runs `question` on the runtime and blocks. None if it panics or gives no answer in time.
+    /// Runs `question` on the runtime and blocks. None if it panics or has no answer in time, or by
+    /// the hard stop, which drop it.
     fn ask<T: Send + 'static>(
         &self,
         question: impl Future<Output = T> + Send + 'static,

@@ -5,7 +5,9 @@
 //! `protocol` and carries out its next step: write a reply, ask [`crate::domain::ports::Intake`]
 //! about a recipient or a message, or reserve memory from the shared *budget*.
 //!
-//! `run` calls this room and passes in the Intake, the operator's rules and the shutdown.
+//! `run` calls this room and passes in the Intake, the operator's rules and the shutdown. The locks
+//! are those of counts (`rates`, `places`), held for a moment and never over a wait. A session that
+//! panics ends alone, and returns its place and its memory.
 //!
 //! Never happens here: altering or logging a byte of a message (except with `bare_line_ends =
 //! "normalize"`), ending a line in anything but CRLF, sending mail, deciding a verdict, or writing

@@ -27,7 +27,7 @@ pub struct Acceptor {
 pub enum HandshakeError {
     #[error("the TLS handshake timed out")]
     Late,
-    /// The client got an alert.
+    /// The client got an alert, unless the connection broke.
     #[error(transparent)]
     Failed(io::Error),
 }

@@ -72,7 +72,6 @@ struct NextAttempt {
     failures: u32,
 }
 
-/// Bounds of one request to the authority.
 impl From<&AcmeRules> for Limits {
     fn from(rules: &AcmeRules) -> Self {
         Self {
@@ -141,7 +140,7 @@ impl Acme {
     }
 }
 
-/// Attempts at one order.
+/// Most attempts at one order.
 const ORDER_TRIES: u32 = 3;
 
 struct Work {
@@ -154,6 +153,7 @@ struct Work {
 }
 
 impl Work {
+    /// Never ends. Dropped in an attempt, it leaves the order and the note of the attempt on disk.
     async fn renew(
         &self,
         NextAttempt { mut due, mut failures }: NextAttempt,
@@ -215,7 +215,7 @@ impl Work {
         shutdown.spawn(self.challenges.clone().serve(listener, bounds, shutdown.clone()));
     }
 
-    /// Stores the state of the asking: no request before `wait` is over.
+    /// Stores that the authority is asked now, and not again before `wait` is over.
     async fn note(&self, failures: u32, wait: Duration) -> Result<(), AcmeError> {
         let at = self.clock.now();
         let tried = AttemptRecord { at, not_before: at.plus(wait), failures };
@@ -256,7 +256,8 @@ impl Work {
         NextAttempt { due: self.show_stored(soonest, install).await, failures }
     }
 
-    /// Installs the stored certificate. Returns when to ask the authority, not before `soonest`.
+    /// Installs the stored certificate, if it can be used. Returns when to ask the authority:
+    /// `soonest`, or at its renewal if that is later and it has all names.
     async fn show_stored(
         &self,
         soonest: Timestamp,
@@ -281,8 +282,7 @@ impl Work {
         }
     }
 
-    /// Obtains, stores and installs a certificate, after this many failures. Returns when to renew
-    /// it.
+    /// Notes the attempt; then obtains, stores and installs a certificate. Returns its renewal.
     async fn attempt(
         &self,
         failures: u32,
@@ -290,7 +290,7 @@ impl Work {
     ) -> Result<Timestamp, AcmeError> {
         let stored = self.stored_parts().await?;
         let key = stored.key.serialize_pem();
-        // Noted first: the authority counts an attempt that a restart cuts short as a failure.
+        // Noted first: an attempt that a restart cuts short counts as a failure.
         self.note(failures.saturating_add(1), self.wait(failures)).await?;
         // An order that never succeeds must not block others, whatever the authority says.
         if failures >= ORDER_TRIES {
@@ -323,7 +323,7 @@ impl Work {
         Ok(due)
     }
 
-    /// Returns the time when a part of the certificate's life is over.
+    /// Returns when the part of the certificate's life in `renewal` of `acme.toml` is over.
     fn renewal(&self, pair: &Pair) -> Timestamp {
         let life = u64::try_from(pair.until().millis().saturating_sub(pair.from().millis()));
         let life = Duration::from_millis(life.unwrap_or(0));

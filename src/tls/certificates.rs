@@ -46,7 +46,6 @@ impl Certificates {
         self.0.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The clock for validity.
     pub fn clock(&self) -> &Clock {
         &self.0.clock
     }

@@ -45,6 +45,7 @@ pub struct Files {
     state: Mutex<State>,
 }
 
+/// Locked while files are read, so that a reload waits for the one before.
 #[derive(Debug)]
 struct State {
     /// The hash of the last contents, usable or not.

@@ -8,6 +8,8 @@
 //! files, an authority ([`acme`], which calls [`Certificates::install`]), or a self-signed pair.
 //!
 //! Never: verifying a client's certificate, logging a key, ending a session for a new certificate.
+//! A pair that cannot be used leaves the one in use. Locks are held for a moment, except in
+//! [`Files`], where a reload waits for the one before.
 
 mod acceptor;
 pub mod acme;

@@ -59,7 +59,7 @@ impl Verified {
         self.chain.as_ref().is_some_and(wanted)
     }
 
-    /// Returns what a DNS answer, or time, could still change.
+    /// Returns why the result is still open: for want of a DNS answer, or until a time to come.
     fn pending(&self) -> Option<Pending<'_>> {
         let of =
             |relation| move |one: &JudgedSignature| one.claim.relation == relation && one.counts();

@@ -249,7 +249,7 @@ impl JudgedSignature {
             && self.may_count()
     }
 
-    /// `d=`, as written if it is no host name.
+    /// `d=`, as written if it is no host name; a phrase if the field is unreadable.
     pub(super) fn signer(&self) -> String {
         match (&self.claim.domain, &self.claim.signature) {
             (Some(domain), _) => domain.to_string(),
@@ -374,9 +374,9 @@ pub fn is_of_another(value: &[u8], from: &DomainName) -> bool {
     signer.is_some_and(|signer| !Relation::of(&signer, from, Alignment::Relaxed).is_aligned())
 }
 
-/// Returns the value of a `DKIM-Signature` field in one spelling for all values that the signature
-/// treats as equal (RFC 6376 §3.7): canonical by its own `c=`, and `b=`, which it does not sign,
-/// without white space. The two are separate, so that text cannot shift from one to the other.
+/// Returns a `DKIM-Signature` value so that values which the signature treats as equal become equal
+/// (RFC 6376 §3.7): the signed part, canonical by its own `c=`; then `b=`, which is not signed,
+/// without white space. Two parts, so that no text can shift from one to the other.
 pub fn spelling(value: &[u8]) -> [Vec<u8>; 2] {
     let tags = TagList::read(value);
     let form = tags.get("c").and_then(|forms| forms.split('/').next()).map(str::trim);

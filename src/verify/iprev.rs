@@ -86,7 +86,7 @@ fn facts(client: IpAddr) -> Facts {
     Facts::Iprev(iprev::Iprev { client: client.to_string() })
 }
 
-/// Looks up the PTR record, then the addresses of the first names, all in parallel.
+/// Looks up the PTR record, then in parallel the addresses of its names, up to the limit.
 async fn reverse(resolver: &Resolver, client: IpAddr, deadline: Instant) -> Reverse {
     let ptr = resolver.ask(name_of(client), RecordType::PTR, deadline).await;
     let ask = |name| resolver.ask(name, kind_of(client), deadline);

@@ -8,7 +8,8 @@
 //! evaluated and recorded. Of DMARC only `adkim=s` matters, which makes alignment strict.
 //!
 //! This room never decides about a recipient, writes, alters a message, makes a DNS query without a
-//! deadline, or uses a DNS answer for another purpose than the query's.
+//! deadline, or uses a DNS answer for another purpose than the query's. Locks, of the caches and of
+//! one message's answers, are held for a moment. A panic in the examination defers the message.
 
 mod alignment;
 mod answer;
@@ -162,8 +163,8 @@ impl Authenticator {
         }
     }
 
-    /// Authenticates one message within `dns.message_budget_seconds`. Never fails: if the result
-    /// cannot be decided for now, the proof says so.
+    /// Authenticates one message. Its queries end within `dns.message_budget_seconds`. Never fails:
+    /// if the result cannot be decided for now, the proof says so.
     pub async fn check(&self, question: Question<'_>) -> Authentication {
         let now = tokio::time::Instant::now();
         let dns = &self.rules.dns;
@@ -262,8 +263,9 @@ impl Authenticator {
             .collect()
     }
 
-    /// Runs the costly part: small messages on this thread, large ones on a blocking thread. The
-    /// number of blocking threads is limited by `places`.
+    /// Runs the costly part: small messages on this thread, large ones on a blocking thread, for
+    /// which they wait until `deadline` or as long as one query. `places` limits these threads; a
+    /// thread keeps its place to the end, even if this future is dropped.
     async fn examine(
         &self,
         input: ExaminationInput,

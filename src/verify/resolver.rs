@@ -32,7 +32,7 @@ pub(super) const MAX_NAME: usize = 253;
 /// Most bytes of TXT records in one answer that are read. No honest name has so many: 64 KiB can
 /// hold 4,000 addresses, or 20,000 texts.
 const MAX_TEXTS: usize = 32 * 1024;
-/// Cached results may additionally take this fraction of the bytes for answers.
+/// For so many bytes of answers, one byte of results may be cached beside them.
 const SHARE_OF_RESULTS: usize = 8;
 
 /// The DNS servers to query.
@@ -108,7 +108,6 @@ impl Resolver {
         Ok(Self { inner, answers, results })
     }
 
-    /// The cache of results.
     pub(super) fn results(&self) -> &Results {
         &self.results
     }
@@ -117,8 +116,8 @@ impl Resolver {
         &self.inner
     }
 
-    /// Returns the records of one type under a name without its final dot. Fails temporarily at
-    /// `deadline`.
+    /// Returns the records of one type under a name without its final dot, from the cache if they
+    /// are there. Fails temporarily at `deadline`.
     pub(super) async fn ask(&self, name: String, kind: RecordType, deadline: Instant) -> Answer {
         if let Some(answer) = self.answers.get(&name, kind, Instant::now()) {
             return answer;

@@ -382,8 +382,9 @@ impl<Q: Queue> Dispatcher<Q> {
     }
 }
 
-/// Attempts a delivery, and records the end unless nothing else depends on the record. A panic is
-/// recorded as a failed attempt: left to its lease, the delivery would come back forever.
+/// Attempts a delivery and records its end. A success that no other delivery waits for is left to
+/// the caller to record (`unrecorded`). A panic counts as a failed attempt: left to its lease, the
+/// delivery would come back forever.
 async fn attempt_and_record<Q: Queue>(
     queue: Arc<Q>,
     sender: Sender,
@@ -415,7 +416,7 @@ async fn attempt_and_record<Q: Queue>(
     AttemptEnd { destination, took, halts, frees, unrecorded: None }
 }
 
-/// Records the end of an attempt, with retries while the lease lasts: a lost record costs the
+/// Records the end of an attempt, and retries for as long as a lease: a lost record costs the
 /// receiver a duplicate. Returns true if no more attempts may begin for the destination.
 async fn record(
     queue: &impl Queue,

@@ -110,8 +110,8 @@ impl<T> Lanes<T> {
         self.lanes.get(&destination).is_none_or(|lane| self.takes_more(lane, now))
     }
 
-    /// Tells whether another attempt will soon follow one that starts now: more claims wait, or the
-    /// last attempt has only just ended.
+    /// Tells whether another attempt will soon follow one that starts now: more run or wait, or the
+    /// last one has only just ended.
     pub fn is_followed(&self, destination: DestinationId, now: Instant) -> bool {
         self.lanes.get(&destination).is_some_and(|lane| {
             let just = |ended| now.duration_since(ended) < AT_ONCE;

@@ -76,7 +76,7 @@ impl Scene<'_> {
         Ok(reply.starts_with(expected).then_some(record))
     }
 
-    /// Returns the webhook about the record's message, if it was signed.
+    /// Prints whether the webhook about the record's message is signed; returns it if so.
     async fn webhook(&self, record: &Value) -> Result<Option<Value>, Failure> {
         let body = self.stage.webhook(text(record, "messageUuid")).await?;
         let is_signed = body.is_some();

@@ -31,10 +31,8 @@ use crate::run::Running;
 use crate::store::{Location, Store};
 use crate::testkit::signer::Key;
 
-/// The default folder.
 pub(super) const DEFAULT_FOLDER: &str = "gatepost-dev";
 
-/// The folder of a world.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,

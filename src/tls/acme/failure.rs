@@ -75,7 +75,7 @@ impl AcmeError {
         }
     }
 
-    /// Whether the authority was not asked, or the note from before the attempt stays valid.
+    /// Whether the fault is ours, so that the note from before the attempt stays valid.
     pub(super) const fn is_our_own(&self) -> bool {
         matches!(self, Self::Folder(_) | Self::Listen { .. } | Self::Stopped)
     }

@@ -31,7 +31,7 @@ const ACCOUNT: &str = "account.json";
 const CHAIN: &str = "chain.pem";
 const ORDER: &str = "order";
 const TRIED: &str = "tried";
-/// Reads of a folder whose key and chain are being replaced.
+/// Most tries to read a folder whose key and chain are being replaced.
 const LOOKS: u32 = 3;
 
 /// The key and the chain in the folder.
@@ -42,7 +42,7 @@ pub(super) struct AcmeFolder {
     pub(super) chain: Option<String>,
 }
 
-/// The state of the asking, so that a restart does not begin anew.
+/// Kept on disk, so that a restart does not ask again at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AttemptRecord {
     /// When the authority was asked last.
@@ -81,7 +81,7 @@ impl AcmeFolder {
         Ok(Self { key, chain: read(&place(settings, CHAIN))? })
     }
 
-    /// Returns the state of the asking; `None` if there is none, or the file is damaged.
+    /// Returns the last attempt; `None` if there was none, or its file is damaged.
     pub(super) fn tried(settings: &Settings) -> Result<Option<AttemptRecord>, FolderError> {
         let text = read(&place(settings, TRIED))?;
         Ok(text.as_deref().and_then(AttemptRecord::parse))
@@ -93,7 +93,7 @@ impl AcmeFolder {
         write(&place(settings, TRIED), &text, true)
     }
 
-    /// Stores the chain, which ends its order.
+    /// Stores the chain, then forgets its order.
     pub(super) fn keep_chain(settings: &Settings, chain: &str) -> Result<(), FolderError> {
         write(&place(settings, CHAIN), chain, true)?;
         Self::forget_order(settings)

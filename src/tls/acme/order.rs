@@ -11,7 +11,6 @@ use super::challenges::ShownTokens;
 use super::failure::AcmeError;
 use super::folder::{self, AcmeFolder, FolderError};
 
-/// The stored parts that an attempt needs.
 pub(super) struct StoredParts {
     /// The key of the certificate.
     pub(super) key: KeyPair,

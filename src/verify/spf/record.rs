@@ -167,7 +167,7 @@ fn target(text: &str) -> Result<(Option<Template>, Prefixes), String> {
     }
 }
 
-/// Splits at the last slash if only digits follow.
+/// Splits at the last slash if only digits follow, or nothing.
 fn length(text: &str) -> Option<(&str, &str)> {
     text.rsplit_once('/').filter(|(_, digits)| digits.bytes().all(|b| b.is_ascii_digit()))
 }

@@ -52,9 +52,9 @@ impl Machine {
         self.turned_away(&answer, reason)
     }
 
-    /// Counts a refusal. A permanent one is an error. So is one over the rates, which leaves a
-    /// record, while no recipient is accepted: sessions that guess names, or go on and on, are cut
-    /// short, but accepted recipients get their message.
+    /// Counts a refusal as an error if it is permanent; if it is for the rates, only while no
+    /// recipient is accepted. So sessions that guess names, or go on and on, are cut short, but
+    /// accepted recipients get their message.
     fn turned_away(&mut self, answer: &IntakeReply, reason: Reason) -> Reply {
         let reply = Reply::reason(reason, answer.detail.as_deref(), answer.record);
         if reason == Reason::UnknownRecipient {
