@@ -3,7 +3,7 @@
 //!
 //! Methods of the subjects are methods of [`Base`]. The `Store` adds the groups in which waiting
 //! jobs are written together. A lock in memory is held for a few instructions, and no second one is
-//! taken under it; only `free_space.rs` holds one while it asks the file system.
+//! taken under it.
 
 pub mod free_space;
 pub mod gateway_registry;
@@ -127,8 +127,8 @@ impl Base {
 
     /// Returns the bytes free for this user in the file system of the embedded store, or of the
     /// blob folder if it has less; up to a second old. None if mail is in neither, or if the system
-    /// does not tell.
-    pub async fn free_space(&self) -> Option<u64> {
+    /// does not tell. Fails with `Hung` if the file system does not answer.
+    pub async fn free_space(&self) -> Result<Option<u64>, StoreError> {
         self.free_space.measure().await
     }
 }
