@@ -11,9 +11,11 @@ use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::digest::{SHA256, digest};
+use serde_json::{Map, Value};
 
 use crate::domain::id::Mint;
 use crate::domain::secret::Secret;
+use crate::store::StoreError;
 
 /// Bytes of a key.
 pub const KEY_LEN: usize = 32;
@@ -47,6 +49,13 @@ pub struct Vault {
 struct Key {
     name: [u8; NAME_LEN],
     key: LessSafeKey,
+}
+
+/// Reads opened secrets that a row of `table` keeps as a JSON object.
+pub(super) fn fields(open: &Secret, table: &'static str) -> Result<Map<String, Value>, StoreError> {
+    let detail = "the decrypted secrets are not a JSON object";
+    let corrupt = |_| StoreError::Corrupt { table, detail: detail.to_owned() };
+    serde_json::from_slice(open.expose()).map_err(corrupt)
 }
 
 impl Vault {

@@ -2,12 +2,17 @@
 
 mod about;
 
+use std::future::pending;
+use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
+use tokio::io::Interest;
+use tokio::net::unix::pipe;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
 pub(super) use self::about::about;
@@ -17,7 +22,8 @@ use super::when::When;
 use super::{Failure, print_read, reading};
 use crate::app::delivery::{Begin, Beginning, EventLog, EventLogBounds, RenderedEvent};
 use crate::app::mailbox::links::Links;
-use crate::domain::clock::Clock;
+use crate::app::tenancy::TenancyError;
+use crate::domain::clock::Timestamp;
 use crate::domain::event::EventName;
 use crate::domain::id::EventId;
 use crate::run;
@@ -56,9 +62,11 @@ fn event_id(text: &str) -> Result<EventId, NotEventId> {
 
 impl EventsArgs {
     pub(super) async fn run(self, global: &GlobalArgs) -> Result<ExitCode, Failure> {
+        let mut terminate = signal(SignalKind::terminate())?;
         tokio::select! {
             shown = self.show(global) => shown?,
             _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -66,17 +74,21 @@ impl EventsArgs {
     /// Prints the log to its end (with `--follow`, forever), or until the reader of the output is
     /// gone.
     async fn show(&self, global: &GlobalArgs) -> Result<(), Failure> {
-        let (store, rules, clock) = (global.open().await?, global.rules()?, clock());
+        let clock = run::system_mint().clock().clone();
+        let (begin, since) = self.beginning(clock.now())?;
+        let (store, rules) = (global.open().await?, global.rules()?);
         let access = Arc::new(rules.access);
         let scope = reading::scope(global, &store, self.account.as_ref()).await?;
-        let links = Links::open(&store, clock.clone(), &access).await?;
+        let links = Links::open(&store, clock, &access).await?;
         let links = links.at(global.options()?.public_url()?.as_ref());
-        let log = EventLog::new(store, Arc::clone(&access), rules.webhooks.payload, links);
+        let log = EventLog::new(store.clone(), Arc::clone(&access), rules.webhooks.payload, links);
+        // Gives places to a backlog: there may be no server that does.
+        tokio::spawn(log.clone().run(pending()));
         let names = (!self.names.is_empty()).then(|| self.names.clone());
-        let filter = EventFilter { names, since: self.since.map(|when| when.before(clock.now())) };
+        let filter = EventFilter { names, since };
         let pause = access.events.poll();
         let mut after = loop {
-            match log.begin(&scope, self.begin(&clock)).await? {
+            match log.begin(&scope, begin).await? {
                 Beginning::At(position) => break position,
                 Beginning::Later => sleep(pause).await,
                 Beginning::Unknown => return Err(NO_EVENT.into()),
@@ -85,8 +97,11 @@ impl EventsArgs {
         let octets = access.limits.max_page_bytes;
         let bounds = EventLogBounds { events: access.limits.page_step, octets };
         loop {
+            // Nothing more comes of an account that was deleted.
+            let is_there = store.account(scope.root()).await?.is_some();
             // Gives places to the events committed by now, up to a bound; they are read below.
             let known = log.begin(&scope, Begin::Now).await?;
+            let is_behind = log.is_behind();
             loop {
                 let part = log.read(&scope, &filter, after, bounds).await?;
                 for event in &part.events {
@@ -99,23 +114,36 @@ impl EventsArgs {
                     break;
                 }
             }
-            if !self.follow {
+            if !self.follow && !is_behind {
                 return Ok(());
+            }
+            if !is_there {
+                return Err(TenancyError::NoAccount(scope.root()).into());
             }
             if let Beginning::At(known) = known {
                 after = after.max(known);
             }
-            sleep(pause).await;
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = reader_gone() => return Ok(()),
+            }
         }
     }
 
-    fn begin(&self, clock: &Clock) -> Begin {
-        match (self.after, self.since) {
-            (Some(event), _) => Begin::After(event),
-            (None, Some(when)) => Begin::Since(when.before(clock.now())),
-            (None, None) if self.follow => Begin::Now,
-            (None, None) => Begin::Since(clock.now().minus(LATELY)),
+    /// The place where the log begins, and the time of the oldest event shown.
+    fn beginning(&self, now: Timestamp) -> Result<(Begin, Option<Timestamp>), Failure> {
+        let since = self.since.map(|when| when.before(now));
+        if since.is_some_and(|since| since > now) {
+            return Err("--since lies in the future: give a time in the past".into());
         }
+        Ok(match (self.after, since) {
+            (Some(event), _) => (Begin::After(event), None),
+            (None, None) if self.follow => (Begin::Now, None),
+            (None, since) => {
+                let since = since.unwrap_or_else(|| now.minus(LATELY));
+                (Begin::Since(since), Some(since))
+            }
+        })
     }
 }
 
@@ -123,11 +151,27 @@ const NO_EVENT: &str = "--after: unknown or expired event of this account: leave
                         give --since";
 
 /// The places of the account that an event is about.
-const ACCOUNT: [&str; 4] =
-    ["/targetAccountId", "/data/accountId", "/data/account/id", "/data/message/to"];
+const ACCOUNT: &[&str] = &[
+    "/targetAccountId",
+    "/data/accountId",
+    "/data/account/id",
+    "/data/message/to",
+    "/data/member/accountId",
+    "/data/contact/organizationId",
+];
 
-fn clock() -> Clock {
-    run::system_mint().clock().clone()
+/// Ends once nobody reads the output any more: `| grep -m1` waits for this command. Waits forever
+/// where the system does not tell, as of a file.
+async fn reader_gone() {
+    let output = std::io::stdout().as_fd().try_clone_to_owned();
+    // Only watched: the mode of the pipe stays as it is.
+    let output = output.and_then(pipe::Sender::from_owned_fd_unchecked);
+    if let Ok(output) = output
+        && output.ready(Interest::ERROR).await.is_ok_and(|ready| ready.is_error())
+    {
+        return;
+    }
+    pending().await
 }
 
 /// Prints an event. Returns false if the reader of the output is gone.

@@ -16,7 +16,7 @@ use super::{Failure, plain, print_json, say};
 use crate::app::delivery::webhook_record::Webhook;
 use crate::app::delivery::{DestinationError, Destinations};
 use crate::app::tenancy::Tenancy;
-use crate::domain::delivery::{Attempt, Extent};
+use crate::domain::delivery::{Attempt, Extent, State};
 use crate::domain::destination::Destination;
 use crate::domain::id::{AccountId, DeliveryId, DestinationId, EventId};
 use crate::run;
@@ -39,6 +39,8 @@ enum Action {
         account: Option<AccountName>,
     },
     /// Send a test event to a webhook and show its response; a server must be running
+    #[command(after_help = "Prints {\"event\":…,\"delivery\":…,\"status\":…,\"error\":…,\
+                            \"latencyMs\":…} with --json. Exit code 1 unless the response is 2xx.")]
     Test {
         #[arg(value_name = "WEBHOOK", value_parser = webhook_id)]
         id: DestinationId,
@@ -47,6 +49,7 @@ enum Action {
         wait: u32,
     },
     /// Send events again that a webhook missed; a running server sends them gradually
+    #[command(after_help = "Prints {\"id\":…,\"since\":…,\"only\":…} with --json.")]
     Replay {
         #[arg(value_name = "WEBHOOK", value_parser = webhook_id)]
         id: DestinationId,
@@ -171,6 +174,9 @@ async fn first_attempt(
         let record = destinations.delivery(account, delivery).await?;
         if let Some(first) = record.attempts.into_iter().next() {
             return Ok(first);
+        }
+        if record.state != State::Pending {
+            return Err("the webhook was removed or disabled before the test was sent".into());
         }
         sleep(POLL_INTERVAL).await;
     }

@@ -94,8 +94,8 @@ pub struct IntakeReply {
 /// The port through which the SMTP room reaches `app`.
 pub trait Intake: Send + Sync + 'static {
     /// At MAIL: returns the free bytes where messages are stored, or None if this process cannot
-    /// know, as on PostgreSQL.
-    fn free_space(&self) -> impl Future<Output = Option<u64>> + Send;
+    /// know, as on PostgreSQL; or the reply that defers the message.
+    fn free_space(&self) -> impl Future<Output = Result<Option<u64>, IntakeReply>> + Send;
 
     /// At MAIL (with an empty `path`) or RCPT: records that the client's network has sent too much.
     /// Leaves a counted record (contract §2.3) and returns the reply for the client.

@@ -60,8 +60,8 @@ pub(super) fn checks(
             let store = spacious.clone();
             async move {
                 match store.free_space().await {
-                    Some(free) if free < min_free_bytes => Err(fault("no space")),
-                    _ => Ok(()),
+                    Ok(Some(free)) if free < min_free_bytes => Err(fault("no space")),
+                    found => as_fault(found.map(drop)),
                 }
             }
         }),

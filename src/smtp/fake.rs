@@ -37,6 +37,8 @@ pub(super) struct Fake {
     pub(super) refused: Mutex<Option<Reason>>,
     /// Free bytes on disk.
     pub(super) free: Mutex<Option<u64>>,
+    /// The disk does not tell.
+    pub(super) hangs: AtomicBool,
     /// If set, each message waits for a permit before its answer.
     pub(super) gate: Option<Semaphore>,
     /// Notified when a message waits at the gate.
@@ -113,8 +115,12 @@ impl Fake {
 }
 
 impl Intake for Fake {
-    async fn free_space(&self) -> Option<u64> {
-        *self.free.lock().unwrap()
+    async fn free_space(&self) -> Result<Option<u64>, IntakeReply> {
+        let reason = Some(Reason::StoreUnavailable);
+        match self.hangs.load(Ordering::Relaxed) {
+            false => Ok(*self.free.lock().unwrap()),
+            true => Err(IntakeReply { reason, detail: None, record: None, again: false }),
+        }
     }
 
     async fn over_rate(&self, _: &Client, _: &str, path: &str) -> IntakeReply {

@@ -252,7 +252,7 @@ impl<I: Intake> Session<I> {
         let Self { connection, intake, rules, .. } = self;
         let asked = Box::pin(intake.free_space());
         let deadline = rules.deadlines.answer();
-        let free = await_answer(deadline, connection, asked).await.map_err(no_answer)?;
+        let free = await_answer(deadline, connection, asked).await.map_err(no_answer)??;
         match free {
             Some(free) if free < least.saturating_add(size) => {
                 if let Some(left_out) = self.repeats.due(LogCause::ShortOfSpace) {

@@ -58,6 +58,18 @@ pub(super) struct JudgementFacts<'c> {
     pub(super) now: Timestamp,
 }
 
+impl JudgementFacts<'_> {
+    /// Whether this key may sign by this algorithm.
+    fn allow(&self, domain: &str, selector: &str, algorithm: Algorithm) -> bool {
+        let rules = &self.rules.authentication;
+        let key = key_name(domain, selector).and_then(|name| self.keys.get(&name));
+        key.is_some_and(|key| {
+            let (bits, testing) = (rules.min_rsa_bits, rules.count_testing_keys);
+            key.facts.objections(algorithm, false, bits, testing).is_empty()
+        })
+    }
+}
+
 impl UnreadChain {
     pub(super) fn read(headers: &Headers<'_>, rules: &IntakeRules) -> Self {
         let seals: Vec<_> = headers.all(KnownField::ArcSeal).collect();
@@ -187,19 +199,12 @@ impl ArcChain {
             && soon
             && tags.number("l").is_ok_and(|l| l.is_none_or(|l| covers_body(signature, l)))
             && chain.relation.is_aligned();
-        let allowed = |domain: &str, selector: &str, algorithm| {
-            key_name(domain, selector).and_then(|name| around.keys.get(&name)).is_some_and(|key| {
-                key.facts
-                    .objections(algorithm, false, rules.min_rsa_bits, rules.count_testing_keys)
-                    .is_empty()
-            })
-        };
         match found {
             ArcResult::Pass => {
                 let counts = sound
                     && defect.is_none()
-                    && allowed(&seal.d, &seal.s, seal.a)
-                    && allowed(&signature.d, &signature.s, signature.a);
+                    && around.allow(&seal.d, &seal.s, seal.a)
+                    && around.allow(&signature.d, &signature.s, signature.a);
                 chain.to_come = counts && ahead > rules.max_future_seconds;
                 chain.stands_in = counts && !chain.to_come;
             }

@@ -140,8 +140,8 @@ async fn lettre_delivers() {
 struct Counting(AtomicUsize);
 
 impl Intake for Counting {
-    async fn free_space(&self) -> Option<u64> {
-        None
+    async fn free_space(&self) -> Result<Option<u64>, IntakeReply> {
+        Ok(None)
     }
 
     async fn over_rate(&self, _: &Client, _: &str, _: &str) -> IntakeReply {

@@ -43,6 +43,7 @@ mod health;
 mod idempotency;
 mod keys;
 mod lists;
+mod log_tallies;
 mod logs;
 mod many_rooms;
 mod members;

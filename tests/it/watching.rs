@@ -2,12 +2,15 @@
 
 use std::process::Stdio;
 
+use gatepost::run;
+use gatepost::store::DestinationChange;
 use gatepost::testkit::receiver::{Received, Reply};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
+use crate::store::scene::{by, database, open};
 use crate::support::attempts::readdress;
 use crate::support::process::{GATEPOST, gatepost};
 use crate::support::{PATIENCE, TestGateway, canary, signed};
@@ -95,6 +98,7 @@ async fn events_are_shown_and_followed(gateway: TestGateway) {
         (&["events", "--after", "1"], 2, "not the id of an event"),
         (&["events", "--since", "yesterday"], 2, "like 10m, 3h or 2d"),
         (&["events", "--event", "email.recieved"], 2, "email.recieved"),
+        (&["events", "--follow", "--since", "2999-01-01"], 1, "lies in the future"),
     ] {
         let (ended, said) = told(&gateway, words).await;
         assert!(ended == Some(code) && said.contains(part), "{words:?}: {said}");
@@ -110,6 +114,102 @@ async fn events_are_shown_and_followed_on_sqlite() {
 #[tokio::test(flavor = "multi_thread")]
 async fn events_are_shown_and_followed_on_postgres() {
     events_are_shown_and_followed(TestGateway::on_postgres().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_event_before_its_time_is_shown() {
+    let gateway = TestGateway::start().await;
+    assert!(gateway.send(FROM, &TO, &signed("long ago")).await.accepted());
+    let mut database = database(&gateway.folder.path().join("store")).await;
+    let older = "UPDATE events SET at = at - 65 * 60000";
+    sqlx::query(older).execute(&mut database).await.unwrap();
+    for (words, nothing) in [(["events"].as_slice(), true), (&["events", "--since", "2h"], false)] {
+        assert_eq!(values(&gateway, words).await.is_empty(), nothing, "{words:?}");
+    }
+    // The organization of a contact and the account of a member are told, too.
+    let organization = gateway.house.organization.id.to_string();
+    let invited = json!({ "email": "carol@good.example", "role": "user" });
+    let (status, answer) = gateway.request("POST", "/member", Some(invited)).await;
+    assert_eq!(status, 201, "{answer}");
+    for name in ["contact.created", "member.invited"] {
+        let (_, line) = told(&gateway, &["events", "--since", "2h", "--event", name]).await;
+        assert_eq!(line.split("  ").nth(2), Some(organization.as_str()), "{line}");
+    }
+    gateway.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_goes_on_behind_what_retention_took() {
+    let gateway = TestGateway::start().await;
+    assert!(gateway.send(FROM, &TO, &signed("the first")).await.accepted());
+    let words = ["--since", "1h", "--event", "email.received", "--json"];
+    let (_child, mut lines) = follow(&gateway, &words);
+    let first: Value = serde_json::from_str(&next(&mut lines).await).unwrap();
+    gateway.counts("SELECT COUNT(*) FROM deliveries WHERE state = 'pending'", 0).await;
+    let mut database = database(&gateway.folder.path().join("store")).await;
+    for table in ["attempts", "deliveries", "events"] {
+        let cut = sqlx::AssertSqlSafe(format!("DELETE FROM {table}"));
+        sqlx::query(cut).execute(&mut database).await.unwrap();
+    }
+    assert!(gateway.send(FROM, &TO, &signed("the second")).await.accepted());
+    let second: Value = serde_json::from_str(&next(&mut lines).await).unwrap();
+    assert_eq!(second["subject"], "the second");
+    // A place that is gone is before the oldest event that is kept.
+    let id = first["id"].as_str().unwrap();
+    let behind = values(&gateway, &["events", "--after", id, "--event", "email.received"]).await;
+    assert_eq!(behind.iter().map(|one| &one["id"]).collect::<Vec<_>>(), [&second["id"]]);
+    gateway.finish().await;
+}
+
+/// Nothing comes, so that it learns of the end by nothing else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_ends_with_its_reader_its_account_or_a_signal() {
+    let gateway = TestGateway::start().await;
+    let agent = gateway.house.agents["support"].id.to_string();
+    let created = ["--since", "1h", "--event", "account.created"];
+    let (mut reading, mut lines) = follow(&gateway, &created);
+    next(&mut lines).await;
+    drop(lines);
+    let code = async |child: &mut Child| timeout(PATIENCE, child.wait()).await.unwrap().unwrap();
+    assert_eq!(code(&mut reading).await.code(), Some(0));
+
+    let (mut stopped, mut lines) = follow(&gateway, &created);
+    next(&mut lines).await;
+    let process = stopped.id().unwrap().to_string();
+    assert!(Command::new("kill").args(["-TERM", &process]).status().await.unwrap().success());
+    assert_eq!(code(&mut stopped).await.code(), Some(0));
+
+    let words =
+        [&agent, "--since", "1h", "--event", "account.created", "--event", "account.deleted"];
+    let (mut deleted, mut lines) = follow(&gateway, &words);
+    assert!(next(&mut lines).await.contains("account.created"));
+    gateway.tenancy.delete_account(gateway.house.agents["support"].id, false).await.unwrap();
+    assert!(next(&mut lines).await.contains("account.deleted"));
+    assert_eq!(code(&mut deleted).await.code(), Some(1));
+    for words in [["events", &agent].as_slice(), &["webhook", "list", &agent]] {
+        let (ended, said) = told(&gateway, words).await;
+        assert!(ended == Some(1) && said.contains("there is no account"), "{words:?}: {said}");
+    }
+    gateway.finish().await;
+}
+
+/// Events without a place, and no server that gives them one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backlog_is_shown_to_its_end_on_postgres() {
+    let slow = "[events]\nplace_at_once = 1\nplace_batches = 1\nplace_pause_millis = 60000\n";
+    let mut gateway = TestGateway::on_postgres_with(&[("access.toml", slow)]).await;
+    for number in 0..9 {
+        let message = signed(&format!("number {number}"));
+        assert!(gateway.send(FROM, &TO, &message).await.accepted());
+    }
+    gateway.stop().await;
+    let quick = "[events]\nplace_at_once = 1\nplace_batches = 1\nplace_pause_millis = 1\n";
+    let folder = gateway.folder.path();
+    std::fs::write(folder.join("policies/access.toml"), quick).unwrap();
+    std::fs::write(folder.join("gatepost.toml"), "policies = \"policies\"\n").unwrap();
+    let shown = values(&gateway, &["events", "--event", "email.received"]).await;
+    assert_eq!(shown.len(), 9, "{shown:?}");
+    gateway.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -169,5 +269,38 @@ async fn a_webhook_is_listed_tested_and_gets_events_again() {
         code == Some(1) && said.contains("destinations") && !said.contains("no webhook"),
         "{said}"
     );
+    gateway.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_test_of_a_webhook_ends_with_it() {
+    let mut gateway = TestGateway::start().await;
+    let hooks = values(&gateway, &["webhook", "list"]).await;
+    let id = hooks[0][0]["id"].as_str().unwrap();
+    gateway.stop().await;
+    let account = gateway.house.organization.id;
+    let disabled = async {
+        gateway.counts("SELECT COUNT(*) FROM deliveries WHERE state = 'pending'", 1).await;
+        let store = open(&gateway.folder.path().join("store")).await;
+        let change = DestinationChange { disabled: Some(true), ..Default::default() };
+        let act = by(run::system_mint().clock().now());
+        store.update_destination(account, id.parse().unwrap(), &change, act).await.unwrap()
+    };
+    let test = ["webhook", "test", id];
+    let ((ended, said), _) = tokio::join!(told(&gateway, &test), disabled);
+    assert!(ended == Some(1) && said.contains("removed or disabled before"), "{said}");
+    let (_, line) = told(&gateway, &["webhook", "list"]).await;
+    assert!(line.contains("  disabled since 2"), "{line}");
+    let replay = ["webhook", "replay", id, "--since", "1h"];
+    for words in [test.as_slice(), &replay] {
+        let (ended, said) = told(&gateway, words).await;
+        assert!(ended == Some(1) && said.contains("this webhook is disabled"), "{words:?}: {said}");
+    }
+    gateway.tenancy.delete_account(account, true).await.unwrap();
+    for words in [test.as_slice(), &replay] {
+        let (ended, said) = told(&gateway, words).await;
+        assert!(ended == Some(1) && said.contains("no webhook"), "{words:?}: {said}");
+    }
+    assert_eq!(values(&gateway, &["webhook", "list"]).await, [json!([])]);
     gateway.finish().await;
 }

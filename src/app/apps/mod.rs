@@ -19,12 +19,12 @@ pub use installed::{Dependency, State};
 pub use settings::present;
 
 use self::settings::{Merged, SortedFields};
-use crate::app::vault::{Vault, VaultError};
+use crate::app::vault::{self, Vault, VaultError};
 use crate::domain::app::AppRecord;
 use crate::domain::audit::Actor;
 use crate::domain::id::Mint;
 use crate::rules::{App, AppRules};
-use crate::store::{Store, StoreError};
+use crate::store::Store;
 use serde_json::{Map, Value};
 
 /// Attempts at one change before it fails with `Busy`.
@@ -101,10 +101,6 @@ impl Apps {
             }
             Err(error) => return Err(error.into()),
         };
-        let corrupt = |_| StoreError::Corrupt {
-            table: "app_records",
-            detail: "the decrypted secrets are not a JSON object".to_owned(),
-        };
-        Ok(Some(serde_json::from_slice(open.expose()).map_err(corrupt)?))
+        Ok(Some(vault::fields(&open, "app_records")?))
     }
 }

@@ -19,7 +19,7 @@ pub use self::error::ComputerError;
 pub use self::health::{Health, WebhookHealth};
 pub use self::sessions::{Behind, RoomSessions};
 
-use crate::app::vault::Vault;
+use crate::app::vault::{self, Vault};
 use crate::domain::account::Account;
 use crate::domain::audit::Actor;
 use crate::domain::computer::{Computer, ComputerState, Configuration};
@@ -240,7 +240,7 @@ impl Computers {
         let mut before = Map::new();
         if let (Some(sealed), true) = (&known.sealed, unchanged > 0) {
             let open = self.vault.open(&place, sealed)?;
-            before = serde_json::from_slice(open.expose()).unwrap_or_default();
+            before = vault::fields(&open, "computers")?;
         }
         let mut whole = Map::new();
         for (name, value) in secrets.iter_mut() {

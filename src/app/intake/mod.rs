@@ -225,8 +225,8 @@ impl Gateway {
 }
 
 impl Intake for Gateway {
-    async fn free_space(&self) -> Option<u64> {
-        self.store.free_space().await
+    async fn free_space(&self) -> Result<Option<u64>, IntakeReply> {
+        self.store.free_space().await.map_err(|error| self.trouble(&error))
     }
 
     async fn over_rate(&self, client: &Client, reverse_path: &str, path: &str) -> IntakeReply {

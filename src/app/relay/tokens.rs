@@ -2,7 +2,7 @@
 //! stolen. A token with the same content is the provider's retry, which does no harm (contract §2,
 //! Repeats).
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Mutex;
 
 use super::providers::Token;
@@ -20,6 +20,8 @@ pub(super) struct Tokens {
 #[derive(Debug, Default)]
 struct Seen {
     accounts: HashMap<AccountId, AccountTokens>,
+    /// Accounts by how many tokens they have: a full memory must not cost each post a look at all.
+    by_count: BTreeSet<(usize, AccountId)>,
     all: usize,
 }
 
@@ -42,28 +44,36 @@ impl Tokens {
         if let Some(content) = content {
             return *content == token.content;
         }
-        while seen.all >= self.most && seen.forget_one() {}
-        let one = seen.accounts.entry(account).or_default();
-        one.order.push_back(token.token);
-        one.contents.insert(token.token, token.content);
-        seen.all += 1;
+        if seen.all >= self.most {
+            seen.forget_one();
+        }
+        seen.remember(account, token);
         true
     }
 }
 
 impl Seen {
-    /// Forgets the oldest token of the account with the most; false if there is none.
-    fn forget_one(&mut self) -> bool {
-        let most = self.accounts.iter().max_by_key(|(id, one)| (one.order.len(), **id));
-        let Some(account) = most.map(|(id, _)| *id) else { return false };
-        let Some(one) = self.accounts.get_mut(&account) else { return false };
-        let Some(oldest) = one.order.pop_front() else { return false };
+    fn remember(&mut self, account: AccountId, token: Token) {
+        let one = self.accounts.entry(account).or_default();
+        self.by_count.remove(&(one.order.len(), account));
+        one.order.push_back(token.token);
+        one.contents.insert(token.token, token.content);
+        self.by_count.insert((one.order.len(), account));
+        self.all += 1;
+    }
+
+    /// Forgets the oldest token of the account with the most.
+    fn forget_one(&mut self) {
+        let Some((_, account)) = self.by_count.pop_last() else { return };
+        let Some(one) = self.accounts.get_mut(&account) else { return };
+        let Some(oldest) = one.order.pop_front() else { return };
         one.contents.remove(&oldest);
         if one.order.is_empty() {
             self.accounts.remove(&account);
+        } else {
+            self.by_count.insert((one.order.len(), account));
         }
         self.all -= 1;
-        true
     }
 }
 
@@ -102,5 +112,18 @@ mod tests {
         let seen = tokens.seen.lock().unwrap();
         let held: usize = seen.accounts.values().map(|one| one.contents.len()).sum();
         assert_eq!((seen.all, held), (4, 4));
+    }
+    #[test]
+    fn the_account_with_the_most_is_found_without_a_look_at_all() {
+        let tokens = Tokens::new(60);
+        for number in 0..200 {
+            let one = account(1 + i64::from(number) * i64::from(number) % 37);
+            tokens.admit(one, token(number, 1));
+            let seen = locked(&tokens.seen);
+            let counts = seen.accounts.iter().map(|(id, one)| (one.order.len(), *id));
+            assert_eq!(seen.by_count, counts.collect());
+            let held: usize = seen.by_count.iter().map(|(count, _)| count).sum();
+            assert_eq!((seen.all, held), (held, 60.min(usize::from(number) + 1)));
+        }
     }
 }

@@ -132,8 +132,14 @@ impl<I: Intake> Session<I> {
         let least = rules.space.min_free_bytes;
         let intake = Arc::clone(&self.shared.intake);
         let free = || self.shared.ask(async move { intake.free_space().await });
-        if least > 0 && free().flatten().is_some_and(|free| free < least) {
-            return Reply::reason(Reason::NoSpace, None, None);
+        if least > 0 {
+            match free().unwrap_or_else(|| Err(no_answer())) {
+                Ok(Some(free)) if free < least => {
+                    return Reply::reason(Reason::NoSpace, None, None);
+                }
+                Ok(_) => {}
+                Err(answer) => return Reply::answer(&answer),
+            }
         }
         let share = self.shared.budget.share();
         let message = Message::new(&rules.memory, self.shared.max_message, share);

@@ -17,9 +17,8 @@ async fn wait_in_a_large_room() -> IntakeReply {
 }
 
 impl Intake for Roomy {
-    async fn free_space(&self) -> Option<u64> {
-        wait_in_a_large_room().await;
-        None
+    async fn free_space(&self) -> Result<Option<u64>, IntakeReply> {
+        Err(wait_in_a_large_room().await)
     }
 
     async fn over_rate(&self, _: &Client, _: &str, _: &str) -> IntakeReply {

@@ -1,5 +1,7 @@
 //! Mail while the disk fills.
 
+use std::sync::atomic::Ordering;
+
 use super::{Fake, Server};
 
 #[tokio::test]
@@ -20,6 +22,9 @@ async fn mail_is_put_off_while_the_disk_is_short_of_space() {
         peer.send(format!("MAIL FROM:<> SIZE={size}\r\nRSET\r\n")).await;
         peer.expect_all(&[reply, "250 2.0.0"]).await;
     }
+    server.intake.hangs.store(true, Ordering::Relaxed);
+    peer.send("MAIL FROM:<>\r\nRSET\r\n").await;
+    peer.expect_all(&["451 4.3.0", "250 2.0.0"]).await;
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 //!
 //! Methods of the subjects are methods of [`Base`]. The `Store` adds the groups in which waiting
 //! jobs are written together. A lock in memory is held for a few instructions, and no second one is
-//! taken under it; only `free_space.rs` and `owner.rs` have other callers wait while they ask.
+//! taken under it; only `owner.rs` has other callers wait while it asks.
 
 pub mod free_space;
 pub mod gateway_registry;
@@ -125,8 +125,8 @@ impl Base {
 
     /// Returns the bytes free for this user in the file system of the embedded store, or of the
     /// blob folder if it has less; up to a second old. None if mail is in neither, or if the system
-    /// does not tell.
-    pub async fn free_space(&self) -> Option<u64> {
+    /// does not tell. Fails with `Hung` if the file system does not answer.
+    pub async fn free_space(&self) -> Result<Option<u64>, StoreError> {
         self.free_space.measure().await
     }
 }

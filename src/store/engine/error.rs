@@ -47,6 +47,8 @@ pub enum StoreError {
     Database(#[source] Arc<sqlx::Error>),
     #[error("timed out writing to the store")]
     TooSlow,
+    #[error("the file system of the store does not answer")]
+    Hung,
     #[error("the blob store does not answer")]
     Objects(#[source] Arc<object_store::Error>),
     #[error("cannot use the blob store at {at}")]

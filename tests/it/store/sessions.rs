@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use gatepost::app::computers::{Computers, WrittenFields};
 use gatepost::app::tenancy::record::account_record;
+use gatepost::app::vault::Vault;
 use gatepost::domain::computer::{ComputerState, Configuration};
 use gatepost::domain::id::{MessageId, SessionId};
 use gatepost::domain::message::Message;
@@ -16,7 +18,7 @@ use gatepost::store::{
 use serde_json::json;
 
 use super::erasure::limits;
-use super::scene::{Kind, Scene, at, by, everything, subtree};
+use super::scene::{Kind, Scene, at, by, everything, mint, subtree};
 use crate::support::PATIENCE;
 
 on_both! {
@@ -26,6 +28,7 @@ on_both! {
     a_session_ends_no_earlier_than_what_came_in_it,
     sessions_are_listed_by_their_rooms_latest_messages,
     a_computer_is_changed_by_one_at_a_time,
+    secrets_of_a_computer_that_are_damaged_are_not_written_over,
 }
 
 async fn of(scene: &Scene, id: MessageId) -> Message {
@@ -324,6 +327,29 @@ async fn a_computer_is_changed_by_one_at_a_time(kind: Kind) {
         let stale = store.change_computer(agent.id, old, &config("z"), by(at(7))).await.unwrap();
         assert!(matches!(stale, ComputerOutcome::Stale(_)), "{old}: {stale:?}");
     }
+}
+
+async fn secrets_of_a_computer_that_are_damaged_are_not_written_over(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let (store, agent) = (&scene.store, &scene.agent);
+    let vault = Vault::new(&[[7; 32]], mint().clone());
+    let computers = Computers::new(store.clone(), vault.clone(), mint().clone(), PATIENCE);
+    let authored = json!({ "secrets": { "a": "********" } }).as_object().unwrap().clone();
+    let sealed = vault.seal(&format!("computer/{}", agent.id), b"no JSON").unwrap();
+    let config = Configuration { authored: authored.clone(), sealed: Some(sealed) };
+    let change = ComputerChange { config: Some(config), ..ComputerChange::default() };
+    assert!(store.create_computer(agent, &change, by(at(0))).await.unwrap());
+    let made = store.computer(agent.id).await.unwrap().unwrap();
+    let labels = json!({ "labels": { "a": "b" } }).as_object().unwrap().clone();
+    let whole = WrittenFields { name: None, config: Some(authored) };
+    for changed in [
+        computers.patch(agent.id, made.revision, &labels, &[]).await,
+        computers.update(agent.id, None, whole).await,
+    ] {
+        let error = changed.unwrap_err().to_string();
+        assert!(error.contains("computers: the decrypted secrets are not a JSON"), "{error}");
+    }
+    assert_eq!(store.computer(agent.id).await.unwrap().unwrap(), made);
 }
 
 /// Every statement about sessions and computers, from all places.
