@@ -175,10 +175,11 @@ impl Base {
 
     /// Reserves an id for a new account, to seal its secrets for this id. An unused id is lost.
     pub async fn reserve_account_id(&self) -> Result<AccountId, StoreError> {
-        let mut tx = self.begin().await?;
-        let id = next_user_id(&mut tx, AccountId::new).await?;
-        tx.commit().await?;
-        Ok(id)
+        transact!(self, async |tx| {
+            let id = next_user_id(&mut tx, AccountId::new).await?;
+            tx.commit().await?;
+            Ok(id)
+        })
     }
 
     /// Returns an account, unless it was deleted.

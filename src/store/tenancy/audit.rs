@@ -9,7 +9,7 @@ use crate::domain::id::{AccountId, AuditId, KeyId, MemberId, Mint};
 use crate::domain::scope::Scope;
 use crate::store::base::Base;
 use crate::store::base::page::{Page, within};
-use crate::store::engine::database::Transaction;
+use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::{Columns, stored};
 use crate::store::engine::sql::{Row, Statement, sql};
@@ -141,10 +141,11 @@ impl Base {
         count: u64,
     ) -> Result<(), StoreError> {
         let Who::Key { account, .. } = act.by.who else { return Ok(()) };
-        let denied = Note::new(account, Deed::AccessDenied, &operation, &[]);
-        let mut tx = self.begin().await?;
-        insert(&mut tx, id, act, denied, count).await?;
-        tx.commit().await
+        transact!(self, async |tx| {
+            let denied = Note::new(account, Deed::AccessDenied, &operation, &[]);
+            insert(&mut tx, id, act, denied, count).await?;
+            tx.commit().await
+        })
     }
 }
 

@@ -71,15 +71,16 @@ impl Base {
         account: AccountId,
         act: Act<'_>,
     ) -> Result<AccountId, StoreError> {
-        let mut tx = self.begin().await?;
-        gates::close_domain(&mut tx, domain).await?;
-        let new = insert(&mut tx, domain, account, act.at).await?;
-        let owner = find_owner(&mut tx, domain, "FOR KEY SHARE").await?.unwrap_or(account);
-        if new {
-            self.note_added(&mut tx, domain, account, act).await?;
-        }
-        tx.commit().await?;
-        Ok(owner)
+        transact!(self, async |tx| {
+            gates::close_domain(&mut tx, domain).await?;
+            let new = insert(&mut tx, domain, account, act.at).await?;
+            let owner = find_owner(&mut tx, domain, "FOR KEY SHARE").await?.unwrap_or(account);
+            if new {
+                self.note_added(&mut tx, domain, account, act).await?;
+            }
+            tx.commit().await?;
+            Ok(owner)
+        })
     }
 
     /// Returns the account's claim to a domain, or makes one with this challenge. Closes the gate

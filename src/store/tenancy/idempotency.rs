@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::domain::audit::Once;
 use crate::domain::clock::Timestamp;
 use crate::store::base::Base;
-use crate::store::engine::database::{Transaction, retry_conflicts};
+use crate::store::engine::database::{Transaction, retry_conflicts, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::sql;
@@ -75,10 +75,11 @@ impl Base {
         now: Timestamp,
         answer: Option<&[u8]>,
     ) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        let kept = remember(&mut tx, once, holder, now, answer).await?;
-        tx.commit().await?;
-        Ok(kept)
+        transact!(self, async |tx| {
+            let kept = remember(&mut tx, once, holder, now, answer).await?;
+            tx.commit().await?;
+            Ok(kept)
+        })
     }
 
     /// Deletes up to `limit` expired requests. Returns None if another gateway is deleting.

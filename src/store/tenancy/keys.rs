@@ -199,16 +199,17 @@ impl Base {
         now: Timestamp,
         since: Timestamp,
     ) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        let noted = sql("UPDATE keys SET last_used_at = $2
-                         WHERE id = $1 AND (last_used_at IS NULL OR last_used_at <= $3)")
-        .bind(id.0)
-        .bind(now)
-        .bind(since)
-        .execute(tx.on())
-        .await?;
-        tx.commit().await?;
-        Ok(noted > 0)
+        transact!(self, async |tx| {
+            let noted = sql("UPDATE keys SET last_used_at = $2
+                             WHERE id = $1 AND (last_used_at IS NULL OR last_used_at <= $3)")
+            .bind(id.0)
+            .bind(now)
+            .bind(since)
+            .execute(tx.on())
+            .await?;
+            tx.commit().await?;
+            Ok(noted > 0)
+        })
     }
 }
 

@@ -7,13 +7,21 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gatepost::domain::audit::{Actor, Once, Who};
+use gatepost::domain::domain_name::DomainName;
+use gatepost::domain::event::Category;
+use gatepost::domain::id::AuditId;
 use gatepost::domain::policy::Mode;
 use gatepost::run;
-use gatepost::store::{Commit, Committed, Location, Store, StoreError};
+use gatepost::store::{Commit, Committed, Location, NewDestination, Store, StoreError};
 use sqlx::Executor as _;
 use tokio::task::JoinSet;
+use uuid::Uuid;
 
-use super::scene::{Kind, Scene, account, address, at, by, database, everything, open, subtree};
+use super::keys::{keep, key};
+use super::scene::{
+    Kind, Scene, account, address, at, by, database, destination, everything, open, subtree,
+};
 use crate::support::process::{GATEPOST, Server};
 use crate::support::{PATIENCE, letter, local_dns, signer, store_rules};
 
@@ -34,6 +42,57 @@ async fn what_a_ready_store_does_it_does(kind: Kind) {
     store.check_originals().await.unwrap();
     store.check_commit().await.unwrap();
     store.close().await;
+}
+
+/// Loses the first try of each transaction that writes to one of these tables.
+const LOSING: &str = "CREATE SEQUENCE tries;
+    CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN
+             IF nextval(''tries'') = 1 THEN
+                 RAISE EXCEPTION ''lost'' USING ERRCODE = ''deadlock_detected'';
+             END IF;
+             RETURN NEW;
+         END';
+    CREATE TRIGGER lose BEFORE INSERT ON domains FOR EACH ROW EXECUTE FUNCTION lose();
+    CREATE TRIGGER lose BEFORE INSERT ON audit_entries FOR EACH ROW EXECUTE FUNCTION lose();
+    CREATE TRIGGER lose BEFORE INSERT ON idempotency_keys FOR EACH ROW EXECUTE FUNCTION lose();
+    CREATE TRIGGER lose BEFORE INSERT ON destinations FOR EACH ROW EXECUTE FUNCTION lose();
+    CREATE TRIGGER lose BEFORE UPDATE ON keys FOR EACH ROW EXECUTE FUNCTION lose();";
+
+#[tokio::test]
+async fn a_transaction_that_loses_a_deadlock_is_run_again() {
+    let scene = Scene::new(Kind::Postgres).await;
+    let (store, agent) = (&scene.store, &scene.agent);
+    let used = key(agent, None);
+    keep(store, &used, 1).await;
+    let domain = DomainName::parse("new.example").unwrap();
+    let actor = Actor::of(Who::Key { key: used.id, account: agent.id, member: None });
+    let once = Once { digest: [1; 32], request: [2; 32], until: at(9) };
+    let hook = destination(agent.id, Category::Agent, "https://a.example/");
+    scene.execute(LOSING).await;
+    for step in 0..5 {
+        scene.execute("SELECT setval('tries', 1, false)").await;
+        match step {
+            0 => {
+                let owner = store.claim_domain(&domain, agent.id, by(at(0))).await.unwrap();
+                assert_eq!(owner, agent.id);
+            }
+            1 => {
+                let id = AuditId(Uuid::nil());
+                store.count_denials(id, actor.at(at(0)), "GET /", 1).await.unwrap();
+            }
+            2 => assert!(store.keep_answer(&once, Uuid::nil(), at(0), None).await.unwrap()),
+            3 => assert!(store.record_key_use(used.id, at(1), at(0)).await.unwrap()),
+            _ => {
+                let made = store.insert_destination(&hook, 9, by(at(0))).await.unwrap();
+                assert_eq!(made, NewDestination::Created);
+            }
+        }
+        assert!(
+            scene.count("SELECT last_value FROM tries").await > 1,
+            "step {step}: none was lost"
+        );
+    }
 }
 
 #[tokio::test]

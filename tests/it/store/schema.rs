@@ -33,6 +33,37 @@ fn every_method_of_the_store_is_in_the_suite() {
     }
 }
 
+/// Transactions that are not run again after a conflict, and why.
+const RUN_ONCE: &[(&str, &str)] = &[
+    ("check_commit", "a question, which is asked again"),
+    ("check_writable", "a question"),
+    ("decide_identity", "inserts one row, and the first wins"),
+    ("link_key", "inserts one row, and the first wins"),
+    ("forget_words", "SQLite only, where no other transaction writes"),
+    ("index_messages", "several transactions, and its task comes again"),
+    ("erase_rest", "a step of `try_erase_some`, which is run again"),
+];
+
+#[test]
+fn every_transaction_is_run_again_after_a_conflict() {
+    let store = sources("src/store");
+    let begun = store.match_indices(".begin().await?").filter_map(|(place, _)| {
+        // In the macro that runs them again.
+        let before = &store[..place];
+        let method = before.rsplit("async fn ").next()?.split(['(', '<']).next();
+        method.filter(|_| !before.ends_with("$base"))
+    });
+    let begun: BTreeSet<&str> = begun.collect();
+    for (method, why) in RUN_ONCE {
+        assert!(begun.contains(method), "{method} begins none: {why}");
+    }
+    for method in begun {
+        let is_repeated = store.contains(&format!("retry_conflicts!(self.{method}("));
+        let is_known = RUN_ONCE.iter().any(|(known, _)| *known == method);
+        assert!(is_repeated || is_known, "{method} gives up after a conflict: use transact!");
+    }
+}
+
 #[tokio::test]
 async fn both_databases_have_the_same_tables_columns_and_indexes() {
     let (sqlite, postgres) = (Scene::new(Kind::Sqlite).await, Scene::new(Kind::Postgres).await);
