@@ -1,10 +1,13 @@
 //! Inbound policies and allowlists. Every change raises the version of the policy in the same
-//! transaction, so that a message with a verdict by the old policy is decided again.
+//! transaction, so that a message with a verdict by the old policy is decided again. A change fails
+//! with `NoAccount` if the Agent was deleted.
+
+use std::collections::HashSet;
 
 use super::accounts;
 use super::audit::{self, Note};
 use super::directory;
-use crate::domain::account::Lineage;
+use crate::domain::account::Account;
 use crate::domain::address::Address;
 use crate::domain::audit::{Act, Change, Deed};
 use crate::domain::clock::Timestamp;
@@ -15,21 +18,14 @@ use crate::store::base::Base;
 use crate::store::engine::database::{Transaction, transact};
 use crate::store::engine::error::StoreError;
 use crate::store::engine::gates;
+use crate::store::engine::many::many;
 use crate::store::engine::row::Columns;
-use crate::store::engine::sql::sql;
+use crate::store::engine::sql::{Row, Value, sql};
 use crate::store::events::announcements::{AccountEvent, announce_account_event};
 use crate::store::events::event_data::{PolicyData, event_data};
 
 /// Senders named in one audit entry: a call may bring a thousand.
 const NAMED: usize = 20;
-
-/// An Agent whose gate is closed.
-#[derive(Clone, Copy)]
-struct ClosedAgent {
-    id: AccountId,
-    /// None if the Agent was deleted.
-    lineage: Option<Lineage>,
-}
 
 impl Base {
     /// Returns the policy of an Agent; None for other accounts.
@@ -74,7 +70,7 @@ impl Base {
                 let changes = [Change::new("mode", Some(before), Some(mode))];
                 let note = Note::new(agent.id, Deed::PolicyChanged, &agent.id, &changes);
                 audit::note(&mut tx, self.mint(), act, note).await?;
-                self.announce_policy(&mut tx, agent, 0, 0, act.at).await?;
+                self.announce_policy(&mut tx, &agent, 0, 0, act.at).await?;
                 directory::changed(&mut tx).await?;
             }
             tx.commit().await
@@ -119,25 +115,24 @@ impl Base {
     ) -> Result<Option<(Vec<Address>, u64)>, StoreError> {
         transact!(self, async |tx| {
             let agent = close(&mut tx, agent).await?;
-            let mut added = Vec::new();
-            for sender in senders {
-                let done = sql("INSERT INTO allowed_senders (agent_id, address, note, added_at)
-                 VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING")
-                .bind(agent.id)
-                .bind(sender.to_string())
-                .bind(note)
-                .bind(act.at)
-                .execute(tx.on())
-                .await?;
-                if done > 0 {
-                    added.push(sender.clone());
-                }
-            }
+            let rows = many(
+                "WITH given (sender) AS ({rows})
+                 INSERT INTO allowed_senders (agent_id, address, note, added_at)
+                 SELECT $1, sender, $2, $3 FROM given WHERE 1 = 1
+                 ON CONFLICT DO NOTHING RETURNING address",
+                rows_of(senders),
+            )
+            .bind(agent.id)
+            .bind(note)
+            .bind(act.at)
+            .fetch_all(tx.on())
+            .await?;
+            let added = changed_of(senders, &rows)?;
             let total = count(&mut tx, agent.id).await?;
             if total > most {
                 return Ok(None);
             }
-            self.record_senders(&mut tx, agent, &added, &[], act).await?;
+            self.record_senders(&mut tx, &agent, &added, &[], act).await?;
             tx.commit().await?;
             Ok(Some((added, total)))
         })
@@ -153,19 +148,17 @@ impl Base {
     ) -> Result<(Vec<Address>, u64), StoreError> {
         transact!(self, async |tx| {
             let agent = close(&mut tx, agent).await?;
-            let mut removed = Vec::new();
-            for sender in senders {
-                let done = sql("DELETE FROM allowed_senders WHERE agent_id = $1 AND address = $2")
-                    .bind(agent.id)
-                    .bind(sender.to_string())
-                    .execute(tx.on())
-                    .await?;
-                if done > 0 {
-                    removed.push(sender.clone());
-                }
-            }
+            let rows = many(
+                "DELETE FROM allowed_senders WHERE agent_id = $1 AND address IN ({rows})
+                 RETURNING address",
+                rows_of(senders),
+            )
+            .bind(agent.id)
+            .fetch_all(tx.on())
+            .await?;
+            let removed = changed_of(senders, &rows)?;
             let total = count(&mut tx, agent.id).await?;
-            self.record_senders(&mut tx, agent, &[], &removed, act).await?;
+            self.record_senders(&mut tx, &agent, &[], &removed, act).await?;
             tx.commit().await?;
             Ok((removed, total))
         })
@@ -176,7 +169,7 @@ impl Base {
     async fn record_senders(
         &self,
         tx: &mut Transaction,
-        agent: ClosedAgent,
+        agent: &Account,
         added: &[Address],
         removed: &[Address],
         act: Act<'_>,
@@ -195,12 +188,12 @@ impl Base {
     async fn announce_policy(
         &self,
         tx: &mut Transaction,
-        agent: ClosedAgent,
+        agent: &Account,
         added: usize,
         removed: usize,
         at: Timestamp,
     ) -> Result<(), StoreError> {
-        let ClosedAgent { id, lineage: Some(lineage) } = agent else { return Ok(()) };
+        let Account { id, lineage, .. } = *agent;
         let row = sql("SELECT mode FROM inbound_policies WHERE agent_id = $1")
             .bind(id)
             .fetch_one(tx.on())
@@ -217,13 +210,24 @@ impl Base {
 
 /// Closes the gate of the Agent, and passes the gates of the accounts above it, whose destinations
 /// get the event.
-async fn close(tx: &mut Transaction, id: AccountId) -> Result<ClosedAgent, StoreError> {
+async fn close(tx: &mut Transaction, id: AccountId) -> Result<Account, StoreError> {
     // Read before the gates: an account never moves.
-    let lineage = accounts::find(tx, id).await?.map(|account| account.lineage);
-    let above: Vec<_> =
-        lineage.iter().flat_map(Lineage::ids).filter(|above| *above != id).collect();
+    let found = accounts::find(tx, id).await?.ok_or(StoreError::NoAccount)?;
+    let above: Vec<_> = found.lineage.ids().filter(|above| *above != id).collect();
     gates::close_below(tx, id, &above).await?;
-    Ok(ClosedAgent { id, lineage })
+    // A deletion may have passed meanwhile.
+    accounts::find(tx, id).await?.ok_or(StoreError::NoAccount)
+}
+
+fn rows_of(senders: &[Address]) -> Vec<Vec<Value>> {
+    senders.iter().map(|sender| vec![sender.to_string().into()]).collect()
+}
+
+/// Returns the senders of these rows, each once, in the order of `senders`.
+fn changed_of(senders: &[Address], rows: &[Row]) -> Result<Vec<Address>, StoreError> {
+    let address = |row| Columns { table: "allowed_senders", row }.text("address");
+    let mut changed = rows.iter().map(address).collect::<Result<HashSet<_>, _>>()?;
+    Ok(senders.iter().filter(|sender| changed.remove(&sender.to_string())).cloned().collect())
 }
 
 /// Returns changes for the first `NAMED` senders, and one with the number of the others.

@@ -9,11 +9,13 @@ use gatepost::domain::delivery::Subject;
 use gatepost::domain::event::{Category, EventName};
 use gatepost::domain::id::{KeyId, MemberId};
 use gatepost::domain::key::{Key, KeyHash};
+use gatepost::domain::policy::Mode;
 use gatepost::store::{
     AccountCreation, AccountDeletion, AddressClaim, Claimed, Committed, KeyInsertion, NewAccount,
     Store, StoreError,
 };
 use serde_json::json;
+use sqlx::Executor as _;
 use tokio::task::JoinSet;
 
 use super::accounts::{ids, new};
@@ -21,6 +23,7 @@ use super::scene::{
     Kind, Scene, account, address, address_claim, at, by, destination, domain_owner, everything,
     mint, own_address, subtree,
 };
+use super::silence::until_blocked;
 
 on_both! {
     deleting_refuses_while_others_are_below,
@@ -28,6 +31,7 @@ on_both! {
     whoever_listens_above_hears_of_it,
     nothing_is_done_to_what_is_being_deleted,
     a_request_is_remembered_once_however_many_it_touches,
+    a_policy_of_a_deleted_agent_is_not_changed,
 }
 
 pub async fn delete(store: &Store, account: &Account, cascade: bool) -> AccountDeletion {
@@ -261,4 +265,39 @@ async fn a_request_is_remembered_once_however_many_it_touches(kind: Kind) {
     let id = made.0.id;
     let deleting = store.delete_account(id, true, 9, account_record, remove.at(at(3)));
     assert_eq!(deleting.await.unwrap(), AccountDeletion::Done { below: 1 });
+}
+
+/// Nor by a request that would leave it as it is.
+async fn a_policy_of_a_deleted_agent_is_not_changed(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let (elsewhere, me) = (scene.open().await, scene.agent.id);
+    let [alice, bob] = ["alice@good.example", "bob@good.example"].map(|text| [address(text)]);
+    elsewhere.allow_senders(me, &alice, None, 9, by(at(0))).await.unwrap();
+    delete(&scene.store, &scene.agent, false).await;
+    for mode in [Mode::Open, Mode::Allowlist] {
+        let refused = elsewhere.set_mode(me, mode, by(at(10))).await;
+        assert!(matches!(refused, Err(StoreError::NoAccount)), "{mode}: {refused:?}");
+    }
+    let refused = elsewhere.allow_senders(me, &alice, None, 9, by(at(10))).await;
+    assert!(matches!(refused, Err(StoreError::NoAccount)), "{refused:?}");
+    let refused = elsewhere.remove_senders(me, &bob, by(at(10))).await;
+    assert!(matches!(refused, Err(StoreError::NoAccount)), "{refused:?}");
+}
+
+/// A change that waits for the gate finds the Agent deleted behind it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_policy_is_not_changed_behind_a_deletion_that_is_under_way() {
+    let scene = Scene::new(Kind::Postgres).await;
+    let (store, me) = (scene.store.clone(), scene.agent.id);
+    let mut deletion = scene.postgres().await;
+    let delete = format!(
+        "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('account', {me}));
+         UPDATE accounts SET deleted_at = 1 WHERE id = {me}"
+    );
+    deletion.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(delete))).await.unwrap();
+    let changing = tokio::spawn(async move { store.set_mode(me, Mode::Open, by(at(1))).await });
+    until_blocked(&scene, 1).await;
+    deletion.execute("COMMIT").await.unwrap();
+    let refused = changing.await.unwrap();
+    assert!(matches!(refused, Err(StoreError::NoAccount)), "{refused:?}");
 }

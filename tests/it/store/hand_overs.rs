@@ -1,11 +1,12 @@
-//! Counts the statements of a group of commits: none of them is for each message.
+//! Counts the statements of a group of commits, and of a change of an allowlist: none of them is for
+//! each message, or for each sender.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use gatepost::domain::event::Category;
 use gatepost::domain::thread::{ThreadKey, ThreadKeys};
 
 use super::many_rooms::Counter;
-use super::scene::{Kind, Scene};
+use super::scene::{Kind, Scene, address, at, by};
 
 /// Commits so many messages at once, each of a sender and a thread of its own and told to two
 /// destinations, and half of them to two more; answers the statements.
@@ -47,4 +48,30 @@ async fn a_group_costs_as_many_statements_whatever_its_size(kind: Kind) {
     assert!(few <= most, "{few} statements");
 }
 
-on_both! { #[tokio::test] a_group_costs_as_many_statements_whatever_its_size }
+/// The gate of the Agent is closed meanwhile, and its mail waits.
+async fn an_allowlist_changes_by_as_many_statements_whatever_the_senders(kind: Kind) {
+    let counter = Counter::default();
+    let _listening = counter.listen();
+    let scene = Scene::new(kind).await;
+    let (store, me) = (&scene.store, scene.agent.id);
+    let cost = async |count: usize| {
+        let sender = |number| address(&format!("s{number}@of{count}.example"));
+        let senders: Vec<_> = (0..count).rev().map(sender).collect();
+        // One of them comes twice.
+        let named = [&senders[..], &senders[..1]].concat();
+        let before = counter.statements();
+        let added = store.allow_senders(me, &named, Some("note"), 999, by(at(1))).await.unwrap();
+        let removed = store.remove_senders(me, &named, by(at(2))).await.unwrap();
+        let statements = counter.statements() - before;
+        let all = senders.len() as u64;
+        assert_eq!((added, removed), (Some((senders.clone(), all)), (senders, 0)));
+        statements
+    };
+    assert_eq!(cost(2).await, cost(100).await);
+}
+
+on_both! {
+    #[tokio::test]
+    a_group_costs_as_many_statements_whatever_its_size,
+    an_allowlist_changes_by_as_many_statements_whatever_the_senders,
+}
