@@ -138,8 +138,7 @@ fn of_arrays(parts: Vec<Many>) -> Statement {
     let mut columns: Vec<Column> = Vec::new();
     let all: usize = parts.iter().map(|one| one.values.len()).sum();
     let (mut texts, mut values) = (Vec::with_capacity(parts.len()), Vec::with_capacity(all));
-    let mut locking = None;
-    for Many { text, locking: clause, values: others, rows } in parts {
+    for Many { text, locking, values: others, rows } in parts {
         let text = with_placeholders(&text, |number| format!("${}", values.len() + number));
         let mut own: Vec<Column> = rows.first().into_iter().flatten().map(Column::like).collect();
         for row in rows {
@@ -152,10 +151,10 @@ fn of_arrays(parts: Vec<Many>) -> Statement {
             .map(|(column, number)| format!("CAST(${number} AS {}[])", column.kind()))
             .collect();
         let unnested = format!("SELECT * FROM UNNEST({})", arrays.join(", "));
-        texts.push(text.replacen(ROWS, &unnested, 1));
+        let locked = locking.map(|clause| format!(" {clause}")).unwrap_or_default();
+        texts.push(text.replacen(ROWS, &unnested, 1) + &locked);
         values.extend(others);
         columns.extend(own);
-        locking = clause;
     }
     let text = if several {
         let named = texts.iter().zip(1..).map(|(text, number)| format!("part{number} AS ({text})"));
@@ -163,11 +162,7 @@ fn of_arrays(parts: Vec<Many>) -> Statement {
     } else {
         texts.concat()
     };
-    let mut statement = Statement::of(text.into());
-    if let Some(clause) = locking {
-        statement = statement.locking(clause);
-    }
-    values.into_iter().fold(statement, Statement::bind).with_columns(columns)
+    values.into_iter().fold(Statement::of(text.into()), Statement::bind).with_columns(columns)
 }
 
 /// Replaces each `$n` in the text.
@@ -292,5 +287,17 @@ mod tests {
         let many_rows = vec![many("{rows}", rows(2)), many("{rows}", rows(300))];
         assert_eq!(together(many_rows, false).len(), 4);
         assert!(together(Vec::new(), true).is_empty());
+    }
+
+    #[test]
+    fn each_statement_of_a_call_keeps_its_own_locks() {
+        let part = |clause| many("INSERT INTO one {rows}", rows(1)).locking(clause);
+        let parts = || vec![part("FOR SHARE"), part("FOR UPDATE"), many("DELETE {rows}", rows(1))];
+        let [one] = &together(parts(), true)[..] else { panic!("not one call") };
+        for locked in [" FOR SHARE), part2 AS", " FOR UPDATE), part3 AS", "[]))) SELECT 1"] {
+            assert!(one.text().contains(locked), "{}", one.text());
+        }
+        let [one] = &together(parts(), false)[..] else { panic!("not one call") };
+        assert!(!one.text().contains(" FOR "), "SQLite has no locks: {}", one.text());
     }
 }
