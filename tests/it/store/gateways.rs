@@ -1,13 +1,14 @@
 //! Gateways that join a store, live and die: what they had claimed, and the time that they share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 
 use gatepost::domain::clock::{Clock, Timestamp};
 use gatepost::domain::delivery::{Claim, Outcome};
 use gatepost::domain::event::Category;
 use gatepost::domain::id::Mint;
-use gatepost::store::{Finished, GatewayChanges, Redelivery, Store};
+use gatepost::run;
+use gatepost::store::{Finished, GatewayChanges, Redelivery, Store, StoreError};
 
 use super::scene::{Kind, SECOND, Scene, at, attempt, by};
 use crate::support::store_rules;
@@ -20,6 +21,7 @@ on_both! {
     what_is_sent_again_waits_for_no_dead_gateway,
     what_a_gateway_that_left_had_claimed_is_free_at_once,
     a_gateway_that_was_buried_goes_on_under_another_name,
+    a_gateway_joins_under_a_free_id_or_not_at_all,
     steady_time_goes_on_from_gateway_to_gateway,
     what_waits_longer_than_anything_may_is_due,
 }
@@ -203,6 +205,29 @@ async fn a_gateway_that_was_buried_goes_on_under_another_name(kind: Kind) {
     }
 }
 
+/// Without an id of its own it would claim as nobody, or as the dead gateway that it was.
+async fn a_gateway_joins_under_a_free_id_or_not_at_all(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    // The id that is drawn by octets of 7, and those behind it.
+    let taken = "WITH RECURSIVE n (id) AS (
+                     SELECT 58950532 UNION ALL SELECT id + 1 FROM n WHERE id < 58950547)
+                 INSERT INTO gateways (id, beat, steady, wall) SELECT id, 0, 0, 0 FROM n";
+    scene.execute(taken).await;
+    let (octet, step) = (Arc::new(AtomicU8::new(7)), Arc::new(AtomicU8::new(0)));
+    let (next, by) = (Arc::clone(&octet), Arc::clone(&step));
+    let random = move |octets: &mut [u8]| {
+        octets.fill(next.fetch_add(by.load(Ordering::SeqCst), Ordering::SeqCst));
+    };
+    let mint = Mint::new(run::system_mint().clock().clone(), Arc::new(random));
+    let store = Store::open(&scene.location, &store_rules(), mint).await.unwrap();
+    let refused = store.join().await;
+    assert!(matches!(refused, Err(StoreError::Conflict(_))), "{refused:?}");
+    assert_eq!(store.holder(), Some(0), "it has not joined");
+    step.store(1, Ordering::SeqCst);
+    store.join().await.unwrap();
+    assert_eq!(store.holder(), Some(67_372_037), "it drew again");
+}
+
 /// A handle whose wall clock and whose steady source are these.
 async fn told(scene: &Scene, wall: i64, source: i64) -> (Store, Clock, Arc<AtomicI64>) {
     let (now, steady) = (Arc::new(AtomicI64::new(wall)), Arc::new(AtomicI64::new(source)));
@@ -211,7 +236,7 @@ async fn told(scene: &Scene, wall: i64, source: i64) -> (Store, Clock, Arc<Atomi
         move || Timestamp::from_millis(of.load(Ordering::SeqCst))
     };
     let clock = Clock::beside(read(&now), read(&steady));
-    let random = |octets: &mut [u8]| octets.fill(7);
+    let random = |octets: &mut [u8]| aws_lc_rs::rand::fill(octets).unwrap();
     let mint = Mint::new(clock.clone(), Arc::new(random));
     let store = Store::open(&scene.location, &store_rules(), mint).await.unwrap();
     (store, clock, steady)
@@ -275,7 +300,7 @@ async fn what_waits_longer_than_anything_may_is_due(kind: Kind) {
     }
     scene.execute("UPDATE destinations SET rests_until = 9000000000000000").await;
     assert_eq!(scene.store.shorten_waits().await.unwrap(), 2);
-    let now = gatepost::run::system_mint().clock().now().millis();
+    let now = run::system_mint().clock().now().millis();
     let due = scene.store.next_due(Timestamp::from_millis(now)).await.unwrap();
     assert_eq!(due, Some(at(3 * SECOND)), "what may wait so long waits");
     let rests = scene.store.destinations(scene.agent.id).await.unwrap().remove(0);

@@ -20,9 +20,6 @@ use crate::store::engine::error::StoreError;
 use crate::store::engine::row::Columns;
 use crate::store::engine::sql::{Connection, Statement, sql};
 
-/// Most ids that a joining gateway tries: the first is random, and each may be taken.
-const IDS_TRIED: i64 = 16;
-
 const SHORTENED_AT_ONCE: i64 = 1000;
 
 impl Base {
@@ -97,32 +94,28 @@ impl Base {
         retry_conflicts!(self.try_join())
     }
 
+    /// Joins under a random id. Fails with `Conflict` if another gateway has it: the next try draws
+    /// another one.
     async fn try_join(&self) -> Result<(), StoreError> {
         let clock = self.mint().clock();
         self.adopt_steady_time().await?;
         let [a, b, c, d, ..] = self.mint().secret();
-        let random = i64::from(u32::from_be_bytes([a, b, c, d]) >> 1);
+        let id = i64::from(u32::from_be_bytes([a, b, c, d]) >> 1) + 1;
         let mut tx = self.begin().await?;
-        let mut joined = None;
-        for id in (1..=IDS_TRIED).map(|more| random + more) {
-            let steady = clock.steady();
-            let text = "INSERT INTO gateways (id, beat, steady, wall) VALUES ($1, 0, $2, {wall})
-                        ON CONFLICT (id) DO NOTHING";
-            let insert = self.with_wall(text).bind(id).bind(steady).bind(self.own_wall());
-            if insert.execute(tx.on()).await? > 0 {
-                clock.align(steady);
-                joined = Some((id, steady));
-                break;
-            }
+        let steady = clock.steady();
+        let text = "INSERT INTO gateways (id, beat, steady, wall) VALUES ($1, 0, $2, {wall})
+                    ON CONFLICT (id) DO NOTHING";
+        let insert = self.with_wall(text).bind(id).bind(steady).bind(self.own_wall());
+        if insert.execute(tx.on()).await? == 0 {
+            return Err(StoreError::Conflict(None));
         }
+        clock.align(steady);
         let rows = gateways(tx.on()).await?;
         tx.commit().await?;
         let seen = &self.gateway_registry.0;
-        if let Some((id, steady)) = joined {
-            seen.own.store(id, Ordering::SeqCst);
-            // After the id, which `holder` reads last: no claim of the former id is begun now.
-            seen.heard.store(steady.millis(), Ordering::SeqCst);
-        }
+        seen.own.store(id, Ordering::SeqCst);
+        // After the id, which `holder` reads last: no claim of the former id is begun now.
+        seen.heard.store(steady.millis(), Ordering::SeqCst);
         self.record_gone(&rows);
         Ok(())
     }
