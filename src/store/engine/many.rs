@@ -294,7 +294,7 @@ mod tests {
         let part = |clause| many("INSERT INTO one {rows}", rows(1)).locking(clause);
         let parts = || vec![part("FOR SHARE"), part("FOR UPDATE"), many("DELETE {rows}", rows(1))];
         let [one] = &together(parts(), true)[..] else { panic!("not one call") };
-        for locked in [" FOR SHARE), part2 AS", " FOR UPDATE), part3 AS", "[])) SELECT 1"] {
+        for locked in [" FOR SHARE), part2 AS", " FOR UPDATE), part3 AS", "[]))) SELECT 1"] {
             assert!(one.text().contains(locked), "{}", one.text());
         }
         let [one] = &together(parts(), false)[..] else { panic!("not one call") };
