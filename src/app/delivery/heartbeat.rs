@@ -90,7 +90,7 @@ impl Heartbeat {
         let beaten = timeout(self.rules.silence(), self.beats.beat()).await;
         let GatewayChanges { died, left, was_marked_dead } =
             match beaten.unwrap_or(Err(StoreError::TooSlow)) {
-                Ok(census) => census,
+                Ok(changes) => changes,
                 Err(error) => {
                     let error = &error as &(dyn Error + 'static);
                     tracing::warn!(

@@ -3,7 +3,6 @@
 
 use super::audited_commit::audit_note;
 use super::config_rows::config_text;
-use super::template_links;
 use super::template_migrations;
 use super::template_rows::{head, lock_own, select, template};
 use crate::domain::agent_config::differing;
@@ -162,7 +161,9 @@ impl Base {
             let Some(found) = lock_own(&mut tx, account, id).await? else {
                 return Ok(TemplateDeletion::Missing);
             };
-            let is_linked = !template_links::links(tx.on(), id, 0, 1).await?.is_empty();
+            // Not the whole link: damage in one must not keep the template.
+            let linked = sql("SELECT agent_id FROM template_links WHERE template_id = $1 LIMIT 1");
+            let is_linked = linked.bind(id.0).fetch_optional(tx.on()).await?.is_some();
             if is_linked && !detach_all {
                 return Ok(TemplateDeletion::Linked);
             }

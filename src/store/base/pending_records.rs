@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn whoever_reads_waits_for_what_set_out_before_and_for_nothing_after() {
+    async fn a_reader_waits_for_earlier_records_and_for_none_after() {
         let records = PendingRecords::new(10 * UNIT, 3);
         records.wait_until_written().await;
         let first = records.register(5).unwrap();

@@ -124,10 +124,10 @@ impl Base {
     /// others may mark it dead: they may take over its claims, so it must begin none of them.
     /// Claims under a former id are not its own any more.
     pub fn holder(&self) -> Option<i64> {
-        let company = &self.gateway_registry;
+        let registry = &self.gateway_registry;
         // Before the id: see `join`.
-        let heard = Timestamp::from_millis(company.0.heard.load(Ordering::SeqCst));
-        let (own, now) = (company.own(), self.mint().clock().steady());
+        let heard = Timestamp::from_millis(registry.0.heard.load(Ordering::SeqCst));
+        let (own, now) = (registry.own(), self.mint().clock().steady());
         let is_alone = own == 0 || !self.reader().is_postgres();
         (is_alone || now < heard.plus(self.gateways.silence())).then_some(own)
     }
