@@ -1,4 +1,4 @@
-//! InboundPlaces for posts of providers, apart from those of clients: mail never waits for a preview. An
+//! Places for posts of providers, apart from those of clients: mail never waits for a preview. An
 //! organization may hold a quarter of each kind, so its slow application, slow sender or flood of
 //! large mail does not delay the mail of others.
 
@@ -67,7 +67,7 @@ fn taken() -> Problem {
     Problem::busy("too many requests of providers are under way")
 }
 
-/// InboundPlaces of one kind.
+/// Places of one kind.
 #[derive(Debug)]
 struct DividedPlaces {
     all: Arc<Semaphore>,

@@ -201,7 +201,7 @@ async fn what_a_failed_commit_left_is_swept_after_its_grace(kind: Kind) {
     assert!(foreign.exists() && !unfinished.exists());
     let raw = store.raw_message(&subtree(&scene.agent), id).await.unwrap().unwrap();
     assert_eq!(raw, raw_of(&good));
-    // ErasureProgress a message deletes rows only.
+    // Erasing a message deletes rows only.
     scene.execute("DELETE FROM messages").await;
     scene.execute("DELETE FROM contents").await;
     let swept = store.sweep_objects(hours(25)).await.unwrap();
