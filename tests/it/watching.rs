@@ -128,7 +128,7 @@ async fn no_event_before_its_time_is_shown() {
     }
     // The organization of a contact and the account of a member are told, too.
     let organization = gateway.house.organization.id.to_string();
-    let invited = json!({ "email": "carol@good.example", "role": "user" });
+    let invited = json!({ "email": "carol@good.example", "role": "member" });
     let (status, answer) = gateway.request("POST", "/member", Some(invited)).await;
     assert_eq!(status, 201, "{answer}");
     for name in ["contact.created", "member.invited"] {
