@@ -164,8 +164,8 @@ impl Discard {
 }
 
 impl Intake for Discard {
-    async fn free_space(&self) -> Option<u64> {
-        None
+    async fn free_space(&self) -> Result<Option<u64>, IntakeReply> {
+        Ok(None)
     }
 
     async fn over_rate(&self, _: &Client, _: &str, _: &str) -> IntakeReply {
