@@ -166,7 +166,8 @@ async fn a_follower_goes_on_behind_what_retention_took() {
 async fn a_follower_ends_with_its_reader_its_account_or_a_signal() {
     let gateway = TestGateway::start().await;
     let agent = gateway.house.agents["support"].id.to_string();
-    let created = ["--since", "1h", "--event", "account.created"];
+    // The only event of this name below it.
+    let created = [&agent, "--since", "1h", "--event", "account.created"];
     let (mut reading, mut lines) = follow(&gateway, &created);
     next(&mut lines).await;
     drop(lines);
