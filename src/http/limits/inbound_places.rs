@@ -82,13 +82,14 @@ impl DividedPlaces {
         Self { all, part: (most / PART).max(1), each: Mutex::default() }
     }
 
+    /// Takes a place without waiting; None if the organization's part or all places are taken.
     fn now(&self, account: &Account) -> Option<InboundPlace> {
         let own = self.of(account).try_acquire_owned().ok()?;
         let of_all = Arc::clone(&self.all).try_acquire_owned().ok()?;
         Some(InboundPlace { _own: own, _of_all: of_all })
     }
 
-    /// Order: the organization's own permit first, so that a waiting request holds nothing that
+    /// Waits for the organization's own permit first, so that a waiting request holds nothing that
     /// others wait for.
     async fn in_turn(&self, account: &Account) -> Option<InboundPlace> {
         let own = self.of(account).acquire_owned().await.ok()?;
