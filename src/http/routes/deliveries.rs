@@ -85,8 +85,9 @@ pub async fn list(call: Call, request: List) -> Result<WithHeaders<Listed>, Prob
     let find = |id| destinations.place_of(call.account().id, webhook.id, DeliveryId(id));
     let page = page::requested(&call, request.limit, request.before, request.after, find).await?;
     let part = |part: Page| async move { destinations.deliveries(webhook.id, filter, &part).await };
-    let row =
-        |one: &DeliveryRecord| page::row(Cursor { at: one.created_at, id: one.id.0 }, &shape(one));
+    let row = |one: &DeliveryRecord| {
+        page::shown_row(Cursor { at: one.created_at, id: one.id.0 }, shape(one).as_ref())
+    };
     let rows = page::read(&call, page, part, row).await?;
     Ok(rows.linked(&call, Listed { deliveries: rows.list()?, next: rows.next() }))
 }
@@ -99,7 +100,7 @@ pub struct Show {
 }
 
 pub async fn show(call: Call, request: Show) -> Result<DeliveryAnswer, Problem> {
-    Ok(DeliveryAnswer { delivery: shape(&find_visible(&call, request.id).await?) })
+    Ok(DeliveryAnswer { delivery: find_visible(&call, request.id).await? })
 }
 
 /// Sends a delivery again that has ended
@@ -122,32 +123,33 @@ successes! {
 
 /// Replays the delivery, under the same event id.
 pub async fn replay(call: Call, request: Replay) -> Result<Pending, Problem> {
-    let id = find_visible(&call, request.id).await?.id;
-    call.destinations().redeliver(call.account().id, id).await?;
-    Ok(Pending { delivery: shape(&find_visible(&call, request.id).await?) })
+    let Id(id) = find_visible(&call, request.id).await?.id;
+    call.destinations().redeliver(call.account().id, DeliveryId(id)).await?;
+    Ok(Pending { delivery: find_visible(&call, request.id).await? })
 }
 
 /// Returns the delivery, if the target owns its webhook and the caller may see it.
-async fn find_visible(call: &Call, Id(id): Id) -> Result<DeliveryRecord, Problem> {
+async fn find_visible(call: &Call, Id(id): Id) -> Result<Delivery, Problem> {
     let (destinations, account) = (call.destinations(), call.account().id);
     let found = destinations.delivery(account, DeliveryId(id)).await?;
     let webhook = destinations.known(account, found.destination).await?;
     webhooks::check_may_see(call, webhook.destination.category)?;
-    Ok(found)
+    shape(&found).ok_or_else(|| Problem::not_found("delivery"))
 }
 
-fn shape(delivery: &DeliveryRecord) -> Delivery {
+/// Returns None for an event of another version, which lists of events leave out, too.
+fn shape(delivery: &DeliveryRecord) -> Option<Delivery> {
     let attempts = delivery.attempts.iter().map(|attempt| shape_attempt(attempt, delivery.erased));
-    Delivery {
+    Some(Delivery {
         id: Id(delivery.id.0),
         webhook_id: Id(delivery.destination.0),
         event_id: Id(delivery.event.0),
-        event: Word(delivery.name),
+        event: Word(delivery.name?),
         state: Word(delivery.state),
         created_at: Date(delivery.created_at),
         next_attempt_at: delivery.next_attempt_at.map(Date),
         attempts: attempts.collect(),
-    }
+    })
 }
 
 /// Hides the response of an erased event, because a receiver may repeat its input there.

@@ -54,13 +54,20 @@ where
 /// A row of a page.
 pub(in crate::http) struct Row {
     place: Cursor,
-    json: String,
+    /// None for one that is not shown.
+    json: Option<String>,
 }
 
 pub(in crate::http) fn row(place: Cursor, record: &impl Serialize) -> Row {
+    shown_row(place, Some(record))
+}
+
+/// Without a record the row is not shown. It counts all the same: a page that is not full is taken
+/// for the last one.
+pub(in crate::http) fn shown_row(place: Cursor, record: Option<&impl Serialize>) -> Row {
     // No shape has a map with keys that are not texts.
-    let json = serde_json::to_string(record).unwrap_or_else(|_| "null".to_owned());
-    Row { place, json }
+    let json = |record| serde_json::to_string(record).unwrap_or_else(|_| "null".to_owned());
+    Row { place, json: record.map(json) }
 }
 
 /// The rows of a page, newest first.
@@ -102,7 +109,7 @@ impl<'l> UnfinishedPage<'l> {
                 break;
             }
             let row = row(one);
-            self.octets = self.octets.saturating_add(row.json.len());
+            self.octets = self.octets.saturating_add(row.json.as_ref().map_or(0, String::len));
             self.rows.push(row);
         }
     }
@@ -154,12 +161,12 @@ where
 impl Rows {
     /// All rows as a field of an answer.
     pub(in crate::http) fn list<T>(&self) -> Result<Texts<T>, Problem> {
-        list(self.rows.iter().map(|row| row.json.as_str()))
+        list(self.rows.iter().filter_map(|row| row.json.as_deref()))
     }
 
     /// All rows, oldest first, as a field of an answer.
     pub(in crate::http) fn oldest_first<T>(&self) -> Result<Texts<T>, Problem> {
-        list(self.rows.iter().rev().map(|row| row.json.as_str()))
+        list(self.rows.iter().rev().filter_map(|row| row.json.as_deref()))
     }
 
     fn newest(&self) -> Option<Cursor> {

@@ -315,7 +315,8 @@ async fn remove_some(
     id: TemplateId,
     limit: u32,
 ) -> Result<TemplateProgress, StoreError> {
-    let gone = sql("DELETE FROM template_links WHERE agent_id IN (
+    // The outer condition spares an Agent that another transaction is moving to another template.
+    let gone = sql("DELETE FROM template_links WHERE template_id = $1 AND agent_id IN (
              SELECT agent_id FROM template_links WHERE template_id = $1 ORDER BY agent_id LIMIT $2)")
     .bind(id.0)
     .bind(i64::from(limit))

@@ -73,10 +73,10 @@ impl PendingRecords {
         Arc::clone(&self.0.hurry)
     }
 
-    /// Waits for all records that are registered by now, a second at most.
-    pub(in crate::store) async fn wait_until_written(&self) {
-        // A record that does not come in time is seen later.
-        let _late = timeout(VISIBLE, self.all_written()).await;
+    /// Waits for all records that are registered by now, a second at most. Returns whether none of
+    /// them is late; a reader sees a late one later.
+    pub(in crate::store) async fn wait_until_written(&self) -> bool {
+        timeout(VISIBLE, self.all_written()).await.is_ok()
     }
 
     async fn all_written(&self) {
@@ -125,7 +125,7 @@ mod tests {
         let second = records.register(5).unwrap();
         assert!(futures_util::poll!(written.as_mut()).is_pending());
         drop(first);
-        assert_eq!(futures_util::poll!(written.as_mut()), Poll::Ready(()));
+        assert_eq!(futures_util::poll!(written.as_mut()), Poll::Ready(true));
         drop(second);
         records.wait_until_written().await;
     }

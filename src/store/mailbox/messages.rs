@@ -74,7 +74,11 @@ impl Base {
         };
         let elsewhere = "the original is in a blob store: name the blob store with --blobs";
         let blobs = self.blobs().ok_or_else(|| columns.corrupt(elsewhere))?;
-        blobs.get(&name, columns.count("size")?, columns.digest("digest")?).await.map(Some)
+        match blobs.get(&name, columns.count("size")?, columns.digest("digest")?).await {
+            // Erased since its row was read.
+            Err(StoreError::Lost { .. }) if self.original(scope, id).await?.is_none() => Ok(None),
+            read => read.map(Some),
+        }
     }
 
     /// Returns the facts about the original of a message in `scope`, without its bytes.

@@ -9,8 +9,8 @@ use crate::store::engine::error::StoreError;
 /// Holds the digests of the database and of `tls`, as `sha256sum -c` reads them.
 pub const SUM: &str = "gatepost.db.sha256";
 
-/// Why there is no copy. Nothing was overwritten, and the unfinished copy was removed. Only if the
-/// very last flush failed (`UnfinishedCopy::finish`), a whole copy is left.
+/// Why there is no copy. Nothing was overwritten, and the unfinished copy was removed; only
+/// `Unflushed` leaves a whole one.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     #[error(transparent)]
@@ -29,6 +29,11 @@ pub enum BackupError {
     Occupied { folder: PathBuf, broken_off: bool },
     #[error("cannot {doing} {}", path.display())]
     File { doing: &'static str, path: PathBuf, source: io::Error },
+    #[error(
+        "{} holds a whole copy, but it may not survive a power failure: remove it and try again",
+        folder.display()
+    )]
+    Unflushed { folder: PathBuf, source: io::Error },
     #[error(
         "{count} originals of the store are missing or damaged below {}: {first}, …",
         folder.display()

@@ -41,7 +41,7 @@ pub enum ErasureProgress {
     Done,
     /// There may be more.
     More,
-    /// Another gateway is erasing, or this erasure waits for another one.
+    /// Another gateway is erasing, or this erasure waits for another one, or for late records.
     Held,
 }
 
@@ -198,8 +198,11 @@ impl Base {
         rows: usize,
         now: Timestamp,
     ) -> Result<ErasureProgress, StoreError> {
-        // Refusals answered before this must be in the records first.
-        self.pending_records.wait_until_written().await;
+        // Refusals answered before this must be in the records first: a late one might be written
+        // behind the place of the search, and never be redacted.
+        if !self.pending_records.wait_until_written().await {
+            return Ok(ErasureProgress::Held);
+        }
         let found = erasure_redaction::find_traces(self, erasure, rows).await?;
         let mut tx = self.begin().await?;
         if !gates::try_alone(&mut tx, "erasure").await? {

@@ -280,7 +280,8 @@ async fn delete_events(
              SELECT attempts.id FROM deliveries
              JOIN attempts ON attempts.delivery_id = deliveries.id
              WHERE deliveries.state <> 'pending' AND deliveries.event_id",
-        "DELETE FROM deliveries WHERE id IN (
+        // The outer condition spares a delivery that another transaction is replaying.
+        "DELETE FROM deliveries WHERE state <> 'pending' AND id IN (
              SELECT id FROM deliveries WHERE state <> 'pending' AND event_id",
     ] {
         let gone = execute_in(tx, leaves, &ids, &format!(" LIMIT {left})")).await?;

@@ -101,8 +101,8 @@ impl UnfinishedCopy {
         Ok(database.octets)
     }
 
-    /// Flushes all files, then gives the database its name: from now on this is a store. Removes
-    /// originals set aside and not taken.
+    /// Flushes all files, then gives the database its name: from now on this is a store, also if
+    /// this fails with `Unflushed`. Removes originals set aside and not taken.
     pub(in crate::store) fn finish(mut self) -> Result<(), BackupError> {
         remove_folder(&self.folder.join(BEFORE))?;
         for folder in [OBJECTS, TLS].map(|name| self.folder.join(name)) {
@@ -118,8 +118,10 @@ impl UnfinishedCopy {
             return Err(BackupError::Occupied { folder: self.folder.clone(), broken_off: false });
         }
         std::fs::rename(&part, &whole).map_err(failed("rename", &part))?;
+        // Stays, whatever comes: somebody may use it already.
         self.finished = true;
-        disk::sync_folder(&self.folder).map_err(failed("write", &self.folder))
+        let unflushed = |source| BackupError::Unflushed { folder: self.folder.clone(), source };
+        disk::sync_folder(&self.folder).map_err(unflushed)
     }
 }
 
@@ -208,4 +210,24 @@ fn remove_folder(path: &Path) -> Result<(), BackupError> {
 pub fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackupError + use<> {
     let path = path.to_owned();
     move |source| BackupError::File { doing, path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The path of the folder leads through the former name of its database, which is a folder
+    /// here: only the last flush fails.
+    #[test]
+    fn a_whole_copy_is_not_said_to_be_none() -> io::Result<()> {
+        let place = tempfile::tempdir()?;
+        let part = place.path().join(PART);
+        std::fs::create_dir(&part)?;
+        let folder = part.join("..");
+        let copy = UnfinishedCopy { folder, made_folder: false, made_keys: false, finished: false };
+        let ended = copy.finish();
+        assert!(matches!(ended, Err(BackupError::Unflushed { .. })), "{ended:?}");
+        assert!(place.path().join(FILE).exists());
+        Ok(())
+    }
 }

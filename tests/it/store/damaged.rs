@@ -5,11 +5,14 @@ use std::path::Path;
 
 use gatepost::run;
 use gatepost::shutdown::Shutdown;
-use gatepost::store::{Commit, Location, Store, StoreError};
+use gatepost::store::{Commit, Location, Store, StoreError, StorePlace};
 use serde_json::Value;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-use super::scene::{Kind, Scene, at, database, everything, subtree};
+use super::objects;
+use super::scene::{Kind, Scene, at, by, database, everything, subtree};
 use crate::support::process::{Server, gatepost};
 use crate::support::session::Session;
 use crate::support::{
@@ -19,6 +22,7 @@ use crate::support::{
 on_both! {
     a_row_that_cannot_be_read_is_shown_as_such_among_the_others,
     all_that_is_damaged_is_found,
+    what_is_erased_while_it_is_read_is_not_lost,
 }
 
 const DAMAGE: &str =
@@ -90,6 +94,73 @@ async fn all_that_is_damaged_is_found(kind: Kind) {
     let unreadable = |table: &str| format!("cannot read a row of {table}");
     // A small original is packed with what was read out of it: they are lost together.
     assert_eq!(tables, ["contents", "contents", "messages"].map(unreadable));
+}
+
+/// The original is asked for when its row was read, and the answer comes after the erasure.
+async fn what_is_erased_while_it_is_read_is_not_lost(kind: Kind) {
+    let scene = Scene::new(kind).await;
+    let here = objects::with_blobs(&scene).await;
+    let bucket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let place = StorePlace::new(scene.location.clone(), Some(objects::bucket_at(&bucket)));
+    let elsewhere = Store::open(place, &objects::rules(), run::system_mint()).await.unwrap();
+    let scope = subtree(&scene.agent);
+    for (is_checked, is_erased) in [(true, false), (true, true), (false, false), (false, true)] {
+        let (intake, id) = objects::large(&scene, &scene.agent, 0, 5000).await;
+        objects::committed(&here, vec![intake]).await;
+        let reading = async {
+            match is_checked {
+                true => elsewhere.check_message(id).await.unwrap().is_empty(),
+                false => matches!(elsewhere.raw_message(&scope, id).await, Ok(None)),
+            }
+        };
+        let answering = async {
+            let (mut asked, _) = bucket.accept().await.unwrap();
+            asked.readable().await.unwrap();
+            if is_erased {
+                assert!(here.erase_message(&scope, id, by(at(1))).await.unwrap());
+            }
+            let missing =
+                "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            asked.write_all(missing.as_bytes()).await.unwrap();
+            // Until the other end closes: a reset might overtake the answer.
+            tokio::io::copy(&mut asked, &mut tokio::io::sink()).await.unwrap();
+        };
+        let both = async { tokio::join!(reading, answering) };
+        let (is_gone, ()) = timeout(PATIENCE, both).await.unwrap();
+        assert_eq!(is_gone, is_erased, "checked: {is_checked}");
+    }
+}
+
+/// As a newer gateway writes beside this one: the list has the others, on all its pages.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_of_deliveries_goes_on_beside_an_event_of_another_version() {
+    let gateway = TestGateway::with_rules(&[("access.toml", "[limits]\npage_step = 1")]).await;
+    for subject in ["first", "second", "third"] {
+        let to = ["support@agents.example"];
+        let sent = gateway.send("alice@good.example", &to, &signed(subject)).await;
+        assert!(sent.accepted(), "{}", sent.settling());
+    }
+    let webhook = gateway.get("/webhooks").await["webhooks"][0]["id"].clone();
+    let list = format!("/webhooks/{}/deliveries", webhook.as_str().unwrap());
+    let all = gateway.get(&list).await["deliveries"].clone();
+    let ids = |deliveries: &Value| -> Vec<String> {
+        let all = deliveries.as_array().unwrap().iter();
+        all.map(|one| one["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let [third, second, first] = &ids(&all)[..] else { panic!("{all}") };
+    let renamed = "UPDATE events SET names = REPLACE(names, 'email.received', 'no.such')
+                   WHERE id = (SELECT event_id FROM deliveries ORDER BY created_at, id
+                               LIMIT 1 OFFSET 1)";
+    let store = gateway.folder.path().join("store");
+    sqlx::query(renamed).execute(&mut database(&store).await).await.unwrap();
+    let page = gateway.get(&format!("{list}?limit=2")).await;
+    assert_eq!(ids(&page["deliveries"]), [third.clone()]);
+    let next = page["next"].as_str().unwrap();
+    let page = gateway.get(&format!("{list}?limit=2&before={next}")).await;
+    assert_eq!((ids(&page["deliveries"]), &page["next"]), (vec![first.clone()], &Value::Null));
+    let (status, _) = gateway.request("GET", &format!("/deliveries/{second}"), None).await;
+    assert_eq!(status, 404);
+    gateway.finish().await;
 }
 
 /// The lists, the search and the command, from outside.

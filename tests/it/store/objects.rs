@@ -11,12 +11,14 @@ use gatepost::domain::account::Account;
 use gatepost::domain::clock::Timestamp;
 use gatepost::domain::id::MessageId;
 use gatepost::domain::message::Digest;
+use gatepost::domain::secret::Secret;
 use gatepost::domain::verdict::Verdict;
 use gatepost::rules::StoreRules;
 use gatepost::run;
 use gatepost::store::{
     BlobPlace, Commit, Committed, Intake, S3Access, Store, StoreError, StorePlace, SweepCounts,
 };
+use tokio::net::TcpListener;
 
 use super::scene::{Kind, Scene, at, by, record, subtree};
 use crate::support::{PATIENCE, store_rules};
@@ -312,24 +314,28 @@ async fn an_unwritable_folder_defers_and_is_noticed_at_the_start(kind: Kind) {
     assert_eq!(raw, raw_of(&intake));
 }
 
+/// A bucket for which whoever listens there answers.
+pub fn bucket_at(listener: &TcpListener) -> BlobPlace {
+    let access = S3Access {
+        endpoint: Some(format!("http://{}", listener.local_addr().unwrap())),
+        access_key: Some(Secret::new("key")),
+        secret_key: Some(Secret::new("hush")),
+        region: None,
+    };
+    BlobPlace::parse("s3://mail/raw", access).unwrap()
+}
+
 /// A blob store that takes connections and says nothing costs its deadline and one place.
 #[tokio::test]
 async fn a_silent_blob_store_is_given_up_in_time() {
     let scene = Scene::new(Kind::Sqlite).await;
-    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let access = S3Access {
-        endpoint: Some(format!("http://{}", silent.local_addr().unwrap())),
-        access_key: Some(gatepost::domain::secret::Secret::new("key")),
-        secret_key: Some(gatepost::domain::secret::Secret::new("hush")),
-        region: None,
-    };
-    let place = BlobPlace::parse("s3://mail/raw", access).unwrap();
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let policies = tempfile::tempdir().unwrap();
     let quick = "[objects]\nmax_puts = 1\nput_seconds = 1\n";
     std::fs::write(policies.path().join("store.toml"), quick).unwrap();
     let mut rules = gatepost::rules::Rules::load(policies.path()).unwrap().store;
     rules.objects.above_bytes = THRESHOLD;
-    let place = StorePlace::new(scene.location.clone(), Some(place));
+    let place = StorePlace::new(scene.location.clone(), Some(bucket_at(&silent)));
     let store = Store::open(place, &rules, run::system_mint()).await.unwrap();
     let (one, _) = large(&scene, &scene.agent, 0, 5000).await;
     let (two, _) = large(&scene, &scene.agent, 0, 6000).await;

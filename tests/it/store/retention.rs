@@ -16,7 +16,7 @@ use gatepost::domain::reason::Reason;
 use gatepost::domain::verdict::Verdict;
 use gatepost::rules::Rules;
 use gatepost::store::{
-    Commit, Committed, Cursor, Direction, Intake, IntakeFilter, List, Page, Store,
+    Commit, Committed, Cursor, Direction, Intake, IntakeFilter, List, Page, Redelivery, Store,
 };
 use sqlx::Connection as _;
 use tokio::task::JoinSet;
@@ -25,6 +25,7 @@ use uuid::Uuid;
 use super::scene::{
     DAY, Kind, Scene, address, at, by, database, everything, mint, record, subtree,
 };
+use super::silence::until_blocked;
 use crate::support::PATIENCE;
 
 on_both! {
@@ -258,6 +259,29 @@ async fn an_event_stays_while_it_is_to_be_delivered(kind: Kind) {
     let age = format!("UPDATE audit_entries SET at = at - {} WHERE actor = 'gateway'", 366 * DAY);
     scene.execute(age.leak()).await;
     assert_eq!(retention.pass().await.audit, 2);
+}
+
+/// While its event is deleted, the delivery becomes pending.
+#[tokio::test]
+async fn a_delivery_that_is_replayed_meanwhile_stays_with_its_event() {
+    let scene = Scene::new(Kind::Postgres).await;
+    scene.listen(&scene.agent, Category::Incoming, "https://a.example/").await;
+    scene.deliver(&scene.agent, -31 * DAY).await;
+    let [claim] = &attempt(&scene, Outcome::Exhausted).await[..] else { panic!() };
+    let (store, account, delivery) = (scene.store.clone(), scene.agent.id, claim.delivery);
+    let mut beside = scene.before_audit().await;
+    let replaying =
+        tokio::spawn(async move { store.replay_delivery(account, delivery, by(at(0))).await });
+    until_blocked(&scene, 1).await;
+    let mut retention = retention(&scene.store, "");
+    let passing = tokio::spawn(async move { retention.pass().await });
+    until_blocked(&scene, 2).await;
+    sqlx::raw_sql("COMMIT").execute(&mut beside).await.unwrap();
+    assert_eq!(replaying.await.unwrap().unwrap(), Redelivery::Done);
+    assert_eq!(passing.await.unwrap().events, 0);
+    let left = "SELECT COUNT(*) FROM deliveries JOIN events ON events.id = event_id
+                JOIN attempts ON delivery_id = deliveries.id WHERE state = 'pending'";
+    assert_eq!(scene.count(left).await, 1);
 }
 
 /// Ten messages, three rows in a transaction, four transactions in a pass: others write between

@@ -187,6 +187,13 @@ impl Scene {
         }
     }
 
+    /// A connection up to whose `COMMIT` no change can be audited: each waits with its rows written.
+    pub async fn before_audit(&self) -> PgConnection {
+        let mut beside = self.postgres().await;
+        beside.execute("BEGIN; LOCK TABLE audit_entries IN SHARE MODE").await.unwrap();
+        beside
+    }
+
     /// Changes the database past the store.
     pub async fn execute(&self, sql: &'static str) {
         match &self.location {

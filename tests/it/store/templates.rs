@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use super::deletion::delete;
 use super::scene::{Kind, Scene, account, at, by};
-use crate::support::PATIENCE;
+use super::silence::until_blocked;
 
 on_both! {
     what_is_kept_is_what_was_made,
@@ -414,8 +414,6 @@ async fn no_row_is_locked_before_the_gates_are_passed() {
     apply(&scene.store, agent, id).await;
     let close =
         format!("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('account', {owner}))");
-    let waits = "SELECT COUNT(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
-                 WHERE NOT granted AND datname = current_database()";
     for number in 0..6 {
         let mut deleting = scene.postgres().await;
         sqlx::raw_sql(AssertSqlSafe(close.clone())).execute(&mut deleting).await.unwrap();
@@ -431,12 +429,7 @@ async fn no_row_is_locked_before_the_gates_are_passed() {
                 _ => drop(store.detach_template(agent, id, by(at(4))).await),
             }
         });
-        let waiting = async {
-            while scene.count(waits).await == 0 {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, waiting).await.unwrap();
+        until_blocked(&scene, 1).await;
         for table in ["templates", "template_links", "agent_configs", "app_records"] {
             let lock = format!("SELECT * FROM {table} FOR UPDATE NOWAIT");
             let locked = sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut deleting).await;
@@ -446,4 +439,29 @@ async fn no_row_is_locked_before_the_gates_are_passed() {
         changing.await.unwrap();
     }
     assert_eq!(scene.store.template_link(agent).await.unwrap(), None);
+}
+
+/// While the links of a deleted template are removed, the Agent is given another template.
+#[tokio::test]
+async fn an_agent_that_gets_another_template_meanwhile_keeps_it() {
+    let scene = Scene::new(Kind::Postgres).await;
+    let (owner, agent) = (scene.reseller.id, scene.agent.id);
+    let old = made(&scene.store, owner, "old").await.head.id;
+    let new = made(&scene.store, owner, "new").await.head.id;
+    assert!(matches!(apply(&scene.store, agent, old).await, ApplyOutcome::Done(_)));
+    scene.store.delete_template(owner, old, true, by(at(3))).await.unwrap();
+    let mut beside = scene.before_audit().await;
+    let store = scene.store.clone();
+    let applying = tokio::spawn(async move { apply(&store, agent, new).await });
+    until_blocked(&scene, 1).await;
+    let store = scene.store.clone();
+    let removing = tokio::spawn(async move { store.work_on_template(old, step(SIZE, 9, 9)).await });
+    until_blocked(&scene, 2).await;
+    sqlx::raw_sql("COMMIT").execute(&mut beside).await.unwrap();
+    assert!(matches!(applying.await.unwrap(), ApplyOutcome::Done(_)));
+    removing.await.unwrap().unwrap();
+    finish(&scene.store).await;
+    let linked = scene.store.template_link(agent).await.unwrap().map(|link| link.template);
+    assert_eq!(linked, Some(new));
+    assert_eq!(scene.count("SELECT COUNT(*) FROM templates").await, 1);
 }

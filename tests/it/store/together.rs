@@ -13,7 +13,10 @@ use gatepost::domain::scope::Scope;
 use gatepost::domain::verdict::Verdict;
 use gatepost::rules::Rules;
 use gatepost::run;
-use gatepost::store::{Commit, Committed, Finished, Intake, IntakeFilter, Store, StoreError};
+use gatepost::store::{
+    Commit, Committed, ErasureLimits, ErasureProgress, Finished, Intake, IntakeFilter, Store,
+    StoreError,
+};
 use sqlx::Executor as _;
 use tokio::task::JoinSet;
 
@@ -244,15 +247,20 @@ async fn records_of_refusals_wait_behind_their_replies_within_their_room() {
     assert_eq!(found, noted);
 }
 
-/// As long as the process lives nothing is lost by a store that fails for a while.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_record_of_a_refusal_is_written_once_the_store_takes_it() {
-    let scene = Scene::new(Kind::Sqlite).await;
+/// A handle that waits a second for whoever writes.
+async fn impatient(scene: &Scene) -> Store {
     let folder = tempfile::tempdir().unwrap();
     let soon = "[connections]\nacquire_seconds = 1\nprobe_seconds = 1\n";
     std::fs::write(folder.path().join("store.toml"), soon).unwrap();
     let rules = Rules::load(folder.path()).unwrap().store;
-    let store = Store::open(&scene.location, &rules, run::system_mint()).await.unwrap();
+    Store::open(&scene.location, &rules, run::system_mint()).await.unwrap()
+}
+
+/// As long as the process lives nothing is lost by a store that fails for a while.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_record_of_a_refusal_is_written_once_the_store_takes_it() {
+    let scene = Scene::new(Kind::Sqlite).await;
+    let store = impatient(&scene).await;
     let mut writer = database(&scene.path()).await;
     writer.execute("BEGIN IMMEDIATE").await.unwrap();
     let refused = record(&scene.agent, 0, Verdict::Refused(Reason::DkimMissing));
@@ -271,6 +279,33 @@ async fn the_record_of_a_refusal_is_written_once_the_store_takes_it() {
     drop(writer);
     let found = async { while store.intake_record(&scope, id).await.unwrap().is_none() {} };
     tokio::time::timeout(PATIENCE, found).await.unwrap();
+}
+
+/// A record that is late would come behind the place of the search, and tell of the erased contact.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_erasure_waits_for_records_that_are_late() {
+    let scene = Scene::new(Kind::Sqlite).await;
+    let (store, scope) = (impatient(&scene).await, subtree(&scene.organization));
+    scene.deliver(&scene.agent, 0).await;
+    let contact = store.list_contacts(&scope, None, None, 9).await.unwrap().remove(0).id;
+    assert!(store.erase_contact(&scope, contact, by(at(9))).await.unwrap());
+    let step = async || {
+        let limits = ErasureLimits { rows: 9, octets: 9 };
+        store.erase_some(contact.get(), limits, at(10)).await.unwrap()
+    };
+    assert_eq!(step().await, ErasureProgress::More, "its message");
+    let mut writer = database(&scene.path()).await;
+    writer.execute("BEGIN IMMEDIATE").await.unwrap();
+    let refused = record(&scene.agent, 1, Verdict::Refused(Reason::DkimMissing));
+    let id = refused.id;
+    let intakes = vec![Intake { record: refused, accepted: None }];
+    assert!(!store.note(&Commit { intakes, now: at(1) }).await.unwrap());
+    assert_eq!(step().await, ErasureProgress::Held);
+    drop(writer);
+    let done = async { while step().await != ErasureProgress::Done {} };
+    tokio::time::timeout(PATIENCE, done).await.unwrap();
+    let told = store.intake_record(&scope, id).await.unwrap().unwrap();
+    assert_eq!((told.sender, told.helo.as_str()), (None, ""));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

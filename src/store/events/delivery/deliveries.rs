@@ -10,6 +10,7 @@ use crate::domain::clock::{TimeRange, Timestamp};
 use crate::domain::delivery::{Attempt, State};
 use crate::domain::event::{About, EventName};
 use crate::domain::id::{AccountId, AttemptId, DeliveryId, DestinationId, EventId};
+use crate::domain::repeats::LogCause;
 use crate::store::base::Base;
 use crate::store::base::page::Page;
 use crate::store::engine::database::transact;
@@ -26,7 +27,8 @@ pub struct DeliveryRecord {
     pub id: DeliveryId,
     pub destination: DestinationId,
     pub event: EventId,
-    pub name: EventName,
+    /// None if another version wrote it.
+    pub name: Option<EventName>,
     /// The message or contact of the event is gone.
     pub erased: bool,
     pub state: State,
@@ -178,6 +180,7 @@ impl Base {
     }
 
     /// Reads the events and attempts of these rows: two statements, however many rows there are.
+    /// Logs names that another version wrote.
     async fn records(&self, rows: &[Row], most: u32) -> Result<Vec<DeliveryRecord>, StoreError> {
         let uuids = |column: &str| -> Result<Vec<Vec<Value>>, StoreError> {
             let uuid = |row| Ok(vec![Columns { table: "deliveries", row }.uuid(column)?.into()]);
@@ -201,8 +204,14 @@ impl Base {
             let missing = || columns.corrupt("its event is missing");
             let row = events.get(&event.row()).ok_or_else(missing)?;
             let of_event = Columns { table: "events", row };
-            let name = name_of(&names(&of_event)?, event).flatten().ok_or_else(missing)?;
-            let gone = if name.about() == About::Contact { "contact_gone" } else { "message_gone" };
+            let name = name_of(&names(&of_event)?, event).ok_or_else(missing)?;
+            if name.is_none()
+                && let Some(left_out) = self.repeats.due(LogCause::Event)
+            {
+                tracing::error!(event.id = %event, left_out, "cannot read an event");
+            }
+            let is_contact = name.is_some_and(|name| name.about() == About::Contact);
+            let gone = if is_contact { "contact_gone" } else { "message_gone" };
             let state = columns.word("state")?;
             let next = columns.time("next_attempt_at")?;
             let mut attempts = attempts.remove(&id).unwrap_or_default();
