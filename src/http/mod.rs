@@ -19,6 +19,12 @@
 //! - `openapi` describes the table. `public` needs no key. `connection` accepts connections.
 //!   `router` joins these.
 //!
+//! Locks guard counts in memory and are never held across an await, except in `readiness`. No
+//! transaction spans two calls of use cases. A request whose client is gone, or whose deadline ends
+//! (503), is dropped where it waits, and its places are free. Spawned work goes on to its end:
+//! creations with an `Idempotency-Key`, posts of providers, statements over the conversation log,
+//! downloads, rounds of `readiness`.
+//!
 //! `run` makes an [`Http`] and serves its router. Never happens here: SQL; reading a token or a
 //! target outside `passage` and `request`, or a signature outside `passage/linked`; a connection to
 //! a stranger; a URI or a query in a log.

@@ -8,7 +8,6 @@ use crate::app::delivery::catalog;
 use crate::domain::destination::Payload;
 use crate::http::typed::schema::{put, reference};
 
-/// One webhook per event.
 pub(super) fn webhooks() -> Map<String, Value> {
     let shown = |entry: catalog::Entry| {
         let name = entry.name.as_str();

@@ -10,7 +10,7 @@ use crate::http::typed::schema::reference;
 const LEAST_FIELDS: usize = 8;
 
 /// Moves parameters used more than once into components, by name. A second parameter of one name
-/// gets its place (`query`, `path`) as a prefix.
+/// gets its place (`query`, `path`) as a prefix; any further one stays where it is.
 pub(super) fn parameters(paths: &mut [&mut Map<String, Value>]) -> Map<String, Value> {
     let mut counts: BTreeMap<String, (usize, Value)> = BTreeMap::new();
     each(paths, |one| {
