@@ -30,8 +30,8 @@ impl Proxies {
     }
 
     /// Returns the peer, or for a trusted proxy the first address from the right of
-    /// `X-Forwarded-For` that is no trusted proxy: entries left of it are hearsay. A port, a name or
-    /// `unknown` on the way, or no such address, gives the peer: a client could steer a guess.
+    /// `X-Forwarded-For` that is no trusted proxy: entries left of it are hearsay. A port, a name
+    /// or `unknown` on the way, or no such address, gives the peer: a client could steer a guess.
     pub(super) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let peer = peer.to_canonical();
         if !self.contain(peer) {

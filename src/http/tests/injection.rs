@@ -94,7 +94,7 @@ async fn strange_strings_are_strings() {
             }
         }
     }
-    // Some of them are names of accounts now; nothing else has become of anybody.
+    // Some strings are names of accounts now; the accounts are otherwise unchanged.
     let accounts = house.store.accounts(None).await.unwrap();
     for resident in house.residents.values() {
         let found = accounts.iter().find(|account| account.id == resident.account.id).unwrap();
