@@ -5,8 +5,8 @@
 //!
 //! - `error` is the closed list of codes and the shape of every error; `problems_of` turns errors
 //!   of the use cases into these. `verb`, `tag`, `remote` and `readiness` stand alone.
-//! - `limits` bounds the simultaneous and the frequent requests of a key, or of an address without
-//!   one. `answer` sends files. `state` is shared by all requests.
+//! - `limits` bounds how many requests a key, or an address without one, makes at once and per
+//!   minute. `answer` sends files. `state` is shared by all requests.
 //! - `request` reads strictly: a parameter or field that the operation does not declare is refused
 //!   by name (400), because a misspelt one would silently change nothing. A [`request::call::Call`]
 //!   is authorised.

@@ -69,7 +69,7 @@ pub(in crate::http) struct File {
     policy: &'static str,
 }
 
-/// Nothing in it runs, loads or is framed.
+/// For a file to save: nothing in it runs or loads, and no page frames it.
 const SAVED: &str = "sandbox; default-src 'none'; frame-ancestors 'none'";
 /// For a page that is shown: its own pictures and styles load; its links open outside the sandbox.
 const SHOWN: &str = "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; \

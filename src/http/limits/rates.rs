@@ -72,7 +72,7 @@ pub(in crate::http) struct Admitted {
     key: Option<Hash>,
     from: Network,
     effect: Effect,
-    /// The share of its address' failures, held until the key proves valid.
+    /// The failure that is counted for its address until the key proves valid.
     owed: Option<Share>,
 }
 

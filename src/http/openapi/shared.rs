@@ -46,7 +46,7 @@ fn each(paths: &mut [&mut Map<String, Value>], mut act: impl FnMut(&mut Value)) 
     }
 }
 
-/// Writes an object that has all fields of a named shape as that shape and the other fields.
+/// Writes an object with all fields of a named shape as that shape plus the other fields.
 pub(super) fn composed(schema: Value, named: &Map<String, Value>) -> Value {
     let fields = |schema: &Value| schema.get("properties").and_then(Value::as_object).cloned();
     let Some(own) = fields(&schema) else { return schema };

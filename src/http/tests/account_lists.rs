@@ -1,4 +1,4 @@
-//! Lists of accounts, searches, and the way back from a name elsewhere.
+//! Lists of accounts, searches, and accounts found by external id.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The configuration of an Agent, from its first field to its versions.
+//! The configuration of an Agent: staging, publishing, versions.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! Apps on Agents and integrations of accounts: their life, their state, and that no secret of them
-//! comes out again.
+//! Apps on Agents and integrations of accounts: their life and state, and the secrecy of their
+//! secrets.
 
 use serde_json::{Value, json};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};

@@ -1,5 +1,4 @@
-//! The computers of Agents over the wire: records, life, configuration, and the path that names
-//! whose.
+//! The computers of Agents over the wire: records, life, configuration, and the target in the path.
 
 use std::time::Duration;
 

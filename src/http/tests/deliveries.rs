@@ -1,4 +1,4 @@
-//! The state of deliveries, as their owner sees it, and sending one again.
+//! The state of deliveries, as their owner sees it, and replays.
 
 use std::time::Duration;
 

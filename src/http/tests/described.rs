@@ -1,5 +1,5 @@
-//! The description and the table are joined: each operation is described, with all its names and
-//! nothing else, and the document is what is published.
+//! Each operation of the table is described, with exactly its names, and the published document is
+//! current.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Ownership of domains: claimed, published, looked up, proven.
+//! Ownership of domains: claim, published proof, lookup.
 
 use serde_json::{Value, json};
 

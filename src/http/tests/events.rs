@@ -1,4 +1,4 @@
-//! The log of events over sockets: list, wait, stream; who sees what of it, and for how long.
+//! The log of events over sockets: list, wait, stream; and rights to events that change meanwhile.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -1,4 +1,4 @@
-//! Features of accounts: by default, as accounts above assign, and never more than these have.
+//! Features of accounts: defaults, and assignments by accounts above, never more than these have.
 
 use serde_json::{Value, json};
 

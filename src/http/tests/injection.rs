@@ -1,6 +1,5 @@
-//! Strings that mean something to somebody else (threats E11), values of every other kind, and bodies
-//! that cost something (E12), to every parameter of every operation: whatever comes, the answer is
-//! one of ours, and none says that something broke here.
+//! Sends to every parameter of every operation: strings with a meaning elsewhere (threats E11),
+//! values of wrong types, and costly bodies (E12). Each answer is one of ours, and none is a 500.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Mail and records of it, as tests put them into the store.
+//! Mail and its records, for tests that put them into the store.
 
 use serde_json::json;
 

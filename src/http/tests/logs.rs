@@ -1,4 +1,4 @@
-//! `GET /logs`: filters, pages, tables, and whose rows they are.
+//! `GET /logs`: filters, pages, tables, and scopes.
 
 use std::process::{Command, Stdio};
 

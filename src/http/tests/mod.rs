@@ -1,5 +1,5 @@
 //! The API over real TCP and a real store: a house of ten accounts, and a client that sends exactly
-//! the bytes it is told to.
+//! the given bytes.
 
 mod access;
 mod account_lists;

@@ -1,4 +1,4 @@
-//! A caller over its rate is told so, and holds up nobody else.
+//! A caller over its rate is told so, and delays no other.
 
 use crate::http::tests::{House, Reply};
 

@@ -1,4 +1,4 @@
-//! An answer, read to the end of its connection, and what every answer must be.
+//! An answer, read to the end of its connection, and the checks of every answer.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! A member with `permittedAccountIds`, over every operation of the table: it sees and changes what
-//! belongs to its Agents, and of all else it learns nothing (contract §4, threats E6).
+//! A member with `permittedAccountIds`, over every operation of the table: it sees and changes
+//! objects of its Agents, and learns nothing of others (contract §4, threats E6).
 
 use std::collections::BTreeSet;
 

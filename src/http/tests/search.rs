@@ -1,5 +1,5 @@
-//! `GET /messages/search`: pages by links, scopes, and queries that are refused by name. What is
-//! found is proven in the store's suite, against a matcher of its own.
+//! `GET /messages/search`: pages by links, scopes, and queries that are refused by name. The suite
+//! of the store compares results with an independent matcher.
 
 use crate::http::tests::House;
 

@@ -1,4 +1,4 @@
-//! The sessions of conversations over the wire: a worker's whole day.
+//! The sessions of conversations over the wire, as a worker uses them.
 
 use serde_json::{Value, json};
 

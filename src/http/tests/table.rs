@@ -1,4 +1,4 @@
-//! The table of operations is the API: nothing else answers, and each line says all that it must.
+//! The table of operations is the API: no other path answers, and each row is complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 

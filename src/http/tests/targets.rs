@@ -1,4 +1,4 @@
-//! A target, and any id, has one spelling and one value (threats E2, E3), wherever it stands.
+//! A target, and any id, has one spelling and one value in every place (threats E2, E3).
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! `POST /logs/timeSeries`: metrics that everybody has, and those that are defined.
+//! `POST /logs/timeSeries`: metrics by name, and by definition.
 
 use serde_json::{Value, json};
 

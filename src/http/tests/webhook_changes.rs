@@ -1,4 +1,4 @@
-//! Webhooks that stay: how they want their events, updates, secrets that are rotated, replays.
+//! Changes of webhooks: settings, updates, rotated secrets, replays.
 
 use std::collections::BTreeSet;
 

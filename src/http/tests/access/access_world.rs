@@ -1,5 +1,5 @@
-//! A running API over a store in which every account has something of every kind, marked as its
-//! own: whatever shows up where it does not belong says whose it is.
+//! A running API over a store in which every account has an object of every kind. Each object has
+//! the mark of its account, so a leak shows its source.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Fields that no caller may set are no fields of any operation (threats E4, E5): an account's
-//! level, its place in the tree, its id, a right.
+//! No operation has a field that no caller may set (threats E4, E5): an account's level, its place
+//! in the tree, its id, a right.
 
 use serde_json::json;
 

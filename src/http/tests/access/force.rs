@@ -1,4 +1,4 @@
-//! When a key is in force, and that nothing else is one (threats E7, E9).
+//! The times when a key is in force, and texts that are no keys (threats E7, E9).
 
 use crate::app::access::token;
 use crate::http::tests::access::access_world::AccessWorld;

@@ -1,4 +1,4 @@
-//! A client that keeps its connection: tens of thousands of requests are asked one after another.
+//! A client that keeps its connection for tens of thousands of requests, one after another.
 
 use std::net::SocketAddr;
 

@@ -1,5 +1,5 @@
-//! Filters, totals and cursors count only what the request may see (threats E6): what is asked for
-//! by the name of another's is not there, and is not counted either.
+//! Filters, totals and cursors count only rows that the request may see (threats E6): names of
+//! others find nothing, and their rows are not counted.
 
 use serde_json::Value;
 

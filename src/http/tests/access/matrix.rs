@@ -1,4 +1,4 @@
-//! Every operation × every key × every target × every place that names it.
+//! Every operation × every key × every target × every place that names the target.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
-//! Objects that a request names beside its target — a message, a record, a webhook, a key, a
-//! domain, a member, an account to delete — count only inside that target: one elsewhere is
-//! answered like an unknown one, and never used.
+//! Objects that a request names beside its target: a message, a record, a webhook, a key, a domain,
+//! a member, an account to delete. One outside the target is answered like an unknown one, and
+//! never used.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Random trees and random calls, held against the same oracle as the matrix. A failure prints the
-//! seed that makes it again.
+//! Random trees and random calls, compared with the oracle of the matrix. A failure prints the seed
+//! that repeats it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! A tree of accounts and members as the tests know it, and what a request must come to in it: by
-//! the contract (§1, §4) and `fixtures/access.toml`, without a line of the program's own decisions.
+//! A tree of accounts and members, and the required result of a request in it: by the contract
+//! (§1, §4) and `fixtures/access.toml`, without any code of the program's own decisions.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The account's own application is asked before the message is looked at (contract §6).
+//! The account's own application is asked before the message is examined (contract §6).
 
 use serde_json::json;
 
